@@ -29,7 +29,7 @@ import psutil
 from harness.exact import compile_kernels
 from harness.registry.lookup import find_cards, load_engine
 from harness.results.comparison import Comparison
-from harness.results.schema import BackendResult
+from harness.results.schema import TrialResult
 from harness.store.cache import Cache
 from harness.store.cache_entries import list_entries
 
@@ -129,7 +129,7 @@ def kill_and_resume(
     if resumed.returncode != 0:
         return Round(moment, running, finished, took_s, (), (*wrong, f"exit code {resumed.returncode}: {error}"))
     result = Comparison.load(place.out)
-    reused = tuple(backend.label for backend in result.report.backends if backend.reused)
+    reused = tuple(backend.label for backend in result.report.trials if backend.reused)
     wrong += [f"{label} was stored and ran again" for label in finished if label not in reused]
     wrong += [f"{label} was never stored and is called re-used" for label in reused if label not in finished]
     wrong += [*_differences(expected, result), *_left_behind(place)]
@@ -174,7 +174,7 @@ def _differences(expected: Comparison, result: Comparison) -> Iterator[str]:
     ]
     if plans[0] != plans[1] or expected.report.dataset != result.report.dataset:
         yield "the plan or the dataset differs"
-    for one, other in zip(expected.report.backends, result.report.backends, strict=True):
+    for one, other in zip(expected.report.trials, result.report.trials, strict=True):
         if _counts(one) != _counts(other):
             yield f"{one.label}: counts differ"
         if load_engine(find_cards("backends")[one.name]).capabilities.deterministic:
@@ -185,7 +185,7 @@ def _differences(expected: Comparison, result: Comparison) -> Iterator[str]:
                 yield f"{one.label}: hits differ"
 
 
-def _counts(backend: BackendResult) -> tuple[object, ...]:
+def _counts(backend: TrialResult) -> tuple[object, ...]:
     index, search = backend.index, backend.search
     if index is None or search is None:
         return (backend.status,)
@@ -226,7 +226,7 @@ def main() -> int:
         print(f"Undisturbed, with an empty cache: {whole_s:.1f} s.\n")
         print("| ended after s | its processes | stored by then | resumed in s | re-used | wrong |")
         print("|--:|--:|---|--:|---|---|")
-        labels = [backend.label for backend in expected.report.backends]
+        labels = [backend.label for backend in expected.report.trials]
         number = signal.Signals[f"SIG{options.signal}"]
         rounds: list[Round] = []
         for moment in islice(_moments(labels, whole_s, options.seed, rounds), ATTEMPTS * options.kills):

@@ -93,7 +93,7 @@ def main() -> None:
         }
         dataset = harness.Dataset.of(corpus, queries, qrels, name=f"chunks of {setting}")
         found = harness.compare(["csr"], dataset, metrics=METRICS, k=10, timing=False, isolation="none")
-        means = [metric.mean for metric in found.report.backends[0].metrics.values()]
+        means = [metric.mean for metric in found.report.trials[0].metrics.values()]
         measured = dict(zip(METRICS.split(","), means, strict=True))
         rows.append({"size/overlap": setting, "chunks": len(chunks), **measured})
     sys.stdout.write(pd.DataFrame(rows).round(4).to_string(index=False) + "\n")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from harness.report.progress import ProgressDisplay
     from harness.results.check_schema import CheckReport
     from harness.results.regression_schema import RegressionReport
-    from harness.results.schema import Report
+    from harness.results.schema import Result
 
 __all__ = [
     "FormatOption",
@@ -40,16 +40,16 @@ _REPORTS = Path("reports")
 FormatOption = Annotated[str, typer.Option("--format", help="table, markdown, csv or json.", metavar="FORMAT")]
 
 
-def write_report(report: Report | CheckReport | RegressionReport, format_name: str) -> None:
+def write_report(report: Result | CheckReport | RegressionReport, format_name: str) -> None:
     """Print a report; on a terminal with bold titles, unless NO_COLOR is set."""
     print_result(_render(report, format_name, terminal=sys.stdout.isatty()))
 
 
-def _render(report: Report | CheckReport | RegressionReport, format_name: str, *, terminal: bool) -> str:
+def _render(report: Result | CheckReport | RegressionReport, format_name: str, *, terminal: bool) -> str:
     """Import what renders this kind of report alone."""
-    from harness.results.schema import Report
+    from harness.results.schema import Result
 
-    if isinstance(report, Report):
+    if isinstance(report, Result):
         from harness.report.render import render
 
         return render(report, format_name, terminal=terminal)

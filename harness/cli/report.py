@@ -14,7 +14,7 @@ from harness.errors import UsageError
 if TYPE_CHECKING:
     from harness.results.check_schema import CheckReport
     from harness.results.regression_schema import RegressionReport
-    from harness.results.schema import Report
+    from harness.results.schema import Result
 
 __all__ = ["report"]
 
@@ -56,7 +56,7 @@ def report(
     write_report(_without_texts(stored) if no_text else stored, format_name)
 
 
-def _stored(folder: Path) -> Report | CheckReport | RegressionReport:
+def _stored(folder: Path) -> Result | CheckReport | RegressionReport:
     """What a folder is about: a regression where it holds one, with the comparison that was judged beside it."""
     from harness.pipeline.regress.stored_regression import REGRESSION_NAME, read_regression
     from harness.results.stored import read_any_report
@@ -66,7 +66,7 @@ def _stored(folder: Path) -> Report | CheckReport | RegressionReport:
     return read_any_report(folder)
 
 
-def _without_texts(report: Report | CheckReport | RegressionReport) -> Report | CheckReport | RegressionReport:
+def _without_texts(report: Result | CheckReport | RegressionReport) -> Result | CheckReport | RegressionReport:
     """The same without texts of queries; those of documents are in none, and in a comparison's neither are."""
     from harness.pipeline.regress.stored_regression import without_texts
     from harness.results.check_redaction import without_questions

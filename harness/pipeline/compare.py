@@ -28,6 +28,7 @@ from harness.plan.request import DEFAULT_MEASURES, CompareOptions, CompareReques
 from harness.results import schema
 from harness.results.assess import Assessed, Judge, assess, parity_table, per_query_table
 from harness.results.backend import backend_results
+from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.checks import (
     JudgedRun,
     Weights,
@@ -127,11 +128,11 @@ def run(
         assessed = run_on(plan, sample, cache, shown, lambda _: sample.qrels)
     command = [*plan.command(), *(output or Output()).arguments()]
     report = _report(plan, sample, whole, assessed, command)
-    findings = [*_recorded(found), *_findings(plan, sample, assessed, report)]
+    findings = [*_recorded(found, sample.name), *_findings(plan, sample, assessed, report)]
     return Comparison(
         report=report.model_copy(update={"findings": findings}),
-        values=per_query_table(assessed),
-        agreement=parity_table(assessed),
+        values=per_query_table(assessed, sample.name),
+        agreement=parity_table(assessed, sample.name),
         latencies=latency_table(assessed, sample, plan),
         runs={one.outcome.trial.label: one.outcome.run for one in assessed if one.outcome.run is not None},
         qrels=sample.qrels,
@@ -178,7 +179,7 @@ class Documents(NamedTuple):
     no_texts: str
 
 
-def documents_of(report: schema.Report, *, cards: Path | None = None) -> Documents:
+def documents_of(report: schema.Result, *, cards: Path | None = None) -> Documents:
     """The documents that a stored comparison searched, from its dataset's place or name."""
     provenance = report.dataset.provenance
     named = (report.plan.given.get("dataset"), provenance.get("path"))
@@ -368,14 +369,14 @@ def _assess(outcome: Outcome, plan: Plan, references: References, judge: Judge, 
 
 
 def _findings(
-    plan: Plan, dataset: Dataset, assessed: Sequence[Assessed], report: schema.Report
+    plan: Plan, dataset: Dataset, assessed: Sequence[Assessed], report: schema.Result
 ) -> list[schema.FindingInfo]:
     """Return the pitfalls of metrics, of each backend's run, and of differences between backends."""
     qrels, relevance = dataset.qrels, plan.request.relevance
     if qrels is None:
         return []
     named = named_measures(plan.measures, DEFAULT_MEASURES)
-    found = _recorded(metric_findings(qrels, named, relevance=relevance, queries=plan.queries))
+    found = _recorded(metric_findings(qrels, named, relevance=relevance, queries=plan.queries), dataset.name)
     pool = dataset.competing
     for one in assessed:
         if one.scores is None or one.outcome.run is None:
@@ -383,11 +384,11 @@ def _findings(
         path = one.outcome.trial.spec.run_path
         ordered = path is not None and states_order(path)
         judged = JudgedRun(one.outcome.run, qrels, one.scores, relevance, ordered, _weights(one.outcome), pool)
-        found += _recorded(run_findings(judged), one.outcome.trial.label)
+        found += _recorded(run_findings(judged), dataset.name, one.outcome.trial.label)
     primary = next((str(measure) for measure in plan.measures if is_mean(measure)), None)
     if primary is not None:
-        pairs = notable_differences(assessed, report.comparisons, primary)
-        found += _recorded([one for one in map(difference_finding, pairs) if one is not None])
+        pairs = notable_differences(assessed, report.differences, primary)
+        found += _recorded([one for one in map(difference_finding, pairs) if one is not None], dataset.name)
     return found
 
 
@@ -400,10 +401,15 @@ def _weights(outcome: Outcome) -> Weights | None:
     return Weights(vectors.sparse.documents, vectors.sparse.queries, idf)
 
 
-def _recorded(found: Sequence[Finding], backend: str | None = None) -> list[schema.FindingInfo]:
+def _recorded(found: Sequence[Finding], dataset: str, backend: str | None = None) -> list[schema.FindingInfo]:
     return [
         schema.FindingInfo(
-            check=one.check, backend=backend, message=one.message, fix=one.fix, examples=list(one.examples)
+            check=one.check,
+            dataset=dataset,
+            backend=backend,
+            message=one.message,
+            fix=one.fix,
+            examples=list(one.examples),
         )
         for one in found
     ]
@@ -411,7 +417,7 @@ def _recorded(found: Sequence[Finding], backend: str | None = None) -> list[sche
 
 def _report(
     plan: Plan, dataset: Dataset, whole: Dataset, assessed: Sequence[Assessed], command: list[str]
-) -> schema.Report:
+) -> schema.Result:
     reference = reference_label(plan, assessed)
     results = backend_results(assessed, dataset, plan)
     resolved = {
@@ -425,7 +431,7 @@ def _report(
         "reference": reference,
         "notes": [*plan.notes, *reference_notes(plan, assessed)],
     }
-    report = schema.Report(
+    report = schema.Result(
         schema=schema.SCHEMA_VERSION,
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         kind="compare",
@@ -434,8 +440,9 @@ def _report(
         machine=schema.MachineInfo(**asdict(machine())),
         packages=package_versions(),
         plan=schema.PlanRecord(given=plan.given(), resolved=resolved),
-        dataset=dataset_info(dataset, plan, whole),
-        backends=results,
-        comparisons=paired_differences(assessed, results, reference, plan.request.seed),
+        datasets=[dataset_info(dataset, plan, whole)],
+        backends=backend_infos([LabelledBackend(one.label, one.name, one.encoder) for one in results]),
+        trials=results,
+        differences=paired_differences(assessed, results, reference, plan.request.seed),
     )
     return report.model_copy(update={"frontiers": frontier_stats(report)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.results.schema import BackendResult
+from harness.results.schema import TrialResult
 
 __all__ = ["FAILED", "NOT_APPLICABLE", "Table", "figure", "milliseconds", "seconds", "size"]
 
@@ -24,7 +24,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def measured_label(backend: BackendResult) -> str:
+def measured_label(backend: TrialResult) -> str:
     """The label in tables of what was measured, marked where that was done by an earlier comparison."""
     return f"{backend.label} {REUSED}" if backend.reused else backend.label
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from harness.report.cells import FAILED, NOT_APPLICABLE, Table, figure, milliseconds
 from harness.report.collection_words import empty_documents, identical_ids
 from harness.results.check_schema import (
-    CheckMetric,
     CheckReport,
     CheckSubject,
     CorpusInfo,
@@ -13,6 +12,7 @@ from harness.results.check_schema import (
     QuestionResult,
     RequirementResult,
 )
+from harness.results.schema_base import MetricValue
 from harness.wording import counted, few_for_interval
 
 __all__ = [
@@ -209,7 +209,7 @@ def _metric_columns(names: list[str]) -> list[str]:
     return [*names[:1], *([_INTERVAL] if names else []), *names[1:]]
 
 
-def _metric_cells(metrics: dict[str, CheckMetric], names: list[str], absent: str) -> list[str]:
+def _metric_cells(metrics: dict[str, MetricValue], names: list[str], absent: str) -> list[str]:
     cells = [_metric(metrics[name]) if name in metrics else absent for name in names]
     first = metrics.get(names[0]) if names else None
     interval = NOT_APPLICABLE
@@ -218,7 +218,7 @@ def _metric_cells(metrics: dict[str, CheckMetric], names: list[str], absent: str
     return [*cells[:1], interval, *cells[1:]]
 
 
-def _metric(value: CheckMetric) -> str:
+def _metric(value: MetricValue) -> str:
     if value.min is None or value.max is None or f"{value.min:.4f}" == f"{value.max:.4f}":
         return f"{value.mean:.4f}"
     return f"{value.mean:.4f} [{value.min:.4f}–{value.max:.4f}]"

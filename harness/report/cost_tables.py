@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.report.cells import NOT_APPLICABLE, Table, figure, measured_label, milliseconds, seconds, size
-from harness.results.schema import IndexStats, PhaseTimes, Report, RerankingStats, SearchStats, StageStats
+from harness.results.schema import IndexStats, PhaseTimes, RerankingStats, Result, SearchStats, StageStats
 
 __all__ = ["indexing", "phases", "reranking", "single_client", "stages"]
 
@@ -11,9 +11,9 @@ _SEARCH_COLUMNS = ("backend", "p50 ms", "p95 ms", "p99 ms", "transfer p50 ms", "
 _SOURCES = {"cached": "cached", "engine": "by engine"}
 
 
-def indexing(report: Report) -> Table:
+def indexing(report: Result) -> Table:
     """What the index holds, how fast it came to be, and what it takes."""
-    rows = [_index_row(measured_label(b), b.index) for b in report.backends if b.index is not None]
+    rows = [_index_row(measured_label(b), b.index) for b in report.trials if b.index is not None]
     columns = ("backend", "documents", "docs/s", "searchable", "index", "log", "peak memory", "peak RSS")
     return Table("Index", columns, tuple(rows))
 
@@ -32,9 +32,9 @@ def _index_row(label: str, index: IndexStats) -> tuple[str, ...]:
     )
 
 
-def phases(report: Report) -> Table:
+def phases(report: Result) -> Table:
     """Seconds of each phase, in the order in which they happen."""
-    rows = [_phase_row(measured_label(b), b.phases) for b in report.backends if b.phases is not None]
+    rows = [_phase_row(measured_label(b), b.phases) for b in report.trials if b.phases is not None]
     columns = ("backend", "encode", "open", "index", "ready", "first query", "warm-up", "search", "transfer")
     return Table("Seconds of each phase", columns, tuple(rows))
 
@@ -53,10 +53,10 @@ def _phase_row(label: str, times: PhaseTimes) -> tuple[str, ...]:
     return (label, encoded, *(seconds(value) for value in measured))
 
 
-def single_client(report: Report) -> Table:
+def single_client(report: Result) -> Table:
     """Latency of one client on the warm index."""
-    rows = [_search_row(measured_label(b), b.search) for b in report.backends if b.search is not None]
-    timed = any(b.search.milliseconds is not None for b in report.backends if b.search is not None)
+    rows = [_search_row(measured_label(b), b.search) for b in report.trials if b.search is not None]
+    timed = any(b.search.milliseconds is not None for b in report.trials if b.search is not None)
     return Table("Search, one client", _SEARCH_COLUMNS, tuple(rows) if timed else ())
 
 
@@ -74,9 +74,9 @@ def _search_row(label: str, search: SearchStats) -> tuple[str, ...]:
     )
 
 
-def stages(report: Report) -> Table:
+def stages(report: Result) -> Table:
     """Backends that are made of others: what those took, and what was done with their hits."""
-    rows = [_stage_row(measured_label(b), b.stages) for b in report.backends if b.stages is not None]
+    rows = [_stage_row(measured_label(b), b.stages) for b in report.trials if b.stages is not None]
     return Table("Made of other backends", ("backend", "of", "of these, p50 ms", "p95 ms", "own ms/query"), tuple(rows))
 
 
@@ -86,12 +86,12 @@ def _stage_row(label: str, stats: StageStats) -> tuple[str, ...]:
     return (label, " + ".join(stats.of), *(milliseconds(value) for value in (*times, stats.own_ms)))
 
 
-def reranking(report: Report) -> Table:
+def reranking(report: Result) -> Table:
     """Second stages: how many pairs they scored, and how fast."""
     columns = ("backend", "candidates", "pairs", "scored now", "pairs/s", "load s")
     rows = [
         _reranking_row(measured_label(b), b.stages.reranking)
-        for b in report.backends
+        for b in report.trials
         if b.stages is not None and b.stages.reranking is not None
     ]
     return Table("Second stages", columns, tuple(rows))

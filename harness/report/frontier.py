@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from harness.report.cells import FAILED, NOT_APPLICABLE, Table, figure, milliseconds
 from harness.report.parity_tables import loss_cell
 from harness.results.frontier import RECALL, Frontier, Point, frontiers, recall_of
-from harness.results.schema import Report
+from harness.results.schema import Result
 
 __all__ = ["frontier_notes", "frontier_tables", "legend_of_frontier"]
 
 _MARK = "●"
 
 
-def frontier_tables(report: Report) -> list[Table]:
+def frontier_tables(report: Result) -> list[Table]:
     """One table for each sweep that was timed."""
     return [_table(one) for one in frontiers(report) if one.timed and one.measure is not None]
 
@@ -54,7 +54,7 @@ def _row(point: Point, measure: str, depths: Sequence[int], *, judged: bool, los
     )
 
 
-def frontier_notes(report: Report) -> list[str]:
+def frontier_notes(report: Result) -> list[str]:
     """Why a sweep has no frontier."""
     lines = []
     for one in frontiers(report):
@@ -65,7 +65,7 @@ def frontier_notes(report: Report) -> list[str]:
     return lines
 
 
-def legend_of_frontier(report: Report) -> list[str]:
+def legend_of_frontier(report: Result) -> list[str]:
     """What the mark means, where it occurs."""
     shown = [one for one in frontiers(report) if any(point.best for point in one.points)]
     measures = dict.fromkeys(str(one.measure) for one in shown)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from harness.report.cells import FAILED, NOT_APPLICABLE, Table, measured_label, milliseconds, seconds, size
-from harness.results.schema import ClosedLoopStats, ColdStats, LatencyStats, OpenLoopStats, Report, SearchStats
+from harness.results.schema import ClosedLoopStats, ColdStats, LatencyStats, OpenLoopStats, Result, SearchStats
 
 __all__ = ["closed_loop", "cold", "legend_of_load", "open_loop"]
 
 
-def cold(report: Report) -> Table:
+def cold(report: Result) -> Table:
     """The first pass on the index opened again, beside the warm one."""
-    rows = [_cold_row(measured_label(b), b.cold, b.search) for b in report.backends if b.cold is not None]
+    rows = [_cold_row(measured_label(b), b.cold, b.search) for b in report.trials if b.cold is not None]
     columns = ("backend", "open s", "first query ms", "p50 ms", "p95 ms", "p99 ms", "n", "warm p50 ms", "in cache")
     return Table("Search, cold", columns, tuple(rows))
 
@@ -27,11 +27,11 @@ def _cold_row(label: str, found: ColdStats, warm: SearchStats | None) -> tuple[s
     )
 
 
-def closed_loop(report: Report) -> Table:
+def closed_loop(report: Result) -> Table:
     """Each number of clients; ``gain`` is the throughput against the first of them."""
     columns = ("backend", "clients", "queries/s", "gain", "p50 ms", "p95 ms", "p99 ms", "n", "errors", "memory")
     rows = []
-    for backend in report.backends:
+    for backend in report.trials:
         first = next((level.qps for level in backend.closed_loop if level.qps), None)
         rows += [_closed_row(measured_label(backend), level, first) for level in backend.closed_loop]
     title = f"Search, clients in closed loop, {_cores(report)}"
@@ -51,7 +51,7 @@ def _closed_row(label: str, level: ClosedLoopStats, first: float | None) -> tupl
     )
 
 
-def open_loop(report: Report) -> Table:
+def open_loop(report: Result) -> Table:
     """Each rate, with latency from the time at which queries were due, and the service alone."""
     columns = (
         "backend",
@@ -66,7 +66,7 @@ def open_loop(report: Report) -> Table:
         "waiting",
         "errors",
     )
-    rows = [_open_row(measured_label(b), level) for b in report.backends for level in b.open_loop]
+    rows = [_open_row(measured_label(b), level) for b in report.trials for level in b.open_loop]
     title = f"Search, queries at a fixed rate, {_cores(report)}"
     return Table(title, columns, tuple(rows))
 
@@ -84,14 +84,14 @@ def _open_row(label: str, level: OpenLoopStats) -> tuple[str, ...]:
     )
 
 
-def legend_of_load(report: Report) -> list[str]:
+def legend_of_load(report: Result) -> list[str]:
     """What the words in these tables mean; only of tables that are there."""
     lines = []
-    if any(backend.cold is not None for backend in report.backends):
+    if any(backend.cold is not None for backend in report.trials):
         lines.append("cold: one pass in a new process, no warm-up; in cache: the index's pages that stayed in memory")
-    if any(backend.closed_loop for backend in report.backends):
+    if any(backend.closed_loop for backend in report.trials):
         lines.append("gain: against the backend's first row; memory: peak of all clients together, above their start")
-    if any(backend.open_loop for backend in report.backends):
+    if any(backend.open_loop for backend in report.trials):
         lines += [
             "p50 to p99 count from when a query was due, service (p50) from when it was asked;",
             "waiting: due and not yet asked at the end, !: overload",
@@ -109,5 +109,5 @@ def _errors(queries: int, clients: int) -> str:
     return f"{queries:,}" if not clients else f"{queries:,} + {clients} clients"
 
 
-def _cores(report: Report) -> str:
+def _cores(report: Result) -> str:
     return "1 core" if report.machine.cores == 1 else f"{report.machine.cores} cores"

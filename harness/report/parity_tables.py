@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from harness.report.cells import FAILED, NOT_APPLICABLE, Table
-from harness.results.schema import BackendResult, LossStats, ParityStats, Report
+from harness.results.schema import LossStats, ParityStats, Result, TrialResult
 from harness.wording import counted
 
 __all__ = ["legend_of_parity", "loss_cell", "parity_tables"]
 
 
-def parity_tables(report: Report) -> list[Table]:
+def parity_tables(report: Result) -> list[Table]:
     """Parity with the references of term weights; recall of backends of dense vectors, and what their means lose.
 
     Second stages have no reference by their nature, and no row. Where queries are ranked among candidates, runs and
     references hold these alone, all of them, and titles say so.
     """
-    shown = [backend for backend in report.backends if not _is_second_stage(backend)]
+    shown = [backend for backend in report.trials if not _is_second_stage(backend)]
     dense = [backend for backend in shown if _is_dense(backend)]
     over = ", among the candidates" if report.dataset.candidates is not None else ""
     return [_parity([one for one in shown if not _is_dense(one)], over), _recall(dense, over), _losses(dense)]
 
 
-def legend_of_parity(report: Report) -> list[str]:
+def legend_of_parity(report: Result) -> list[str]:
     """What the columns mean; only those that occur."""
     lines = []
-    held = [backend for backend in report.backends if backend.parity]
+    held = [backend for backend in report.trials if backend.parity]
     if held:
         lines += [
             "bit-equal ⊂ identical ⊂ tie-equivalent: queries with the same scores to the bit, the same ranking,",
@@ -38,17 +38,17 @@ def legend_of_parity(report: Report) -> list[str]:
     return lines
 
 
-def _is_second_stage(backend: BackendResult) -> bool:
+def _is_second_stage(backend: TrialResult) -> bool:
     return backend.stages is not None and backend.stages.reranking is not None
 
 
-def _is_dense(backend: BackendResult) -> bool:
+def _is_dense(backend: TrialResult) -> bool:
     if backend.parity is not None:
-        return backend.parity.oracle == "dense"
+        return backend.parity.reference == "dense"
     return backend.encoder.get("encoder") == "dense"
 
 
-def _parity(backends: list[BackendResult], over: str) -> Table:
+def _parity(backends: list[TrialResult], over: str) -> Table:
     depths = _depths(backends)
     columns = (
         *("backend", "reference", "bit-equal", "identical", "tie-equiv."),
@@ -64,7 +64,7 @@ def _parity(backends: list[BackendResult], over: str) -> Table:
     )
 
 
-def _recall(backends: list[BackendResult], over: str) -> Table:
+def _recall(backends: list[TrialResult], over: str) -> Table:
     depths = _depths(backends)
     columns = (
         *("backend", "similarity", "bit-equal", "identical", "tie-equiv."),
@@ -80,7 +80,7 @@ def _recall(backends: list[BackendResult], over: str) -> Table:
     )
 
 
-def _losses(backends: list[BackendResult]) -> Table:
+def _losses(backends: list[TrialResult]) -> Table:
     found = [(backend.label, backend.parity.loss) for backend in backends if backend.parity and backend.parity.loss]
     names = list(found[0][1]) if found else []
     rows = [(label, *(loss_cell(loss.get(name)) for name in names)) for label, loss in found]
@@ -97,18 +97,18 @@ def loss_cell(loss: LossStats | None) -> str:
     return f"{loss.difference:+.4f}{interval}".replace("-", "−")
 
 
-def _in_graph(backend: BackendResult) -> str:
+def _in_graph(backend: TrialResult) -> str:
     count = backend.index.state.get("vectors_in_graph") if backend.index is not None else None
     if not isinstance(count, int):
         return NOT_APPLICABLE
     return f"{count:,}" if count else "full scan"
 
 
-def _depths(backends: list[BackendResult]) -> list[int]:
+def _depths(backends: list[TrialResult]) -> list[int]:
     return sorted({int(depth) for backend in backends if backend.parity for depth in backend.parity.overlap})
 
 
-def _queries(backends: list[BackendResult]) -> int:
+def _queries(backends: list[TrialResult]) -> int:
     return next((backend.parity.queries for backend in backends if backend.parity), 0)
 
 
@@ -116,7 +116,7 @@ def _named(name: str, depths: list[int]) -> list[str]:
     return [f"{name if place == 0 else ''}@{depth}" for place, depth in enumerate(depths)]
 
 
-def _row(backend: BackendResult, depths: list[int], width: int) -> tuple[str, ...]:
+def _row(backend: TrialResult, depths: list[int], width: int) -> tuple[str, ...]:
     parity = backend.parity
     if parity is None:
         reference = FAILED if backend.status == "failed" else "none"

@@ -12,7 +12,7 @@ from harness.errors import UnknownNameError
 from harness.report.cells import Table
 from harness.report.tables import header, legend, notes, tables
 from harness.results.frontier import frontier_stats, frontiers
-from harness.results.schema import Report
+from harness.results.schema import Result
 from harness.wording import readable, shortened
 
 __all__ = ["FORMATS", "flat", "markdown_text", "render", "terminal_text"]
@@ -21,7 +21,7 @@ _WIDTH = 400
 _LABEL_WIDTH = 44
 
 
-def render(report: Report, format_name: str, *, terminal: bool = False) -> str:
+def render(report: Result, format_name: str, *, terminal: bool = False) -> str:
     """The report as ``table``, ``markdown``, ``csv`` or ``json``; raises UnknownNameError for another name.
 
     ``terminal`` makes titles bold (NO_COLOR is honoured). Lines are as long as they need to be: a folded
@@ -92,7 +92,7 @@ def _folded(label: str) -> str:
     return "\n".join(lines)
 
 
-def _markdown(report: Report) -> str:
+def _markdown(report: Result) -> str:
     return markdown_text(header(report), tables(report), [*notes(report), *legend(report)])
 
 
@@ -112,14 +112,14 @@ def _markdown_table(table: Table) -> list[str]:
     return lines
 
 
-def _csv(report: Report) -> str:
+def _csv(report: Result) -> str:
     """One line per figure, with its backend, or the pair ``b - a``, or ``-`` for the dataset: the long form."""
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
     writer.writerow(["backend", "section", "name", "value"])
     sections: list[tuple[str, str, dict[str, object]]] = [("-", "dataset", report.dataset.model_dump())]
-    for backend in report.backends:
-        content = backend.model_dump(exclude={"label", "name"})
+    for backend in report.trials:
+        content = backend.model_dump(exclude={"dataset", "label", "name", "slices", "questions"})
         facts = {name: content.pop(name) for name in ("status", "measured", "reused", "deterministic", "notes")}
         sections.append((backend.label, "backend", facts))
         levels = [(f"closed_loop.{level['clients']}", level) for level in content.pop("closed_loop")]
@@ -133,8 +133,8 @@ def _csv(report: Report) -> str:
             on_it: dict[str, object] = {"value": point.value, "quality": point.quality, "p50_ms": point.p50_ms}
             on_it["on_frontier"] = point.best
             sections.append((point.backend.label, "frontier", on_it))
-    for row in report.comparisons:
-        values = row.model_dump(exclude={"a", "b", "metric"})
+    for row in report.differences:
+        values = row.model_dump(exclude={"dataset", "a", "b", "metric"})
         sections.append((f"{row.b} - {row.a}", "difference", {row.metric: values}))
     sections += [(one.backend or "-", "finding", {one.check: one.message}) for one in report.findings]
     for label, section, values in sections:
@@ -156,10 +156,10 @@ def flat(values: dict[str, object], prefix: str = "") -> dict[str, object]:
     return leaves
 
 
-def _json(report: Report) -> str:
+def _json(report: Result) -> str:
     whole = report.model_copy(update={"frontiers": frontier_stats(report)})  # that of an earlier version has none
     return whole.model_dump_json(by_alias=True, indent=2) + "\n"
 
 
-_RENDERERS: dict[str, Callable[[Report], str]] = {"markdown": _markdown, "csv": _csv, "json": _json}
+_RENDERERS: dict[str, Callable[[Result], str]] = {"markdown": _markdown, "csv": _csv, "json": _json}
 FORMATS = ("table", *_RENDERERS)

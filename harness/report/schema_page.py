@@ -13,7 +13,7 @@ from harness.results.baseline import Baseline
 from harness.results.check_schema import CHECK_SCHEMA_VERSION, CheckReport
 from harness.results.regression_schema import SCHEMA_VERSION as REGRESSION_VERSION
 from harness.results.regression_schema import RegressionReport
-from harness.results.schema import SCHEMA_VERSION, Report
+from harness.results.schema import SCHEMA_VERSION, Result
 
 __all__ = ["describe_schema"]
 
@@ -23,7 +23,7 @@ _COLUMN = 46
 def describe_schema() -> str:
     """One line a field of each stored JSON file, nested as it is there."""
     files: tuple[tuple[str, int, type[BaseModel]], ...] = (
-        ("report.json", SCHEMA_VERSION, Report),
+        ("report.json", SCHEMA_VERSION, Result),
         ("report.json of harness check", CHECK_SCHEMA_VERSION, CheckReport),
         ("regression.json", REGRESSION_VERSION, RegressionReport),
         ("a baseline", BASELINE_VERSION, Baseline),
@@ -39,7 +39,7 @@ def _lines(model: type[BaseModel], depth: int) -> Iterator[str]:
         kind = _name(field.annotation)
         meaning = field.description or (_first_line(inner) if inner is not None else "")
         yield f"{f'{shown}: {kind}':<{_COLUMN}} {meaning}".rstrip()
-        if inner is not None and inner is not Report:  # a baseline holds one, which stands above
+        if inner is not None and inner is not Result:  # a baseline holds one, which stands above
             yield from _lines(inner, depth + 1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from harness.report.cells import Table, figure, size
-from harness.results.schema import BackendResult, Report, SpreadStats, SpreadValue
+from harness.results.schema import Result, SpreadStats, SpreadValue, TrialResult
 
 __all__ = ["legend_of_spread", "spread_tables"]
 
@@ -17,9 +17,9 @@ _COSTS: Mapping[str, tuple[str, Callable[[float], str]]] = {
 """The costs that have a row, as the table *Index* names and shows them; the others are in every other format."""
 
 
-def spread_tables(report: Report) -> list[Table]:
+def spread_tables(report: Result) -> list[Table]:
     """Tabulate metrics and agreement with the reference over all builds, and the share of unchanging rankings."""
-    found = [(backend, backend.spread) for backend in report.backends if backend.spread is not None]
+    found = [(backend, backend.spread) for backend in report.trials if backend.spread is not None]
     builds = max((spread.builds for _, spread in found), default=0)
     figures = [row for backend, spread in found for row in _figures(backend, spread)]
     depths = sorted({int(depth) for _, spread in found for depth in spread.pairwise_overlap})
@@ -39,9 +39,9 @@ def spread_tables(report: Report) -> list[Table]:
     ]
 
 
-def legend_of_spread(report: Report) -> list[str]:
+def legend_of_spread(report: Result) -> list[str]:
     """What the columns mean; nothing where there are no such tables."""
-    if all(backend.spread is None for backend in report.backends):
+    if all(backend.spread is None for backend in report.trials):
         return []
     return [
         "spread: over builds of the same documents; all other figures are the first build's; sd: sample standard",
@@ -50,11 +50,11 @@ def legend_of_spread(report: Report) -> list[str]:
     ]
 
 
-def _figures(backend: BackendResult, spread: SpreadStats) -> Iterator[tuple[str, ...]]:
-    kind = "recall" if backend.parity is not None and backend.parity.oracle == "dense" else "oracle overlap"
+def _figures(backend: TrialResult, spread: SpreadStats) -> Iterator[tuple[str, ...]]:
+    kind = "recall" if backend.parity is not None and backend.parity.reference == "dense" else "reference overlap"
     for name, value in spread.metrics.items():
         yield _row(backend.label, name, value)
-    for depth, value in spread.oracle_overlap.items():
+    for depth, value in spread.reference_overlap.items():
         yield _row(backend.label, f"{kind}@{depth}", value)
     for name, (title, shown) in _COSTS.items():
         if name in spread.costs:

@@ -13,7 +13,7 @@ from harness.report.frontier import frontier_notes, frontier_tables, legend_of_f
 from harness.report.load_tables import closed_loop, cold, legend_of_load, open_loop
 from harness.report.parity_tables import legend_of_parity, parity_tables
 from harness.report.spread_tables import legend_of_spread, spread_tables
-from harness.results.schema import BackendResult, CandidatesInfo, FilterInfo, FindingInfo, MetricValue, Report
+from harness.results.schema import CandidatesInfo, FilterInfo, FindingInfo, MetricValue, Result, TrialResult
 from harness.wording import counted, few_for_interval
 
 __all__ = ["header", "legend", "notes", "remarks", "tables"]
@@ -22,7 +22,7 @@ _INTERVAL = "95 % interval"
 _LOG_LINES = 5
 
 
-def tables(report: Report) -> list[Table]:
+def tables(report: Result) -> list[Table]:
     """Quality, parity, spread, indexing, phases, speed and sweeps; and differences between backends."""
     made = [_quality(report), *parity_tables(report), *spread_tables(report)]
     made += [indexing(report), phases(report), single_client(report), *frontier_tables(report)]
@@ -31,7 +31,7 @@ def tables(report: Report) -> list[Table]:
     return [table for table in made if table.rows]
 
 
-def header(report: Report) -> str:
+def header(report: Result) -> str:
     """One line that says on what, how much and under which rules."""
     dataset, resolved = report.dataset, report.plan.resolved
     left_out = int(dataset.provenance.get("empty_documents_dropped", 0))
@@ -56,23 +56,21 @@ def header(report: Report) -> str:
         f"k={resolved['k']}",
         f"ties={resolved['ties']}",
     ]
-    analyzers = sorted({str(b.encoder["analyzer"]) for b in report.backends if b.encoder.get("analyzer")})
-    models = sorted(
-        {f"vectors by {b.encoder['model']}{_prompts(b)}" for b in report.backends if b.encoder.get("model")}
-    )
+    analyzers = sorted({str(b.encoder["analyzer"]) for b in report.trials if b.encoder.get("analyzer")})
+    models = sorted({f"vectors by {b.encoder['model']}{_prompts(b)}" for b in report.trials if b.encoder.get("model")})
     return " · ".join([*parts, *analyzers, *models])
 
 
-def _prompts(backend: BackendResult) -> str:
+def _prompts(backend: TrialResult) -> str:
     """Return what stood before queries and documents when they were encoded; nothing where nothing did."""
     prompts = {role: backend.encoder.get(f"{role}_prompt") for role in ("query", "document")}
     said = [f"{role} prompt {text!r}" for role, text in prompts.items() if text]
     return f" ({', '.join(said)})" if said else ""
 
 
-def _candidates(info: CandidatesInfo, report: Report) -> str:
+def _candidates(info: CandidatesInfo, report: Result) -> str:
     among = f"{info.fewest:,}" if info.fewest == info.most else f"{info.fewest:,} to {info.most:,}"
-    reranked = any(backend.stages is not None and backend.stages.reranking is not None for backend in report.backends)
+    reranked = any(backend.stages is not None and backend.stages.reranking is not None for backend in report.trials)
     said = f"each query ranked among its {among} candidates, of all {info.searched:,} documents that backends return"
     return f"{said}; second stages score exactly these" if reranked else said
 
@@ -82,12 +80,12 @@ def _filter(info: FilterInfo) -> str:
     return f"filter {in_words(info.fields)}: {matching} ({info.selectivity:.2%})"
 
 
-def notes(report: Report) -> list[str]:
+def notes(report: Result) -> list[str]:
     """Return pitfalls and whatever else a reader must know, one line each."""
     return [*(_finding(finding) for finding in report.findings), *remarks(report)]
 
 
-def remarks(report: Report) -> list[str]:
+def remarks(report: Result) -> list[str]:
     """Return failures, proven causes of differences, and what else a reader must know beside pitfalls."""
     lines = list[str]()
     if report.dataset.documents_sampled_from is not None:
@@ -102,7 +100,7 @@ def remarks(report: Report) -> list[str]:
             "the filter; measures count the others too, and no backend can find those"
         )
     shared: dict[str, list[str]] = {}
-    for backend in report.backends:
+    for backend in report.trials:
         if backend.error is not None:
             lines.append(f"{backend.label} failed: {backend.error.message}")
             lines.extend(f"    {line}" for line in backend.error.log[-_LOG_LINES:])
@@ -118,7 +116,7 @@ def remarks(report: Report) -> list[str]:
     lines += frontier_notes(report)
     lines += few_for_interval(
         backend.queries.evaluated
-        for backend in report.backends
+        for backend in report.trials
         if backend.queries is not None and any(value.ci_low is not None for value in backend.metrics.values())
     )
     lines.extend(str(note) for note in _listed(report.plan.resolved.get("notes")))
@@ -130,7 +128,7 @@ def _finding(found: FindingInfo) -> str:
     return str(Finding(found.check, "warning", about + found.message, found.fix, tuple(found.examples)))
 
 
-def legend(report: Report) -> list[str]:
+def legend(report: Result) -> list[str]:
     """What the marks mean; only those that occur."""
     lines = []
     if any(_INTERVAL in table.columns for table in tables(report)[:1]):
@@ -139,23 +137,23 @@ def legend(report: Report) -> list[str]:
             "report.json has the others'"
         )
     lines += legend_of_depths(report)
-    if any(_moved_by_ties(value) for backend in report.backends for value in backend.metrics.values()):
+    if any(_moved_by_ties(value) for backend in report.trials for value in backend.metrics.values()):
         lines.append("[low–high]: the range of the mean over all orders of tied documents")
-    if any(_ceiling(backend) for backend in report.backends):
+    if any(_ceiling(backend) for backend in report.trials):
         lines.append("(≤ x): what the best possible order of a second stage's candidates would reach")
     lines += legend_of_parity(report)
     lines += legend_of_spread(report)
     lines += legend_of_frontier(report)
     lines += legend_of_load(report)
-    if any(backend.reused for backend in report.backends):
+    if any(backend.reused for backend in report.trials):
         lines.append(f"{REUSED}: measured by an earlier comparison and re-used (--resume)")
     lines += legend_of_differences(report)
     return lines
 
 
-def _quality(report: Report) -> Table:
+def _quality(report: Result) -> Table:
     names, evaluated = _metric_names(report), _evaluated(report)
-    first = [backend.metrics[name] for backend in report.backends for name in names[:1] if backend.metrics]
+    first = [backend.metrics[name] for backend in report.trials for name in names[:1] if backend.metrics]
     interval = [_INTERVAL] if any(value.ci_low is not None for value in first) else []
     shown_names = [f"{name}{CUT_SHORT}" if cut_short(report, name) else name for name in names]
     columns = (
@@ -167,7 +165,7 @@ def _quality(report: Report) -> Table:
         *(["evaluated"] if len(evaluated) > 1 else []),
     )
     rows = []
-    for backend in report.backends:
+    for backend in report.trials:
         counts = backend.queries
         shown = [counts.answered, *([counts.evaluated] if len(evaluated) > 1 else [])] if counts is not None else []
         cells = [f"{count:,}" for count in shown] or [NOT_APPLICABLE] * (1 + (len(evaluated) > 1))
@@ -177,19 +175,19 @@ def _quality(report: Report) -> Table:
     return Table("Quality", columns, tuple(rows) if names else ())
 
 
-def _evaluated(report: Report) -> set[int]:
+def _evaluated(report: Result) -> set[int]:
     """How many queries the means are taken over; more than one number when backends answered different ones."""
-    return {backend.queries.evaluated for backend in report.backends if backend.queries is not None}
+    return {backend.queries.evaluated for backend in report.trials if backend.queries is not None}
 
 
-def _metric_names(report: Report) -> list[str]:
-    for backend in report.backends:
+def _metric_names(report: Result) -> list[str]:
+    for backend in report.trials:
         if backend.metrics:
             return list(backend.metrics)
     return []
 
 
-def _metric(backend: BackendResult, name: str) -> str:
+def _metric(backend: TrialResult, name: str) -> str:
     if backend.status == "failed":
         return FAILED
     value, best = backend.metrics[name], _ceiling(backend).get(name)
@@ -197,7 +195,7 @@ def _metric(backend: BackendResult, name: str) -> str:
     return f"{shown} [{_short(value.min)}–{_short(value.max)}]" if _moved_by_ties(value) else shown
 
 
-def _interval(backend: BackendResult, name: str) -> str:
+def _interval(backend: TrialResult, name: str) -> str:
     """The confidence interval of a mean."""
     value = backend.metrics.get(name)
     if value is None or value.ci_low is None or value.ci_high is None:
@@ -205,7 +203,7 @@ def _interval(backend: BackendResult, name: str) -> str:
     return f"[{value.ci_low:.3f}, {value.ci_high:.3f}]"
 
 
-def _ceiling(backend: BackendResult) -> dict[str, float]:
+def _ceiling(backend: TrialResult) -> dict[str, float]:
     stages = backend.stages
     return stages.reranking.ceiling if stages is not None and stages.reranking is not None else {}
 

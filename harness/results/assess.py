@@ -70,8 +70,8 @@ def _score(run: Run, judge: Judge, plan: Plan) -> Scores | None:
     return score(run, qrels, plan.measures, ties=plan.ties, queries=plan.queries, relevance=plan.request.relevance)
 
 
-def per_query_table(assessed: Sequence[Assessed]) -> pa.Table:
-    """Long form: backend, query, metric, value, and the range that ties leave it (null where not defined)."""
+def per_query_table(assessed: Sequence[Assessed], dataset: str) -> pa.Table:
+    """Return the values of a dataset's queries in long form, each with its range over ties (null: not defined)."""
     parts = []
     for one in assessed:
         if one.scores is None:
@@ -79,6 +79,7 @@ def per_query_table(assessed: Sequence[Assessed]) -> pa.Table:
         for column, measure in enumerate(one.scores.measures):
             queries = len(one.scores.query_ids)
             columns = {
+                "dataset": strings([dataset] * queries),
                 "backend": strings([one.outcome.trial.label] * queries),
                 "query_id": one.scores.query_ids.values,
                 "metric": strings([str(measure)] * queries),
@@ -92,6 +93,7 @@ def per_query_table(assessed: Sequence[Assessed]) -> pa.Table:
 
 _SCHEMA = pa.schema(
     [
+        ("dataset", pa.string()),
         ("backend", pa.string()),
         ("query_id", pa.string()),
         ("metric", pa.string()),
@@ -102,7 +104,7 @@ _SCHEMA = pa.schema(
 )
 
 
-def parity_table(assessed: Sequence[Assessed]) -> pa.Table:
+def parity_table(assessed: Sequence[Assessed], dataset: str) -> pa.Table:
     """Return a row a backend and query: level of agreement with the reference, overlaps, differences, proven cause."""
     parts = []
     for one in assessed:
@@ -111,6 +113,7 @@ def parity_table(assessed: Sequence[Assessed]) -> pa.Table:
         queries, detail = one.outcome.run.query_ids, one.parity.per_query
         shallow, full = min(detail.overlap), max(detail.overlap)
         columns = {
+            "dataset": strings([dataset] * len(queries)),
             "backend": strings([one.outcome.trial.label] * len(queries)),
             "query_id": queries.values,
             "level": strings(Level(level).name.lower() for level in detail.level.tolist()),
@@ -127,7 +130,7 @@ def parity_table(assessed: Sequence[Assessed]) -> pa.Table:
 
 _PARITY_SCHEMA = pa.schema(
     [
-        *((name, pa.string()) for name in ("backend", "query_id", "level", "cause")),
+        *((name, pa.string()) for name in ("dataset", "backend", "query_id", "level", "cause")),
         *(
             (name, pa.float64())
             for name in ("overlap_10", "overlap_k", "rbo", "max_abs_score_diff", "max_rel_score_diff")

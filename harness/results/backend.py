@@ -40,17 +40,18 @@ _NAMED = 20
 _STRANGERS = 3
 
 
-def backend_results(assessed: Sequence[Assessed], dataset: Dataset, plan: Plan) -> list[schema.BackendResult]:
+def backend_results(assessed: Sequence[Assessed], dataset: Dataset, plan: Plan) -> list[schema.TrialResult]:
     """One result per backend, in the plan's order; without times unless the plan took them."""
     return [_backend_result(one, dataset, plan) for one in assessed]
 
 
-def _backend_result(one: Assessed, dataset: Dataset, plan: Plan) -> schema.BackendResult:
+def _backend_result(one: Assessed, dataset: Dataset, plan: Plan) -> schema.TrialResult:
     outcome, trial = one.outcome, one.outcome.trial
     seed, timed = plan.request.seed, plan.execution.timing
     terms = has_terms(outcome.vectors, len(dataset.queries))
     record = queries_with_terms(outcome.record, terms) if outcome.record is not None else None
-    return schema.BackendResult(
+    return schema.TrialResult(
+        dataset=dataset.name,
         name=trial.spec.name,
         label=trial.label,
         status="failed" if outcome.failure is not None else "ok",
@@ -119,7 +120,7 @@ def _index(record: TrialRecord, memory: Finished | None, dataset: Dataset, *, ti
         peak_rss_bytes=memory.peak_rss_bytes if memory is not None else None,
         peak_anonymous_bytes=memory.peak_anonymous_bytes if memory is not None else None,
         state=dict(report.state),
-        existing=external_index_stats(held) if held is not None else None,
+        external_index=external_index_stats(held) if held is not None else None,
     )
 
 
@@ -167,11 +168,13 @@ def _metrics(scores: Scores | None, seed: int) -> dict[str, schema.MetricValue]:
     for summary in scores.means():
         interval = mean_interval(scores.of(summary.measure), seed) if is_mean(summary.measure) else None
         values[str(summary.measure)] = schema.MetricValue(
+            metric=str(summary.measure),
             mean=summary.value,
             min=None if np.isnan(summary.low) else summary.low,
             max=None if np.isnan(summary.high) else summary.high,
             ci_low=interval.low if interval is not None else None,
             ci_high=interval.high if interval is not None else None,
+            n=len(scores.query_ids),
         )
     return values
 
@@ -181,7 +184,7 @@ def _parity(one: Assessed, seed: int) -> schema.ParityStats | None:
     if parity is None:
         return None
     return schema.ParityStats(
-        oracle=parity.reference,
+        reference=parity.reference,
         mode=parity.mode,
         tolerance=parity.tolerance,
         queries=parity.queries,

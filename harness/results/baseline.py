@@ -19,8 +19,8 @@ from pydantic import ConfigDict, Field
 from harness.data.ranking import RankingDigest
 from harness.data.types import Ids, Run
 from harness.errors import ResultError, UsageError
-from harness.results.schema import Report
-from harness.results.schema_costs import Count, Record
+from harness.results.schema import Result
+from harness.results.schema_base import Count, Record
 from harness.results.side import OVERLAP, Side, side_of_comparison
 from harness.results.stored_json import StoredJson, read_stored_json, validated
 
@@ -38,7 +38,7 @@ __all__ = [
     "write_baseline",
 ]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 DEPTH = 10
 """Documents that a baseline keeps of each ranking: what people look at, and what the usual measures look at."""
 
@@ -64,7 +64,7 @@ class Baseline(Record):
     schema_version: int = Field(alias="schema")
     kind: Literal["baseline"]
     depth: Count = Field(description="how many documents of each ranking are kept, at most")
-    report: Report
+    report: Result
     queries: dict[str, str] = Field(description="id -> the beginning of the SHA-256 of the text; empty without texts")
     latencies: dict[str, dict[str, list[int]]] = Field(
         description="backend -> query -> nanoseconds of search and transfer together, one a timed pass"
@@ -90,7 +90,7 @@ def write_baseline(path: Path, side: Side, *, depth: int = DEPTH) -> None:
     Raises UsageError where a backend failed or nothing was scored, because nothing could be held against it, and for a
     file that is no baseline; ResultError when it cannot be written.
     """
-    failed = [backend.label for backend in side.report.backends if backend.status == "failed"]
+    failed = [backend.label for backend in side.report.trials if backend.status == "failed"]
     if failed:
         raise UsageError(
             f"no baseline was made: {', '.join(failed)} failed", fix="a baseline holds results of every backend"
@@ -117,15 +117,15 @@ def describe_baseline(path: Path) -> str:
         report = read_baseline(path).report
     except ResultError:
         return "one that cannot be read"
-    backends = ", ".join(backend.label for backend in report.backends)
+    backends = ", ".join(backend.label for backend in report.trials)
     return f"that of {backends} on {report.dataset.name} from {report.created}"
 
 
 def read_baseline(path: Path) -> Side:
     """A baseline as a side; raises ResultError where it is missing, damaged, none, or of a newer schema."""
     baseline = validated(_content(path), Baseline)
-    figures: dict[str, dict[str, dict[str, float]]] = {backend.label: {} for backend in baseline.report.backends}
-    first_documents: dict[str, dict[str, list[str]]] = {backend.label: {} for backend in baseline.report.backends}
+    figures: dict[str, dict[str, dict[str, float]]] = {backend.label: {} for backend in baseline.report.trials}
+    first_documents: dict[str, dict[str, list[str]]] = {backend.label: {} for backend in baseline.report.trials}
     ranking_digests: dict[str, dict[str, RankingDigest]] = {label: {} for label in figures}
     for line in baseline.rankings:
         if line.backend not in figures:

@@ -6,12 +6,23 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from harness.results.schema import EngineDescription, ErrorInfo, HarnessInfo, IdenticalIdsInfo, MachineInfo, ParityStats
-from harness.results.schema_costs import Count, Json, LatencyStats, Parameters, Record
+from harness.results.schema_base import (
+    Count,
+    EngineDescription,
+    ErrorInfo,
+    HarnessInfo,
+    IdenticalIdsInfo,
+    Json,
+    MachineInfo,
+    MetricValue,
+    Parameters,
+    ParityStats,
+    Record,
+)
+from harness.results.schema_costs import LatencyStats
 
 __all__ = [
     "CHECK_SCHEMA_VERSION",
-    "CheckMetric",
     "CheckReport",
     "CheckSubject",
     "CorpusInfo",
@@ -24,7 +35,7 @@ __all__ = [
     "Verdict",
 ]
 
-CHECK_SCHEMA_VERSION = 1
+CHECK_SCHEMA_VERSION = 2
 Verdict = Literal["passed", "failed", "invalid"]
 
 
@@ -56,28 +67,13 @@ class CorpusInfo(Record):
     identical_ids: IdenticalIdsInfo | None = Field(default=None, description="null in results of earlier versions")
 
 
-class CheckMetric(Record):
-    """One mean over questions, the range that ties leave it, and its confidence interval."""
-
-    measure: str = Field(description="canonical name: `Success@5` for `Hit@5`, `RR@5` for `MRR@5`")
-    mean: float
-    min: float | None = Field(description="lowest mean over all orders of tied documents; null where not defined")
-    max: float | None
-    ci_low: float | None = Field(
-        description="95 % interval: BCa bootstrap, exact (Clopper-Pearson) where every value is 0 or 1; null below 2 "
-        "questions"
-    )
-    ci_high: float | None
-    n: Count = Field(description="questions that the mean is taken over")
-
-
 class SliceResult(Record):
     """The questions that have one value of one field."""
 
     field: str
     value: str
     questions: Count
-    metrics: dict[str, CheckMetric] = Field(description="empty where no question of the slice expects anything")
+    metrics: dict[str, MetricValue] = Field(description="empty where no question of the slice expects anything")
 
 
 class ExpectationResult(Record):
@@ -116,7 +112,7 @@ class CheckSubject(Record):
     parameters: Parameters
     milliseconds: LatencyStats | None = Field(description="single queries; null where the plan took no times")
     parity: ParityStats | None = Field(description="null without an exact reference")
-    metrics: dict[str, CheckMetric]
+    metrics: dict[str, MetricValue]
     slices: list[SliceResult]
     questions: list[QuestionResult]
     deterministic: bool | None = Field(

@@ -16,22 +16,17 @@ from harness.results.frontier import frontiers
 from harness.results.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
 from harness.results.presenters import presenter
 from harness.results.schema import (
-    BackendResult,
     ClosedLoopStats,
     OpenLoopStats,
     PairedDifference,
-    Report,
+    Result,
     SearchStats,
     SpreadValue,
+    TrialResult,
 )
 from harness.results.stored import (
-    ResultTables,
-    read_agreement,
-    read_latencies,
-    read_per_query,
-    read_report,
-    read_stored_qrels,
-    read_stored_queries,
+    ResultContent,
+    StoredResult,
     read_stored_run,
     write_result,
 )
@@ -55,7 +50,7 @@ class Comparison:
     documents that were searched, which no result folder holds; ``no_texts`` says why they are missing here.
     """
 
-    report: Report
+    report: Result
     values: pa.Table
     agreement: pa.Table
     runs: Mapping[str, Run] = field(default_factory=dict, repr=False)
@@ -73,11 +68,17 @@ class Comparison:
         Runs are read when :meth:`run` asks for them.
         """
         path = Path(folder)
-        report = read_report(path)
-        found = cls(report, read_per_query(path), read_agreement(path), folder=path, latencies=read_latencies(path))
-        texts = read_stored_queries(path)
-        queries = Queries(Ids.of(texts), pa.chunked_array([strings(texts.values())]), "")
-        return replace(found, qrels=read_stored_qrels(path), queries=queries if texts else None)
+        stored = StoredResult.open(path)
+        texts = stored.query_texts(stored.report.dataset.name)
+        return cls(
+            stored.report,
+            stored.per_query(),
+            stored.agreement(),
+            qrels=stored.qrels(stored.report.dataset.name),
+            queries=Queries(Ids.of(texts), pa.chunked_array([strings(texts.values())]), "") if texts else None,
+            folder=path,
+            latencies=stored.latencies(),
+        )
 
     def save(
         self,
@@ -95,16 +96,23 @@ class Comparison:
         else, or an earlier result without ``overwrite``; ResultError when it cannot be written.
         """
         files = {HTML_NAME: self.html(keep_text=keep_text).encode(), **(extra or {})}
-        tables = ResultTables(self.values, self.agreement, self.queries if keep_text else None, self.latencies, files)
-        place = write_result(
-            Path(folder), self.report, tables, self.runs, qrels=self.qrels, overwrite=overwrite, numbered=numbered
+        dataset = self.report.dataset.name
+        content = ResultContent(
+            per_query=self.values,
+            parity=self.agreement,
+            latencies=self.latencies,
+            runs={(dataset, label): run for label, run in self.runs.items()},
+            qrels={dataset: self.qrels} if self.qrels is not None else {},
+            queries={dataset: self.queries} if self.queries is not None and keep_text else {},
+            extra=files,
         )
+        place = write_result(Path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
         return replace(self, folder=place)
 
     @property
     def failed(self) -> list[str]:
         """Labels of the backends that failed."""
-        return [backend.label for backend in self.report.backends if backend.status == "failed"]
+        return [backend.label for backend in self.report.trials if backend.status == "failed"]
 
     @property
     def unmeasured(self) -> list[str]:
@@ -113,11 +121,11 @@ class Comparison:
         That is one without samples, one whose clients all died or gave up, or one in which more than a tenth of the
         queries that were asked failed.
         """
-        return [backend.label for backend in self.report.backends if _lacks_a_level(backend)]
+        return [backend.label for backend in self.report.trials if _lacks_a_level(backend)]
 
-    def backend(self, label: str) -> BackendResult:
+    def backend(self, label: str) -> TrialResult:
         """One backend's result by its label; raises KeyError."""
-        for backend in self.report.backends:
+        for backend in self.report.trials:
             if backend.label == label:
                 return backend
         raise KeyError(label)
@@ -126,18 +134,18 @@ class Comparison:
         """Means: one row a backend, one column a metric; failed backends have NaN."""
         import pandas as pd
 
-        rows = {b.label: {name: value.mean for name, value in b.metrics.items()} for b in self.report.backends}
+        rows = {b.label: {name: value.mean for name, value in b.metrics.items()} for b in self.report.trials}
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("backend")
 
     def parity(self) -> pd.DataFrame:
         """Parity: one row a backend that has a reference."""
         import pandas as pd
 
-        rows = {b.label: b.parity.model_dump(exclude={"causes", "overlap"}) for b in self.report.backends if b.parity}
+        rows = {b.label: b.parity.model_dump(exclude={"causes", "overlap"}) for b in self.report.trials if b.parity}
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("backend")
 
     def differences(self) -> pd.DataFrame:
-        """Backends against the reference, or every pair: one row a pair and metric, as ``report.comparisons``.
+        """Backends against the reference, or every pair: one row a pair and metric, as ``report.differences``.
 
         Columns a, b, metric, difference (b - a), ci_low, ci_high, p, p_adjusted, effect, wins, ties, losses,
         within_ties, verdict; no rows for one backend and without judgments.
@@ -145,7 +153,7 @@ class Comparison:
         import pandas as pd
 
         columns = list(PairedDifference.model_fields)
-        return pd.DataFrame([row.model_dump() for row in self.report.comparisons], columns=columns)
+        return pd.DataFrame([row.model_dump() for row in self.report.differences], columns=columns)
 
     def spread(self) -> pd.DataFrame:
         """Spread over builds: a row a backend and figure (a metric, the overlap with its reference at a depth, a cost).
@@ -156,10 +164,12 @@ class Comparison:
         import pandas as pd
 
         rows = {}
-        for backend in self.report.backends:
+        for backend in self.report.trials:
             if backend.spread is None:
                 continue
-            overlaps = {f"oracle overlap@{depth}": value for depth, value in backend.spread.oracle_overlap.items()}
+            overlaps = {
+                f"reference overlap@{depth}": value for depth, value in backend.spread.reference_overlap.items()
+            }
             for figure, value in {**backend.spread.metrics, **overlaps, **backend.spread.costs}.items():
                 rows[backend.label, figure] = value.model_dump()
         index = pd.MultiIndex.from_tuples(list(rows), names=["backend", "figure"])
@@ -174,10 +184,10 @@ class Comparison:
         import pandas as pd
 
         rows = {}
-        for backend in self.report.backends:
+        for backend in self.report.trials:
             for one in backend.spread.each if backend.spread is not None else ():
-                overlaps = {f"oracle overlap@{depth}": share for depth, share in one.oracle_overlap.items()}
-                costs = one.model_dump(exclude={"build", "metrics", "oracle_overlap"})
+                overlaps = {f"reference overlap@{depth}": share for depth, share in one.reference_overlap.items()}
+                costs = one.model_dump(exclude={"build", "metrics", "reference_overlap"})
                 rows[backend.label, one.build] = {**costs, **one.metrics, **overlaps}
         index = pd.MultiIndex.from_tuples(list(rows), names=["backend", "build"])
         return pd.DataFrame(list(rows.values()), index=index)
@@ -190,7 +200,7 @@ class Comparison:
         import pandas as pd
 
         rows = {}
-        for backend in self.report.backends:
+        for backend in self.report.trials:
             if backend.index is None or backend.search is None:
                 continue
             search = backend.search
@@ -225,7 +235,7 @@ class Comparison:
         return frame
 
     def agreement_per_query(self) -> pd.DataFrame:
-        """Every query's agreement with the oracle: backend, query_id, level, cause, overlaps, score differences."""
+        """Every query's agreement with the reference: backend, query_id, level, cause, overlaps, score differences."""
         frame: pd.DataFrame = self.agreement.to_pandas()
         return frame
 
@@ -236,7 +246,7 @@ class Comparison:
             return self.runs[label]
         if self.folder is None:
             raise ResultError(f"'{label}' failed, so it has no run")
-        return read_stored_run(self.folder, label)
+        return read_stored_run(self.folder, self.report.dataset.name, label)
 
     def render(self, format: str = "table") -> str:  # noqa: A002 - the name of the command line's option
         """The report as ``table``, ``markdown``, ``csv`` or ``json``."""
@@ -268,7 +278,7 @@ def _latencies(search: SearchStats) -> dict[str, float | int | None]:
     }
 
 
-def _lacks_a_level(backend: BackendResult) -> bool:
+def _lacks_a_level(backend: TrialResult) -> bool:
     levels: list[ClosedLoopStats | OpenLoopStats] = [*backend.closed_loop, *backend.open_loop]
     if any(level.clients_failed >= (1 if level.kind == "threads" else level.clients) for level in levels):
         return True

@@ -23,7 +23,7 @@ _SIGNIFICANT = 0.05
 
 
 def paired_differences(
-    assessed: Sequence[Assessed], results: Sequence[schema.BackendResult], reference: str | None, seed: int
+    assessed: Sequence[Assessed], results: Sequence[schema.TrialResult], reference: str | None, seed: int
 ) -> list[schema.PairedDifference]:
     """Every scored backend against ``reference``, a label, on every metric; every pair of them where that is None.
 
@@ -36,7 +36,8 @@ def paired_differences(
         for column, (one, other) in enumerate(zip(scores_a.means(), scores_b.means(), strict=True)):
             if is_mean(one.measure):
                 test = compare_pairs(scores_a.values[common_a, column], scores_b.values[common_b, column], seed)
-                made.append((result_a.label, result_b.label, str(one.measure), test, undecided_by_ties(one, other)))
+                tied = undecided_by_ties(one, other)
+                made.append((result_a.dataset, result_a.label, result_b.label, str(one.measure), test, tied))
     adjusted = adjust_family([test.p if test.changed else None for *_, test, _ in made])
     return [_difference(*row, p) for row, p in zip(made, adjusted, strict=True)]
 
@@ -97,7 +98,7 @@ def metric_losses(one: Assessed, seed: int) -> dict[str, schema.LossStats]:
     return losses
 
 
-_Scored = tuple[Scores, schema.BackendResult]
+_Scored = tuple[Scores, schema.TrialResult]
 
 
 def _pairs(scored: Sequence[_Scored], reference: str | None) -> Iterable[tuple[_Scored, _Scored]]:
@@ -108,9 +109,10 @@ def _pairs(scored: Sequence[_Scored], reference: str | None) -> Iterable[tuple[_
 
 
 def _difference(
-    a: str, b: str, metric: str, test: PairedTest, within_ties: bool, p_adjusted: float | None
+    dataset: str, a: str, b: str, metric: str, test: PairedTest, within_ties: bool, p_adjusted: float | None
 ) -> schema.PairedDifference:
     return schema.PairedDifference(
+        dataset=dataset,
         a=a,
         b=b,
         metric=metric,

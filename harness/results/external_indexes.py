@@ -20,7 +20,7 @@ def external_index_stats(held: ExternalIndexRecord) -> schema.ExternalIndexStats
         in_collection=len(held.rows) - len(strange),
         not_in_collection=len(strange),
         examples=held.ids.take(strange[:_NAMED]),
-        no_oracle=held.no_reference,
+        no_reference=held.no_reference,
         files=held.files,
         file_bytes=held.file_bytes,
         sha256=held.sha256,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.plan.expressions import Swept, swept
-from harness.results.schema import BackendResult, FrontierPoint, FrontierStats, Report
+from harness.results.schema import FrontierPoint, FrontierStats, Result, TrialResult
 
 __all__ = ["RECALL", "Frontier", "Point", "frontier_stats", "frontiers", "on_frontier", "recall_of"]
 
@@ -22,7 +22,7 @@ class Point:
     """
 
     value: str
-    backend: BackendResult
+    backend: TrialResult
     quality: float | None
     p50_ms: float | None
     best: bool
@@ -35,6 +35,7 @@ class Frontier:
     ``timed`` is False where no latencies were measured: there is no frontier then.
     """
 
+    dataset: str
     sweep: Swept
     measure: str | None
     points: tuple[Point, ...]
@@ -57,24 +58,25 @@ def on_frontier(points: Sequence[tuple[float, float]]) -> list[bool]:
     ]
 
 
-def frontiers(report: Report) -> list[Frontier]:
-    """One for each ``--sweep`` of the comparison, derived from what its backends came to.
+def frontiers(report: Result) -> list[Frontier]:
+    """Return the frontier of each dataset and ``--sweep``, derived from what the backends came to.
 
     Quality is the mean of the first metric; with the same exact result for all values, that puts them in the order of
     what they lose against it. Without judgments it is the share of the exact best k that was found.
     """
     given = report.plan.given.get("sweep")
     sweeps = given if isinstance(given, list) else []
-    return [_frontier(swept(one), report) for one in sweeps]
+    return [_frontier(swept(one), dataset.name, report) for dataset in report.datasets for one in sweeps]
 
 
-def frontier_stats(report: Report) -> list[FrontierStats]:
+def frontier_stats(report: Result) -> list[FrontierStats]:
     """The same as the report stores it."""
     return [
         FrontierStats(
             backend=one.sweep.backend,
             parameter=one.sweep.parameter,
-            measure=one.measure,
+            dataset=one.dataset,
+            metric=one.measure,
             points=[_point(point, one.measure) for point in one.points],
         )
         for one in frontiers(report)
@@ -94,8 +96,9 @@ def _point(point: Point, measure: str | None) -> FrontierPoint:
     )
 
 
-def _frontier(sweep: Swept, report: Report) -> Frontier:
-    found = [(value, backend) for value in sweep.values if (backend := _backend_of(sweep, value, report)) is not None]
+def _frontier(sweep: Swept, dataset: str, report: Result) -> Frontier:
+    trials = report.of_dataset(dataset)
+    found = [(value, backend) for value in sweep.values if (backend := _backend_of(sweep, value, trials)) is not None]
     measure = _measure([backend for _, backend in found])
     measured = [(_quality(backend, measure), _p50(backend)) for _, backend in found]
     whole = [(quality, p50) for quality, p50 in measured if quality is not None and p50 is not None]
@@ -104,13 +107,13 @@ def _frontier(sweep: Swept, report: Report) -> Frontier:
         Point(value, backend, quality, p50, (quality, p50) in best)
         for (value, backend), (quality, p50) in zip(found, measured, strict=True)
     )
-    return Frontier(sweep, measure, points, any(p50 is not None for _, p50 in measured))
+    return Frontier(dataset, sweep, measure, points, any(p50 is not None for _, p50 in measured))
 
 
-def _backend_of(sweep: Swept, value: str, report: Report) -> BackendResult | None:
+def _backend_of(sweep: Swept, value: str, trials: Sequence[TrialResult]) -> TrialResult | None:
     """The backend that the sweep made of a value: numbers may be written otherwise in its label."""
     begins = tuple(f"{sweep.backend}{separator}{sweep.parameter}=" for separator in ";:")
-    for backend in report.backends:
+    for backend in trials:
         shown = backend.label[len(begins[0]) :]
         if backend.label.startswith(begins) and (shown == value or _number(shown) == _number(value) is not None):
             return backend
@@ -127,7 +130,7 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _measure(backends: Sequence[BackendResult]) -> str | None:
+def _measure(backends: Sequence[TrialResult]) -> str | None:
     names = [list(backend.metrics) for backend in backends if backend.metrics]
     if names:
         return names[0][0]
@@ -135,7 +138,7 @@ def _measure(backends: Sequence[BackendResult]) -> str | None:
     return f"{RECALL}{max(depths)}" if depths else None
 
 
-def _quality(backend: BackendResult, measure: str | None) -> float | None:
+def _quality(backend: TrialResult, measure: str | None) -> float | None:
     if measure in backend.metrics:
         return backend.metrics[str(measure)].mean
     return (
@@ -145,11 +148,11 @@ def _quality(backend: BackendResult, measure: str | None) -> float | None:
     )
 
 
-def recall_of(backend: BackendResult, depth: int) -> float | None:
+def recall_of(backend: TrialResult, depth: int) -> float | None:
     """The share of the exact best ``depth`` that is among the engine's, over all queries."""
     return backend.parity.overlap.get(str(depth)) if backend.parity is not None else None
 
 
-def _p50(backend: BackendResult) -> float | None:
+def _p50(backend: TrialResult) -> float | None:
     search = backend.search
     return search.milliseconds.p50 if search is not None and search.milliseconds is not None else None

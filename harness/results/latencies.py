@@ -33,6 +33,7 @@ def latency_table(assessed: Sequence[Assessed], dataset: Dataset, plan: Plan) ->
         passes = len(record.search_ns)
         ids = dataset.queries.ids.values.take(numbers(terms))
         columns = {
+            "dataset": strings([dataset.name] * (passes * len(terms))),
             "backend": strings([one.outcome.trial.label] * (passes * len(terms))),
             "pass": numbers(np.repeat(np.arange(1, passes + 1, dtype=np.int32), len(terms))),
             "query_id": pa.concat_arrays([ids] * passes) if passes else ids.slice(0, 0),
@@ -45,6 +46,7 @@ def latency_table(assessed: Sequence[Assessed], dataset: Dataset, plan: Plan) ->
 
 _SCHEMA = pa.schema(
     [
+        ("dataset", pa.string()),
         ("backend", pa.string()),
         ("pass", pa.int32()),
         ("query_id", pa.string()),

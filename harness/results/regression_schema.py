@@ -1,4 +1,4 @@
-"""What ``regression.json`` holds, field by field, version 1.
+"""What ``regression.json`` holds, field by field, version 2.
 
 A field that does not apply is null, never 0. `before` is the baseline, `after` what is held against it.
 """
@@ -9,12 +9,12 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from harness.results.schema import DatasetInfo, HarnessInfo, MachineInfo
-from harness.results.schema_costs import Count, Json, Record
+from harness.results.schema_base import Count, DatasetInfo, HarnessInfo, Json, MachineInfo, Record
 
 __all__ = [
     "SCHEMA_VERSION",
     "BackendChange",
+    "Change",
     "CostChange",
     "DataRelation",
     "Decision",
@@ -31,7 +31,7 @@ __all__ = [
     "Value",
 ]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 Value = Json
 Verdict = Literal["better", "worse", "same", "undecided"]
 Sameness = Literal["same", "different", "unknown"]
@@ -225,13 +225,9 @@ class BackendChange(Record):
     )
 
 
-class RegressionReport(Record):
-    """Two results, compared."""
+class Change(Record):
+    """How a later result differs from an earlier one."""
 
-    schema_version: int = Field(alias="schema")
-    created: str = Field(description="UTC, ISO 8601")
-    kind: Literal["regress", "diff"]
-    command: list[str] = Field(default=[], description="arguments that judge the same again")
     before: SideInfo
     after: SideInfo
     settings: list[SettingChange] = Field(description="every resolved setting that differs")
@@ -244,5 +240,14 @@ class RegressionReport(Record):
     gate: Literal["passed", "failed", "invalid"] | None = Field(
         description="`invalid`: a backend failed or has no metric that both results know; null where there is no gate"
     )
+
+
+class RegressionReport(Change):
+    """Two results, compared."""
+
+    schema_version: int = Field(alias="schema")
+    created: str = Field(description="UTC, ISO 8601")
+    kind: Literal["regress", "diff"]
+    command: list[str] = Field(default=[], description="arguments that judge the same again")
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)

@@ -1,6 +1,8 @@
-"""The stored result, field by field: what ``report.json`` holds, version 1.
+"""The stored result, field by field: what ``report.json`` holds, version 2.
 
-These models are the only description of the file. They validate it when it is read back, and the page
+One schema serves every verb: ``compare`` fills datasets, backends and trials; ``check`` does so too, with a golden set
+for qrels, and adds its requirements; ``regress`` and ``diff`` say how one result differs from another. These models are
+the only description of the file. They validate it when it is read back, and the page
 ``docs/reference/report-schema.md`` is generated from them. A field that does not apply is null, never 0.
 """
 
@@ -10,26 +12,51 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from harness.results.check_schema import (
+    GoldenInfo,
+    PreflightProblem,
+    QuestionResult,
+    RequirementResult,
+    SliceResult,
+    Verdict,
+)
+from harness.results.regression_schema import Change
+from harness.results.schema_base import (
+    CandidatesInfo,
+    ContentDigests,
+    Count,
+    DatasetInfo,
+    EngineDescription,
+    ErrorInfo,
+    EvaluatedCounts,
+    FilterInfo,
+    HarnessInfo,
+    IdenticalIdsInfo,
+    Json,
+    LossStats,
+    MachineInfo,
+    MetricValue,
+    Parameters,
+    ParityStats,
+    PlanRecord,
+    QueryCounts,
+    Record,
+)
 from harness.results.schema_costs import (
     BuildStats,
     ClosedLoopStats,
     ColdStats,
-    Count,
     ExternalIndexStats,
     IndexStats,
-    Json,
     LatencyStats,
-    Mode,
     OpenLoopStats,
-    Parameters,
     PhaseTimes,
-    Record,
     SearchStats,
 )
 
 __all__ = [
     "SCHEMA_VERSION",
-    "BackendResult",
+    "BackendInfo",
     "BuildStats",
     "CandidatesInfo",
     "ClosedLoopStats",
@@ -48,6 +75,8 @@ __all__ = [
     "IdenticalIdsInfo",
     "IndexStats",
     "LatencyStats",
+    "Leaderboard",
+    "LeaderboardRow",
     "LossStats",
     "MachineInfo",
     "MetricValue",
@@ -57,181 +86,16 @@ __all__ = [
     "PhaseTimes",
     "PlanRecord",
     "QueryCounts",
-    "Report",
     "RerankingStats",
+    "Result",
     "SearchStats",
     "SpreadStats",
     "SpreadValue",
     "StageStats",
+    "TrialResult",
 ]
 
-SCHEMA_VERSION = 1
-
-
-class HarnessInfo(Record):
-    """The harness that made the result."""
-
-    version: str
-    commit: str | None = Field(description="commit of the package's own folder; null outside a git checkout")
-    dirty: bool | None = Field(description="true when that folder had uncommitted changes")
-
-
-class MachineInfo(Record):
-    """The machine on which everything ran."""
-
-    system: str
-    python: str
-    processor: str
-    cores: Count
-    memory_bytes: Count
-    thread_limits: dict[str, str] = Field(description="environment variables that limit threads, where set")
-
-
-class PlanRecord(Record):
-    """The arguments as they were given, and what they were resolved to."""
-
-    given: dict[str, Json | list[str]]
-    resolved: dict[str, Json | list[str]]
-
-
-class QueryCounts(Record):
-    """How many queries there were."""
-
-    searched: Count = Field(description="queries sent to every backend")
-    judged: Count = Field(description="queries with at least one judgment")
-    relevant: Count = Field(description="queries with at least one relevant document")
-
-
-class EvaluatedCounts(Record):
-    """Queries of one backend under each rule of counting."""
-
-    judged: Count
-    relevant: Count
-    answered: Count = Field(description="judged queries for which the backend returned anything")
-    evaluated: Count = Field(description="queries that the means are taken over, under the plan's `queries` rule")
-    unjudged: Count = Field(description="queries of the run without judgments; left out of everything")
-
-
-class FilterInfo(Record):
-    """Which documents searches could return (`--filter`), and how much of the judgments that leaves."""
-
-    fields: dict[str, str] = Field(description="every field has this value in a document that matches")
-    matching: Count = Field(description="documents that match; all of them are in every index")
-    selectivity: float = Field(description="share of the documents that match")
-    relevant: Count = Field(description="relevant judgments of the queries that were searched")
-    relevant_matching: Count = Field(description="those of documents that match: no other can be found")
-
-
-class ContentDigests(Record):
-    """SHA-256 of each part of a collection as it was used: which of them two results have in common."""
-
-    documents: str
-    queries: str
-    judgments: str | None = Field(description="null for a collection without judgments")
-    candidates: str | None = Field(
-        default=None, description="null where all documents compete, and in results of earlier versions"
-    )
-
-
-class IdenticalIdsInfo(Record):
-    """What happened to hits that have their query's id."""
-
-    rule: Literal["keep", "drop"]
-    queries: Count = Field(description="queries whose id a document has")
-
-
-class CandidatesInfo(Record):
-    """The documents that each query was ranked among; others were searched, and left out before anything was ranked."""
-
-    fewest: Count = Field(description="candidates of a query")
-    most: Count
-    searched: Count = Field(description="documents that every backend was asked for, for each query")
-
-
-class DatasetInfo(Record):
-    """The collection: its name, content and size."""
-
-    name: str
-    sha256: str = Field(description="of documents, queries, judgments and candidates as they were used")
-    documents: Count
-    empty_documents: Count
-    queries: QueryCounts
-    judgments: Count
-    sampled_from: int | None = Field(description="queries in the collection, when only a sample was searched")
-    provenance: dict[str, str]
-    documents_sampled_from: int | None = Field(
-        default=None, description="documents in the collection, when only its judged ones and a sample were indexed"
-    )
-    identical_ids: IdenticalIdsInfo | None = Field(default=None, description="null in results of earlier versions")
-    filter: FilterInfo | None = Field(None, description="null where every document could be returned")
-    candidates: CandidatesInfo | None = Field(default=None, description="null where all documents compete")
-    content: ContentDigests | None = Field(default=None, description="null in results of earlier versions")
-
-
-class EngineDescription(Record):
-    """What really ran."""
-
-    name: str
-    version: str
-    mode: Mode = Field(description="how the engine was reached: embedded, server, …")
-
-
-class ErrorInfo(Record):
-    """Why a backend has no figures."""
-
-    type: str
-    message: str
-    log: list[str] = Field(description="last lines that the worker wrote")
-
-
-class MetricValue(Record):
-    """One mean, the range that ties leave it, and its confidence interval."""
-
-    mean: float
-    min: float | None = Field(description="lowest mean over all orders of tied documents; null where not defined")
-    max: float | None
-    ci_low: float | None = Field(
-        description="95 % interval of a mean: BCa bootstrap, exact (Clopper-Pearson) where every value is 0 or 1; null "
-        "below 2 queries, and for sums and geometric means"
-    )
-    ci_high: float | None
-
-
-class LossStats(Record):
-    """One mean against that of the reference's own run: what the engine loses by not being exact."""
-
-    exact: float = Field(description="the mean of the reference's run")
-    difference: float = Field(description="engine minus reference, over the queries that both are evaluated on")
-    ci_low: float | None = Field(description="95 % BCa bootstrap interval of the difference; null below 2 queries")
-    ci_high: float | None
-
-
-class ParityStats(Record):
-    """How a run relates to its reference, counted in queries.
-
-    The counts are nested: bit-equal queries are identical, identical ones tie-equivalent. `different` is the rest.
-    """
-
-    oracle: str
-    mode: str
-    tolerance: float
-    queries: Count
-    bit_equal: Count
-    identical: Count
-    tie_equivalent: Count
-    different: Count
-    overlap: dict[str, float] = Field(
-        description="mean share of common documents at each depth; of dense backends that is their recall"
-    )
-    rbo: float
-    max_abs_score_diff: float
-    max_rel_score_diff: float
-    causes: dict[str, int] = Field(
-        description="proven cause -> number of queries it explains; `unknown` is a defect of the harness"
-    )
-    loss: dict[str, LossStats] = Field(
-        default_factory=dict, description="metric -> what approximate search costs; empty but for dense backends"
-    )
+SCHEMA_VERSION = 2
 
 
 class SpreadValue(Record):
@@ -255,7 +119,7 @@ class SpreadStats(Record):
     pairwise_overlap: dict[str, float] = Field(
         description="depth -> share of common documents, mean over all pairs of builds and all queries"
     )
-    oracle_overlap: dict[str, SpreadValue] = Field(
+    reference_overlap: dict[str, SpreadValue] = Field(
         description="depth -> `parity.overlap` of each build (of dense backends the recall); empty without a reference"
     )
     metrics: dict[str, SpreadValue]
@@ -306,12 +170,26 @@ class StageStats(Record):
     reranking: RerankingStats | None = Field(default=None, description="null for a fusion")
 
 
-class BackendResult(Record):
-    """One backend: what it was, what it did, and how well."""
+class BackendInfo(Record):
+    """A backend that takes part, whatever the dataset."""
 
+    label: str = Field(description="names it in everything else of the result")
+    short_label: str = Field(description="the same for narrow tables: unique in this result")
+    name: str = Field(description="of its card, or of the method that combines others")
+    model: str | None = Field(description="name of the model that makes its vectors; null without one")
+    dimensions: Count | None = Field(description="of its dense vectors; null without them")
+    parameters_millions: float | None = Field(description="size of the model; null where it is not known")
+
+
+class TrialResult(Record):
+    """One backend on one dataset: what it was, what it did, and how well."""
+
+    dataset: str = Field(description="name of the dataset, as in `datasets`")
+    label: str = Field(description="label of the backend, as in `backends`")
     name: str
-    label: str
-    status: Literal["ok", "failed"]
+    status: Literal["ok", "failed", "invalid"] = Field(
+        description="`invalid`: the preflight of a check refused the input, so nothing was scored"
+    )
     measured: str | None = Field(description="when it ran or failed: UTC, ISO 8601; null for a run that was read")
     reused: bool = Field(description="true for an outcome that an earlier comparison stored (`--resume`)")
     error: ErrorInfo | None
@@ -336,12 +214,18 @@ class BackendResult(Record):
     deterministic: bool | None = Field(
         default=None, description="false where every build gives other rankings; null where nothing was built"
     )
+    slices: list[SliceResult] = Field(default=[], description="of a golden set, by the fields of its questions")
+    questions: list[QuestionResult] = Field(default=[], description="of a golden set, one by one")
     notes: list[str] = Field(description="what a reader must know before comparing this backend with another")
 
 
 class PairedDifference(Record):
-    """Two backends on one metric that is a mean, over the queries evaluated for both (`difference` is b - a)."""
+    """Two backends on one metric that is a mean (`difference` is b - a).
 
+    On one dataset over the queries evaluated for both; across datasets over the means of each.
+    """
+
+    dataset: str | None = Field(description="null for a test across datasets: wins, ties and losses count those then")
     a: str
     b: str
     metric: str
@@ -369,10 +253,8 @@ class FrontierPoint(Record):
 
     backend: str = Field(description="label of the backend with this value")
     value: str = Field(description="as it was given")
-    quality: float | None = Field(description="mean of the frontier's measure; null where it was not measured")
-    loss: float | None = Field(
-        description="engine minus reference on that measure; null without reference or judgments"
-    )
+    quality: float | None = Field(description="mean of the frontier's metric; null where it was not measured")
+    loss: float | None = Field(description="engine minus reference on that metric; null without reference or judgments")
     p50_ms: float | None = Field(description="null where no latencies were measured")
     on_frontier: bool = Field(
         description="no other value has at least its quality and at most its p50, one of them better; false too where "
@@ -381,11 +263,12 @@ class FrontierPoint(Record):
 
 
 class FrontierStats(Record):
-    """One `--sweep`: what each value of a parameter costs and what it buys."""
+    """One `--sweep` on one dataset: what each value of a parameter costs and what it buys."""
 
+    dataset: str
     backend: str = Field(description="the swept backend as it is named without the parameter")
     parameter: str
-    measure: str | None = Field(
+    metric: str | None = Field(
         description="the first metric; without judgments recall at the deepest depth; null without a reference too"
     )
     points: list[FrontierPoint] = Field(description="in the order of the values")
@@ -395,33 +278,80 @@ class FindingInfo(Record):
     """A pitfall that a check found: in the data, or in the results of one backend."""
 
     check: str = Field(description="name of the check, as `docs/explanation/pitfalls.md` lists it")
+    dataset: str | None = Field(description="name of the dataset; null where it concerns all of them")
     backend: str | None = Field(description="label of the backend; null for the data, and for differences")
     message: str
     fix: str
     examples: list[str] = Field(description="the first cases")
 
 
-class Report(Record):
-    """A whole comparison as stored."""
+class LeaderboardRow(Record):
+    """One backend on one metric over all datasets."""
+
+    backend: str = Field(description="label")
+    metric: str
+    rank: Count | None = Field(description="from 1, equal means share one; null where a dataset lacks a value")
+    mean: float | None = Field(description="over the datasets, each family counting once; null where one lacks a value")
+    ci_low: float | None = Field(description="95 % interval of the mean over datasets; null below 2 of them")
+    ci_high: float | None
+    datasets: Count = Field(description="datasets, or families, that have a value")
+    values: dict[str, float | None] = Field(description="dataset or family -> mean; null where the trial failed")
+
+
+class Leaderboard(Record):
+    """Backends ranked by the mean of each metric over several datasets.
+
+    Tests across datasets are the `differences` whose dataset is null.
+    """
+
+    families: dict[str, list[str]] = Field(
+        description="name -> datasets whose mean counts as one dataset, such as the forums of CQADupStack"
+    )
+    metrics: list[str]
+    rows: list[LeaderboardRow] = Field(description="by metric, the best first")
+
+
+class Result(Record):
+    """A whole result as stored: backends on datasets, a golden set's questions, or two results compared."""
 
     schema_version: int = Field(alias="schema")
+    kind: Literal["compare", "check", "regress", "diff"] = Field(description="the verb that made it")
     created: str = Field(description="UTC, ISO 8601")
-    kind: Literal["compare"]
-    command: list[str] = Field(description="arguments that run the same comparison again")
+    command: list[str] = Field(description="arguments that make the same again")
     harness: HarnessInfo
     machine: MachineInfo
     packages: dict[str, str]
     plan: PlanRecord
-    dataset: DatasetInfo
-    backends: list[BackendResult]
-    comparisons: list[PairedDifference] = Field(
-        description="every backend against `plan.resolved.reference`, or every pair (`--all-pairs`)"
+    datasets: list[DatasetInfo] = Field(default=[], description="in the order in which they were named")
+    backends: list[BackendInfo] = Field(default=[], description="in the order in which they were named")
+    trials: list[TrialResult] = Field(default=[], description="by dataset, then by backend")
+    differences: list[PairedDifference] = Field(
+        default=[], description="every backend against `plan.resolved.reference`, or every pair (`--all-pairs`)"
     )
-    frontiers: list[FrontierStats] | None = Field(
-        default=None, description="one for each `--sweep`; null in results of earlier versions"
+    leaderboard: Leaderboard | None = Field(default=None, description="null for one dataset")
+    frontiers: list[FrontierStats] = Field(default=[], description="one for each `--sweep` and dataset")
+    findings: list[FindingInfo] = Field(default=[], description="pitfalls that were found")
+    golden: GoldenInfo | None = Field(default=None, description="the golden set of a check; null otherwise")
+    requirements: list[RequirementResult] = Field(default=[], description="of a check")
+    preflight: list[PreflightProblem] = Field(default=[], description="of a check: what makes every score meaningless")
+    warnings: list[PreflightProblem] = Field(
+        default=[], description="of a check: what is odd, and clean data have too; it was scored"
     )
-    findings: list[FindingInfo] = Field(
-        default_factory=list, description="pitfalls that were found; empty in results of earlier versions"
+    verdict: Verdict | None = Field(
+        default=None,
+        description="of a check; `invalid`: a preflight problem, a failed backend, or a requirement that could not be "
+        "judged",
     )
+    change: Change | None = Field(default=None, description="of two results that are compared; null otherwise")
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
+
+    @property
+    def dataset(self) -> DatasetInfo:
+        """Return the only dataset; raises ValueError where there are several, or none."""
+        (only,) = self.datasets
+        return only
+
+    def of_dataset(self, name: str) -> list[TrialResult]:
+        """Return the trials on one dataset, in the order of the backends."""
+        return [trial for trial in self.trials if trial.dataset == name]

@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from harness.registry.parameters import current_spelling
+from harness.results.schema_base import Count, Json, Record
 
 __all__ = [
     "BuildStats",
     "ClosedLoopStats",
     "ColdStats",
-    "Count",
     "ExternalIndexStats",
     "IndexStats",
-    "Json",
     "LatencyStats",
-    "Mode",
     "OpenLoopStats",
-    "Parameters",
     "PhaseTimes",
-    "Record",
     "SearchStats",
 ]
-
-Json = str | int | float | bool | None
-Count = Annotated[int, Field(ge=0)]
-
-
-def _in_current_words(parameters: dict[str, Json]) -> dict[str, Json]:
-    return {current_spelling(name): value for name, value in parameters.items()}
-
-
-Parameters = Annotated[dict[str, Json], AfterValidator(_in_current_words)]
-Mode = Annotated[str, AfterValidator(current_spelling)]
-"""How an engine was reached. It and the names of parameters are read in today's words, whatever version wrote them."""
-
-
-class Record(BaseModel):
-    """A part of the stored result: fixed once made, and without any field that is not described."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class PhaseTimes(Record):
@@ -69,7 +46,7 @@ class ExternalIndexStats(Record):
     in_collection: Count = Field(description="documents of the index that the collection has")
     not_in_collection: Count
     examples: list[str] = Field(description="ids of documents that the collection lacks (the first 20)")
-    no_oracle: str | None = Field(
+    no_reference: str | None = Field(
         description="why results are not held against a reference; null where the index is proven to hold the same"
     )
     files: int | None = Field(description="files hashed before and after, and found the same; null for a server")
@@ -107,7 +84,7 @@ class IndexStats(Record):
         description="highest anonymous memory above the worker's state before the engine opened; null without one"
     )
     state: dict[str, Json] = Field(description="the engine's own account of its index")
-    existing: ExternalIndexStats | None = Field(
+    external_index: ExternalIndexStats | None = Field(
         default=None, description="null for an index that was built for this result"
     )
 
@@ -127,7 +104,7 @@ class BuildStats(Record):
     )
     peak_anonymous_bytes: int | None
     metrics: dict[str, float] = Field(description="the mean of each metric")
-    oracle_overlap: dict[str, float] = Field(description="depth -> `parity.overlap`")
+    reference_overlap: dict[str, float] = Field(description="depth -> `parity.overlap`")
 
 
 class LatencyStats(Record):

@@ -17,14 +17,9 @@ from harness.data.ranking import RankingDigest, TieRule
 from harness.data.types import Int64Array, Qrels, Run
 from harness.errors import ResultError, UnknownNameError
 from harness.metrics import Measure, parse_measure
-from harness.results.schema import BackendResult, Report
+from harness.results.schema import Result, TrialResult
 from harness.results.stored import (
-    read_agreement,
-    read_latencies,
-    read_per_query,
-    read_stored_qrels,
-    read_stored_queries,
-    read_stored_run,
+    StoredResult,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +30,7 @@ __all__ = ["OVERLAP", "THIS_RUN", "Side", "side_of_comparison", "stored_side", "
 THIS_RUN = "this run"
 """Where a side comes from that is stored nowhere yet."""
 
-OVERLAP = "oracle overlap@"
+OVERLAP = "reference overlap@"
 """The share of the exact first hits that an engine returned, as a figure beside the metrics; a depth follows."""
 _DIGITS = 12
 
@@ -53,7 +48,7 @@ class Side:
     """
 
     source: str
-    report: Report
+    report: Result
     figures: Mapping[str, Mapping[str, Mapping[str, float]]]
     hits: Callable[[str], Run | None]
     depth: int | None = None
@@ -106,11 +101,11 @@ class Side:
     @property
     def labels(self) -> list[str]:
         """Labels of the backends that have results, in the plan's order."""
-        return [backend.label for backend in self.report.backends if backend.status == "ok"]
+        return [backend.label for backend in self.report.trials if backend.status == "ok"]
 
-    def backend(self, label: str) -> BackendResult:
+    def backend(self, label: str) -> TrialResult:
         """One backend's part of the report; raises KeyError."""
-        return next(one for one in self.report.backends if one.label == label)
+        return next(one for one in self.report.trials if one.label == label)
 
     def ordered(self, label: str) -> Run | None:
         """A backend's hits in the order in which they were scored; under ``average``, in trec_eval's."""
@@ -138,7 +133,7 @@ class _Tables:
 
 def _side_of(
     source: str,
-    report: Report,
+    report: Result,
     tables: _Tables,
     hits: Callable[[str], Run | None],
     *,
@@ -146,8 +141,8 @@ def _side_of(
     qrels: Qrels | None,
 ) -> Side:
     """A comparison with all its hits as a side; ``texts`` are those of its queries, empty where they were not kept."""
-    labels = [backend.label for backend in report.backends if backend.status == "ok"]
-    depths = {backend.label: _depths(backend) for backend in report.backends}
+    labels = [backend.label for backend in report.trials if backend.status == "ok"]
+    depths = {backend.label: _depths(backend) for backend in report.trials}
     return Side(
         source=source,
         report=report,
@@ -163,16 +158,17 @@ def _side_of(
     )
 
 
-def stored_side(folder: Path, report: Report) -> Side:
+def stored_side(folder: Path, report: Result) -> Side:
     """A comparison's result folder, whose ``report`` was read, as a side; raises ResultError where it is damaged."""
-    failed = {backend.label for backend in report.backends if backend.status == "failed"}
+    failed = {backend.label for backend in report.trials if backend.status == "failed"}
+    stored, dataset = StoredResult(folder, report), report.dataset.name
     return _side_of(
         str(folder),
         report,
-        _Tables(read_per_query(folder), read_agreement(folder), read_latencies(folder)),
-        lambda label: None if label in failed else read_stored_run(folder, label),
-        texts=read_stored_queries(folder),
-        qrels=read_stored_qrels(folder),
+        _Tables(stored.per_query(), stored.agreement(), stored.latencies()),
+        lambda label: None if label in failed else stored.run(dataset, label),
+        texts=stored.query_texts(dataset),
+        qrels=stored.qrels(dataset),
     )
 
 
@@ -190,7 +186,7 @@ def _metrics(table: pa.Table, label: str) -> dict[str, dict[str, float]]:
     return found
 
 
-def _depths(backend: BackendResult) -> dict[str, int]:
+def _depths(backend: TrialResult) -> dict[str, int]:
     """Columns of the table of agreement to the depths that they are about."""
     depths = sorted(int(depth) for depth in backend.parity.overlap) if backend.parity is not None else []
     return {"overlap_10": depths[0], "overlap_k": depths[-1]} if depths else {}

@@ -43,7 +43,7 @@ def spread_stats(one: Assessed, *, timed: bool) -> schema.SpreadStats | None:
         identical=same,
         identical_share={depth: count / queries for depth, count in same.items()},
         pairwise_overlap={str(depth): pairwise_overlap(runs, depth) for depth in depths},
-        oracle_overlap=_oracle_overlap(one),
+        reference_overlap=_oracle_overlap(one),
         metrics=_metrics(one),
         costs=_costs(each),
         each=each,
@@ -75,7 +75,7 @@ def _build(
         peak_rss_bytes=cost.peak_rss_bytes,
         peak_anonymous_bytes=cost.peak_anonymous_bytes,
         metrics={str(summary.measure): summary.value for summary in means},
-        oracle_overlap={str(depth): share for depth, share in overlap.items()},
+        reference_overlap={str(depth): share for depth, share in overlap.items()},
     )
 
 

@@ -1,9 +1,12 @@
 """Results on disk: written whole or not at all, read back with their schema checked.
 
-A result folder holds ``report.json``, the tables ``per_query.parquet``, ``parity.parquet`` and ``latencies.parquet``,
-and the hits in ``runs/<label>.trec.gz``; with the judgments beside them (``qrels.tsv``) every figure can be computed
-again without running anything. ``queries.parquet`` holds the texts of the queries, unless the user asked for none.
-``report.html`` is the same for people.
+A result folder holds ``report.json``, the tables ``per_query.parquet``, ``parity.parquet`` and ``latencies.parquet``
+(with a column ``dataset``), and the hits in ``runs/<dataset>/<label>.trec.gz``; with the judgments beside them
+(``qrels/<dataset>.tsv``) every figure can be computed again without running anything. ``queries/<dataset>.parquet``
+holds the texts of the queries, unless the user asked for none. ``report.html`` is the same for people.
+
+The first version held one dataset: its tables have no such column, its hits lie in ``runs``, its judgments and queries
+in ``qrels.tsv`` and ``queries.parquet``. Such folders are read as if they were of today.
 """
 
 from __future__ import annotations
@@ -12,18 +15,20 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar, get_args
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import BaseModel
 
-from harness.data.arrow import read_parquet, write_parquet
+from harness.data.arrow import read_parquet, strings, write_parquet
 from harness.data.types import Ids, Qrels, Queries, Run
 from harness.errors import ResultError
 from harness.results.check_schema import CHECK_SCHEMA_VERSION, CheckReport
-from harness.results.schema import SCHEMA_VERSION, Report
+from harness.results.schema import SCHEMA_VERSION, Result
 from harness.results.stored_json import StoredJson, read_stored_json, validated
 from harness.store.result_folder import (
     LATENCIES,
@@ -32,29 +37,25 @@ from harness.store.result_folder import (
     QRELS,
     QUERIES,
     REPORT_NAME,
+    RUNS,
     Building,
     result_folder,
 )
 
 __all__ = [
-    "ResultTables",
+    "ResultContent",
+    "StoredResult",
     "file_name",
     "holds_white_space",
-    "read_agreement",
     "read_any_report",
     "read_check_report",
-    "read_latencies",
-    "read_per_query",
     "read_report",
-    "read_stored_qrels",
-    "read_stored_queries",
     "read_stored_run",
     "write_check",
     "write_result",
 ]
 
-Files = Mapping[str, bytes]
-Stored = TypeVar("Stored", Report, CheckReport)
+Stored = TypeVar("Stored", Result, CheckReport)
 _NEWEST = {"compare": SCHEMA_VERSION, "check": CHECK_SCHEMA_VERSION}
 """Who wrote a report -> the newest schema of it."""
 
@@ -65,52 +66,56 @@ _TEXT, _NUMBER, _WHOLE = pa.types.is_string, pa.types.is_floating, pa.types.is_i
 _OF_QUERY: Mapping[str, Callable[[pa.DataType], bool]] = MappingProxyType({"backend": _TEXT, "query_id": _TEXT})
 
 
-class ResultTables(NamedTuple):
-    """Per-query tables of a result, and the queries with their texts (None to leave them out).
+class ResultContent(NamedTuple):
+    """What lies beside the report: tables with a column ``dataset``, and the hits by dataset and label.
 
-    ``latencies`` are the raw samples, None where no times were taken. ``extra`` are further files, by name.
+    ``qrels`` and ``queries`` are by dataset; a dataset without judgments, or whose texts are left out, is not among
+    them. ``latencies`` are the raw samples, None where no times were taken. ``extra`` are further files, by name.
     """
 
     per_query: pa.Table
     parity: pa.Table
-    queries: Queries | None
     latencies: pa.Table | None = None
-    extra: Files = MappingProxyType({})
+    runs: Mapping[tuple[str, str], Run] = MappingProxyType({})
+    qrels: Mapping[str, Qrels] = MappingProxyType({})
+    queries: Mapping[str, Queries] = MappingProxyType({})
+    extra: Mapping[str, bytes] = MappingProxyType({})
 
 
 def write_result(
-    folder: Path,
-    report: Report,
-    tables: ResultTables,
-    runs: Mapping[str, Run],
-    *,
-    qrels: Qrels | None,
-    overwrite: bool = False,
-    numbered: bool = False,
+    place: Path, report: Result, content: ResultContent, *, overwrite: bool = False, numbered: bool = False
 ) -> Path:
-    """Write a result folder, built beside its place and renamed when complete; where it lies in the end.
+    """Write a result folder, built beside its place and renamed when complete, and return where it lies in the end.
 
     A folder that holds anything is only replaced with ``overwrite``, and then only when it holds an earlier result.
-    With ``numbered`` the result goes to ``<folder>-2`` … where others have that name. Of several processes that write
+    With ``numbered`` the result goes to ``<place>-2`` … where others have that name. Of several processes that write
     to one place at the same time one wins, and the others raise UsageError.
     """
     from harness.loaders.trec_write import write_qrels
 
-    with _building(folder, report, runs, tables.extra, overwrite=overwrite, numbered=numbered) as building:
-        write_parquet(tables.per_query, building.folder / PER_QUERY)
-        write_parquet(tables.parity, building.folder / PARITY)
-        if tables.latencies is not None:
-            write_parquet(tables.latencies, building.folder / LATENCIES)
-        if qrels is not None:
-            write_qrels(building.folder / QRELS, qrels)
-        queries = tables.queries
-        if queries is not None:
-            write_parquet(pa.table({"id": queries.ids.values, "text": queries.texts}), building.folder / QUERIES)
+    with _building(place, report, content.runs, content.extra, overwrite=overwrite, numbered=numbered) as building:
+        write_parquet(content.per_query, building.folder / PER_QUERY)
+        write_parquet(content.parity, building.folder / PARITY)
+        if content.latencies is not None:
+            write_parquet(content.latencies, building.folder / LATENCIES)
+        for name in (QRELS, QUERIES):
+            (building.folder / name).mkdir()
+        for dataset, qrels in content.qrels.items():
+            write_qrels(building.folder / QRELS / f"{file_name(dataset)}.tsv", qrels)
+        for dataset, queries in content.queries.items():
+            table = pa.table({"id": queries.ids.values, "text": queries.texts})
+            write_parquet(table, building.folder / QUERIES / f"{file_name(dataset)}{_PARQUET}")
     return building.place
 
 
 def write_check(
-    folder: Path, report: CheckReport, runs: Mapping[str, Run], extra: Files, *, overwrite: bool, numbered: bool
+    folder: Path,
+    report: CheckReport,
+    runs: Mapping[tuple[str, str], Run],
+    extra: Mapping[str, bytes],
+    *,
+    overwrite: bool,
+    numbered: bool,
 ) -> Path:
     """Write a check: the report, the hits of each subject, ``extra`` files by name; else as :func:`write_result`."""
     with _building(folder, report, runs, extra, overwrite=overwrite, numbered=numbered) as building:
@@ -120,25 +125,33 @@ def write_check(
 
 @contextmanager
 def _building(
-    place: Path, report: Report | CheckReport, runs: Mapping[str, Run], extra: Files, *, overwrite: bool, numbered: bool
+    place: Path,
+    report: BaseModel,
+    runs: Mapping[tuple[str, str], Run],
+    extra: Mapping[str, bytes],
+    *,
+    overwrite: bool,
+    numbered: bool,
 ) -> Iterator[Building]:
     """A result folder with a report and runs, to be filled further; it is put into its place when the block ends."""
     with result_folder(place, overwrite=overwrite, numbered=numbered) as building:
         (building.folder / REPORT_NAME).write_bytes(report.model_dump_json(by_alias=True, indent=2).encode() + b"\n")
-        (building.folder / "runs").mkdir()
-        for label, run in runs.items():
-            _write_run(building.folder / "runs", label, run)
+        (building.folder / RUNS).mkdir()
+        for (dataset, label), run in runs.items():
+            folder = building.folder / RUNS / file_name(dataset)
+            folder.mkdir(exist_ok=True)
+            _write_run(folder, label, run)
         for name, content in extra.items():
             (building.folder / name).write_bytes(content)
         yield building
 
 
-def read_report(folder: Path) -> Report:
+def read_report(folder: Path) -> Result:
     """Read ``report.json`` of a comparison's result folder (or that file itself).
 
     Raises ResultError when it is missing, malformed, or of a newer schema.
     """
-    return _validated(_content(folder), Report)
+    return _validated(_content(folder), Result)
 
 
 def read_check_report(folder: Path) -> CheckReport:
@@ -146,10 +159,10 @@ def read_check_report(folder: Path) -> CheckReport:
     return _validated(_content(folder), CheckReport)
 
 
-def read_any_report(folder: Path) -> Report | CheckReport:
+def read_any_report(folder: Path) -> Result | CheckReport:
     """Read ``report.json`` of whatever wrote it; errors as in :func:`read_report`."""
     content = _content(folder)
-    return _validated(content, CheckReport) if content.kind == "check" else _validated(content, Report)
+    return _validated(content, CheckReport) if content.kind == "check" else _validated(content, Result)
 
 
 def _content(folder: Path) -> StoredJson:
@@ -158,44 +171,69 @@ def _content(folder: Path) -> StoredJson:
 
 
 def _validated(content: StoredJson, model: type[Stored]) -> Stored:
-    kinds = get_args(model.model_fields["kind"].annotation)
-    if content.kind in _NEWEST and content.kind not in kinds:
+    kind = "check" if model is CheckReport else "compare"
+    if content.kind in _NEWEST and content.kind != kind:
         raise ResultError(
-            f"'{content.path}' was written by `harness {content.kind}`", fix=f"give one of `harness {kinds[0]}`"
+            f"'{content.path}' was written by `harness {content.kind}`", fix=f"give one of `harness {kind}`"
         )
-    return validated(content.refuse_newer(_NEWEST[kinds[0]]), model)
+    return validated(content.refuse_newer(_NEWEST[kind]), model)
 
 
-def read_per_query(folder: Path) -> pa.Table:
-    """Per-query values of a result folder; raises ResultError when they are missing or damaged."""
-    return _read_table(folder / PER_QUERY, {**_OF_QUERY, "metric": _TEXT, "value": _NUMBER})
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """The tables, hits, judgments and queries of a result folder, beside its ``report``."""
+
+    folder: Path
+    report: Result
+
+    @classmethod
+    def open(cls, folder: Path) -> StoredResult:
+        """Read the report of a folder; raises as :func:`read_report`."""
+        return cls(folder, read_report(folder))
+
+    def per_query(self) -> pa.Table:
+        """Return the values of each query; raises ResultError where they are missing or damaged."""
+        return self._table(PER_QUERY, {**_OF_QUERY, "metric": _TEXT, "value": _NUMBER})
+
+    def agreement(self) -> pa.Table:
+        """Return each query's agreement with its reference; raises ResultError where it is missing or damaged."""
+        return self._table(PARITY, {**_OF_QUERY, "level": _TEXT, "cause": _TEXT})
+
+    def latencies(self) -> pa.Table | None:
+        """Return the raw latency samples; None where there are none. Raises ResultError where they are damaged."""
+        if not (self.folder / LATENCIES).exists():
+            return None
+        return self._table(LATENCIES, {**_OF_QUERY, "search_ns": _WHOLE, "transfer_ns": _WHOLE})
+
+    def run(self, dataset: str, label: str) -> Run:
+        """Return a backend's hits; raises ResultError where there are none."""
+        return read_stored_run(self.folder, dataset, label)
+
+    def qrels(self, dataset: str) -> Qrels | None:
+        """Return a dataset's judgments; None where there are none. Raises DataError where they are malformed."""
+        from harness.loaders.trec import read_qrels
+
+        place = _either(self.folder / QRELS / f"{file_name(dataset)}.tsv", self.folder / "qrels.tsv")
+        return read_qrels(place) if place is not None else None
+
+    def query_texts(self, dataset: str) -> dict[str, str]:
+        """Return the texts of a dataset's queries by id, in their order; empty where no texts are stored."""
+        name = f"{file_name(dataset)}{_PARQUET}"
+        place = _either(self.folder / QUERIES / name, self.folder / "queries.parquet")
+        if place is None:
+            return {}
+        table = _read_table(place, {"id": _TEXT, "text": _TEXT})
+        return dict(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
+
+    def _table(self, name: str, columns: Mapping[str, Callable[[pa.DataType], bool]]) -> pa.Table:
+        table = _read_table(self.folder / name, columns)
+        if "dataset" in table.schema.names:
+            return table
+        return table.add_column(0, "dataset", strings([self.report.dataset.name] * len(table)))
 
 
-def read_agreement(folder: Path) -> pa.Table:
-    """Per-query agreement with the references; raises ResultError when it is missing or damaged."""
-    return _read_table(folder / PARITY, {**_OF_QUERY, "level": _TEXT, "cause": _TEXT})
-
-
-def read_latencies(folder: Path) -> pa.Table | None:
-    """Raw latency samples of a result folder; None where it has none. Raises ResultError when they are damaged."""
-    if not (folder / LATENCIES).exists():
-        return None
-    return _read_table(folder / LATENCIES, {**_OF_QUERY, "search_ns": _WHOLE, "transfer_ns": _WHOLE})
-
-
-def read_stored_qrels(folder: Path) -> Qrels | None:
-    """The judgments of a result folder; None where it has none. Raises DataError when they are malformed."""
-    from harness.loaders.trec import read_qrels
-
-    return read_qrels(folder / QRELS) if (folder / QRELS).exists() else None
-
-
-def read_stored_queries(folder: Path) -> dict[str, str]:
-    """Texts of the queries of a result folder by id, in their order; empty where it holds no texts."""
-    if not (folder / QUERIES).exists():
-        return {}
-    table = _read_table(folder / QUERIES, {"id": _TEXT, "text": _TEXT})
-    return dict(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
+def _either(place: Path, former: Path) -> Path | None:
+    return next((path for path in (place, former) if path.exists()), None)
 
 
 def _read_table(path: Path, columns: Mapping[str, Callable[[pa.DataType], bool]]) -> pa.Table:
@@ -216,15 +254,16 @@ def _read_table(path: Path, columns: Mapping[str, Callable[[pa.DataType], bool]]
     return table
 
 
-def read_stored_run(folder: Path, label: str) -> Run:
-    """A backend's hits from a result folder; raises ResultError when they are not there."""
+def read_stored_run(folder: Path, dataset: str, label: str) -> Run:
+    """Return a backend's hits on a dataset from a result folder; raises ResultError where there are none."""
     from harness.loaders.trec import read_run
 
     for suffix in (_TREC, _PARQUET):
-        path = folder / "runs" / f"{file_name(label)}{suffix}"
-        if path.exists():
+        name = f"{file_name(label)}{suffix}"
+        path = _either(folder / RUNS / file_name(dataset) / name, folder / RUNS / name)
+        if path is not None:
             return read_run(path)
-    raise ResultError(f"'{folder}' holds no run of '{label}'")
+    raise ResultError(f"'{folder}' holds no run of '{label}' on '{dataset}'")
 
 
 def _write_run(folder: Path, label: str, run: Run) -> None:

@@ -9,6 +9,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from harness.errors import ResultError
+from harness.results.upgrade import upgraded
 
 __all__ = ["StoredJson", "read_stored_json", "validated"]
 
@@ -55,10 +56,12 @@ def read_stored_json(path: Path, what: str, *, missing: ResultError) -> StoredJs
 
 
 def validated(stored: StoredJson, model: type[Model]) -> Model:
-    """Return the file's content as ``model``; raises ResultError where it is damaged."""
+    """Return the file's content, of whatever version, as ``model``; raises ResultError where it is damaged."""
     try:
-        return model.model_validate(stored.values)
+        return model.model_validate(upgraded(stored.values, stored.kind, stored.schema))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ResultError(f"'{stored.path}' is damaged: {where}: {first['msg']}") from error
+    except (AttributeError, TypeError) as error:  # an earlier version's file whose parts are not what they should be
+        raise ResultError(f"'{stored.path}' is damaged: {error}") from error

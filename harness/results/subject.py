@@ -13,8 +13,8 @@ from harness.metrics import Scores
 from harness.parity import Level
 from harness.results.assess import Assessed
 from harness.results.backend import has_terms
-from harness.results.schema import BackendResult, EngineDescription, ErrorInfo, ParityStats
-from harness.results.schema_costs import Json
+from harness.results.schema import EngineDescription, ErrorInfo, ParityStats, TrialResult
+from harness.results.schema_base import Json
 
 __all__ = ["Subject", "subject_of"]
 
@@ -47,7 +47,7 @@ class Subject:
     unanswered: frozenset[str] = frozenset()
 
 
-def subject_of(one: Assessed, result: BackendResult, corpus: str, label: str, *, timed: bool) -> Subject:
+def subject_of(one: Assessed, result: TrialResult, corpus: str, label: str, *, timed: bool) -> Subject:
     """The subject that a backend is."""
     record, parity = one.outcome.record, one.parity
     search_ns = None

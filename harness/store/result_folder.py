@@ -25,6 +25,7 @@ __all__ = [
     "QRELS",
     "QUERIES",
     "REPORT_NAME",
+    "RUNS",
     "Building",
     "check_target",
     "result_folder",
@@ -32,8 +33,10 @@ __all__ = [
 
 REPORT_NAME = "report.json"
 PER_QUERY, PARITY, LATENCIES = "per_query.parquet", "parity.parquet", "latencies.parquet"
-QRELS, QUERIES = "qrels.tsv", "queries.parquet"
-_OURS = {REPORT_NAME, PER_QUERY, PARITY, LATENCIES, QRELS, QUERIES, "runs", "report.html", "regression.json"}
+RUNS, QRELS, QUERIES = "runs", "qrels", "queries"
+_FORMER = {"qrels.tsv", "queries.parquet"}
+"""Files of the first version, which held one dataset."""
+_OURS = {REPORT_NAME, PER_QUERY, PARITY, LATENCIES, RUNS, QRELS, QUERIES, "report.html", "regression.json", *_FORMER}
 """Names that a new result never takes over from the one that it replaces."""
 _SCRATCH, _NEW, _OLD = ".harness-", "new", "old"
 

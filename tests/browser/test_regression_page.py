@@ -97,7 +97,7 @@ def test_the_verdict_comes_first(show: Show, ranks: tuple[int, int], headline: s
 
 
 def test_a_failed_backend_is_invalid(show: Show) -> None:
-    failed = backend("lucene", status="failed", error=sample_report().backends[-1].error)
+    failed = backend("lucene", status="failed", error=sample_report().trials[-1].error)
     after = side({"csr": AFTER}, backends=[backend("csr"), failed])
     page = show(regression(side({"csr": BEFORE, "lucene": BEFORE}), after, allowed_drop=0.0).html()).page
     assert page.locator(".verdicts strong").first.inner_text() == "Invalid: lucene failed, so nothing passed"

@@ -425,7 +425,7 @@ COMPARED = {"timing": False, "isolation": "none", "k": 3, "metrics": "nDCG@10,RR
 
 
 def figures(comparison):
-    return {name: value.mean for name, value in comparison.report.backends[0].metrics.items()}
+    return {name: value.mean for name, value in comparison.report.trials[0].metrics.items()}
 
 
 def test_a_comparison_of_every_shape_gives_the_same_metrics(tmp_path):
@@ -458,7 +458,7 @@ def test_identical_ids_are_dropped_as_the_dataset_says():
         assert (info.rule, info.queries) == (rule, 1)
         assert compared.report.plan.resolved["identical_ids"] == rule
         assert figures(compared)["RR@10"] == expected
-        assert compared.report.backends[0].parity.bit_equal == 1
+        assert compared.report.trials[0].parity.bit_equal == 1
         other = {"keep": "drop", "drop": "keep"}[rule]
         against = harness.compare("csr", dataset, identical_ids=other, **{**COMPARED, "metrics": "RR@10"})
         assert figures(against)["RR@10"] == {"keep": 1.0, "drop": 0.5}[rule]

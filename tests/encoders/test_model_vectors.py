@@ -67,10 +67,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(world: Path, backend: str, **options: object) -> schema.BackendResult:
+def run(world: Path, backend: str, **options: object) -> schema.TrialResult:
     given: CompareOptions = {"timing": False, "isolation": "none", "k": 3, "cards": world, **options}  # type: ignore[typeddict-item]
     comparison = harness.compare([backend], world / "small", **given)
-    (result,) = comparison.report.backends
+    (result,) = comparison.report.trials
     return result
 
 
@@ -101,7 +101,7 @@ def test_a_dense_engine_gets_the_vectors_of_the_user_s_own_object(world: Path) -
 def test_the_exact_reference_takes_learned_sparse_vectors_and_is_held_against_its_oracle(world: Path) -> None:
     result = run(world, "csr-splade:model=python:own_model:Sparse")
     assert result.parity is not None
-    assert (result.parity.oracle, result.parity.bit_equal) == ("sparse", 4)
+    assert (result.parity.reference, result.parity.bit_equal) == ("sparse", 4)
     assert result.encoder["model"] == "own_model:Sparse"
     assert result.search is not None
     assert result.search.queries_without_terms == 1
@@ -126,8 +126,8 @@ def test_a_sweep_of_dimensions_asks_the_model_once(world: Path) -> None:
     swept = harness.compare([], world / "small", sweep=f"{base};truncate_dim=2,3,7", **given)
     assert swept.failed == []
     assert calls(world) == len(DOCUMENTS) + len(QUERIES)
-    assert [one.encoder["dimensions"] for one in swept.report.backends] == [2, 3, 7]
-    assert [one.encoder["documents_encoded"] for one in swept.report.backends] == [6, 0, 0]
+    assert [one.encoder["dimensions"] for one in swept.report.trials] == [2, 3, 7]
+    assert [one.encoder["documents_encoded"] for one in swept.report.trials] == [6, 0, 0]
     run(world, base)
     assert calls(world) == len(DOCUMENTS) + len(QUERIES), "the model's own vectors are there, too"
 

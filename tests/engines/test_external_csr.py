@@ -24,7 +24,7 @@ from harness.errors import BackendError
 from harness.exact import SparseIndex
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
-from harness.results.schema import BackendResult
+from harness.results.schema import TrialResult
 from harness.testing import RecordingProgress
 from harness.text import count_terms, create_analyzer
 
@@ -58,22 +58,22 @@ def attach_and_compare(engine: CsrEngine, content: ExpectedContent) -> None:
     engine.mismatch(content, RecordingProgress())
 
 
-def searched(expression: str, collection: Path) -> BackendResult:
-    return harness.compare([expression], collection, k=3).report.backends[0]
+def searched(expression: str, collection: Path) -> TrialResult:
+    return harness.compare([expression], collection, k=3).report.trials[0]
 
 
 def test_an_index_of_the_collection_is_held_against_its_oracle(collection: Path, tmp_path: Path) -> None:
     comparison = harness.compare(
         [save(tmp_path / "i", vectors(), list(DOCUMENTS)), "csr:analyzer=whitespace"], collection, k=3
     )
-    external, new = comparison.report.backends
+    external, new = comparison.report.trials
     assert external.metrics == new.metrics
     assert external.parity is not None
     assert external.parity.bit_equal == external.parity.queries == 4
     assert external.index is not None
-    assert external.index.existing is not None
-    assert external.index.existing.no_oracle is None
-    assert (external.index.existing.in_collection, external.index.existing.not_in_collection) == (6, 0)
+    assert external.index.external_index is not None
+    assert external.index.external_index.no_oracle is None
+    assert (external.index.external_index.in_collection, external.index.external_index.not_in_collection) == (6, 0)
     assert external.index.documents_sent is external.index.seconds is external.index.documents_per_second is None
     assert external.phases is not None
     assert external.phases.index_seconds is external.phases.ready_seconds is None
@@ -98,7 +98,7 @@ def test_a_part_of_the_collection_in_another_order_is_held_too(collection: Path,
 def test_documents_that_the_collection_lacks_are_hits_by_their_own_ids(collection: Path, tmp_path: Path) -> None:
     more = ["other 1", "other 2"]
     comparison = harness.compare([save(tmp_path / "i", vectors(more=more), [*DOCUMENTS, *more])], collection, k=8)
-    (backend,) = comparison.report.backends
+    (backend,) = comparison.report.trials
     assert backend.parity is None
     assert "not held against a reference: 2 of the index's 8 documents are not in the collection" in backend.notes
     assert "2 of its documents are not in the collection: other 1, other 2" in backend.notes
@@ -170,7 +170,7 @@ def test_the_command_line_searches_an_external_index(collection: Path, tmp_path:
     )
     assert done.returncode == 0, done.stderr
     assert "an external index of 6 documents, 4 queries searched" in " ".join(done.stderr.split())
-    (backend,) = orjson.loads(done.stdout)["backends"]
+    (backend,) = orjson.loads(done.stdout)["trials"]
     assert backend["index"]["existing"]["files"] == 7
     assert backend["parity"]["bit_equal"] == 4
 
@@ -200,7 +200,7 @@ def test_an_index_that_changes_while_it_is_searched_fails_the_backend(
 
     monkeypatch.setattr(CsrEngine, "search", write_and_search)
     comparison = harness.compare([expression], collection, k=3, isolation="none")
-    (backend,) = comparison.report.backends
+    (backend,) = comparison.report.trials
     assert comparison.failed == [expression]
     assert backend.error is not None
     assert backend.error.type == "IndexChangedError"
@@ -224,7 +224,7 @@ def test_a_change_is_told_however_the_search_ends(
     (tmp_path / "backends" / "rude.toml").write_text(changed)
     expression = save(tmp_path / "i", vectors(), list(DOCUMENTS)).replace("csr:", "rude:")
     comparison = harness.compare([expression], collection, k=3, isolation=isolation, cards=tmp_path)
-    error = comparison.report.backends[0].error
+    error = comparison.report.trials[0].error
     assert error is not None
     assert error.type == "IndexChangedError"
     assert f"changed while it was searched: mine.txt; the search failed too: {reason}" in error.message
@@ -238,4 +238,4 @@ def test_a_relative_path_and_home_are_the_users(
     monkeypatch.setenv("HOME", str(tmp_path))
     backends = [f"csr:external=true;analyzer=whitespace;path={path}" for path in ("i", "~/i")]
     comparison = harness.compare(backends, collection, k=3, isolation="none")
-    assert [backend.status for backend in comparison.report.backends] == ["ok", "ok"]
+    assert [backend.status for backend in comparison.report.trials] == ["ok", "ok"]

@@ -13,7 +13,7 @@ import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, SparseVectors
 from harness.exact import SparseIndex
-from harness.results.schema import BackendResult
+from harness.results.schema import TrialResult
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 COLUMNS = 40
@@ -52,11 +52,11 @@ def weights() -> Inputs:
     return Inputs(Ids.of(DOCUMENTS), sparse=SparseVectors(indptr, indices, np.array(values, np.float32), COLUMNS))
 
 
-def compared(small: Path, backend: str, **parameters: object) -> BackendResult:
+def compared(small: Path, backend: str, **parameters: object) -> TrialResult:
     given = ";".join(f"{name}={value}" for name, value in parameters.items())
     expression = f"{backend}:external=true;model=python:letters:Letters;{given}"
     comparison = harness.compare([expression], small, k=5, timing=False, isolation="none")
-    (result,) = comparison.report.backends
+    (result,) = comparison.report.trials
     assert result.error is None
     return result
 
@@ -72,8 +72,8 @@ def test_a_saved_reference_index_is_proven(small: Path, tmp_path: Path) -> None:
     assert found.parity is not None, found.notes
     assert found.parity.bit_equal == len(QUERIES)
     assert found.index is not None
-    assert found.index.existing is not None
-    assert found.index.existing.files == 7
+    assert found.index.external_index is not None
+    assert found.index.external_index.files == 7
 
 
 def test_a_saved_reference_index_of_another_model_has_no_oracle(small: Path, tmp_path: Path) -> None:
@@ -94,5 +94,5 @@ def test_a_shard_of_qdrant_is_proven(small: Path, tmp_path: Path) -> None:
     assert found.parity is not None, found.notes
     assert found.parity.tie_equivalent == len(QUERIES)
     assert found.index is not None
-    assert found.index.existing is not None
-    assert found.index.existing.in_collection == len(DOCUMENTS)
+    assert found.index.external_index is not None
+    assert found.index.external_index.in_collection == len(DOCUMENTS)

@@ -14,16 +14,16 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
 def kept_and_searched(backend: str, dataset: Path) -> None:
     first = harness.compare(f"{backend};keep=true", dataset, k=5)
-    (made,) = first.report.backends
+    (made,) = first.report.trials
     assert made.error is None
     assert made.index is not None
     collection = made.index.state["collection"]
     again = harness.compare(f"{backend};external=true;collection={collection}", dataset, k=5)
-    (found,) = again.report.backends
+    (found,) = again.report.trials
     assert found.error is None
     assert found.index is not None
-    assert found.index.existing is not None
-    assert (found.index.existing.in_collection, found.index.documents_indexed) == (len(DOCUMENTS), len(DOCUMENTS))
+    assert found.index.external_index is not None
+    assert (found.index.external_index.in_collection, found.index.documents_indexed) == (len(DOCUMENTS), len(DOCUMENTS))
     assert found.parity is not None
     assert (found.parity.queries, found.parity.different) == (len(QUERIES), 0)
     before, after = first.run(made.label), again.run(found.label)

@@ -77,7 +77,7 @@ class Done(NamedTuple):
     report: dict[str, Any]
 
     def backend(self, label: str) -> dict[str, Any]:
-        (found,) = (backend for backend in self.report["backends"] if backend["label"] == label)
+        (found,) = (backend for backend in self.report["trials"] if backend["label"] == label)
         return dict(found)
 
 

@@ -54,7 +54,7 @@ def about_effect(backend: str, small: Path) -> list[str]:
     """Notes of the only backend of a comparison that speak of what parameters did."""
     comparison = harness.compare([backend], small, k=3, timing=False, isolation="none")
     assert comparison.failed == []
-    (result,) = comparison.report.backends
+    (result,) = comparison.report.trials
     said = [note for note in result.notes if "effect" in note]
     assert all(note in comparison.render("markdown") for note in said)
     return said

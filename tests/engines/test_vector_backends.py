@@ -53,11 +53,11 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return write_collection(tmp_path / "small")
 
 
-def compared(small: Path, *backends: str) -> list[schema.BackendResult]:
+def compared(small: Path, *backends: str) -> list[schema.TrialResult]:
     """What each backend came to; all of them are well."""
     comparison = harness.compare(list(backends), small, k=3, timing=False, isolation="none", out=small.parent / "out")
     assert comparison.failed == []
-    return comparison.report.backends
+    return comparison.report.trials
 
 
 def test_qdrant_finds_dense_vectors_scanned_and_by_a_graph(small: Path) -> None:
@@ -258,4 +258,4 @@ def test_the_command_line_compares_them(small: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "qdrant-splade" in done.stdout
     report = json.loads((out / "report.json").read_text())
-    assert [one["status"] for one in report["backends"]] == ["ok", "ok"]
+    assert [one["status"] for one in report["trials"]] == ["ok", "ok"]

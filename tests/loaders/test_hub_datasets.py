@@ -47,7 +47,7 @@ def figures(dataset: str | Path, split: str | None = None, **options):
     compared = harness.compare(
         "csr:analyzer=whitespace", str(dataset), k=10, split=split, isolation="none", timing=False, **options
     )
-    (backend,) = compared.report.backends
+    (backend,) = compared.report.trials
     return {name: (one.mean, one.ci_low, one.ci_high) for name, one in backend.metrics.items()}
 
 

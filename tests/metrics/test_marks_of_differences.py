@@ -13,15 +13,15 @@ from harness.metrics import Measure, QueryCounts, QuerySet, Scores
 from harness.report.differences import differences, legend_of_differences, mark_of
 from harness.results.assess import Assessed
 from harness.results.differences import paired_differences
-from harness.results.schema import Report
+from harness.results.schema import Result
 from harness.stats import Change, judge_family
 
 
-def report(*updates: dict[str, Any], reference: str | None = "qdrant") -> Report:
+def report(*updates: dict[str, Any], reference: str | None = "qdrant") -> Result:
     whole = sample_report()
-    rows = [whole.comparisons[0].model_copy(update=update) for update in updates]
+    rows = [whole.differences[0].model_copy(update=update) for update in updates]
     resolved = {**whole.plan.resolved, "reference": reference}
-    return whole.model_copy(update={"comparisons": rows, "plan": whole.plan.model_copy(update={"resolved": resolved})})
+    return whole.model_copy(update={"differences": rows, "plan": whole.plan.model_copy(update={"resolved": resolved})})
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def report(*updates: dict[str, Any], reference: str | None = "qdrant") -> Report
 )
 def test_every_verdict_has_a_mark_with_a_meaning(verdict: str, within_ties: bool, mark: str) -> None:
     one = report({"verdict": verdict, "within_ties": within_ties})
-    assert mark_of(one.comparisons[0]) == mark
+    assert mark_of(one.differences[0]) == mark
     (meaning,) = legend_of_differences(one)
     assert meaning.startswith(f"{mark}: ")
 
@@ -73,7 +73,7 @@ def test_one_family_in_comparisons_and_in_judgements() -> None:
     before = rng.random((20, 10))
     after = before.copy()
     after[:, 4] -= rng.normal(0.1, 0.15, 20)
-    sides = [SimpleNamespace(label=name) for name in ("one", "other")]
+    sides = [SimpleNamespace(dataset="d", label=name) for name in ("one", "other")]
     found = paired_differences([assessed(before), assessed(after)], sides, "one", 7)  # type: ignore[arg-type]
     changed = [row for row in found if row.wins + row.losses]
     assert [row.metric for row in changed] == ["P@5"]

@@ -58,7 +58,7 @@ def compared(environment: Environment, tmp_path_factory: pytest.TempPathFactory)
 
 
 def backends_of(compared: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((compared / "printed.json").read_bytes())["backends"]
+    found: list[dict[str, Any]] = json.loads((compared / "printed.json").read_bytes())["trials"]
     return found
 
 
@@ -106,8 +106,8 @@ def test_a_dataset_of_another_package_is_compared(environment: Environment, tmp_
     result = environment.run(environment.python, "-m", "harness", "compare", *files, *options, cwd=tmp_path)
     assert result.returncode == 0, result.stderr[-3000:]
     report = json.loads(result.stdout)
-    assert (report["dataset"]["documents"], report["dataset"]["provenance"]["format"]) == (2, "mbox")
-    assert report["backends"][0]["metrics"]["RR@10"]["mean"] == 1.0
+    assert (report["datasets"][0]["documents"], report["datasets"][0]["provenance"]["format"]) == (2, "mbox")
+    assert report["trials"][0]["metrics"]["RR@10"]["mean"] == 1.0
     (tmp_path / "mail.mbox").write_text(MAIL.format(*mail[0]) * 2, encoding="utf-8")
     again = ("compare", *files, *options, "--overwrite")
     twice = environment.run(environment.python, "-m", "harness", *again, cwd=tmp_path)

@@ -125,7 +125,13 @@ def test_no_process_of_a_comparison_and_of_what_comes_after_it(watched: Watched,
         again,
         watched.harness("report", out, "--format", "html"),
         watched.harness("diff", out, out, "--out", tmp_path / "diff"),
-        watched.harness("eval", "--qrels", out / "qrels.tsv", "--run", out / "runs" / "csr.trec.gz"),
+        watched.harness(
+            "eval",
+            "--qrels",
+            out / "qrels" / "chunking-eval.tsv",
+            "--run",
+            out / "runs" / "chunking-eval" / "csr.trec.gz",
+        ),
     ):
         for package in ("pandas", "torch", "transformers"):
             assert looked_for(package, notes) == []

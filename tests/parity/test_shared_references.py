@@ -39,8 +39,8 @@ def test_each_oracle_is_built_once(built: list[str], tmp_path: Path, backends: s
     alone = {
         label: harness.compare(label, collection, cards=cards, k=3, isolation="none") for label in backends.split(",")
     }
-    assert [backend.parity for backend in report.backends] == [
-        alone[backend.label].report.backends[0].parity for backend in report.backends
+    assert [backend.parity for backend in report.trials] == [
+        alone[backend.label].report.trials[0].parity for backend in report.trials
     ]
 
 

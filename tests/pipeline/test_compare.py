@@ -95,7 +95,7 @@ def test_every_phase_is_told(collection: Path, cards: Path, tmp_path: Path, monk
 
 def test_metrics_are_those_of_the_metric_core(comparison: Comparison) -> None:
     assert comparison.folder is not None
-    qrels = read_qrels(comparison.folder / "qrels.tsv")
+    qrels = read_qrels(comparison.folder / "qrels" / f"{comparison.report.dataset.name}.tsv")
     again = score(comparison.run("good"), qrels, parse_measures("nDCG@10,AP,R@100,RR@10"))
     frame = comparison.metrics()
     for summary in again.means():
@@ -107,7 +107,7 @@ def test_metrics_are_those_of_the_metric_core(comparison: Comparison) -> None:
 
 def test_every_query_s_agreement_adds_up_to_the_parity(comparison: Comparison) -> None:
     frame = comparison.agreement_per_query()
-    for backend in comparison.report.backends:
+    for backend in comparison.report.trials:
         rows = frame[frame["backend"] == backend.label]
         if backend.parity is None:
             assert rows.empty
@@ -124,14 +124,20 @@ def test_a_stored_result_is_the_same_comparison(comparison: Comparison) -> None:
     again = Comparison.load(comparison.folder)
     assert again.report == comparison.report
     assert again.render("markdown") == comparison.render("markdown")
-    assert pq.read_table(comparison.folder / "queries.parquet").column("id").to_pylist() == ["q1", "q2", "q3", "q4"]
+    queries = pq.read_table(comparison.folder / "queries" / f"{again.report.dataset.name}.parquet")
+    assert queries["id"].to_pylist() == [
+        "q1",
+        "q2",
+        "q3",
+        "q4",
+    ]
 
 
 def test_a_stored_run_is_a_backend(comparison: Comparison, collection: Path, cards: Path) -> None:
     assert comparison.folder is not None
-    stored = comparison.folder / "runs" / "good.trec.gz"
+    stored = comparison.folder / "runs" / comparison.report.dataset.name / "good.trec.gz"
     again = harness.compare([f"run:{stored}", "good"], collection, k=3, cards=cards)
-    by_file, by_engine = again.report.backends
+    by_file, by_engine = again.report.trials
     assert by_file.metrics == by_engine.metrics
     assert by_file.parity is None
     assert by_file.search is None
@@ -140,7 +146,7 @@ def test_a_stored_run_is_a_backend(comparison: Comparison, collection: Path, car
 def test_documents_of_a_run_that_the_collection_lacks_are_named(collection: Path, cards: Path, tmp_path: Path) -> None:
     mixed = tmp_path / "mixed.trec"
     mixed.write_text("q1 Q0 d1 1 3 t\nq1 Q0 elsewhere 2 2 t\nq1 Q0 d2 3 1 t\n")
-    (note,) = harness.compare([f"run:{mixed}"], collection, cards=cards).report.backends[0].notes
+    (note,) = harness.compare([f"run:{mixed}"], collection, cards=cards).report.trials[0].notes
     assert note == "1 of its 3 documents are not in the collection (elsewhere): their hits keep their ranks"
 
 
@@ -150,17 +156,17 @@ def test_failures_are_named_and_leave_the_others_alone(collection: Path, cards: 
                "--cards", str(cards), "--out", str(out))  # fmt: skip
     assert done.returncode == 3
     report = json.loads((out / "report.json").read_text())
-    status = {backend["label"]: backend["status"] for backend in report["backends"]}
+    status = {backend["label"]: backend["status"] for backend in report["trials"]}
     assert status == {"absent": "failed", "crashing": "failed", "losing": "failed", "good": "ok"}
-    errors = {b["label"]: b["error"] for b in report["backends"] if b["error"]}
+    errors = {b["label"]: b["error"] for b in report["trials"] if b["error"]}
     assert errors["absent"]["type"] == "EngineUnavailableError"
     assert "SIGSEGV" in errors["crashing"]["message"]
     assert "lost 1 documents that are not empty: d2" in errors["losing"]["message"]
-    assert report["backends"][3]["metrics"]["AP"]["mean"] > 0.5
-    assert all(not backend["metrics"] for backend in report["backends"][:3])
+    assert report["trials"][3]["metrics"]["AP"]["mean"] > 0.5
+    assert all(not backend["metrics"] for backend in report["trials"][:3])
     assert "absent failed: the engine is not there" in done.stdout
     assert "good: 6 of 6 documents indexed, 4 queries searched" in done.stderr
-    assert sorted(path.name for path in (out / "runs").iterdir()) == ["good.trec.gz"]
+    assert sorted(path.name for path in (out / "runs").rglob("*.gz")) == ["good.trec.gz"]
 
 
 def test_an_engine_that_needs_no_encoder_runs_without_one(collection: Path, tmp_path: Path) -> None:
@@ -259,8 +265,8 @@ def test_ids_with_spaces_are_stored_and_scored_again(cards: Path, tmp_path: Path
     for path in (collection / "corpus.jsonl", collection / "qrels" / "test.tsv"):
         path.write_text(path.read_text().replace("d2", "d 2"))
     comparison = harness.compare("good", collection, cards=cards, out=tmp_path / "r", metrics="AP")
-    stored = tmp_path / "r" / "runs" / "good.parquet"
-    again = harness.evaluate(stored, tmp_path / "r" / "qrels.tsv", ["AP"])
+    stored = tmp_path / "r" / "runs" / "spaced" / "good.parquet"
+    again = harness.evaluate(stored, tmp_path / "r" / "qrels" / "spaced.tsv", ["AP"])
     assert again.means()[0].value == comparison.metrics().loc["good", "AP"]
     assert any("white space" in note for note in comparison.backend("good").notes)
 
@@ -336,7 +342,7 @@ def test_backends_that_answer_different_queries_are_told_apart(
     short = tmp_path / "short.trec"
     short.write_text("q2 Q0 d4 1 1.0 short\n")
     answered = harness.compare([f"run:{short}", "good"], collection, cards=cards, queries="answered", metrics="AP")
-    counts = [backend.queries for backend in answered.report.backends]
+    counts = [backend.queries for backend in answered.report.trials]
     assert [(count.answered, count.evaluated) for count in counts if count is not None] == [(1, 1), (3, 3)]
     lines = answered.render().splitlines()
     assert [line.split()[-2:] for line in lines if line.startswith((" run:", " good"))][:2] == [["1", "1"], ["3", "3"]]
@@ -344,11 +350,11 @@ def test_backends_that_answer_different_queries_are_told_apart(
 
 def test_only_means_have_intervals_and_differences(collection: Path, cards: Path) -> None:
     measured = harness.compare("good,good:k1=2.0", collection, cards=cards, metrics="AP,gm_map,NumRet")
-    for backend in measured.report.backends:
+    for backend in measured.report.trials:
         ap = backend.metrics["AP"]
         assert ap.ci_low is not None
         assert ap.ci_high is not None
         assert ap.ci_low <= ap.mean <= ap.ci_high
         assert backend.metrics["gm_map"].ci_low is None
         assert backend.metrics["NumRet"].ci_high is None
-    assert {row.metric for row in measured.report.comparisons} == {"AP"}
+    assert {row.metric for row in measured.report.differences} == {"AP"}

@@ -68,10 +68,10 @@ def test_a_graph_that_misses_documents_is_told_by_its_recall_and_its_loss(collec
     comparison = harness.compare(
         [f"flat:{model(collection)}", f"blind:{model(collection)}"], collection, k=20, cards=cards, isolation="none"
     )
-    exact, blind = comparison.report.backends
+    exact, blind = comparison.report.trials
     assert exact.parity is not None
     assert blind.parity is not None
-    assert (exact.parity.oracle, exact.parity.mode, exact.parity.bit_equal) == ("dense", "cosine", QUERIES)
+    assert (exact.parity.reference, exact.parity.mode, exact.parity.bit_equal) == ("dense", "cosine", QUERIES)
     assert exact.metrics["R@100"].mean == 1.0
     assert {name: loss.difference for name, loss in exact.parity.loss.items()} == dict.fromkeys(exact.metrics, 0.0)
     assert 0.3 < blind.parity.overlap["20"] < 0.7
@@ -95,8 +95,8 @@ def test_a_graph_that_misses_documents_is_told_by_its_recall_and_its_loss(collec
 def test_other_similarities_have_oracles_of_their_own(collection: Path, similarity: str) -> None:
     backends = [f"flat:{model(collection)};similarity={one}" for one in ("cosine", similarity)]
     comparison = harness.compare(backends, collection, k=70, isolation="none")
-    assert [one.parity.mode for one in comparison.report.backends if one.parity] == ["cosine", similarity]
-    assert [one.parity.bit_equal for one in comparison.report.backends if one.parity] == [QUERIES] * 2
+    assert [one.parity.mode for one in comparison.report.trials if one.parity] == ["cosine", similarity]
+    assert [one.parity.bit_equal for one in comparison.report.trials if one.parity] == [QUERIES] * 2
 
 
 def saved(collection: Path, folder: Path) -> DenseIndex:
@@ -119,7 +119,7 @@ def test_the_command_line_searches_an_external_index(collection: Path, tmp_path:
     )
     assert done.returncode == 0, done.stderr
     assert "60 external" in done.stdout
-    (backend,) = harness.Comparison.load(tmp_path / "out").report.backends
+    (backend,) = harness.Comparison.load(tmp_path / "out").report.trials
     assert backend.parity is not None
     assert backend.parity.bit_equal == QUERIES
 
@@ -130,6 +130,6 @@ def test_an_external_index_of_other_vectors_has_no_oracle(collection: Path, tmp_
     vectors[5, 0] += 1
     DenseIndex.build(vectors).save(tmp_path)
     expression = f"flat:{model(collection)};external=true;path={tmp_path}"
-    (backend,) = harness.compare([expression], collection, k=5, isolation="none").report.backends
+    (backend,) = harness.compare([expression], collection, k=5, isolation="none").report.trials
     assert backend.parity is None
     assert any("1 documents have other vectors than the encoder gives, 'd5' first" in note for note in backend.notes)

@@ -31,7 +31,7 @@ def test_every_backend_and_the_scoring_of_runs_follow_the_rule(rule: str, hits: 
     dataset = harness.Dataset.of(DOCUMENTS, QUERIES, QRELS, identical_ids=rule)  # type: ignore[arg-type]
     found = harness.compare("csr,qdrant,rrf:csr+qdrant", dataset, k=2, metrics="RR@2", timing=False, isolation="none")
     assert not found.failed
-    for backend in found.report.backends:
+    for backend in found.report.trials:
         assert backend.metrics["RR@2"].mean == mean
         run = found.runs[backend.label]
         assert run.doc_ids.take(run.rows[run.of_query(0)]) == hits, "a hit that is left out takes no other's place"

@@ -145,8 +145,7 @@ class Whole(NamedTuple):
 
 def metrics_of(result: Path) -> dict[str, Any]:
     return {
-        backend["label"]: backend["metrics"]
-        for backend in json.loads((result / "report.json").read_bytes())["backends"]
+        backend["label"]: backend["metrics"] for backend in json.loads((result / "report.json").read_bytes())["trials"]
     }
 
 

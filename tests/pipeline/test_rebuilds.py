@@ -18,7 +18,7 @@ from harness.pipeline.compare import plan_for, preview
 from harness.plan.request import CompareRequest
 from harness.report.plan_page import render_plan
 from harness.results.comparison import Comparison
-from harness.results.schema import BackendResult, SpreadStats
+from harness.results.schema import SpreadStats, TrialResult
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
@@ -48,7 +48,7 @@ def compare(collection: Path, cards: Path, backends: str = "poor", **options: ob
     return harness.compare(backends, collection, cards=cards, **given)  # type: ignore[arg-type]
 
 
-def spread_of(backend: BackendResult) -> SpreadStats:
+def spread_of(backend: TrialResult) -> SpreadStats:
     assert backend.spread is not None
     return backend.spread
 
@@ -61,11 +61,11 @@ def test_each_build_has_a_folder_of_its_own_and_the_first_is_the_result(
     collection: Path, cards: Path, made: Path
 ) -> None:
     compared = compare(collection, cards, rebuilds=3)
-    (backend,) = compared.report.backends
+    (backend,) = compared.report.trials
     assert len(set(folders(made))) == 3
     assert not any(Path(folder).exists() for folder in folders(made))
     made.unlink()
-    (alone,) = compare(collection, cards).report.backends
+    (alone,) = compare(collection, cards).report.trials
     assert compare(collection, cards).spread().empty
     assert (alone.spread, alone.metrics, alone.parity) == (None, backend.metrics, backend.parity)
     assert backend.parity is not None
@@ -75,7 +75,7 @@ def test_each_build_has_a_folder_of_its_own_and_the_first_is_the_result(
 def test_the_spread_is_that_of_runs_which_miss_one_more_document_each(collection: Path, cards: Path) -> None:
     """The exact lists are q1 d2 d1 d6, q2 d4 d3, q3 nothing, q4 d2: build 2 lacks the first of each, build 3 two."""
     compared = compare(collection, cards, rebuilds=3)
-    found = spread_of(compared.report.backends[0])
+    found = spread_of(compared.report.trials[0])
     run = compared.run("poor")
     assert [run.doc_ids[row] for row in run.rows.tolist()] == ["d2", "d1", "d6", "d4", "d3", "d2"]
     assert (found.builds, found.queries, found.identical, found.identical_share) == (3, 4, {"3": 1}, {"3": 0.25})
@@ -83,18 +83,18 @@ def test_the_spread_is_that_of_runs_which_miss_one_more_document_each(collection
     of_both = (1 / 2 + 0 + 1 + 1) / 4
     assert found.pairwise_overlap == pytest.approx({"3": (second + third + of_both) / 3})
     overlaps = [1.0, second, third]
-    assert found.oracle_overlap["3"].model_dump() == pytest.approx(in_words(overlaps))
+    assert found.reference_overlap["3"].model_dump() == pytest.approx(in_words(overlaps))
     assert found.metrics["R@3"].model_dump() == pytest.approx(in_words([1.0, 1 / 6, 1 / 6]))
     assert set(found.metrics) == {"nDCG@10", "R@3"}
     frame = compared.spread()
     assert frame.loc[("poor", "R@3"), "mean"] == found.metrics["R@3"].mean
-    assert frame.loc[("poor", "oracle overlap@3"), "sd"] == found.oracle_overlap["3"].sd
+    assert frame.loc[("poor", "reference overlap@3"), "sd"] == found.reference_overlap["3"].sd
     assert [*frame.index.names, *frame.columns] == ["backend", "figure", "mean", "sd", "min", "max"]
 
 
 def test_what_each_build_took_is_kept(collection: Path, cards: Path, tmp_path: Path) -> None:
     compared = compare(collection, cards, rebuilds=3, isolation="process")
-    found, index = spread_of(compared.report.backends[0]), compared.report.backends[0].index
+    found, index = spread_of(compared.report.trials[0]), compared.report.trials[0].index
     assert index is not None
     first, second, third = found.each
     assert [one.build for one in found.each] == [1, 2, 3]
@@ -109,10 +109,10 @@ def test_what_each_build_took_is_kept(collection: Path, cards: Path, tmp_path: P
     seconds = [float(one.seconds or 0) for one in found.each]
     assert found.costs["seconds"].model_dump() == pytest.approx(in_words(seconds))
     assert [one.metrics["R@3"] for one in found.each] == pytest.approx([1.0, 1 / 6, 1 / 6])
-    assert third.oracle_overlap["3"] < second.oracle_overlap["3"] < first.oracle_overlap["3"]
+    assert third.reference_overlap["3"] < second.reference_overlap["3"] < first.reference_overlap["3"]
     frame = compared.builds()
     assert frame.loc[("poor", 2), "seconds"] == second.seconds
-    assert frame.loc[("poor", 3), "oracle overlap@3"] == third.oracle_overlap["3"]
+    assert frame.loc[("poor", 3), "reference overlap@3"] == third.reference_overlap["3"]
     assert compared.spread().loc[("poor", "bytes"), "max"] == max(one.bytes or 0 for one in found.each)
     assert f"poor,spread.build.2,seconds,{second.seconds}" in compared.render("csv")
     compared.save(tmp_path / "stored")
@@ -121,7 +121,7 @@ def test_what_each_build_took_is_kept(collection: Path, cards: Path, tmp_path: P
 
 def test_without_times_builds_have_none(collection: Path, cards: Path) -> None:
     compared = compare(collection, cards, rebuilds=2, timing=False)
-    found = spread_of(compared.report.backends[0])
+    found = spread_of(compared.report.trials[0])
     assert [(one.seconds, one.ready_seconds, one.documents_per_second) for one in found.each] == [(None,) * 3] * 2
     assert set(found.costs) == {"bytes", "log_bytes"}
     assert compare(collection, cards).builds().empty
@@ -140,38 +140,38 @@ def test_without_judgments_and_beside_deterministic_engines(
     collection: Path, cards: Path, made: Path, tmp_path: Path
 ) -> None:
     compared = compare(collection, cards, "good,poor,rrf:good+poor", rebuilds=2)
-    good, poor, fused = compared.report.backends
+    good, poor, fused = compared.report.trials
     assert (good.spread, fused.spread, spread_of(poor).builds) == (None, None, 2)
     assert "built once, not 2 times: its engine declares that every build gives the same rankings" in good.notes
     assert "no spread over 2 builds: it is made of the first build of each backend that it names" in fused.notes
     assert "Spread over 2 builds" in compared.render()
     made.unlink()
     unjudged = compare(write_collection(tmp_path / "unjudged", judged=False), cards, rebuilds=2)
-    found = spread_of(unjudged.report.backends[0])
-    assert (found.metrics, found.identical_share, set(found.oracle_overlap)) == ({}, {"3": 0.25}, {"3"})
+    found = spread_of(unjudged.report.trials[0])
+    assert (found.metrics, found.identical_share, set(found.reference_overlap)) == ({}, {"3": 0.25}, {"3"})
 
 
 def test_a_stored_run_is_not_built(collection: Path, cards: Path, tmp_path: Path) -> None:
     file = tmp_path / "x.trec"
     file.write_text("q1 Q0 d2 1 1.0 x\n")
-    (backend,) = compare(collection, cards, f"run:{file}", rebuilds=2).report.backends
+    (backend,) = compare(collection, cards, f"run:{file}", rebuilds=2).report.trials
     assert backend.spread is None
     assert backend.notes == ["no spread over 2 builds: its run was read from a file"]
 
 
 def test_as_many_builds_as_are_asked_for_are_reused(collection: Path, cards: Path, made: Path) -> None:
-    three = spread_of(compare(collection, cards, rebuilds=3).report.backends[0])
+    three = spread_of(compare(collection, cards, rebuilds=3).report.trials[0])
     for asked, values in {3: [1.0, 1 / 6, 1 / 6], 2: [1.0, 1 / 6]}.items():
-        (again,) = compare(collection, cards, rebuilds=asked, resume="missing").report.backends
+        (again,) = compare(collection, cards, rebuilds=asked, resume="missing").report.trials
         assert again.reused
         assert spread_of(again).builds == asked
         assert spread_of(again).metrics["R@3"].model_dump() == pytest.approx(in_words(values))
         assert (spread_of(again) == three) == (asked == 3)
-    (alone,) = compare(collection, cards, resume="missing").report.backends
+    (alone,) = compare(collection, cards, resume="missing").report.trials
     assert (alone.reused, alone.spread) == (True, None)
     assert len(folders(made)) == 3, "nothing was built again"
     made.unlink()
-    (more,) = compare(collection, cards, rebuilds=4, resume="always").report.backends
+    (more,) = compare(collection, cards, rebuilds=4, resume="always").report.trials
     assert (more.reused, spread_of(more).builds, len(folders(made))) == (False, 4, 4)
 
 
@@ -206,14 +206,14 @@ def test_a_plan_says_how_often_it_builds(collection: Path, cards: Path, tmp_path
 
 @pytest.mark.parametrize("isolation", ["none", "process"])
 def test_a_build_that_fails_is_named(collection: Path, cards: Path, isolation: str) -> None:
-    (backend,) = compare(collection, cards, "broken", rebuilds=3, isolation=isolation).report.backends
+    (backend,) = compare(collection, cards, "broken", rebuilds=3, isolation=isolation).report.trials
     assert backend.error is not None
     assert (backend.status, backend.error.type) == ("failed", "EngineFailureError")
     assert backend.error.message == "build 2 of 3: the graph is broken\n  mend it"
 
 
 def test_a_build_that_loses_documents_fails(collection: Path, cards: Path) -> None:
-    (backend,) = compare(collection, cards, "losing", rebuilds=2).report.backends
+    (backend,) = compare(collection, cards, "losing", rebuilds=2).report.trials
     assert backend.error is not None
     assert backend.error.type == "LostDocumentsError"
     assert backend.error.message.startswith("build 2 of 2: the engine lost 1 documents that are not empty: d2")
@@ -225,10 +225,10 @@ def test_a_build_that_ignores_the_filter_fails(collection: Path, cards: Path) ->
         for name, text in DOCUMENTS.items()
     ]
     (collection / "corpus.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    (once,) = compare(collection, cards, "forgetful", filter="odd=True").report.backends
+    (once,) = compare(collection, cards, "forgetful", filter="odd=True").report.trials
     assert once.error is None
     Path(os.environ[BUILDS_MADE]).unlink()
-    (backend,) = compare(collection, cards, "forgetful", filter="odd=True", rebuilds=2).report.backends
+    (backend,) = compare(collection, cards, "forgetful", filter="odd=True", rebuilds=2).report.trials
     assert backend.error is not None
     assert backend.error.type == "RankingError"
     assert backend.error.message.startswith("build 2 of 2: 4 of 6 hits do not match the filter odd=True")
@@ -239,7 +239,7 @@ def test_a_failure_of_many_builds_is_none_of_few(collection: Path, cards: Path, 
 
     def status(rebuilds: int, resume: str) -> tuple[str, bool]:
         made.unlink(missing_ok=True)
-        (backend,) = compare(collection, cards, "broken", rebuilds=rebuilds, resume=resume).report.backends
+        (backend,) = compare(collection, cards, "broken", rebuilds=rebuilds, resume=resume).report.trials
         return backend.status, backend.reused
 
     assert status(3, "never") == ("failed", False)

@@ -158,11 +158,11 @@ def test_labels_are_judgments_of_a_comparison_and_of_a_run_too(worse: Result, fo
     again = harness.regress(tmp_path / "compared")
     assert {one.verdict for one in again.report.backends[0].metrics} == {"same"}
     assert again.report.data.judgments == "same"
-    run_file = folder / "before" / "runs" / "csr.trec.gz"
-    given = "eval", "--qrels", folder / "before" / "qrels.tsv", "--run", run_file, "--metrics", "nDCG@10"
+    run_file = folder / "before" / "runs" / "cacm" / "csr.trec.gz"
+    given = "eval", "--qrels", folder / "before" / "qrels" / "cacm.tsv", "--run", run_file, "--metrics", "nDCG@10"
     assert f"{expected['nDCG@10']:.4f}" in run(*given, "--labels", path).stdout
     assert f"{expected['nDCG@10']:.4f}" not in run(*given).stdout
-    scores = harness.evaluate(run_file, folder / "before" / "qrels.tsv", "nDCG@10", labels=path)
+    scores = harness.evaluate(run_file, folder / "before" / "qrels" / "cacm.tsv", "nDCG@10", labels=path)
     assert scores.means()[0].value == pytest.approx(expected["nDCG@10"])
 
 
@@ -350,10 +350,10 @@ def test_rebuilds_give_the_noise_floor(small: dict[str, Path], poor: Path) -> No
     found = harness.regress(small["base"] / "rebuilt")
     assert found.comparison is not None
     spreads = [one.spread for side in (Comparison.load(small["base"] / "rebuilt"), found.comparison)
-               for one in side.report.backends]  # fmt: skip
+               for one in side.report.trials]  # fmt: skip
     assert [one.metric for one in found.report.backends[0].metrics][:2] == ["nDCG@3", "AP"]
     for metric in found.report.backends[0].metrics:
-        if metric.metric.startswith("oracle"):
+        if metric.metric.startswith("reference"):
             continue
         variances = [spread.metrics[metric.metric].sd ** 2 for spread in spreads if spread is not None]
         assert len(variances) == 2

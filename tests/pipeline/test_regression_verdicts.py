@@ -103,7 +103,7 @@ def test_the_spread_of_builds_excuses_a_difference() -> None:
     plain = judged(before, after, Rules())[0]
     value = SpreadValue(mean=0.5, sd=0.03, min=0.47, max=0.53)
     spread = SpreadStats(
-        builds=3, queries=60, identical={}, identical_share={}, pairwise_overlap={}, oracle_overlap={},
+        builds=3, queries=60, identical={}, identical_share={}, pairwise_overlap={}, reference_overlap={},
         metrics={"nDCG@10": value},
     )  # fmt: skip
     noisy = judged(before, after, Rules(), spread=spread)[0]
@@ -148,15 +148,15 @@ def test_the_overlap_with_the_oracle_is_judged_where_a_side_is_not_exact() -> No
     rng = np.random.default_rng(1)
     recall = dict(zip(names, rng.uniform(0.7, 0.9, 40).tolist(), strict=True))
     ones = dict.fromkeys(names, 1.0)
-    exact = judged({**before, "oracle overlap@10": ones}, {**after, "oracle overlap@10": ones}, Rules())
+    exact = judged({**before, "reference overlap@10": ones}, {**after, "reference overlap@10": ones}, Rules())
     assert [one.metric for one in exact] == ["nDCG@10"]
-    lossy = judged({**before, "oracle overlap@10": ones}, {**after, "oracle overlap@10": recall}, Rules())
-    assert [(one.metric, one.gate) for one in lossy] == [("nDCG@10", "passed"), ("oracle overlap@10", None)]
+    lossy = judged({**before, "reference overlap@10": ones}, {**after, "reference overlap@10": recall}, Rules())
+    assert [(one.metric, one.gate) for one in lossy] == [("nDCG@10", "passed"), ("reference overlap@10", None)]
     assert lossy[1].verdict == "worse"
-    gated = judged({"oracle overlap@10": ones}, {"oracle overlap@10": recall}, Rules())
+    gated = judged({"reference overlap@10": ones}, {"reference overlap@10": recall}, Rules())
     assert gated[0].gate == "failed"  # without judgments there is nothing else to gate on
-    named = Rules(allowed={"oracle overlap@10": 0.5})
-    allowed = judged({**before, "oracle overlap@10": ones}, {**after, "oracle overlap@10": recall}, named)
+    named = Rules(allowed={"reference overlap@10": 0.5})
+    allowed = judged({**before, "reference overlap@10": ones}, {**after, "reference overlap@10": recall}, named)
     assert [one.gate for one in allowed] == ["passed", "passed"]
 
 
@@ -172,7 +172,7 @@ def test_a_failed_backend_makes_the_gate_invalid_and_keeps_the_others() -> None:
     before = side({"csr": BEFORE, "lucene": BEFORE})
     after = side(
         {"csr": BEFORE},
-        backends=[backend("csr"), backend("lucene", status="failed", error=sample_report().backends[-1].error)],
+        backends=[backend("csr"), backend("lucene", status="failed", error=sample_report().trials[-1].error)],
     )
     report = compare_sides("regress", before, after, CompareRules()).report
     assert [one.status for one in report.backends] == ["ok", "failed"]
@@ -211,24 +211,22 @@ def test_what_is_worse_and_has_no_gate_is_told_beside_a_pass() -> None:
     base = side({"csr": BEFORE})
     digests = dict.fromkeys(metric["nDCG@10"], "0")
     before, after = (
-        replace(base, figures={"csr": {**metric, "oracle overlap@10": values}}, digests=digests)
+        replace(base, figures={"csr": {**metric, "reference overlap@10": values}}, digests=digests)
         for values in overlap.values()
     )
     report = compare_sides("regress", before, after, CompareRules()).report
-    said = (
-        "PASSED: nothing is worse beyond the allowed drop · 1 worse (without a gate: csr oracle overlap@10), 1 same · "
-    )
+    said = "PASSED: nothing is worse beyond the allowed drop · 1 worse (without a gate: csr reference overlap@10)"
     assert headline(report).startswith(said)
     plain = compare_sides("diff", before, after, CompareRules(Rules(allowed_drop=None))).report
     assert headline(plain).startswith("COMPARED · 1 worse, 1 same · ")
 
 
 def test_of_data_without_judgments_an_exact_backend_is_judged_by_its_overlap() -> None:
-    base, exact = side({"csr": BEFORE}), {"oracle overlap@10": dict.fromkeys(("q1", "q2", "q3"), 1.0)}
+    base, exact = side({"csr": BEFORE}), {"reference overlap@10": dict.fromkeys(("q1", "q2", "q3"), 1.0)}
     one = replace(base, figures={"csr": exact})
     report = compare_sides("regress", one, one, CompareRules()).report
     (metric,) = report.backends[0].metrics
-    assert (metric.metric, metric.verdict, metric.gate) == ("oracle overlap@10", "same", "passed")
+    assert (metric.metric, metric.verdict, metric.gate) == ("reference overlap@10", "same", "passed")
     assert report.gate == "passed"
 
 

@@ -20,7 +20,7 @@ from harness.pipeline.compare import plan_for, preview
 from harness.pipeline.resume import LookUp, differences
 from harness.plan.request import CompareRequest
 from harness.results.comparison import Comparison
-from harness.results.schema import BackendResult
+from harness.results.schema import TrialResult
 from harness.store import environment
 from harness.store.cache import JSON, Cache, file_digest
 from harness.store.cache_entries import Entry, list_entries
@@ -47,11 +47,11 @@ def cards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_cards(tmp_path_factory.mktemp("cards"), **engines)
 
 
-def compare(collection: Path, cards: Path, backends: str = "good", **options: object) -> BackendResult:
+def compare(collection: Path, cards: Path, backends: str = "good", **options: object) -> TrialResult:
     """In this process, which is quicker than a worker, unless an engine dies or never ends."""
     isolation = "process" if backends in ("crashing", "hanging") else "none"
     given = {"k": 3, "isolation": isolation, **options}
-    return harness.compare(backends, collection, cards=cards, **given).report.backends[0]  # type: ignore[arg-type]
+    return harness.compare(backends, collection, cards=cards, **given).report.trials[0]  # type: ignore[arg-type]
 
 
 def stored(cache: Cache) -> list[Entry]:
@@ -89,7 +89,7 @@ def test_backends_that_differ_in_threads_have_outcomes_of_their_own(cache: Cache
     words = {"isolation": "none", "k": 3}
 
     def reused(backends: str, level: str) -> list[tuple[str, bool]]:
-        result = harness.compare(backends, collection, resume=level, **words).report.backends  # type: ignore[arg-type]
+        result = harness.compare(backends, collection, resume=level, **words).report.trials  # type: ignore[arg-type]
         return [(backend.label, backend.reused) for backend in result]
 
     both = "csr:threads=1,csr:threads=2"
@@ -106,7 +106,7 @@ def test_what_this_very_comparison_stored_is_never_reused(cache: Cache, collecti
     given = {"cards": engines, "isolation": "none", "k": 3}
     for reused in (False, True):
         result = harness.compare("good,good:patience=2", collection, resume="always", **given)  # type: ignore[arg-type]
-        assert [backend.reused for backend in result.report.backends] == [reused, reused]
+        assert [backend.reused for backend in result.report.trials] == [reused, reused]
     assert len(stored(cache)) == 1
 
 
@@ -316,7 +316,7 @@ def test_two_processes_on_one_cache_and_one_folder(cache: Cache, collection: Pat
     assert list((cache.root / "work").iterdir()) == []
     again = run(*command(collection, cards, "good,good:k1=1.5", "--resume", "missing", "--out", f"{out}-2"))
     assert again.returncode == 0
-    assert [backend.reused for backend in Comparison.load(f"{out}-2").report.backends] == [True, True]
+    assert [backend.reused for backend in Comparison.load(f"{out}-2").report.trials] == [True, True]
 
 
 def test_two_processes_without_a_folder_write_two(cache: Cache, collection: Path, cards: Path, tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def compared(world: Path, backend: str, **options: int | str) -> schema.BackendResult:
+def compared(world: Path, backend: str, **options: int | str) -> schema.TrialResult:
     comparison = harness.compare(
         [backend],
         world / "small",
@@ -191,7 +191,7 @@ def compared(world: Path, backend: str, **options: int | str) -> schema.BackendR
         cards=world,
         **options,  # type: ignore[arg-type]
     )
-    return comparison.report.backends[0]
+    return comparison.report.trials[0]
 
 
 def test_a_comparison_asks_once_says_what_it_asked_and_goes_on_after_its_limit(
@@ -210,7 +210,7 @@ def test_a_comparison_asks_once_says_what_it_asked_and_goes_on_after_its_limit(
     assert "sesame" not in "".join(path.read_text(errors="replace") for path in world.rglob("*.json"))
 
 
-def counted(result: schema.BackendResult) -> tuple[object, ...]:
+def counted(result: schema.TrialResult) -> tuple[object, ...]:
     return tuple(result.encoder[name] for name in ("calls", "repeated_calls", "calls_before"))
 
 

@@ -74,7 +74,7 @@ def page(stored: Comparison) -> Reader:
 
 def test_it_says_what_the_report_says(stored: Comparison, page: Reader) -> None:
     text = "\n".join(page.texts)
-    for backend in stored.report.backends:
+    for backend in stored.report.trials:
         for value in backend.metrics.values():
             assert f"{value.mean:.4f}" in text
     assert stored.report.dataset.sha256 in text
@@ -140,7 +140,7 @@ def test_documents_of_another_dataset_are_not_taken(stored: Comparison) -> None:
     dataset = loaded.report.dataset.model_copy(update={"provenance": {"corpus_sha256": "0" * 64}})
     from dataclasses import replace
 
-    other = with_documents(replace(loaded, report=loaded.report.model_copy(update={"dataset": dataset})))
+    other = with_documents(replace(loaded, report=loaded.report.model_copy(update={"datasets": [dataset]})))
     assert other.corpus is None
     assert "'cacm' holds other documents now" in other.no_texts
     assert other.no_texts in other.html().replace("&#39;", "'")

@@ -15,7 +15,7 @@ from harness.report.html.comparison_tables import quality_table
 from harness.report.parity_tables import parity_tables
 from harness.report.render import FORMATS, render, terminal_text
 from harness.report.tables import header, notes
-from harness.results.schema import FilterInfo, Report
+from harness.results.schema import FilterInfo, Result
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
@@ -28,7 +28,7 @@ def test_report_of_filtered_searches(golden: Callable[[str], None]) -> None:
     info = FilterInfo(
         fields={"section": "news", "year": "1971"}, matching=70, selectivity=0.05, relevant=612, relevant_matching=31
     )
-    filtered = report.model_copy(update={"dataset": report.dataset.model_copy(update={"filter": info})})
+    filtered = report.model_copy(update={"datasets": [report.dataset.model_copy(update={"filter": info})]})
     golden("\n".join([header(filtered), *notes(filtered)]) + "\n")
 
 
@@ -40,10 +40,10 @@ def test_measures_of_fewer_hits_than_they_name_are_marked() -> None:
         plan = report.plan.model_copy(update={"resolved": {**report.plan.resolved, "k": k}})
         backends = [
             one.model_copy(update={"metrics": dict.fromkeys(names, next(iter(one.metrics.values())))})
-            for one in report.backends
+            for one in report.trials
             if one.metrics
         ]
-        cut = report.model_copy(update={"plan": plan, "backends": backends, "comparisons": []})
+        cut = report.model_copy(update={"plan": plan, "trials": backends, "differences": []})
         text = render(cut, "table")
         found = [line for line in text.splitlines() if line.startswith("*: ")]
         assert found == ([f"*: {marked} of the {k} hits that were asked for (--k)"] if marked else []), text
@@ -70,7 +70,7 @@ def test_the_frontier_in_csv() -> None:
 
 
 def test_json_reads_back_as_the_same_report() -> None:
-    assert Report.model_validate_json(render(sample_report(), "json")) == sample_report()
+    assert Result.model_validate_json(render(sample_report(), "json")) == sample_report()
 
 
 def test_titles_are_not_broken_where_the_table_is_narrower() -> None:
@@ -81,10 +81,10 @@ def test_titles_are_not_broken_where_the_table_is_narrower() -> None:
 
 def test_thousands_are_set_apart_in_counts_of_queries() -> None:
     report = sample_report()
-    of = next(backend for backend in report.backends if backend.parity is not None)
+    of = next(backend for backend in report.trials if backend.parity is not None)
     assert of.parity is not None
     parity = of.parity.model_copy(update=dict.fromkeys(("queries", "bit_equal", "identical", "tie_equivalent"), 1234))
-    table = parity_tables(report.model_copy(update={"backends": [of.model_copy(update={"parity": parity})]}))[0]
+    table = parity_tables(report.model_copy(update={"trials": [of.model_copy(update={"parity": parity})]}))[0]
     assert "1,234 queries" in table.title
     assert table.rows[0][2:5] == ("1,234", "1,234", "1,234")
 
@@ -93,11 +93,11 @@ def test_one_is_no_plural() -> None:
     report = sample_report()
     queries = report.dataset.queries.model_copy(update={"searched": 1})
     single = report.model_copy(
-        update={"dataset": report.dataset.model_copy(update={"queries": queries, "documents": 1})}
+        update={"datasets": [report.dataset.model_copy(update={"queries": queries, "documents": 1})]}
     )
     assert " · 1 document" in header(single)
     assert " · 1 query · " in header(single)
-    assert family_of(report.model_copy(update={"comparisons": report.comparisons[:1]})).count("comparisons") == 0
+    assert family_of(report.model_copy(update={"differences": report.differences[:1]})).count("comparisons") == 0
 
 
 def test_unknown_format_is_refused() -> None:

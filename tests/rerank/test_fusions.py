@@ -45,7 +45,7 @@ def columns(run: Run) -> list[list[object]]:
 
 
 def test_components_run_once_and_are_shown(comparison: Comparison) -> None:
-    assert [backend.label for backend in comparison.report.backends] == [
+    assert [backend.label for backend in comparison.report.trials] == [
         "good",
         "length",
         "rrf:good+length;k=10.0",
@@ -71,7 +71,7 @@ def test_a_fusion_is_that_of_its_components_runs(comparison: Comparison) -> None
 def test_the_oracle_is_the_fusion_of_the_exact_lists(comparison: Comparison) -> None:
     exact = comparison.backend("dbsf:good+(good:k1=2.0)").parity
     assert exact is not None
-    assert (exact.oracle, exact.mode, exact.queries, exact.tie_equivalent) == ("fusion", "dbsf", 4, 4)
+    assert (exact.reference, exact.mode, exact.queries, exact.tie_equivalent) == ("fusion", "dbsf", 4, 4)
     assert exact.causes == {}
     moved = comparison.backend("rrf:good+length;k=10.0").parity
     assert moved is not None
@@ -110,20 +110,21 @@ def test_stored_runs_are_fused_without_searching_again(
     comparison: Comparison, collection: Path, tmp_path: Path
 ) -> None:
     assert comparison.folder is not None
-    runs = {label: comparison.folder / "runs" / f"{label}.trec.gz" for label in ("good", "length")}
+    folder = comparison.folder / "runs" / comparison.report.dataset.name
+    runs = {label: folder / f"{label}.trec.gz" for label in ("good", "length")}
     again = harness.compare(
         [f"rrf:(run:{runs['good']})+(run:{runs['length']});k=10"], collection, k=4, isolation="none"
     )
-    found = again.run(again.report.backends[-1].label)
+    found = again.run(again.report.trials[-1].label)
     first = comparison.run("rrf:good+length;k=10.0")
     for query in range(4):
         one, other = first.of_query(query), found.of_query(list(found.query_ids).index(first.query_ids[query]))
         assert first.doc_ids.take(first.rows[one]) == found.doc_ids.take(found.rows[other])
         np.testing.assert_array_equal(first.scores[one], found.scores[other])
-    stages = again.report.backends[-1].stages
+    stages = again.report.trials[-1].stages
     assert stages is not None
     assert stages.first_ms is None
-    assert again.report.backends[-1].parity is None
+    assert again.report.trials[-1].parity is None
 
 
 def test_on_the_command_line(collection: Path, cards: Path, tmp_path: Path) -> None:
@@ -135,7 +136,7 @@ def test_on_the_command_line(collection: Path, cards: Path, tmp_path: Path) -> N
     assert "Made of other backends" in done.stdout
     assert "good + good:k1=2.0" in done.stdout
     report = json.loads((out / "report.json").read_text())
-    assert report["backends"][2]["stages"]["first_ms"] is None  # no times were taken
+    assert report["trials"][2]["stages"]["first_ms"] is None  # no times were taken
     dry = subprocess.run([*command, *options[:-2], "--dry-run"], capture_output=True, text=True, timeout=60, check=True)
     assert "made of good, good:k1=2.0; weights=" in dry.stdout
     assert "made anew of its components each time" in dry.stdout

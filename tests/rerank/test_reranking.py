@@ -68,13 +68,13 @@ def comparison(stages: list[str]) -> Comparison:
     return compare(stages)
 
 
-def reranked(comparison: Comparison) -> list[harness.results.schema.BackendResult]:
-    return [one for one in comparison.report.backends if one.stages is not None and one.stages.reranking is not None]
+def reranked(comparison: Comparison) -> list[harness.results.schema.TrialResult]:
+    return [one for one in comparison.report.trials if one.stages is not None and one.stages.reranking is not None]
 
 
 def test_every_form_of_fusion_and_second_stage_in_one_comparison(comparison: Comparison) -> None:
     assert comparison.failed == []
-    methods = [backend.stages.method for backend in comparison.report.backends if backend.stages is not None]
+    methods = [backend.stages.method for backend in comparison.report.trials if backend.stages is not None]
     assert set(methods) == {
         "keywords",
         "dense",
@@ -86,9 +86,7 @@ def test_every_form_of_fusion_and_second_stage_in_one_comparison(comparison: Com
         "minmax",
         "dbsf",
     }
-    assert (
-        len(comparison.report.backends) == 1 + 6 + 3 + 2 + 1
-    )  # and the longer list of keywords that the last one takes
+    assert len(comparison.report.trials) == 1 + 6 + 3 + 2 + 1  # and the longer list of keywords that the last one takes
 
 
 def test_candidates_are_the_first_stages_best_and_no_others(comparison: Comparison) -> None:
@@ -129,7 +127,7 @@ def test_the_ceiling_is_the_best_order_of_the_candidates(comparison: Comparison)
 def test_second_stages_stand_in_no_table_of_parity(comparison: Comparison) -> None:
     tables = {table.title.partition(",")[0]: table for table in tables_of(comparison.report)}
     shown = {row[0] for row in tables["Parity with the exact reference"].rows}
-    assert shown == {one.label for one in comparison.report.backends} - {one.label for one in reranked(comparison)}
+    assert shown == {one.label for one in comparison.report.trials} - {one.label for one in reranked(comparison)}
 
 
 def test_nothing_is_scored_or_asked_twice(comparison: Comparison, stages: list[str], server: ChatServer) -> None:
@@ -245,7 +243,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def facts(out: Path) -> Mapping[str, object]:
-    stages = harness.Comparison.load(out).report.backends[-1].stages
+    stages = harness.Comparison.load(out).report.trials[-1].stages
     assert stages is not None
     assert stages.reranking is not None
     return stages.reranking.facts

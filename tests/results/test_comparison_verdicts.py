@@ -5,12 +5,12 @@ from __future__ import annotations
 from sample_report import sample_report
 
 from harness.report.html.comparison_verdicts import verdicts
-from harness.results.schema import BackendResult, ParityStats, Report
+from harness.results.schema import ParityStats, Result, TrialResult
 
 
 def stats(tie_equivalent: int, causes: dict[str, int]) -> ParityStats:
     return ParityStats(
-        oracle="flat",
+        reference="flat",
         mode="cosine",
         tolerance=1e-6,
         queries=64,
@@ -26,14 +26,14 @@ def stats(tie_equivalent: int, causes: dict[str, int]) -> ParityStats:
     )
 
 
-def report(**parity: ParityStats | None) -> Report:
+def report(**parity: ParityStats | None) -> Result:
     sample = sample_report()
-    (model, *_) = (one for one in sample.backends if one.status == "ok")
-    backends: list[BackendResult] = [
+    (model, *_) = (one for one in sample.trials if one.status == "ok")
+    backends: list[TrialResult] = [
         model.model_copy(update={"name": label, "label": label, "parity": held, "metrics": {}})
         for label, held in parity.items()
     ]
-    return sample.model_copy(update={"backends": backends, "comparisons": []})
+    return sample.model_copy(update={"trials": backends, "differences": []})
 
 
 def headlines(**parity: ParityStats | None) -> list[tuple[str, str]]:

@@ -42,7 +42,7 @@ def test_values_find_their_backends_however_they_were_written() -> None:
 
 def test_json_has_the_points_whatever_version_stored_the_report() -> None:
     (sweep,) = json.loads(render(swept_report(), "json"))["frontiers"]
-    assert (sweep["backend"], sweep["parameter"], sweep["measure"]) == ("chroma", "ef_search", "nDCG@10")
+    assert (sweep["backend"], sweep["parameter"], sweep["metric"]) == ("chroma", "ef_search", "nDCG@10")
     assert sweep["points"][0] == {
         "backend": "chroma:ef_search=10",
         "value": "10",

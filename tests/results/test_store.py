@@ -17,7 +17,7 @@ from harness.loaders.trec import read_run
 from harness.pipeline.regress.read_side import read_side
 from harness.results.assess import parity_table, per_query_table
 from harness.results.comparison import Comparison
-from harness.results.stored import ResultTables, file_name, read_per_query, read_report, read_stored_run, write_result
+from harness.results.stored import ResultContent, StoredResult, file_name, read_report, read_stored_run, write_result
 from harness.store.result_folder import check_target
 from harness.store.scratch import scratch_folder
 
@@ -29,13 +29,20 @@ RUN = Run(
     np.array([0.1, 0.1, np.float32(1) / 3], np.float32),
 )
 QRELS = Qrels(Ids.of(["1"]), Ids.of(["a"]), np.array([0, 1]), np.array([0], np.int32), np.array([1], np.int32))
+DATASET = "cranfield"
+EMPTY = ResultContent(per_query_table([], DATASET), parity_table([], DATASET))
 QUERIES = Queries(Ids.of(["1", "2"]), pa.chunked_array([["secret", "text"]]), "d")
 
 
 def write(folder: Path, *, overwrite: bool = False, queries: Queries | None = QUERIES) -> None:
-    runs = {"lucene:k1=1.2;b=0.75": RUN}
-    tables = ResultTables(per_query_table([]), parity_table([]), queries)
-    write_result(folder, sample_report(), tables, runs, qrels=QRELS, overwrite=overwrite)
+    content = ResultContent(
+        per_query_table([], DATASET),
+        parity_table([], DATASET),
+        runs={(DATASET, "lucene:k1=1.2;b=0.75"): RUN},
+        qrels={DATASET: QRELS},
+        queries={DATASET: queries} if queries is not None else {},
+    )
+    write_result(folder, sample_report(), content, overwrite=overwrite)
 
 
 def test_a_result_comes_back(tmp_path: Path) -> None:
@@ -43,13 +50,13 @@ def test_a_result_comes_back(tmp_path: Path) -> None:
     write(folder)
     assert read_report(folder) == sample_report()
     assert read_report(folder / "report.json") == sample_report()
-    assert read_per_query(folder).num_rows == 0
+    assert StoredResult.open(folder).per_query().num_rows == 0
     assert Comparison.load(folder).failed == ["broken"]
     assert sorted(path.name for path in folder.iterdir()) == [
         "parity.parquet",
         "per_query.parquet",
-        "qrels.tsv",
-        "queries.parquet",
+        "qrels",
+        "queries",
         "report.json",
         "runs",
     ]
@@ -58,14 +65,14 @@ def test_a_result_comes_back(tmp_path: Path) -> None:
 
 def test_runs_keep_every_bit_of_a_score(tmp_path: Path) -> None:
     write(tmp_path / "r")
-    run = read_run(tmp_path / "r" / "runs" / f"{file_name('lucene:k1=1.2;b=0.75')}.trec.gz")
+    run = read_run(tmp_path / "r" / "runs" / DATASET / f"{file_name('lucene:k1=1.2;b=0.75')}.trec.gz")
     assert run.scores.view(np.uint32).tolist() == RUN.scores.view(np.uint32).tolist()
     assert run.doc_ids.take(run.rows) == ["b", "a", "a"]
 
 
 def test_texts_stay_out_on_request(tmp_path: Path) -> None:
     write(tmp_path / "r", queries=None)
-    assert not (tmp_path / "r" / "queries.parquet").exists()
+    assert list((tmp_path / "r" / "queries").iterdir()) == []
 
 
 def test_an_earlier_result_is_only_replaced_on_request(tmp_path: Path) -> None:
@@ -74,10 +81,12 @@ def test_an_earlier_result_is_only_replaced_on_request(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="already holds a result"):
         write(folder)
     (folder / "runs" / "old").touch()
+    (folder / "qrels.tsv").write_text("of a result of the first version")
     (folder / "notes.txt").write_text("mine")
     (folder / "regression.json").write_text("what the earlier result was judged by")
     write(folder, overwrite=True)
     assert not (folder / "regression.json").exists()
+    assert not (folder / "qrels.tsv").exists()
     assert (folder / "notes.txt").read_text() == "mine"
     assert not (folder / "runs" / "old").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
@@ -95,7 +104,7 @@ def test_a_newer_schema_is_refused_politely(tmp_path: Path) -> None:
     path = tmp_path / "r" / "report.json"
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "schema": 99}))
-    with pytest.raises(ResultError, match="has schema 99, this harness reads up to 1"):
+    with pytest.raises(ResultError, match="has schema 99, this harness reads up to 2"):
         read_report(tmp_path / "r")
 
 
@@ -104,7 +113,7 @@ def test_a_newer_schema_is_refused_politely(tmp_path: Path) -> None:
     [
         ("{", "is not JSON"),
         ("[]", "names no schema"),
-        ('{"schema": 1}', "is damaged: created: Field required"),
+        ('{"schema": 1}', "is damaged: kind: Field required"),
     ],
 )
 def test_a_damaged_report_is_named(tmp_path: Path, content: str, message: str) -> None:
@@ -113,7 +122,7 @@ def test_a_damaged_report_is_named(tmp_path: Path, content: str, message: str) -
         read_report(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["per_query.parquet", "parity.parquet", "queries.parquet"])
+@pytest.mark.parametrize("name", ["per_query.parquet", "parity.parquet", f"queries/{DATASET}.parquet"])
 def test_a_table_with_other_columns_is_named(tmp_path: Path, name: str) -> None:
     """As a traceback it said nothing of the file."""
     write(tmp_path / "result")
@@ -158,12 +167,8 @@ def test_no_lock_is_waited_for_where_none_can_be() -> None:
 
 
 def test_numbered_results_never_share_a_name(tmp_path: Path) -> None:
-    tables = ResultTables(per_query_table([]), parity_table([]), None)
     (tmp_path / "reports" / "x-3").mkdir(parents=True)  # empty: nobody's
-    places = [
-        write_result(tmp_path / "reports" / "x", sample_report(), tables, {}, qrels=None, numbered=True).name
-        for _ in range(3)
-    ]
+    places = [write_result(tmp_path / "reports" / "x", sample_report(), EMPTY, numbered=True).name for _ in range(3)]
     assert places == ["x", "x-2", "x-3"]
     assert all(read_report(tmp_path / "reports" / name) == sample_report() for name in places)
 
@@ -175,12 +180,12 @@ from sample_report import sample_report
 from harness.errors import UsageError
 from harness.pipeline.regress.read_side import read_side
 from harness.results.assess import parity_table, per_query_table
-from harness.results.stored import ResultTables, write_result
+from harness.results.stored import ResultContent, write_result
 
-tables = ResultTables(per_query_table([]), parity_table([]), None)
+content = ResultContent(per_query_table([], ""), parity_table([], ""))
 for _ in range(int(sys.argv[2])):
     try:
-        write_result(Path(sys.argv[1]), sample_report(), tables, {}, qrels=None, overwrite=sys.argv[3] == "overwrite")
+        write_result(Path(sys.argv[1]), sample_report(), content, overwrite=sys.argv[3] == "overwrite")
         print("won")
     except UsageError as error:
         print(error.what)
@@ -213,11 +218,10 @@ def test_what_a_killed_writer_took_away_is_put_back(tmp_path: Path) -> None:
 
 def test_ids_with_spaces_are_kept(tmp_path: Path) -> None:
     spaced = Run(RUN.query_ids, Ids.of(["a b", "ü"]), RUN.indptr, RUN.rows, RUN.scores)
-    tables = ResultTables(per_query_table([]), parity_table([]), None)
-    write_result(tmp_path / "r", sample_report(), tables, {"x": spaced}, qrels=None, overwrite=False)
-    run = read_stored_run(tmp_path / "r", "x")
+    write_result(tmp_path / "r", sample_report(), EMPTY._replace(runs={(DATASET, "x"): spaced}))
+    run = read_stored_run(tmp_path / "r", DATASET, "x")
     assert run.doc_ids.take(run.rows) == ["ü", "a b", "a b"]
     assert run.indptr.tolist() == [0, 2, 3]
     assert run.scores.view(np.uint32).tolist() == RUN.scores.view(np.uint32).tolist()
     with pytest.raises(ResultError, match="holds no run of 'y'"):
-        read_stored_run(tmp_path / "r", "y")
+        read_stored_run(tmp_path / "r", DATASET, "y")

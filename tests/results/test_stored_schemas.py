@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from pydantic import BaseModel
 
+from harness.data.types import Run
+from harness.errors import ResultError
+from harness.pipeline.check.checked import Checked
 from harness.pipeline.regress.stored_regression import read_regression
 from harness.results.baseline import SCHEMA_VERSION as BASELINE_VERSION
 from harness.results.baseline import Baseline, read_baseline
 from harness.results.check_schema import CHECK_SCHEMA_VERSION
+from harness.results.comparison import Comparison
 from harness.results.regression_schema import SCHEMA_VERSION as REGRESSION_VERSION
 from harness.results.schema import SCHEMA_VERSION
 from harness.results.stored import read_check_report, read_report
+from harness.results.stored_json import read_stored_json, validated
 
 STORED = Path(__file__).parent / "stored"
 
@@ -25,7 +33,7 @@ STORED = Path(__file__).parent / "stored"
 def read_whole_baseline(folder: Path) -> BaseModel:
     path = folder / "baseline.json"
     read_baseline(path)
-    return Baseline.model_validate_json(path.read_bytes())
+    return validated(read_stored_json(path, "a baseline", missing=ResultError("no baseline")), Baseline)
 
 
 class Kind(NamedTuple):
@@ -50,19 +58,88 @@ def test_there_is_a_file_of_every_version(name: str) -> None:
     assert found == {f"{name}-{version}.json" for version in range(1, KINDS[name].version + 1)}
 
 
-@pytest.mark.parametrize("path", sorted(STORED.iterdir()), ids=lambda path: path.stem)
-def test_it_is_read_with_everything_that_it_says(path: Path, tmp_path: Path) -> None:
-    kind = KINDS[path.stem.partition("-")[0]]
+@pytest.mark.parametrize("path", sorted(STORED.glob("*.json")), ids=lambda path: path.stem)
+def test_a_file_of_any_version_is_read_as_the_newest(path: Path, tmp_path: Path) -> None:
+    name = path.stem.partition("-")[0]
+    kind = KINDS[name]
     shutil.copy(path, tmp_path / kind.file)
-    again = json.loads(kind.read(tmp_path).model_dump_json(by_alias=True))
-    stored = json.loads(path.read_text(encoding="utf-8").replace('"existing": false', '"external": false'))
-    assert only_what_was_stored(again, stored) == stored
+    read = json.loads(kind.read(tmp_path).model_dump_json(by_alias=True))
+    assert read == json.loads((STORED / f"{name}-{kind.version}.json").read_bytes())
 
 
-def only_what_was_stored(read: object, stored: object) -> object:
-    """``read`` without the fields that came later: the stored file does not have them."""
-    if isinstance(read, dict) and isinstance(stored, dict):
-        return {name: only_what_was_stored(read[name], value) for name, value in stored.items() if name in read}
-    if isinstance(read, list) and isinstance(stored, list) and len(read) == len(stored):
-        return [only_what_was_stored(one, other) for one, other in zip(read, stored, strict=True)]
-    return read
+@pytest.mark.parametrize("name", KINDS)
+def test_a_figure_of_the_first_version_means_what_it_meant(name: str) -> None:
+    """Names and places changed, numbers and texts did not: no file lost any."""
+    first, newest = (STORED / f"{name}-{version}.json" for version in (1, KINDS[name].version))
+    former, now = (Counter(leaves(json.loads(path.read_bytes()))) for path in (first, newest))
+    assert former - now == Counter()
+
+
+def leaves(value: object) -> Iterator[str]:
+    """Return every number and text of a file, as JSON, but for names and the version of the schema."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from leaves(item) if name != "schema" else ()
+    elif isinstance(value, list):
+        for item in value:
+            yield from leaves(item)
+    elif value is not None:
+        yield json.dumps(value)
+
+
+@pytest.mark.parametrize(
+    "damage", [{"dataset": 3}, {"backends": [3]}, {"backends": [{"metrics": 3}]}, {"backends": {}}]
+)
+def test_a_damaged_file_of_the_first_version_is_named(damage: dict[str, object], tmp_path: Path) -> None:
+    stored = json.loads((STORED / "comparison-1.json").read_bytes())
+    (tmp_path / "report.json").write_text(json.dumps({**stored, **damage}), encoding="utf-8")
+    with pytest.raises(ResultError, match=r"report\.json' is damaged: "):
+        read_report(tmp_path)
+
+
+def test_a_folder_of_the_first_version_is_read() -> None:
+    """It holds one dataset: no table names it, and no folder is called after it."""
+    found = Comparison.load(STORED / "folders" / "comparison-1")
+    assert (found.report.dataset.name, [one.label for one in found.report.backends]) == ("tiny", ["csr", "csr:k1=1.2"])
+    assert found.values["dataset"].unique().to_pylist() == ["tiny"]
+    assert found.latencies is not None
+    for table in (found.values, found.agreement, found.latencies):
+        assert table.schema.names[:2] == ["dataset", "backend"]
+        assert table["backend"].unique().to_pylist() == ["csr", "csr:k1=1.2"]
+    means = found.metrics().loc["csr"]
+    assert found.per_query().query("backend == 'csr'").groupby("metric")["value"].mean().to_dict() == means.to_dict()
+    assert ranked(found.run("csr:k1=1.2")) == {"q1": ["d1", "d3"], "q2": ["d3", "d2"], "q3": ["d4"]}
+    assert found.qrels is not None
+    assert dict(zip(found.qrels.query_ids, np.diff(found.qrels.indptr), strict=True)) == {"q1": 2, "q2": 2, "q3": 1}
+    assert found.queries is not None
+    assert found.queries.texts.to_pylist() == ["quick fox", "dog", "lakes"]
+
+
+def test_a_check_of_the_first_version_is_read() -> None:
+    found = Checked.load(STORED / "folders" / "check-1")
+    assert found.passed
+    assert ranked(found.runs["csr"])["g1"][0] == "d1"
+
+
+def test_a_folder_of_the_first_version_is_saved_as_one_of_today(tmp_path: Path) -> None:
+    first = Comparison.load(STORED / "folders" / "comparison-1")
+    runs = {label: first.run(label) for label in ("csr", "csr:k1=1.2")}
+    saved = Comparison.load(replace(first, runs=runs).save(tmp_path / "new").folder or "")
+    assert saved.report == first.report
+    assert saved.values.equals(first.values)
+    assert ranked(saved.run("csr")) == ranked(first.run("csr"))
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
+        "latencies.parquet",
+        "parity.parquet",
+        "per_query.parquet",
+        "qrels",
+        "queries",
+        "report.html",
+        "report.json",
+        "runs",
+    ]
+
+
+def ranked(run: Run) -> dict[str, list[str]]:
+    """Return the documents of each query, as they stand in the run."""
+    return {query: run.doc_ids.take(run.rows[run.of_query(row)]) for row, query in enumerate(run.query_ids)}

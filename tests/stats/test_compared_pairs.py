@@ -37,7 +37,7 @@ def compared(collection: Path, cards: Path) -> Callable[..., Comparison]:
 
 
 def pairs(comparison: Comparison) -> list[tuple[str, str]]:
-    return list(dict.fromkeys((row.a, row.b) for row in comparison.report.comparisons))
+    return list(dict.fromkeys((row.a, row.b) for row in comparison.report.differences))
 
 
 def test_all_are_compared_with_the_first(compared: Callable[..., Comparison]) -> None:

@@ -308,9 +308,9 @@ def test_tables_and_pages_caution_once_where_a_mean_is_over_few_queries() -> Non
     assert not any("caution" in note for note in notes(report))
     backends = [
         one.model_copy(update={"queries": one.queries.model_copy(update={"evaluated": 3})}) if one.queries else one
-        for one in report.backends
+        for one in report.trials
     ]
     assert (
-        sum("over 3 queries are too narrow" in note for note in notes(report.model_copy(update={"backends": backends})))
+        sum("over 3 queries are too narrow" in note for note in notes(report.model_copy(update={"trials": backends})))
         == 1
     )

@@ -32,9 +32,9 @@ def run_of(rankings: Rankings) -> Run:
     return Run(Ids.of(rankings), documents, indptr, documents.rows_of(listed.values), scores)
 
 
-def backend(label: str, **changes: Any) -> schema.BackendResult:
+def backend(label: str, **changes: Any) -> schema.TrialResult:
     """A backend that did its work, without parity and spread unless they are given."""
-    base = next(one for one in sample_report().backends if one.status == "ok" and one.search is not None)
+    base = next(one for one in sample_report().trials if one.status == "ok" and one.search is not None)
     plain: dict[str, Any] = {
         "label": label,
         "name": label.partition(":")[0],
@@ -53,7 +53,7 @@ def side(
     metrics: str = "nDCG@2,AP",
     texts: Mapping[str, str] = TEXTS,
     source: str = "before",
-    backends: Sequence[schema.BackendResult] | None = None,
+    backends: Sequence[schema.TrialResult] | None = None,
     overlaps: Mapping[str, Mapping[str, float]] | None = None,
     latencies: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
     resolved: Mapping[str, Any] | None = None,
@@ -82,10 +82,10 @@ def side(
     )
     whole = base.model_copy(
         update={
-            "backends": list(backends) if backends is not None else [backend(label) for label in rankings],
-            "comparisons": [],
+            "trials": list(backends) if backends is not None else [backend(label) for label in rankings],
+            "differences": [],
             "plan": schema.PlanRecord(given={}, resolved=plan),
-            "dataset": base.dataset.model_copy(update={"queries": counts, "content": content}),
+            "datasets": [base.dataset.model_copy(update={"queries": counts, "content": content})],
             **report,
         }
     )
@@ -104,7 +104,7 @@ def side(
 def with_dataset(one: Side, **changes: Any) -> Side:
     """The side with other facts about its dataset."""
     dataset = one.report.dataset.model_copy(update=changes)
-    return replace(one, report=one.report.model_copy(update={"dataset": dataset}))
+    return replace(one, report=one.report.model_copy(update={"datasets": [dataset]}))
 
 
 def many(count: int, shift: float, seed: int = 7) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from harness.results import schema
+from harness.results.backend_info import LabelledBackend, backend_infos
 
 
-def _metric(mean: float, low: float, high: float) -> schema.MetricValue:
-    return schema.MetricValue(mean=mean, min=low, max=high, ci_low=mean - 0.05, ci_high=mean + 0.05)
+def _metric(name: str, mean: float, low: float, high: float) -> schema.MetricValue:
+    return schema.MetricValue(metric=name, mean=mean, min=low, max=high, ci_low=mean - 0.05, ci_high=mean + 0.05, n=52)
 
 
 def _latency(p50: float) -> schema.LatencyStats:
@@ -116,9 +117,9 @@ OVERLOADED = schema.OpenLoopStats(
 )
 
 
-def _parity(oracle: str, bit_equal: int, causes: dict[str, int]) -> schema.ParityStats:
+def _parity(reference: str, bit_equal: int, causes: dict[str, int]) -> schema.ParityStats:
     return schema.ParityStats(
-        oracle=oracle,
+        reference=reference,
         mode="textbook",
         tolerance=4e-7,
         queries=64,
@@ -144,7 +145,7 @@ SPREAD = schema.SpreadStats(
     identical={"10": 21, "1000": 0},
     identical_share={"10": 0.328125, "1000": 0.0},
     pairwise_overlap={"10": 0.9125, "1000": 0.99912},
-    oracle_overlap={"10": _value(0.9875), "1000": _value(0.9975)},
+    reference_overlap={"10": _value(0.9875), "1000": _value(0.9975)},
     metrics={"nDCG@10": _value(0.4), "AP": _value(0.3124)},
     costs={
         "documents_per_second": schema.SpreadValue(mean=5200.0, sd=300.0, min=4900.0, max=5500.0),
@@ -161,15 +162,16 @@ SPREAD = schema.SpreadStats(
             peak_rss_bytes=None,
             peak_anonymous_bytes=None,
             metrics={"nDCG@10": 0.4},
-            oracle_overlap={"10": 0.9875},
+            reference_overlap={"10": 0.9875},
         )
         for number, rate in enumerate((4900.0, 5200.0, 5500.0), start=1)
     ],
 )
 
 
-def _backend(label: str, **fields: object) -> schema.BackendResult:
+def _backend(label: str, **fields: object) -> schema.TrialResult:
     values: dict[str, object] = {
+        "dataset": "cranfield",
         "name": label.partition(":")[0],
         "label": label,
         "status": "ok",
@@ -191,16 +193,20 @@ def _backend(label: str, **fields: object) -> schema.BackendResult:
         "parity": None,
         "notes": [],
     }
-    return schema.BackendResult.model_validate({**values, **fields})
+    return schema.TrialResult.model_validate({**values, **fields})
+
+
+def _infos(trials: list[schema.TrialResult]) -> list[schema.BackendInfo]:
+    return backend_infos([LabelledBackend(one.label, one.name, one.encoder) for one in trials])
 
 
 COUNTS = schema.EvaluatedCounts(judged=52, relevant=52, answered=51, evaluated=52, unjudged=12)
 
 
-def sample_report() -> schema.Report:
+def sample_report() -> schema.Result:
     """The same report every time."""
-    good = {"nDCG@10": _metric(0.4, 0.4, 0.4), "AP": _metric(0.3124, 0.3119, 0.313)}
-    other = {"nDCG@10": _metric(0.38, 0.38, 0.38), "AP": _metric(0.3125, 0.312, 0.3131)}
+    good = {"nDCG@10": _metric("nDCG@10", 0.4, 0.4, 0.4), "AP": _metric("AP", 0.3124, 0.3119, 0.313)}
+    other = {"nDCG@10": _metric("nDCG@10", 0.38, 0.38, 0.38), "AP": _metric("AP", 0.3125, 0.312, 0.3131)}
     backends = [
         _backend(
             "qdrant",
@@ -237,6 +243,7 @@ def sample_report() -> schema.Report:
         ),
     ]
     difference = schema.PairedDifference(
+        dataset="cranfield",
         a="qdrant",
         b="lucene:model=ql",
         metric="AP",
@@ -254,8 +261,8 @@ def sample_report() -> schema.Report:
     )
     significant = {"metric": "nDCG@10", "difference": -0.0213, "p": 0.002, "p_adjusted": 0.004, "within_ties": False}
     worse = difference.model_copy(update={**significant, "verdict": "worse"})
-    return schema.Report(
-        schema=1,
+    return schema.Result(
+        schema=2,
         created="2026-01-02T03:04:05+00:00",
         kind="compare",
         command=["harness", "compare", "--backends", "qdrant,lucene:model=ql,broken"],
@@ -279,33 +286,36 @@ def sample_report() -> schema.Report:
                 "notes": ["a note on the plan"],
             },
         ),
-        dataset=schema.DatasetInfo(
-            name="cranfield",
-            sha256="1" * 64,
-            documents=1400,
-            empty_documents=2,
-            queries=schema.QueryCounts(searched=64, judged=52, relevant=52),
-            judgments=796,
-            sampled_from=None,
-            provenance={"licence": "none stated"},
-        ),
-        backends=backends,
-        comparisons=[worse, difference],
+        datasets=[
+            schema.DatasetInfo(
+                name="cranfield",
+                sha256="1" * 64,
+                documents=1400,
+                empty_documents=2,
+                queries=schema.QueryCounts(searched=64, judged=52, relevant=52),
+                judgments=796,
+                sampled_from=None,
+                provenance={"licence": "none stated"},
+            )
+        ],
+        backends=_infos(backends),
+        trials=backends,
+        differences=[worse, difference],
         frontiers=[],
     )
 
 
-def swept_report(*, timed: bool = True, judged: bool = True, values: str = "10,50.0,100,400") -> schema.Report:
+def swept_report(*, timed: bool = True, judged: bool = True, values: str = "10,50.0,100,400") -> schema.Result:
     """Chroma at four values: the third is no better than the second and slower, the fourth failed."""
     base = sample_report()
-    like = next(one for one in base.backends if one.label == "qdrant")
+    like = next(one for one in base.trials if one.label == "qdrant")
     assert like.parity is not None
     assert like.search is not None
     assert like.search.milliseconds is not None
     backends = []
     for value, mean, recall, p50 in (("10", 0.3, 0.5, 0.1), ("50", 0.38, 0.9, 0.4), ("100", 0.38, 0.9, 0.5)):
         loss = schema.LossStats(exact=0.4, difference=mean - 0.4, ci_low=mean - 0.41, ci_high=mean - 0.39)
-        update = {"overlap": {"10": recall, "1000": recall - 0.1}, "loss": {"nDCG@10": loss}, "oracle": "dense"}
+        update = {"overlap": {"10": recall, "1000": recall - 0.1}, "loss": {"nDCG@10": loss}, "reference": "dense"}
         times = like.search.milliseconds.model_copy(update={"p50": p50})
         metrics = {"nDCG@10": like.metrics["nDCG@10"].model_copy(update={"mean": mean})}
         changed = {
@@ -319,4 +329,4 @@ def swept_report(*, timed: bool = True, judged: bool = True, values: str = "10,5
     failed = {"label": "chroma:ef_search=400", "status": "failed", "metrics": {}, "parity": None, "search": None}
     backends.append(like.model_copy(update={**failed, "spread": None}))
     plan = base.plan.model_copy(update={"given": {**base.plan.given, "sweep": [f"chroma:ef_search={values}"]}})
-    return base.model_copy(update={"backends": backends, "comparisons": [], "plan": plan})
+    return base.model_copy(update={"backends": _infos(backends), "trials": backends, "differences": [], "plan": plan})

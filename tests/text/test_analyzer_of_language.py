@@ -111,8 +111,8 @@ def test_an_object_in_python_says_its_language() -> None:
     assert (dataset.language, dataset.provenance["language"]) == ("de", "de")
     options = {"timing": False, "isolation": "none", "metrics": "R@1"}
     german = harness.compare("csr:analyzer=auto", dataset, **options)  # type: ignore[arg-type]
-    assert str(german.report.backends[0].encoder["analyzer"]).endswith("-german")
-    assert german.report.backends[0].metrics["R@1"].mean == 1.0
+    assert str(german.report.trials[0].encoder["analyzer"]).endswith("-german")
+    assert german.report.trials[0].metrics["R@1"].mean == 1.0
     with pytest.raises(UsageError, match="give a code such as 'en'"):
         harness.Dataset.of(documents, queries, language=7)  # type: ignore[arg-type]
 

@@ -38,7 +38,7 @@ def test_lucene_is_bit_equal_with_its_reference(language: str, shared_collection
         "lucene,csr", "sentences", cards=tmp_path, timing=False, metrics="nDCG@10", k=100, sample_queries=300
     )
     assert not found.failed
-    for backend in found.report.backends:
+    for backend in found.report.trials:
         assert backend.encoder["analyzer"] == _ANALYZERS[language]
         assert backend.parity is not None
         assert backend.parity.bit_equal == backend.parity.queries == 300
@@ -49,7 +49,7 @@ def test_documents_are_longer_by_words_of_which_normalisation_leaves_nothing(tmp
     dataset = harness.Dataset.of(texts, {"q": "كتاب ـ"}, {"q": {"plain": 1}}, language="ar")
     found = harness.compare("lucene,csr,qdrant", dataset, timing=False, metrics="nDCG@10", k=4)
     assert not found.failed
-    for backend in found.report.backends:
+    for backend in found.report.trials:
         assert backend.parity is not None
         assert backend.parity.tie_equivalent == 1
         assert (backend.encoder["documents_with_terms"], backend.encoder["average_length"]) == (4, 9 / 4)

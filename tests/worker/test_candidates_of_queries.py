@@ -102,7 +102,7 @@ def test_parity_is_of_all_candidates_however_few_are_kept_and_says_so() -> None:
     """A fusion and an engine's own one are held against what is fused of exact hits, too."""
     fused, own = f"rrf:({CSR})+(flat:model=random)", "qdrant-hybrid:fusion=dbsf;analyzer=snowball-english;model=random"
     found = compare(dataset(candidates_of(miniature())), CSR, "flat:model=random", fused, own, k=5)
-    for backend in found.report.backends:
+    for backend in found.report.trials:
         assert backend.parity is not None
         assert (backend.parity.tie_equivalent, backend.parity.queries) == (6, 6)
         assert backend.parity.overlap == {"10": 1.0}
@@ -148,7 +148,7 @@ def test_fusions_take_ranks_and_scores_among_the_candidates(tmp_path: Path) -> N
     for name, hits in expected.items():
         method, _, weights = name.partition(";")
         fused = f"{method}:{runs[0]}+{runs[1]}{';' * bool(weights)}{weights}"
-        (backend,) = (one.label for one in compare(data, fused).report.backends if one.stages is not None)
+        (backend,) = (one.label for one in compare(data, fused).report.trials if one.stages is not None)
         found = hits_of(compare(data, fused).runs[backend])["q0"]
         assert [doc for doc, _ in found] == [doc for doc, _ in hits]
         assert [score for _, score in found] == pytest.approx([score for _, score in hits])
@@ -160,7 +160,7 @@ def test_candidates_that_a_backend_did_not_return_are_counted_and_named(tmp_path
     data = dataset(listed, {query: miniature().queries[query] for query in listed})
     run = write_run(tmp_path / "cut.trec", [("d11", 3.0), ("d9", 2.0), ("d12", 1.0)])
     found = compare(data, run, f"{run}|keywords")
-    cut, reranked = found.report.backends
+    cut, reranked = found.report.trials
     note = "3 of 4 candidates were not returned, and have no rank: d8 of query q0, d10 of query q0, d9 of query q1"
     assert cut.notes[0] == note
     assert note in found.render()
@@ -183,7 +183,7 @@ def test_of_an_external_index_candidates_are_kept_by_their_ids(tmp_path: Path) -
         (tmp_path / name / "ids.txt").write_text("".join(f"{one}\n" for one in held))
         external = f"csr:external=true;analyzer=whitespace;path={tmp_path / name}"
         found = compare(data, alone, external)
-        (label,) = (one.label for one in found.report.backends if one.label != alone)
+        (label,) = (one.label for one in found.report.trials if one.label != alone)
         for query, hits in hits_of(found.runs[label]).items():
             assert {doc for doc, _ in hits} <= set(listed[query])
         if name == "whole":

@@ -49,7 +49,7 @@ def untimed(collection: Path, cards: Path) -> Comparison:
 
 def figures(comparison: Comparison) -> list[dict[str, Any]]:
     """Everything that the report says about backends, but for what the machine's state of the moment decides."""
-    backends = [backend.model_dump() for backend in comparison.report.backends]
+    backends = [backend.model_dump() for backend in comparison.report.trials]
     for backend in backends:
         assert backend.pop("measured")
         for name in VARIES if backend["index"] is not None else ():
@@ -62,8 +62,8 @@ def figures(comparison: Comparison) -> list[dict[str, Any]]:
 def test_side_by_side_nothing_changes(untimed: Comparison, collection: Path, cards: Path) -> None:
     together = harness.compare(BACKENDS, collection, k=3, cards=cards, timing=False, jobs=3)
     assert figures(together) == figures(untimed)
-    assert [backend.label for backend in together.report.backends] == BACKENDS.split(",")
-    assert together.report.comparisons == untimed.report.comparisons
+    assert [backend.label for backend in together.report.trials] == BACKENDS.split(",")
+    assert together.report.differences == untimed.report.differences
     assert together.values.equals(untimed.values)
     assert together.agreement.equals(untimed.agreement)
     assert together.report.plan.given["jobs"] == 3
@@ -85,8 +85,8 @@ def test_without_timing_there_are_no_times(untimed: Comparison, collection: Path
     assert "no times were taken (--no-timing)" in text
     assert "one client" not in text
     timed = harness.compare("good", collection, k=3, cards=cards, warm_up=0)
-    assert timed.report.backends[0].search is not None
-    assert timed.report.backends[0].search.warm_up_queries == 0
+    assert timed.report.trials[0].search is not None
+    assert timed.report.trials[0].search.warm_up_queries == 0
     assert timed.metrics().loc["good"].equals(untimed.metrics().loc["good"])
     assert timed.timings().loc["good"].notna().all()
 
@@ -128,7 +128,7 @@ def test_in_the_harness_s_own_process_the_results_are_the_same(
 def test_in_the_harness_s_own_process_failures_stay_one_backend_s(collection: Path, cards: Path) -> None:
     given = "stumbling,exiting,good"
     comparison = harness.compare(given, collection, k=3, cards=cards, isolation="none")
-    errors = [backend.error for backend in comparison.report.backends]
+    errors = [backend.error for backend in comparison.report.trials]
     assert errors[0] is not None
     assert errors[0].type == "EngineFailureError"
     assert "KeyError: 'inner detail'" in errors[0].message

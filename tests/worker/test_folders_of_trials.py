@@ -70,14 +70,14 @@ def test_a_backend_whose_terms_are_removed_under_it_is_not_blamed(
         raise FileNotFoundError(2, "No such file or directory", "documents.arrow")
 
     monkeypatch.setattr(engines_for_tests.BruteForce, "index", empty_the_cache)
-    (backend,) = harness.compare(["one"], collection, k=3, cards=cards, isolation="none").report.backends
+    (backend,) = harness.compare(["one"], collection, k=3, cards=cards, isolation="none").report.trials
     assert backend.error is not None
     assert backend.error.type == "CacheError"
     assert "was emptied while it was used: terms " in backend.error.message
     assert "run again" in backend.error.message
     monkeypatch.setattr(engines_for_tests.BruteForce, "index", index)
     again = harness.compare(["one"], collection, k=3, cards=cards, isolation="none", resume="missing")
-    assert again.report.backends[0].status == "ok", "nothing was stored of the first"
+    assert again.report.trials[0].status == "ok", "nothing was stored of the first"
 
 
 def test_a_comparison_whose_texts_are_removed_under_it_says_so(

@@ -16,7 +16,7 @@ import harness
 from harness.errors import UsageError
 from harness.plan.request import CompareOptions
 from harness.results.comparison import Comparison
-from harness.results.schema import BackendResult
+from harness.results.schema import TrialResult
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -53,8 +53,8 @@ def cards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_cards(tmp_path_factory.mktemp("cards"), module="engines_under_load", **ENGINES)
 
 
-def only(comparison: Comparison) -> BackendResult:
-    (backend,) = comparison.report.backends
+def only(comparison: Comparison) -> TrialResult:
+    (backend,) = comparison.report.trials
     return backend
 
 
@@ -136,7 +136,7 @@ def test_a_measurement_that_fails_whole_leaves_the_results_and_the_exit_code_say
     command += ["--cards", str(cards), "--out", str(tmp_path / "out"), "--cold", "--concurrency", "2"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 3
-    (backend,) = json.loads((tmp_path / "out" / "report.json").read_text())["backends"]
+    (backend,) = json.loads((tmp_path / "out" / "report.json").read_text())["trials"]
     assert backend["status"] == "ok"
     assert backend["metrics"]["AP"]["mean"] > 0.5
     assert (backend["cold"]["milliseconds"], backend["cold"]["error"]) == (None, "the index is gone")

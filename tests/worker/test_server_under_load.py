@@ -32,7 +32,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_clients_and_rates_find_the_collection_that_goes_afterwards(stub: Stub, collection: Path) -> None:
     backend = f"qdrant:url={stub.url};transport=rest;analyzer=whitespace"
     found = harness.compare(backend, collection, k=3, concurrency="2", rate="10", arrivals="constant", load_seconds=1.5)
-    (served,) = found.report.backends
+    (served,) = found.report.trials
     assert served.error is None
     (closed,), (fixed,) = served.closed_loop, served.open_loop
     assert (closed.clients_failed, closed.errors, closed.different_queries) == (0, 0, 0)
@@ -48,7 +48,7 @@ def test_a_server_that_is_too_slow_for_the_rate_is_overloaded(stub: Stub, collec
     stub.fail("query", slow(0.1))
     backend = f"qdrant:url={stub.url};transport=rest;analyzer=whitespace"
     found = harness.compare(backend, collection, k=3, concurrency="1", rate="40", arrivals="constant", load_seconds=1.0)
-    (served,) = found.report.backends
+    (served,) = found.report.trials
     assert served.error is None
     (fixed,) = served.open_loop
     assert fixed.overloaded
@@ -75,7 +75,7 @@ def test_a_query_that_is_never_sent_is_no_sample(stub: Stub, collection: Path) -
     stub.fail("query", answer_the_trial_alone)
     backend = f"qdrant:url={stub.url};transport=rest;analyzer=whitespace;retry_s=0"
     found = harness.compare(backend, collection, k=3, concurrency="1", rate="20", arrivals="constant", load_seconds=1.0)
-    (served,) = found.report.backends
+    (served,) = found.report.trials
     assert served.search is not None
     assert (served.search.queries, served.search.queries_without_terms) == (4, 1)
     assert served.search.milliseconds is not None

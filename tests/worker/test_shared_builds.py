@@ -28,15 +28,15 @@ def collection(tmp_path: Path) -> Path:
 
 def test_a_sweep_is_searched_on_one_build(collection: Path) -> None:
     swept = harness.compare("lucene", str(collection), k=3, sweep="lucene:b=0.1,0.4,0.9", timing=False)
-    assert [backend.label for backend in swept.report.backends] == ["lucene:b=0.1", "lucene:b=0.4", "lucene:b=0.9"]
-    built_by = [backend.index.built_by for backend in swept.report.backends if backend.index is not None]
+    assert [backend.label for backend in swept.report.trials] == ["lucene:b=0.1", "lucene:b=0.4", "lucene:b=0.9"]
+    built_by = [backend.index.built_by for backend in swept.report.trials if backend.index is not None]
     assert built_by == [None, "lucene:b=0.1", "lucene:b=0.1"]
-    assert swept.report.backends[2].notes[0].startswith("searched the index that 'lucene:b=0.1' built")
-    for backend in swept.report.backends:
+    assert swept.report.trials[2].notes[0].startswith("searched the index that 'lucene:b=0.1' built")
+    for backend in swept.report.trials:
         assert backend.parity is not None
         assert backend.parity.bit_equal == backend.parity.queries
         alone = harness.compare([backend.label], str(collection), k=3, timing=False)
-        assert alone.report.backends[0].metrics == backend.metrics
+        assert alone.report.trials[0].metrics == backend.metrics
         assert alone.run(backend.label).scores.tolist() == swept.run(backend.label).scores.tolist()
 
 
@@ -46,8 +46,8 @@ def test_a_build_that_failed_is_not_searched_by_the_next(collection: Path, tmp_p
     depth = '\n[parameters.depth]\ntype = "int"\ndefault = 1\nscope = "search"\nhelp = "nothing"\n'
     card.write_text(card.read_text(encoding="utf-8") + depth, encoding="utf-8")
     swept = harness.compare("crashing", str(collection), k=3, sweep="crashing:depth=1,2", cards=cards, timing=False)
-    assert [backend.status for backend in swept.report.backends] == ["failed", "failed"]
-    assert all("SIGSEGV" in backend.error.message for backend in swept.report.backends if backend.error is not None)
+    assert [backend.status for backend in swept.report.trials] == ["failed", "failed"]
+    assert all("SIGSEGV" in backend.error.message for backend in swept.report.trials if backend.error is not None)
 
 
 def test_servers_and_other_indexes_are_shared_by_none() -> None:

@@ -16,6 +16,7 @@ from harness.metrics import Measure, Scores
 from harness.pipeline.check.id_match import Expected
 from harness.pipeline.check.requirements import Requirement
 from harness.results import check_schema as schema
+from harness.results.schema_base import MetricValue
 from harness.results.schema_costs import LatencyStats
 from harness.results.subject import Subject
 from harness.stats import Interval, mean_interval
@@ -87,12 +88,12 @@ def of_slice(golden: GoldenSet, field: str, value: str, ids: Sequence[str]) -> n
     return np.array([one in there for one in ids], dtype=bool)
 
 
-def metric(scores: Scores, column: int, kept: npt.NDArray[np.bool_], seed: int) -> schema.CheckMetric:
+def metric(scores: Scores, column: int, kept: npt.NDArray[np.bool_], seed: int) -> MetricValue:
     """One mean over the questions that are ``kept``, of which there is at least one."""
     values = scores.values[kept, column]
     interval: Interval | None = mean_interval(values, seed)
-    return schema.CheckMetric(
-        measure=str(scores.measures[column]),
+    return MetricValue(
+        metric=str(scores.measures[column]),
         mean=exact_mean(values),
         min=_mean(scores.low[kept, column]),
         max=_mean(scores.high[kept, column]),
@@ -112,7 +113,7 @@ def _mean(values: Float64Array) -> float | None:
     return None if np.isnan(mean) else mean
 
 
-def _metrics(scores: Scores, kept: npt.NDArray[np.bool_], rules: Rules) -> dict[str, schema.CheckMetric]:
+def _metrics(scores: Scores, kept: npt.NDArray[np.bool_], rules: Rules) -> dict[str, MetricValue]:
     if not kept.any():
         return {}
     return {

@@ -44,7 +44,7 @@ class Checked:
         path = Path(folder)
         report = read_check_report(path)
         answered = [one.label for one in report.subjects if one.questions]
-        return cls(report, {label: read_stored_run(path, label) for label in answered}, folder=path)
+        return cls(report, {label: read_stored_run(path, report.golden.name, label) for label in answered}, folder=path)
 
     def save(self, folder: str | Path, *, overwrite: bool = False, numbered: bool = False) -> Checked:
         """Write everything into ``folder``, whole or not at all; the same check with its new folder.
@@ -54,7 +54,8 @@ class Checked:
         be written.
         """
         files = {HTML_NAME: self.html().encode()}
-        place = write_check(Path(folder), self.report, self.runs, files, overwrite=overwrite, numbered=numbered)
+        runs = {(self.report.golden.name, label): run for label, run in self.runs.items()}
+        place = write_check(Path(folder), self.report, runs, files, overwrite=overwrite, numbered=numbered)
         return replace(self, folder=place)
 
     @property

@@ -10,6 +10,7 @@ from harness.errors import ResultError
 from harness.pipeline.check.id_match import MatchRule
 from harness.pipeline.regress.rescoring import to_qrels
 from harness.results import schema
+from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.check_schema import CheckReport, CheckSubject, QuestionResult
 from harness.results.side import Side, text_digest
 from harness.results.stored import read_stored_run
@@ -38,7 +39,7 @@ def check_side(folder: Path, report: CheckReport) -> Side:
         source=str(folder),
         report=_as_comparison(report, asked),
         figures={one.label: _figures(one) for one in answered.values()},
-        hits=lambda label: read_stored_run(folder, label) if label in answered else None,
+        hits=lambda label: read_stored_run(folder, report.golden.name, label) if label in answered else None,
         texts=texts,
         digests={query: text_digest(text) for query, text in texts.items()},
         qrels=to_qrels(_expected(asked) if exact else _found(answered.values())),
@@ -65,13 +66,14 @@ def _found(subjects: Iterable[CheckSubject]) -> dict[str, dict[str, int]]:
     return grades
 
 
-def _as_comparison(report: CheckReport, asked: list[QuestionResult]) -> schema.Report:
+def _as_comparison(report: CheckReport, asked: list[QuestionResult]) -> schema.Result:
     """What a comparison says of the same: the plan, the data, and each subject as a backend."""
     resolved = {name: value for name, value in report.settings.items() if name not in _OF_NO_CONSEQUENCE}
     resolved["timing"] = not resolved.pop("no_timing", False)
     places = report.settings.get("corpora")
     one_place = places[0].partition("=")[2] if isinstance(places, list) and len(places) == 1 else None
-    return schema.Report(
+    trials = [_backend(report, one) for one in report.subjects]
+    return schema.Result(
         schema=schema.SCHEMA_VERSION,
         created=report.created,
         kind="compare",
@@ -82,9 +84,9 @@ def _as_comparison(report: CheckReport, asked: list[QuestionResult]) -> schema.R
         plan=schema.PlanRecord(
             given={"dataset": one_place} if one_place is not None else {}, resolved={**resolved, "queries": "relevant"}
         ),
-        dataset=_data(report, asked),
-        backends=[_backend(report, one) for one in report.subjects],
-        comparisons=[],
+        datasets=[_data(report, asked)],
+        backends=backend_infos([LabelledBackend(one.label, one.name, {}) for one in trials]),
+        trials=trials,
     )
 
 
@@ -115,13 +117,14 @@ def _digest(lines: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def _backend(report: CheckReport, subject: CheckSubject) -> schema.BackendResult:
+def _backend(report: CheckReport, subject: CheckSubject) -> schema.TrialResult:
     """A subject as a backend; one that preflight found something of has failed."""
     error = subject.error
     if error is None and subject.status != "ok":
         said = [one.message for one in report.preflight if one.subject == subject.label]
         error = schema.ErrorInfo(type="preflight", message="; ".join(said), log=[])
-    return schema.BackendResult(
+    return schema.TrialResult(
+        dataset=report.golden.name,
         name=subject.backend.partition(":")[0],
         label=subject.label,
         status="ok" if error is None else "failed",

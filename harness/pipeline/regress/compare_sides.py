@@ -66,7 +66,7 @@ def compare_sides(kind: Literal["regress", "diff"], before: Side, after: Side, h
             f"'{before.source}' is a result of `harness {before.kind}`, and '{after.source}' of `harness {after.kind}`",
             fix="compare two of the same command",
         )
-    pairing = pair_backends(before.report.backends, after.report.backends, how.pairs)
+    pairing = pair_backends(before.report.trials, after.report.trials, how.pairs)
     common = common_queries(before, after, labels=len(how.labels) if how.labels is not None else 0)
     qrels = _judgments(before, after, common)
     pairs = list(pairing.pairs)
@@ -222,6 +222,6 @@ def _info(side: Side) -> SideInfo:
         harness=report.harness,
         machine=report.machine,
         dataset=report.dataset,
-        backends=[backend.label for backend in report.backends],
+        backends=[backend.label for backend in report.trials],
         documents_kept=side.depth,
     )

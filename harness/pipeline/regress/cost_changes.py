@@ -11,7 +11,7 @@ from harness.data.types import Float64Array, Int64Array
 from harness.pipeline.regress.pairing import Pair
 from harness.pipeline.regress.setting_changes import machine_changes
 from harness.results.regression_schema import CostChange
-from harness.results.schema import BackendResult
+from harness.results.schema import TrialResult
 from harness.results.side import Side
 
 __all__ = ["TOLERANCE", "cost_changes"]
@@ -58,7 +58,7 @@ def cost_changes(before: Side, after: Side, pair: Pair, common: frozenset[str], 
     return [*timed, *_measured_once(ours, theirs, reason)]
 
 
-def _not_comparable(before: Side, after: Side, ours: BackendResult, theirs: BackendResult) -> str | None:
+def _not_comparable(before: Side, after: Side, ours: TrialResult, theirs: TrialResult) -> str | None:
     """Why costs cannot stand side by side; None where they can."""
     machine = machine_changes(before.report, after.report)
     if machine:
@@ -134,7 +134,7 @@ def _verdict(low: float | None, high: float | None) -> Verdict:
     return "same" if low >= 1 / TOLERANCE and high <= TOLERANCE else "undecided"
 
 
-def _measured_once(ours: BackendResult, theirs: BackendResult, reason: str | None) -> list[CostChange]:
+def _measured_once(ours: TrialResult, theirs: TrialResult, reason: str | None) -> list[CostChange]:
     figures = [_single(ours), _single(theirs)]
     made = []
     for name, one in figures[0].items():
@@ -166,7 +166,7 @@ def _of_one(one: float, other: float) -> Verdict:
     return "lower" if other * TOLERANCE < one else "same"
 
 
-def _single(backend: BackendResult) -> dict[str, float | None]:
+def _single(backend: TrialResult) -> dict[str, float | None]:
     """Costs that are measured once in a run, in the report's units; None where they were not."""
     index = backend.index
     built_here = index is not None and index.built_by is None

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from harness.errors import ResultError, UsageError
 from harness.registry.parameters import current_spelling
 from harness.results.regression_schema import PairedBy
-from harness.results.schema import BackendResult
+from harness.results.schema import TrialResult
 
 __all__ = ["Pair", "Pairing", "pair_backends", "pairing_warnings", "refuse_missing"]
 
@@ -28,9 +28,7 @@ class Pairing(NamedTuple):
     only_after: tuple[str, ...]
 
 
-def pair_backends(
-    before: Sequence[BackendResult], after: Sequence[BackendResult], given: Sequence[Pair] = ()
-) -> Pairing:
+def pair_backends(before: Sequence[TrialResult], after: Sequence[TrialResult], given: Sequence[Pair] = ()) -> Pairing:
     """Pair by ``given`` first, then by the same label, then by the same name, then what is left by position.
 
     Backends of one name are paired in their order when there are as many on both sides; so are those that are left

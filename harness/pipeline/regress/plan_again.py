@@ -106,4 +106,4 @@ def _request(record: PlanRecord, options: CompareOptions) -> CompareRequest:
 
 def _expanded(before: Side, request: CompareRequest) -> str | Sequence[str]:
     """The backends with sweeps as the labels that they had become."""
-    return [backend.label for backend in before.report.backends] if request.sweeps else request.backends
+    return [backend.label for backend in before.report.trials] if request.sweeps else request.backends

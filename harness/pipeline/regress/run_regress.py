@@ -78,7 +78,7 @@ def _refuse_unknown(before: Side, plan: Plan, how: CompareRules) -> None:
     """What names nothing is refused now, not after an hour of work."""
     how.rules.refuse_unknown({name for figures in before.figures.values() for name in figures})
     for pair in how.pairs:
-        refuse_missing(pair.before, [backend.label for backend in before.report.backends])
+        refuse_missing(pair.before, [backend.label for backend in before.report.trials])
         refuse_missing(pair.after, [trial.label for trial in plan.trials])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.pipeline.regress.pairing import Pair
 from harness.results.regression_schema import SettingChange, Value
-from harness.results.schema import BackendResult, Report
+from harness.results.schema import Result, TrialResult
 from harness.results.side import Side
 
 __all__ = ["changed_settings", "machine_changes"]
@@ -34,12 +34,12 @@ def changed_settings(before: Side, after: Side, pairs: Sequence[Pair]) -> list[S
     ]
 
 
-def machine_changes(before: Report, after: Report) -> list[SettingChange]:
+def machine_changes(before: Result, after: Result) -> list[SettingChange]:
     """How the machines differ; empty when times, memory and sizes can stand side by side."""
     return list(_changes("machine", None, _machine(before), _machine(after)))
 
 
-def _of_pair(before: BackendResult, after: BackendResult) -> Iterator[SettingChange]:
+def _of_pair(before: TrialResult, after: TrialResult) -> Iterator[SettingChange]:
     yield from _changes("engine", after.label, _engine(before), _engine(after))
     given = [
         {name: value for name, value in one.parameters.items() if name not in _OF_NO_CONSEQUENCE}
@@ -52,7 +52,7 @@ def _of_pair(before: BackendResult, after: BackendResult) -> Iterator[SettingCha
     yield from _changes("encoder", after.label, *facts)
 
 
-def _repeats_parameter(backend: BackendResult, name: str) -> bool:
+def _repeats_parameter(backend: TrialResult, name: str) -> bool:
     """Whether an encoder's fact is only its parameter again; that of a prompt may be what the model asks for."""
     return name in backend.parameters and backend.encoder.get(name) in (None, backend.parameters[name])
 
@@ -67,17 +67,17 @@ def _changes(
             )
 
 
-def _engine(backend: BackendResult) -> dict[str, Value]:
+def _engine(backend: TrialResult) -> dict[str, Value]:
     engine, index = backend.engine, backend.index
     facts: dict[str, Value] = {"backend": backend.name}
     if engine is not None:
         facts |= {"name": engine.name, "version": engine.version, "mode": engine.mode}
-    if index is not None and index.existing is not None:
-        facts["content of the index"] = index.existing.sha256
+    if index is not None and index.external_index is not None:
+        facts["content of the index"] = index.external_index.sha256
     return facts
 
 
-def _dataset(report: Report) -> dict[str, Value]:
+def _dataset(report: Result) -> dict[str, Value]:
     info, content = report.dataset, report.dataset.content
     facts: dict[str, Value] = {
         "name": info.name,
@@ -98,7 +98,7 @@ def _dataset(report: Report) -> dict[str, Value]:
     return {**facts, **{f"content of {part}": digest for part, digest in digests.items()}}
 
 
-def _plan(report: Report) -> dict[str, Value]:
+def _plan(report: Result) -> dict[str, Value]:
     left_out = _OF_EACH_BACKEND | _OF_NO_CONSEQUENCE
     return {
         name: ", ".join(map(str, value)) if isinstance(value, list) else value
@@ -107,15 +107,15 @@ def _plan(report: Report) -> dict[str, Value]:
     }
 
 
-def _harness(report: Report) -> dict[str, Value]:
+def _harness(report: Result) -> dict[str, Value]:
     return {"version": report.harness.version, "commit": report.harness.commit, "dirty": report.harness.dirty}
 
 
-def _packages(report: Report) -> dict[str, Value]:
+def _packages(report: Result) -> dict[str, Value]:
     return {"python": report.machine.python, **report.packages}
 
 
-def _machine(report: Report) -> dict[str, Value]:
+def _machine(report: Result) -> dict[str, Value]:
     machine = report.machine
     return {
         "system": machine.system.split()[0],  # kernels differ from boot to boot of one machine

@@ -15,7 +15,7 @@ from harness.errors import UnknownNameError
 from harness.metrics import is_mean, parse_measures
 from harness.pipeline.regress.pairing import Pair
 from harness.results.regression_schema import MetricJudgement
-from harness.results.schema import BackendResult, SpreadValue
+from harness.results.schema import SpreadValue, TrialResult
 from harness.results.side import OVERLAP, Side
 from harness.stats import Change, Judgement, NoiseFloor, TestName, judge_family
 from harness.stats.mean_error import sum_of_variances
@@ -83,7 +83,7 @@ def metric_warnings(before: Side, after: Side) -> list[str]:
     ]
 
 
-def _may_be_noise(before: BackendResult, after: BackendResult) -> bool:
+def _may_be_noise(before: TrialResult, after: TrialResult) -> bool:
     """One that both times returned what its reference does has no noise."""
     both = before, after
     exact = all(one.parity is not None and one.parity.different == 0 for one in both)
@@ -179,7 +179,7 @@ def _allowed(name: str, rules: Rules, metrics: Sequence[str]) -> float | None:
     return None if name.startswith(OVERLAP) and metrics else rules.allowed_drop
 
 
-def _noise(results: Sequence[BackendResult], figure: str) -> NoiseFloor | None:
+def _noise(results: Sequence[TrialResult], figure: str) -> NoiseFloor | None:
     """The spread of a difference of two builds: the variances over the builds of each side, added up."""
     parts = []
     for result in results:
@@ -189,11 +189,11 @@ def _noise(results: Sequence[BackendResult], figure: str) -> NoiseFloor | None:
     return sum_of_variances(parts) if parts else None
 
 
-def _spread(result: BackendResult, figure: str) -> SpreadValue | None:
+def _spread(result: TrialResult, figure: str) -> SpreadValue | None:
     if result.spread is None:
         return None
     if figure.startswith(OVERLAP):
-        return result.spread.oracle_overlap.get(figure.removeprefix(OVERLAP))
+        return result.spread.reference_overlap.get(figure.removeprefix(OVERLAP))
     return result.spread.metrics.get(figure)
 
 

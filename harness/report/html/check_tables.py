@@ -8,7 +8,8 @@ from harness.report.check_tables import verdict_in_words
 from harness.report.document import Block, Cell, Column, Facts, Figure, Table, Tone, Verdict
 from harness.report.figures import Bar, Bars, Percentiles
 from harness.report.html.parts import flat_rows, made_by
-from harness.results.check_schema import CheckMetric, CheckReport, CheckSubject, PreflightProblem, RequirementResult
+from harness.results.check_schema import CheckReport, CheckSubject, PreflightProblem, RequirementResult
+from harness.results.schema_base import MetricValue
 from harness.wording import counted
 
 __all__ = [
@@ -154,7 +155,7 @@ def metrics_table(report: CheckReport) -> list[Block]:
     return [Table("Mean over questions that expect something", columns, rows, [_INTERVAL])]
 
 
-def _means(metrics: dict[str, CheckMetric], names: Sequence[str], absent: str = "–") -> list[Cell]:
+def _means(metrics: dict[str, MetricValue], names: Sequence[str], absent: str = "–") -> list[Cell]:
     cells = []
     for name in names:
         value = metrics.get(name)
@@ -188,7 +189,7 @@ def slice_tables(report: CheckReport) -> list[Block]:
     return made
 
 
-def _behind(metrics: dict[str, CheckMetric]) -> int:
+def _behind(metrics: dict[str, MetricValue]) -> int:
     return next((value.n for value in metrics.values()), 0)
 
 

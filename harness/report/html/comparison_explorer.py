@@ -31,7 +31,7 @@ def explorer_of(compared: Compared, runs: Mapping[str, Run], corpus: Corpus | No
         return None
     report, labels = compared.report, list(runs)
     ids = compared.queries.ids if compared.queries is not None else _queries_of(compared, runs)
-    metrics = list(dict.fromkeys(name for one in report.backends for name in one.metrics))
+    metrics = list(dict.fromkeys(name for one in report.trials for name in one.metrics))
     return Explorer(
         query_ids=ids,
         labels=labels,

@@ -27,7 +27,7 @@ from harness.report.figures import (
 )
 from harness.report.html.comparison_verdicts import reference_of
 from harness.report.html.pools import DEPTH, top_of
-from harness.results.schema import BackendResult, Report
+from harness.results.schema import Result, TrialResult
 
 __all__ = ["cost_pictures", "parity_picture", "quality_pictures"]
 
@@ -39,9 +39,9 @@ _LEVELS = ("bit-equal", "identical", "tie-equivalent", "different")
 _SIGNS = ("≡", "=", "≈", "≠")
 
 
-def quality_pictures(report: Report, values: pa.Table, runs: Mapping[str, Run], qrels: Qrels | None) -> list[Block]:
+def quality_pictures(report: Result, values: pa.Table, runs: Mapping[str, Run], qrels: Qrels | None) -> list[Block]:
     """Means with intervals, differences query by query, recall by depth, and how far rankings overlap."""
-    metrics = list(dict.fromkeys(name for one in report.backends for name in one.metrics))
+    metrics = list(dict.fromkeys(name for one in report.trials for name in one.metrics))
     made: list[Block] = [
         Figure(f"{name}, with 95 % intervals", Bars(name, _bars(report, name))) for name in metrics[:_DRAWN]
     ]
@@ -55,9 +55,9 @@ def quality_pictures(report: Report, values: pa.Table, runs: Mapping[str, Run], 
     return made
 
 
-def _bars(report: Report, metric: str) -> list[Bar]:
+def _bars(report: Result, metric: str) -> list[Bar]:
     rows = []
-    for number, one in enumerate(report.backends):
+    for number, one in enumerate(report.trials):
         value = one.metrics.get(metric)
         rows.append(
             Bar(one.label, value.mean, value.ci_low, value.ci_high, number)
@@ -67,11 +67,11 @@ def _bars(report: Report, metric: str) -> list[Bar]:
     return rows
 
 
-def _differences(report: Report, values: pa.Table, metrics: Sequence[str]) -> list[Block]:
+def _differences(report: Result, values: pa.Table, metrics: Sequence[str]) -> list[Block]:
     reference = reference_of(report)
     made: list[Block] = []
     for metric in metrics:
-        others = [one.label for one in report.backends if metric in one.metrics and one.label != reference]
+        others = [one.label for one in report.trials if metric in one.metrics and one.label != reference]
         for label in others[:_DRAWN]:
             found = _paired(values, metric, label, str(reference))
             title = f"{metric}, {label} minus {reference}, query by query"
@@ -94,7 +94,7 @@ def _paired(values: pa.Table, metric: str, label: str, reference: str) -> Float6
     return differences
 
 
-def _recall(report: Report, runs: Mapping[str, Run], qrels: Qrels) -> Figure:
+def _recall(report: Result, runs: Mapping[str, Run], qrels: Qrels) -> Figure:
     resolved = report.plan.resolved
     deepest = int(str(resolved["k"]))
     depths = [depth for depth in _DEPTHS if depth < deepest] + [deepest]
@@ -133,10 +133,10 @@ def _overlaps(runs: Sequence[Run]) -> Float64Array:
     return shares
 
 
-def parity_picture(report: Report) -> list[Block]:
+def parity_picture(report: Result) -> list[Block]:
     """How many queries of each backend are how close to its exact reference."""
     rows = {}
-    for one in report.backends:
+    for one in report.trials:
         if one.parity is not None:
             p = one.parity
             rows[one.label] = (p.bit_equal, p.identical - p.bit_equal, p.tie_equivalent - p.identical, p.different)
@@ -150,10 +150,10 @@ def parity_picture(report: Report) -> list[Block]:
     return [Figure("Queries by how they relate to the exact reference", drawing, note, wide=True)]
 
 
-def cost_pictures(report: Report, latencies: pa.Table | None) -> list[Block]:
+def cost_pictures(report: Result, latencies: pa.Table | None) -> list[Block]:
     """Quality against latency, and how latencies are distributed, where they were measured."""
     numbers = _numbers(report)
-    timed = [one for one in report.backends if one.search is not None and one.search.milliseconds is not None]
+    timed = [one for one in report.trials if one.search is not None and one.search.milliseconds is not None]
     metric = next((name for one in timed for name in one.metrics), None)
     made: list[Block] = []
     spots = [spot for one in timed if (spot := _spot(numbers[one.label], one, metric)) is not None]
@@ -179,7 +179,7 @@ def _samples(latencies: pa.Table, labels: Sequence[str]) -> dict[str, Float64Arr
     return found
 
 
-def _percentiles(timed: Sequence[BackendResult], numbers: Mapping[str, int]) -> Figure:
+def _percentiles(timed: Sequence[TrialResult], numbers: Mapping[str, int]) -> Figure:
     rows = {}
     for one in timed:
         times = one.search.milliseconds if one.search is not None else None
@@ -192,12 +192,12 @@ def _percentiles(timed: Sequence[BackendResult], numbers: Mapping[str, int]) -> 
     return Figure("Latency of a query, one client", Percentiles(rows, numbers), note)
 
 
-def _numbers(report: Report) -> dict[str, int]:
+def _numbers(report: Result) -> dict[str, int]:
     """The series of each backend: the same colour and marker in every picture."""
-    return {one.label: number for number, one in enumerate(report.backends)}
+    return {one.label: number for number, one in enumerate(report.trials)}
 
 
-def _spot(number: int, one: BackendResult, metric: str | None) -> Spot | None:
+def _spot(number: int, one: TrialResult, metric: str | None) -> Spot | None:
     value = one.metrics.get(metric) if metric is not None else None
     times = one.search.milliseconds if one.search is not None else None
     if value is None or times is None:

@@ -8,7 +8,7 @@ from harness.report.document import Block, Cell, Column, Facts, Table, Tone
 from harness.report.html.comparison_verdicts import against_reference, reference_of
 from harness.report.html.parts import flat_rows, made_by, page_table
 from harness.report.tables import legend, tables
-from harness.results.schema import BackendResult, Report
+from harness.results.schema import Result, TrialResult
 
 __all__ = ["provenance", "quality_table", "text_tables"]
 
@@ -23,10 +23,10 @@ _MEANINGS = {
 _TONES: dict[str, Tone] = {"▲": "good", "▼": "bad"}
 
 
-def quality_table(report: Report) -> Table:
+def quality_table(report: Result) -> Table:
     """Backends by metrics: mean, what it means against the reference, and the interval below."""
-    metrics = list(dict.fromkeys(name for one in report.backends for name in one.metrics))
-    rows = [_row(report, one, metrics) for one in report.backends]
+    metrics = list(dict.fromkeys(name for one in report.trials for name in one.metrics))
+    rows = [_row(report, one, metrics) for one in report.trials]
     reference = reference_of(report)
     seen = dict.fromkeys(cell.mark for row in rows for cell in row if cell.mark)
     meanings = dict.fromkeys(_MEANINGS[mark].format(reference=reference, family=family_of(report)) for mark in seen)
@@ -40,13 +40,13 @@ def quality_table(report: Report) -> Table:
     return Table("Mean over queries", columns, rows, lines)
 
 
-def _row(report: Report, one: BackendResult, metrics: list[str]) -> list[Cell]:
-    below = "reference" if one.label == reference_of(report) and len(report.backends) > 1 else ""
+def _row(report: Result, one: TrialResult, metrics: list[str]) -> list[Cell]:
+    below = "reference" if one.label == reference_of(report) and len(report.trials) > 1 else ""
     answered = f"{one.queries.answered:,}" if one.queries is not None else "–"
     return [Cell(one.label, below=below), *(_mean(report, one, metric) for metric in metrics), Cell(answered)]
 
 
-def _mean(report: Report, one: BackendResult, metric: str) -> Cell:
+def _mean(report: Result, one: TrialResult, metric: str) -> Cell:
     value = one.metrics.get(metric)
     if value is None:
         return Cell("failed" if one.status == "failed" else "–")
@@ -58,17 +58,17 @@ def _mean(report: Report, one: BackendResult, metric: str) -> Cell:
     return Cell(f"{value.mean:.4f}", mark, interval, _TONES.get(mark, "plain"))
 
 
-def text_tables(report: Report) -> list[Block]:
+def text_tables(report: Result) -> list[Block]:
     """The tables that every textual format prints, with their legend below the last."""
     made = tables(report)
     return [page_table(one, legend(report) if one is made[-1] else []) for one in made]
 
 
-def provenance(report: Report) -> list[Block]:
+def provenance(report: Result) -> list[Block]:
     """Versions, parameters, machine, commit and content of the data."""
     dataset = report.dataset
     data = {"SHA-256 of documents, queries and judgments": dataset.sha256, **dataset.provenance}
-    backends: list[Block] = [Facts(f"Backend {one.label}", _backend(one)) for one in report.backends]
+    backends: list[Block] = [Facts(f"Backend {one.label}", _backend(one)) for one in report.trials]
     return [
         made_by(report.harness, report.machine, report.created),
         Facts(f"Dataset {dataset.name}", list(data.items())),
@@ -78,6 +78,6 @@ def provenance(report: Report) -> list[Block]:
     ]
 
 
-def _backend(one: BackendResult) -> list[tuple[str, str]]:
+def _backend(one: TrialResult) -> list[tuple[str, str]]:
     engine = {"engine": f"{one.engine.name} {one.engine.version}, {one.engine.mode}"} if one.engine is not None else {}
     return flat_rows({**engine, "measured": one.measured, **one.parameters, **one.encoder})

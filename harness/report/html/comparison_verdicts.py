@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.report import differences
 from harness.report.document import Tone, Verdict
-from harness.results.schema import BackendResult, PairedDifference, ParityStats, Report
+from harness.results.schema import PairedDifference, ParityStats, Result, TrialResult
 from harness.wording import counted
 
 __all__ = ["against_reference", "reference_of", "verdicts"]
@@ -14,15 +14,13 @@ _APPROXIMATE = "approximate search"
 """The cause by which an index that leaves vectors out of sight differs."""
 
 
-def verdicts(report: Report) -> list[Verdict]:
+def verdicts(report: Result) -> list[Verdict]:
     """The verdict's lines, the most pressing first."""
-    lines = [
-        Verdict("bad", f"{one.label} failed", one.error.message) for one in report.backends if one.error is not None
-    ]
+    lines = [Verdict("bad", f"{one.label} failed", one.error.message) for one in report.trials if one.error is not None]
     return [*lines, *_pitfalls(report), *_parity(report), *_quality(report), *_speed(report)]
 
 
-def _pitfalls(report: Report) -> list[Verdict]:
+def _pitfalls(report: Result) -> list[Verdict]:
     """Return what may make figures meaningless, one line a check: its first finding, and of whom there are others."""
     lines = []
     for check in dict.fromkeys(finding.check for finding in report.findings):
@@ -34,24 +32,24 @@ def _pitfalls(report: Report) -> list[Verdict]:
     return lines
 
 
-def reference_of(report: Report) -> str | None:
+def reference_of(report: Result) -> str | None:
     """The backend that others are compared with; the first that did not fail where all pairs are."""
-    first = next((one.label for one in report.backends if one.status == "ok"), None)
+    first = next((one.label for one in report.trials if one.status == "ok"), None)
     return differences.reference_of(report) or first
 
 
-def against_reference(report: Report, label: str, metric: str) -> PairedDifference | None:
+def against_reference(report: Result, label: str, metric: str) -> PairedDifference | None:
     """A backend against the reference on a metric, as ``label`` minus reference; None where that was not tested."""
     reference = reference_of(report)
-    for row in report.comparisons:
+    for row in report.differences:
         if (row.a, row.b, row.metric) == (reference, label, metric):
             return row
     return None
 
 
-def _parity(report: Report) -> list[Verdict]:
+def _parity(report: Result) -> list[Verdict]:
     """Backends that differ from their exact reference, one line each; then those that do not, in one."""
-    held = [(one.label, one.parity) for one in report.backends if one.parity is not None]
+    held = [(one.label, one.parity) for one in report.trials if one.parity is not None]
     right = [(label, parity) for label, parity in held if not parity.different]
     lines = [_broken(label, parity) for label, parity in held if parity.different]
     if right:
@@ -59,7 +57,7 @@ def _parity(report: Report) -> list[Verdict]:
         what = f"{_list(labels)} return what their scoring functions say"
         if len(labels) == 1:
             what = f"{labels[0]} returns what its scoring function says"
-        elif len(labels) == len(report.backends):
+        elif len(labels) == len(report.trials):
             what = "Every backend returns what its scoring function says"
         detail = "; ".join(
             f"{label}: {p.bit_equal:,} of {counted(queries, 'query')} to the bit, {p.tie_equivalent:,} up to ties"
@@ -87,8 +85,8 @@ def _below_all(share: float) -> float:
     return share if share == 1.0 else min(share, 0.9999)
 
 
-def _quality(report: Report) -> list[Verdict]:
-    scored = [one for one in report.backends if one.metrics]
+def _quality(report: Result) -> list[Verdict]:
+    scored = [one for one in report.trials if one.metrics]
     if len(scored) < 2:
         return _single(scored)
     metric, reference = next(iter(scored[0].metrics)), reference_of(report)
@@ -119,7 +117,7 @@ def _quality(report: Report) -> list[Verdict]:
     return lines
 
 
-def _single(scored: list[BackendResult]) -> list[Verdict]:
+def _single(scored: list[TrialResult]) -> list[Verdict]:
     if not scored:
         return []
     metric, value = next(iter(scored[0].metrics.items()))
@@ -127,10 +125,10 @@ def _single(scored: list[BackendResult]) -> list[Verdict]:
     return [Verdict("plain", f"{scored[0].label}: {metric} {value.mean:.4f}", interval)]
 
 
-def _speed(report: Report) -> list[Verdict]:
+def _speed(report: Result) -> list[Verdict]:
     timed = [
         (one.search.milliseconds.p50, one.search.milliseconds.p95, one.label)
-        for one in report.backends
+        for one in report.trials
         if one.search is not None and one.search.milliseconds is not None and not one.reused
     ]
     if len(timed) < 2:

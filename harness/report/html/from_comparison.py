@@ -15,7 +15,7 @@ from harness.report.html.comparison_tables import provenance, quality_table, tex
 from harness.report.html.comparison_verdicts import verdicts
 from harness.report.html.render import render_page
 from harness.report.tables import header, remarks
-from harness.results.schema import Report
+from harness.results.schema import Result
 
 __all__ = ["Compared", "comparison_html", "comparison_page"]
 
@@ -24,7 +24,7 @@ class Compared(Protocol):
     """What a page is made of: :class:`harness.results.comparison.Comparison` is one, which stands above this module."""
 
     @property
-    def report(self) -> Report:
+    def report(self) -> Result:
         """The stored report."""
 
     @property
@@ -55,7 +55,7 @@ def comparison_page(compared: Compared) -> Document:
     """Build the document of a comparison, with its figures."""
     report = compared.report
     runs = _runs(compared)
-    quality: list[Block] = [quality_table(report)] if any(one.metrics for one in report.backends) else []
+    quality: list[Block] = [quality_table(report)] if any(one.metrics for one in report.trials) else []
     quality += quality_pictures(report, compared.values, runs, compared.qrels)
     said = remarks(report)
     sections = [
@@ -67,7 +67,7 @@ def comparison_page(compared: Compared) -> Document:
         Section("provenance", "Provenance", provenance(report), detail=True),
     ]
     return Document(
-        title=f"{report.dataset.name}: {', '.join(one.label for one in report.backends)}",
+        title=f"{report.dataset.name}: {', '.join(one.label for one in report.trials)}",
         subtitle=header(report),
         verdicts=verdicts(report),
         sections=[one for one in sections if one.blocks],
@@ -85,4 +85,4 @@ def comparison_html(compared: Compared, corpus: Corpus | None, no_texts: str) ->
 
 
 def _runs(compared: Compared) -> dict[str, Run]:
-    return {one.label: compared.run(one.label) for one in compared.report.backends if one.status == "ok"}
+    return {one.label: compared.run(one.label) for one in compared.report.trials if one.status == "ok"}

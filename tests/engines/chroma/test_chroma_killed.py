@@ -127,6 +127,6 @@ def test_the_command_line_ends_with_three_and_a_rerun_ends_right(
         server.start()
         mended = compare("--overwrite")
         assert mended.returncode == 0, mended.stderr
-    (backend,) = json.loads((tmp_path / "out" / "report.json").read_text())["backends"]
+    (backend,) = json.loads((tmp_path / "out" / "report.json").read_text())["trials"]
     assert (backend["error"], backend["index"]["documents_indexed"]) == (None, len(DOCUMENTS))
     assert backend["search"]["hits"] == len(DOCUMENTS) * len(QUERIES)

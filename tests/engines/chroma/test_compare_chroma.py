@@ -26,12 +26,12 @@ def test_ef_search_is_swept_on_one_build(tmp_path: Path) -> None:
         sweep="chroma:model=random;ef_search=10,400",
         timing=False,
     )
-    assert [backend.status for backend in swept.report.backends] == ["ok", "ok"]
-    built_by = [backend.index.built_by for backend in swept.report.backends if backend.index is not None]
+    assert [backend.status for backend in swept.report.trials] == ["ok", "ok"]
+    built_by = [backend.index.built_by for backend in swept.report.trials if backend.index is not None]
     assert built_by == [None, "chroma:model=random;ef_search=10"]
-    states = [backend.index.state for backend in swept.report.backends if backend.index is not None]
+    states = [backend.index.state for backend in swept.report.trials if backend.index is not None]
     assert [state["ef_search"] for state in states] == [10, 400], "each says what it was searched with"
-    assert [backend.search.hits for backend in swept.report.backends if backend.search is not None] == [HITS, HITS]
+    assert [backend.search.hits for backend in swept.report.trials if backend.search is not None] == [HITS, HITS]
 
 
 def test_a_server_answers_like_the_engine_in_the_process(chroma_url: str, tmp_path: Path) -> None:
@@ -40,9 +40,9 @@ def test_a_server_answers_like_the_engine_in_the_process(chroma_url: str, tmp_pa
     compared = harness.compare(both, collection, k=10, timing=False)
     served, embedded = (compared.run(label) for label in both)
     assert served.rows.tolist() == embedded.rows.tolist()
-    engines = [backend.engine for backend in compared.report.backends if backend.engine is not None]
+    engines = [backend.engine for backend in compared.report.trials if backend.engine is not None]
     assert [(one.name, one.mode) for one in engines] == [("Chroma", "server"), ("Chroma", "embedded")]
-    states = [backend.index.state for backend in compared.report.backends if backend.index is not None]
+    states = [backend.index.state for backend in compared.report.trials if backend.index is not None]
     assert [state["vectors_in_graph"] for state in states] == [len(DOCUMENTS)] * 2
 
 
@@ -54,6 +54,6 @@ def test_fewer_hits_than_asked_for_are_reported(tmp_path: Path) -> None:
     compared = harness.compare(
         "chroma:model=python:word_vectors:Words;similarity=dot", str(collection), k=300, timing=False
     )
-    (backend,) = compared.report.backends
+    (backend,) = compared.report.trials
     assert any("of 4 queries got fewer than the 300 hits that they asked for" in note for note in backend.notes)
     assert np.diff(compared.run(backend.label).indptr).max() <= 300

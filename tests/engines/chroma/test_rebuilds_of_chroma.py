@@ -52,7 +52,7 @@ def test_two_builds_of_random_vectors_are_two_graphs(random_collection: Path) ->
     assert (found.builds, found.queries) == (2, 40)
     assert found.identical["10"] < 40, "the same graph was searched twice"
     assert 0 < found.pairwise_overlap["10"] < 1
-    recall, parity = found.oracle_overlap["10"], compared.backend(chroma).parity
+    recall, parity = found.reference_overlap["10"], compared.backend(chroma).parity
     assert parity is not None
     assert recall.min <= parity.overlap["10"] <= recall.max < 1
     assert compared.backend("flat:model=random").spread is None
@@ -67,10 +67,12 @@ def test_a_sweep_shares_the_first_build_and_builds_the_others_itself(random_coll
         rebuilds=2,
         timing=False,
     )
-    built_by = [backend.index.built_by for backend in swept.report.backends if backend.index is not None]
+    built_by = [backend.index.built_by for backend in swept.report.trials if backend.index is not None]
     assert built_by == [None, "chroma:model=random;ef_search=10"]
-    few, many = (spread_of(swept, backend.label) for backend in swept.report.backends)
-    assert few.oracle_overlap["10"].max < many.oracle_overlap["10"].min, "each build is searched with its own ef_search"
+    few, many = (spread_of(swept, backend.label) for backend in swept.report.trials)
+    assert few.reference_overlap["10"].max < many.reference_overlap["10"].min, (
+        "each build is searched with its own ef_search"
+    )
 
 
 def test_every_build_on_a_server_is_a_collection_that_goes(chroma_url: str, tmp_path: Path) -> None:
@@ -83,10 +85,10 @@ def test_every_build_on_a_server_is_a_collection_that_goes(chroma_url: str, tmp_
         label = f"chroma:url={chroma_url};model=random;keep={keep}"
         compared = harness.compare([label], write_collection(tmp_path / "small"), k=10, rebuilds=3, timing=False)
         assert compared.failed == []
-        found = spread_of(compared, compared.report.backends[0].label)
+        found = spread_of(compared, compared.report.trials[0].label)
         assert (found.builds, found.identical_share["10"]) == (3, 1.0), f"{len(DOCUMENTS)} documents are all found"
         added = names() - before
-        index = compared.report.backends[0].index
+        index = compared.report.trials[0].index
         assert index is not None
         assert added == ({index.state["collection"]} if left else set())
     with served(chroma_url) as client:
@@ -99,6 +101,6 @@ def test_an_index_that_was_there_is_not_built_again(tmp_path: Path) -> None:
     write_folder(tmp_path / "theirs", Inputs(Ids.of(DOCUMENTS), dense=vectors))
     label = f"chroma:external=true;path={tmp_path / 'theirs'};collection={COLLECTION};model=random"
     collection = write_collection(tmp_path / "small")
-    (backend,) = harness.compare([label], collection, k=10, rebuilds=2, timing=False).report.backends
+    (backend,) = harness.compare([label], collection, k=10, rebuilds=2, timing=False).report.trials
     assert backend.status == "ok"
     assert "no spread over 2 builds: its index was there before, and is not built again" in backend.notes

@@ -28,7 +28,7 @@ from harness.errors import BackendError, EngineUnavailableError, RejectedInputEr
 from harness.loaders import load_dataset
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
-from harness.results.schema import BackendResult
+from harness.results.schema import TrialResult
 from harness.testing import RecordingProgress
 from harness.text import count_terms
 from harness.text.lucene_analyzer import LuceneAnalyzer
@@ -85,13 +85,13 @@ def searched(engine: LuceneEngine, queries: Sequence[str], k: int = 10) -> Searc
 def test_an_index_of_anserini_gives_the_published_figures_and_bit_equal_scores(anserini: Path) -> None:
     expression = f"lucene:external=true;path={anserini}"
     comparison = harness.compare([expression], "cacm", k=1000, ties="engine", metrics="AP,P@30")
-    (backend,) = comparison.report.backends
+    (backend,) = comparison.report.trials
     assert backend.parity is not None
     assert backend.parity.bit_equal == backend.parity.queries == 64
     assert (round(backend.metrics["AP"].mean, 4), round(backend.metrics["P@30"].mean, 4)) == (0.3123, 0.1942)
     assert backend.index is not None
-    assert backend.index.existing is not None
-    assert backend.index.existing.files == len(list(anserini.iterdir()))
+    assert backend.index.external_index is not None
+    assert backend.index.external_index.files == len(list(anserini.iterdir()))
     assert (backend.index.documents_indexed, backend.index.seconds) == (3204, None)
 
 
@@ -133,8 +133,8 @@ def test_an_index_without_the_empty_documents_is_proven_too(tmp_path: Path) -> N
     assert backend.parity.bit_equal == len(QUERIES)
 
 
-def compared(expression: str, collection: Path) -> BackendResult:
-    return harness.compare([expression], collection, k=5).report.backends[0]
+def compared(expression: str, collection: Path) -> TrialResult:
+    return harness.compare([expression], collection, k=5).report.trials[0]
 
 
 def test_fields_of_other_names_and_another_order_are_held_against_their_own_oracle(tmp_path: Path) -> None:

@@ -91,8 +91,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def compared(dataset: Path, kind: str, *expressions: str) -> list[Any]:
     backends = [f"{one};external=true;model=precomputed:{dataset / kind}" for one in expressions]
     comparison = harness.compare(backends, dataset, k=10, isolation="none", timing=False, ties="engine")
-    assert [one.error for one in comparison.report.backends] == [None] * len(backends)
-    return comparison.report.backends
+    assert [one.error for one in comparison.report.trials] == [None] * len(backends)
+    return comparison.report.trials
 
 
 @contextmanager
@@ -126,7 +126,7 @@ def test_dense_indexes_of_anserini_are_held_against_the_exact_oracle(anserini: P
     )
     for backend, name in ((graph, "hnsw"), (flat, "flat"), (quantised, "quantised")):
         files = [path for path in (anserini / name).iterdir() if path.is_file()]
-        assert backend.index.existing.files == len(files)
+        assert backend.index.external_index.files == len(files)
         assert backend.index.documents_indexed == DOCUMENTS
         assert backend.engine.mode == "embedded, an external index"
     assert graph.index.state["vectors_in_graph"] == DOCUMENTS
@@ -143,7 +143,7 @@ def test_an_impact_index_of_anserini_is_searched_by_the_models_vocabulary(anseri
     for backend in compared(dataset, "sparse", index, f"{index};idf=true"):
         assert backend.parity.tie_equivalent == backend.parity.queries == QUERIES, backend.notes
         assert backend.parity.max_abs_score_diff == 0
-        assert backend.index.existing.in_collection == DOCUMENTS
+        assert backend.index.external_index.in_collection == DOCUMENTS
 
 
 def test_a_golden_set_is_held_against_them_without_a_collection(anserini: Path, dataset: Path, tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_a_jar_of_its_own_replaces_the_environment_s_in_analysis_and_search(
     monkeypatch.setenv("HARNESS_ANSERINI_JAR", str(tmp_path / "absent.jar"))
     collection = write_collection(tmp_path / "small")
     comparison = harness.compare(["lucene", f"lucene:jar={jar}"], collection, k=3)
-    without, own = comparison.report.backends
+    without, own = comparison.report.trials
     assert without.error is not None
     assert "there is no jar" in without.error.message
     assert own.status == "ok"

@@ -82,15 +82,17 @@ def test_a_shard_is_held_against_its_oracle_and_left_as_it_was(tmp_path: Path) -
     write_shard(tmp_path / "shard", documents())
     expression = f"qdrant:external=true;path={tmp_path / 'shard'};id_key=docno;analyzer=whitespace"
     comparison = harness.compare([expression], write_dataset(tmp_path / "small"), k=5)
-    (backend,) = comparison.report.backends
+    (backend,) = comparison.report.trials
     assert backend.parity is not None
     assert backend.parity.tie_equivalent == backend.parity.queries == len(QUERIES)
     assert backend.parity.causes == {}
     assert backend.engine is not None
     assert backend.engine.mode == "embedded, a copy of an external shard"
     assert backend.index is not None
-    assert backend.index.existing is not None
-    assert backend.index.existing.files == len([path for path in (tmp_path / "shard").rglob("*") if path.is_file()])
+    assert backend.index.external_index is not None
+    assert backend.index.external_index.files == len(
+        [path for path in (tmp_path / "shard").rglob("*") if path.is_file()]
+    )
     assert (backend.index.documents_indexed, backend.index.seconds) == (6, None)
     run = comparison.run(backend.label)
     assert set(run.doc_ids.take(run.rows)) <= set(IDS)
@@ -219,12 +221,12 @@ def test_a_collection_is_only_read(stub: Stub, tmp_path: Path) -> None:
         f"qdrant:external=true;url={stub.url};transport=rest;collection=theirs;id_key=docno;analyzer=whitespace"
     )
     comparison = harness.compare([expression, f"{expression};search_batch=2"], write_dataset(tmp_path / "small"), k=5)
-    for backend in comparison.report.backends:
+    for backend in comparison.report.trials:
         assert backend.parity is not None
         assert backend.parity.tie_equivalent == len(QUERIES)
         assert backend.index is not None
-        assert backend.index.existing is not None
-        assert (backend.index.existing.files, backend.index.existing.in_collection) == (None, 6)
+        assert backend.index.external_index is not None
+        assert (backend.index.external_index.files, backend.index.external_index.in_collection) == (None, 6)
         assert backend.index.state["shards"] == 1
         assert backend.engine is not None
         assert backend.engine.mode.endswith("an external collection")
@@ -267,7 +269,7 @@ def test_a_changed_collection_fails_the_backend(stub: Stub, tmp_path: Path, monk
         f"qdrant:external=true;url={stub.url};transport=rest;collection=theirs;id_key=docno;analyzer=whitespace"
     )
     comparison = harness.compare([expression], write_dataset(tmp_path / "small"), k=5)
-    (backend,) = comparison.report.backends
+    (backend,) = comparison.report.trials
     assert backend.error is not None
     assert backend.error.type == "IndexChangedError"
     assert "held 6 points and now holds 7" in backend.error.message

@@ -69,7 +69,7 @@ def compared(dataset: Path, *expressions: str) -> list[Any]:
     backends = [f"{one};external=true;id_key=docno;{model}" for one in expressions]
     comparison = harness.compare(backends, dataset, k=10, isolation="none", timing=False)
     assert comparison.failed == []
-    return comparison.report.backends
+    return comparison.report.trials
 
 
 @contextmanager
@@ -114,7 +114,7 @@ def test_a_graph_is_held_against_the_exact_oracle(dataset: Path, tmp_path: Path)
     )
     assert digests(shard) == before
     assert searched.engine.mode == "embedded, a copy of an external shard"
-    assert searched.index.existing.files == len(before)
+    assert searched.index.external_index.files == len(before)
     assert (searched.index.state["vectors_in_graph"], scanned.index.state["vectors_in_graph"]) == (DOCUMENTS, 0)
     assert searched.parity.causes.keys() == {"approximate search"}
     assert searched.parity.overlap["10"] < 1.0
@@ -223,7 +223,7 @@ def test_a_collection_is_only_read(stub: Stub, dataset: Path) -> None:
         assert backend.parity.queries == QUERIES, backend.notes
         assert backend.parity.causes.keys() <= {"within float32 rounding", "float32 IDF"}
         assert backend.index.state["vectors_in_graph"] == 0
-        assert (backend.index.existing.files, backend.index.existing.in_collection) == (None, DOCUMENTS)
+        assert (backend.index.external_index.files, backend.index.external_index.in_collection) == (None, DOCUMENTS)
         assert backend.engine.mode == "server, rest, an external collection"
     assert set(stub.calls) <= READING
 
@@ -266,7 +266,7 @@ def test_a_hybrid_searches_both_vectors_of_a_shard(dataset: Path, tmp_path: Path
     (backend,) = compared(dataset, expression)
     assert backend.parity.queries == QUERIES, backend.notes
     assert backend.parity.causes.keys() <= {"within float32 rounding", "float32 IDF"}
-    assert backend.index.existing.in_collection == DOCUMENTS
+    assert backend.index.external_index.in_collection == DOCUMENTS
 
 
 def test_a_hybrid_tells_what_differs_in_both(tmp_path: Path) -> None:

@@ -30,16 +30,16 @@ def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> harness.Compari
     return harness.compare(backends, k=50, sample_queries=30, timing=False, isolation="none", out=tmp_path / "out")
 
 
-def parity_of(result: schema.BackendResult) -> schema.ParityStats:
+def parity_of(result: schema.TrialResult) -> schema.ParityStats:
     assert result.parity is not None
     return result.parity
 
 
 def test_every_difference_from_the_fusion_of_the_exact_lists_has_a_proven_cause(compared: harness.Comparison) -> None:
     assert compared.failed == []
-    by_ranks, by_distributions, graph = compared.report.backends
-    assert [parity_of(one).oracle for one in compared.report.backends] == ["fusion"] * 3
-    assert [parity_of(one).mode for one in compared.report.backends] == ["rrf", "dbsf", "rrf"]
+    by_ranks, by_distributions, graph = compared.report.trials
+    assert [parity_of(one).reference for one in compared.report.trials] == ["fusion"] * 3
+    assert [parity_of(one).mode for one in compared.report.trials] == ["rrf", "dbsf", "rrf"]
     assert parity_of(by_ranks).causes.keys() <= {"ties and rounding in the lists"}
     assert parity_of(by_ranks).tie_equivalent > parity_of(by_ranks).queries / 2
     assert parity_of(by_distributions).causes.keys() <= {"ties and rounding in the lists"}
@@ -51,7 +51,7 @@ def test_every_difference_from_the_fusion_of_the_exact_lists_has_a_proven_cause(
 
 
 def test_lists_are_as_long_as_the_candidates_of_both_allow(compared: harness.Comparison) -> None:
-    run = compared.run(compared.report.backends[2].label)
+    run = compared.run(compared.report.trials[2].label)
     lengths = np.diff(run.indptr)
     assert lengths.max() <= 50
     assert lengths.min() >= 30
@@ -59,7 +59,7 @@ def test_lists_are_as_long_as_the_candidates_of_both_allow(compared: harness.Com
 
 
 def test_what_approximation_loses_is_measured_against_the_exact_fusion(compared: harness.Comparison) -> None:
-    for result in compared.report.backends:
+    for result in compared.report.trials:
         assert parity_of(result).loss.keys() == result.metrics.keys()
 
 
@@ -69,7 +69,7 @@ def test_a_stored_outcome_has_its_lists(tmp_path: Path, monkeypatch: pytest.Monk
     def parity(name: str) -> tuple[bool, schema.ParityStats]:
         options: Mapping[str, object] = {"k": 20, "sample_queries": 10, "timing": False, "resume": "missing"}
         compared = harness.compare([f"qdrant-hybrid:{BASE}"], out=tmp_path / name, isolation="none", **options)  # type: ignore[arg-type]
-        (result,) = compared.report.backends
+        (result,) = compared.report.trials
         return result.reused, parity_of(result)
 
     (first, measured), (second, stored) = parity("one"), parity("two")

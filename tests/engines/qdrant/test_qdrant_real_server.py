@@ -31,7 +31,7 @@ def test_a_whole_comparison(shards: int, tmp_path: Path) -> None:
         arrivals="constant",
         load_seconds=1.0,
     )
-    (served,) = found.report.backends
+    (served,) = found.report.trials
     assert served.error is None
     assert served.index is not None
     assert served.index.documents_indexed == len(DOCUMENTS)

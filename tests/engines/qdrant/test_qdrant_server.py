@@ -22,7 +22,7 @@ from faulty_http import Act, Reply, dead, slow
 from qdrant_stub import Stub, error, serve
 
 import harness
-from harness.results.schema import BackendResult
+from harness.results.schema import TrialResult
 
 pytestmark = pytest.mark.integration
 KEY, PASSWORD = "key-0f-the-house", "w0rd-of-passage"
@@ -58,7 +58,7 @@ def qdrant(stub: Stub, *more: str) -> str:
 def test_a_comparison(stub: Stub, collection: Path, tmp_path: Path) -> None:
     result = compare(f"{qdrant(stub)},csr:analyzer=whitespace", collection, tmp_path / "out")
     assert result.returncode == 0, result.stderr
-    served, exact = json.loads(result.stdout)["backends"]
+    served, exact = json.loads(result.stdout)["trials"]
     assert served["engine"] == {"name": "Qdrant", "version": stub.version, "mode": "server, rest"}
     assert served["metrics"] == exact["metrics"]
     assert served["parity"]["different"] == 0
@@ -77,16 +77,16 @@ def test_a_server_that_dies_half_way_through_upload_fails_one_backend(
     result = compare(backends, collection, tmp_path / "out")
     assert result.returncode == 3, result.stderr
     assert "Traceback" not in result.stderr
-    failed, fine = json.loads(result.stdout)["backends"]
+    failed, fine = json.loads(result.stdout)["trials"]
     assert (failed["status"], failed["error"]["type"]) == ("failed", "EngineUnavailableError")
     assert f"{stub.url} broke the connection while storing documents 2 to 2 " in failed["error"]["message"]
     assert fine["status"] == "ok"
     assert stub.collections == {}
 
 
-def in_process(backends: str, collection: Path) -> BackendResult:
+def in_process(backends: str, collection: Path) -> TrialResult:
     """The only backend of a comparison without workers."""
-    (backend,) = harness.compare(backends, collection, k=3, isolation="none").report.backends
+    (backend,) = harness.compare(backends, collection, k=3, isolation="none").report.trials
     return backend
 
 

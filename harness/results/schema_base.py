@@ -1,0 +1,221 @@
+"""Records that every part of the stored result is made of: who made it, from which data, and figures with their range.
+
+A field that does not apply is null, never 0.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from harness.registry.parameters import current_spelling
+
+__all__ = [
+    "CandidatesInfo",
+    "ContentDigests",
+    "Count",
+    "DatasetInfo",
+    "EngineDescription",
+    "ErrorInfo",
+    "EvaluatedCounts",
+    "FilterInfo",
+    "HarnessInfo",
+    "IdenticalIdsInfo",
+    "Json",
+    "LossStats",
+    "MachineInfo",
+    "MetricValue",
+    "Mode",
+    "Parameters",
+    "ParityStats",
+    "PlanRecord",
+    "QueryCounts",
+    "Record",
+]
+
+Json = str | int | float | bool | None
+Count = Annotated[int, Field(ge=0)]
+
+
+def _in_current_words(parameters: dict[str, Json]) -> dict[str, Json]:
+    return {current_spelling(name): value for name, value in parameters.items()}
+
+
+Parameters = Annotated[dict[str, Json], AfterValidator(_in_current_words)]
+Mode = Annotated[str, AfterValidator(current_spelling)]
+"""How an engine was reached. It and the names of parameters are read in today's words, whatever version wrote them."""
+
+
+class Record(BaseModel):
+    """A part of the stored result: fixed once made, and without any field that is not described."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class HarnessInfo(Record):
+    """The harness that made the result."""
+
+    version: str
+    commit: str | None = Field(description="commit of the package's own folder; null outside a git checkout")
+    dirty: bool | None = Field(description="true when that folder had uncommitted changes")
+
+
+class MachineInfo(Record):
+    """The machine on which everything ran."""
+
+    system: str
+    python: str
+    processor: str
+    cores: Count
+    memory_bytes: Count
+    thread_limits: dict[str, str] = Field(description="environment variables that limit threads, where set")
+
+
+class PlanRecord(Record):
+    """The arguments as they were given, and what they were resolved to."""
+
+    given: dict[str, Json | list[str]]
+    resolved: dict[str, Json | list[str]]
+
+
+class QueryCounts(Record):
+    """How many queries there were."""
+
+    searched: Count = Field(description="queries sent to every backend")
+    judged: Count = Field(description="queries with at least one judgment")
+    relevant: Count = Field(description="queries with at least one relevant document")
+
+
+class EvaluatedCounts(Record):
+    """Queries of one backend under each rule of counting."""
+
+    judged: Count
+    relevant: Count
+    answered: Count = Field(description="judged queries for which the backend returned anything")
+    evaluated: Count = Field(description="queries that the means are taken over, under the plan's `queries` rule")
+    unjudged: Count = Field(description="queries of the run without judgments; left out of everything")
+
+
+class FilterInfo(Record):
+    """Which documents searches could return (`--filter`), and how much of the judgments that leaves."""
+
+    fields: dict[str, str] = Field(description="every field has this value in a document that matches")
+    matching: Count = Field(description="documents that match; all of them are in every index")
+    selectivity: float = Field(description="share of the documents that match")
+    relevant: Count = Field(description="relevant judgments of the queries that were searched")
+    relevant_matching: Count = Field(description="those of documents that match: no other can be found")
+
+
+class ContentDigests(Record):
+    """SHA-256 of each part of a collection as it was used: which of them two results have in common."""
+
+    documents: str
+    queries: str
+    judgments: str | None = Field(description="null for a collection without judgments")
+    candidates: str | None = Field(
+        default=None, description="null where all documents compete, and in results of earlier versions"
+    )
+
+
+class IdenticalIdsInfo(Record):
+    """What happened to hits that have their query's id."""
+
+    rule: Literal["keep", "drop"]
+    queries: Count = Field(description="queries whose id a document has")
+
+
+class CandidatesInfo(Record):
+    """The documents that each query was ranked among; others were searched, and left out before anything was ranked."""
+
+    fewest: Count = Field(description="candidates of a query")
+    most: Count
+    searched: Count = Field(description="documents that every backend was asked for, for each query")
+
+
+class DatasetInfo(Record):
+    """The collection: its name, content and size."""
+
+    name: str
+    sha256: str = Field(description="of documents, queries, judgments and candidates as they were used")
+    documents: Count
+    empty_documents: Count
+    queries: QueryCounts
+    judgments: Count
+    sampled_from: int | None = Field(description="queries in the collection, when only a sample was searched")
+    provenance: dict[str, str]
+    documents_sampled_from: int | None = Field(
+        default=None, description="documents in the collection, when only its judged ones and a sample were indexed"
+    )
+    identical_ids: IdenticalIdsInfo | None = Field(default=None, description="null in results of earlier versions")
+    filter: FilterInfo | None = Field(None, description="null where every document could be returned")
+    candidates: CandidatesInfo | None = Field(default=None, description="null where all documents compete")
+    content: ContentDigests | None = Field(default=None, description="null in results of earlier versions")
+
+
+class EngineDescription(Record):
+    """What really ran."""
+
+    name: str
+    version: str
+    mode: Mode = Field(description="how the engine was reached: embedded, server, …")
+
+
+class ErrorInfo(Record):
+    """Why a backend has no figures."""
+
+    type: str
+    message: str
+    log: list[str] = Field(description="last lines that the worker wrote")
+
+
+class MetricValue(Record):
+    """One mean, the range that ties leave it, and its confidence interval."""
+
+    metric: str = Field(description="canonical name: `Success@5` for `Hit@5`, `RR@5` for `MRR@5`")
+    mean: float
+    min: float | None = Field(description="lowest mean over all orders of tied documents; null where not defined")
+    max: float | None
+    ci_low: float | None = Field(
+        description="95 % interval of a mean: BCa bootstrap, exact (Clopper-Pearson) where every value is 0 or 1; null "
+        "below 2 queries, and for sums and geometric means"
+    )
+    ci_high: float | None
+    n: Count = Field(description="queries that the mean is taken over")
+
+
+class LossStats(Record):
+    """One mean against that of the reference's own run: what the engine loses by not being exact."""
+
+    exact: float = Field(description="the mean of the reference's run")
+    difference: float = Field(description="engine minus reference, over the queries that both are evaluated on")
+    ci_low: float | None = Field(description="95 % BCa bootstrap interval of the difference; null below 2 queries")
+    ci_high: float | None
+
+
+class ParityStats(Record):
+    """How a run relates to its reference, counted in queries.
+
+    The counts are nested: bit-equal queries are identical, identical ones tie-equivalent. `different` is the rest.
+    """
+
+    reference: str = Field(description="kind of the reference, such as `sparse`, `dense` or `fusion`")
+    mode: str
+    tolerance: float
+    queries: Count
+    bit_equal: Count
+    identical: Count
+    tie_equivalent: Count
+    different: Count
+    overlap: dict[str, float] = Field(
+        description="mean share of common documents at each depth; of dense backends that is their recall"
+    )
+    rbo: float
+    max_abs_score_diff: float
+    max_rel_score_diff: float
+    causes: dict[str, int] = Field(
+        description="proven cause -> number of queries it explains; `unknown` is a defect of the harness"
+    )
+    loss: dict[str, LossStats] = Field(
+        default_factory=dict, description="metric -> what approximate search costs; empty but for dense backends"
+    )

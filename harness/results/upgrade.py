@@ -1,0 +1,121 @@
+"""Stored JSON of earlier versions, turned into that of today: one function a kind of file and version.
+
+Each takes the parsed file, before anything of it is validated, and returns that of the next version. What is not as it
+should be is left to the schema, which names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from harness.results.backend_info import LabelledBackend, backend_infos
+
+__all__ = ["upgraded"]
+
+Object = dict[str, Any]
+
+
+def upgraded(values: Object, kind: str, version: int) -> Object:
+    """Return a file of ``kind`` and ``version`` as one of the newest version; the same where it is one."""
+    while (kind, version) in _STEPS:
+        values = _STEPS[kind, version](values)
+        version += 1
+    return values
+
+
+def _comparison_1(values: Object) -> Object:
+    """Give the only dataset its name wherever several are told apart, and write reference for oracle."""
+    dataset, backends = values.get("dataset"), values.get("backends")
+    if not isinstance(dataset, dict) or not isinstance(backends, list):
+        return values
+    name = dataset.get("name")
+    moved = {"dataset", "backends", "comparisons", "frontiers", "findings"}
+    return {
+        **{key: value for key, value in values.items() if key not in moved},
+        "schema": 2,
+        "datasets": [dataset],
+        "backends": [info.model_dump() for info in backend_infos([_labelled(backend) for backend in backends])],
+        "trials": [{"dataset": name, **_trial_1(backend)} for backend in backends],
+        "differences": [{"dataset": name, **row} for row in values.get("comparisons") or []],
+        "frontiers": [{"dataset": name, **_renamed(row, measure="metric")} for row in values.get("frontiers") or []],
+        "findings": [{"dataset": name, **row} for row in values.get("findings") or []],
+    }
+
+
+def _labelled(backend: Object) -> LabelledBackend:
+    return LabelledBackend(str(backend.get("label")), str(backend.get("name")), backend.get("encoder") or {})
+
+
+def _trial_1(backend: Object) -> Object:
+    trial, evaluated = dict(backend), (backend.get("queries") or {}).get("evaluated", 0)
+    trial["metrics"] = {
+        name: {"metric": name, **value, "n": evaluated} for name, value in backend.get("metrics", {}).items()
+    }
+    if trial.get("parity") is not None:
+        trial["parity"] = _renamed(trial["parity"], oracle="reference")
+    if trial.get("spread") is not None:
+        spread = _renamed(trial["spread"], oracle_overlap="reference_overlap")
+        builds = spread.get("each", [])
+        trial["spread"] = {**spread, "each": [_renamed(one, oracle_overlap="reference_overlap") for one in builds]}
+    if trial.get("index") is not None:
+        index = _renamed(trial["index"], existing="external_index")
+        if index.get("external_index") is not None:
+            index["external_index"] = _renamed(index["external_index"], no_oracle="no_reference")
+        trial["index"] = index
+    return trial
+
+
+def _baseline_1(values: Object) -> Object:
+    rankings = [{**line, "values": _renamed_overlaps(line.get("values", {}))} for line in values.get("rankings", [])]
+    return {**values, "schema": 2, "report": _comparison_1(values.get("report", {})), "rankings": rankings}
+
+
+def _check_1(values: Object) -> Object:
+    subjects = []
+    for subject in values.get("subjects", []):
+        changed = {**subject, "metrics": _metrics_1(subject.get("metrics", {}))}
+        changed["slices"] = [
+            {**one, "metrics": _metrics_1(one.get("metrics", {}))} for one in subject.get("slices", [])
+        ]
+        if subject.get("parity") is not None:
+            changed["parity"] = _renamed(subject["parity"], oracle="reference")
+        subjects.append(changed)
+    return {**values, "schema": 2, "subjects": subjects}
+
+
+def _metrics_1(metrics: Object) -> Object:
+    return {name: _renamed(value, measure="metric") for name, value in metrics.items()}
+
+
+def _regression_1(values: Object) -> Object:
+    backends = []
+    for backend in values.get("backends", []):
+        metrics = [{**one, "metric": _renamed_overlap(one.get("metric", ""))} for one in backend.get("metrics", [])]
+        backends.append({**backend, "metrics": metrics})
+    return {**values, "schema": 2, "backends": backends}
+
+
+def _renamed(values: Object, **names: str) -> Object:
+    return {names.get(key, key): value for key, value in values.items()}
+
+
+def _renamed_overlaps(figures: Object) -> Object:
+    return {_renamed_overlap(name): value for name, value in figures.items()}
+
+
+def _renamed_overlap(name: str) -> str:
+    former = "oracle overlap@"
+    return f"reference overlap@{name.removeprefix(former)}" if name.startswith(former) else name
+
+
+_STEPS: Mapping[tuple[str, int], Callable[[Object], Object]] = MappingProxyType(
+    {
+        ("compare", 1): _comparison_1,
+        ("check", 1): _check_1,
+        ("regress", 1): _regression_1,
+        ("diff", 1): _regression_1,
+        ("baseline", 1): _baseline_1,
+    }
+)
