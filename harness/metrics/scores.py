@@ -114,6 +114,11 @@ class Scores:
         values: Float64Array = self.values[:, self.measures.index(measure)]
         return values
 
+    def column_of(self, measure: Measure, relevance: int) -> int:
+        """Return the column of a measure, which is scored under its relevance level where it has one."""
+        levelled = measure.with_parameter("rel", relevance)
+        return self.measures.index(levelled if levelled in self.measures else measure)
+
 
 def _aggregate(measure: Measure, values: Float64Array) -> float:
     aggregate = kind_of(measure.name).aggregate

@@ -12,8 +12,7 @@ from regression_sides import AFTER, BEFORE, GRADES, backend, side
 from harness.data.memory import qrels_from_dict
 from harness.errors import DataError, UsageError
 from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
-from harness.pipeline.regress.labels import check_no_grades, label_lines, read_labels, with_labels
-from harness.pipeline.regress.rescoring import grades_of
+from harness.pipeline.regress.labels import check_no_grades, grades_of, label_lines, read_labels, with_labels
 from harness.results.baseline import read_baseline, write_baseline
 from harness.results.regression_schema import Dossier, RankedDocument, RegressionReport
 from harness.results.side import Side

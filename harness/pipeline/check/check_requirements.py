@@ -11,7 +11,7 @@ from harness.data.golden_set import GoldenSet
 from harness.data.ranking import TieRule
 from harness.data.types import Float64Array
 from harness.metrics import Measure, Scores, score
-from harness.pipeline.check.check_subject import Rules, column_of, exact_mean, of_slice, times_of
+from harness.pipeline.check.check_subject import Rules, exact_mean, of_slice, times_of
 from harness.pipeline.check.id_match import ideal_run, plain_judgments
 from harness.pipeline.check.requirements import LATENCIES, PARITY, Requirement, Sample, judge
 from harness.results.check_schema import RequirementResult
@@ -43,7 +43,7 @@ class Ideal:
 
     def of(self, measure: Measure, ids: list[str]) -> Float64Array:
         """The best value of a measure for each of some questions, float64 (n,)."""
-        values: Float64Array = self._scores.values[:, column_of(self._scores, measure, self._relevance)]
+        values: Float64Array = self._scores.values[:, self._scores.column_of(measure, self._relevance)]
         return values[[self._places[name] for name in ids]]
 
 
@@ -142,7 +142,7 @@ def _measured(
     kept = _kept(requirement, golden, ids)
     if not kept.any():
         return f"no question {'of the slice ' if requirement.slice is not None else ''}expects anything"
-    column = column_of(scores, measure, rules.relevance)
+    column = scores.column_of(measure, rules.relevance)
     chosen = [name for name, keep in zip(ids, kept.tolist(), strict=True) if keep]
     values, best = scores.values[kept, column], ideal.of(measure, chosen)
     low, high = (exact_mean(side[kept, column]) for side in (scores.low, scores.high))

@@ -22,7 +22,7 @@ from harness.results.subject import Subject
 from harness.stats import Interval, mean_interval
 from harness.stats.timing import latency
 
-__all__ = ["Rules", "check_subject", "column_of", "exact_mean", "metric", "of_slice", "times_of"]
+__all__ = ["Rules", "check_subject", "exact_mean", "metric", "of_slice", "times_of"]
 
 _NS_PER_MS = 1e6
 
@@ -76,12 +76,6 @@ def times_of(subject: Subject, chosen: npt.NDArray[np.bool_] | None) -> Int64Arr
     return samples[samples >= 0]
 
 
-def column_of(scores: Scores, measure: Measure, relevance: int) -> int:
-    """Where the scores hold a measure, which they name with its relevance level."""
-    levelled = measure.with_parameter("rel", relevance)
-    return scores.measures.index(levelled if levelled in scores.measures else measure)
-
-
 def of_slice(golden: GoldenSet, field: str, value: str, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
     """Which of the questions named by ``ids`` have a value of a field, bool (n,)."""
     there = {question.id for question in golden if value in question.fields.get(field, ())}
@@ -117,7 +111,7 @@ def _metrics(scores: Scores, kept: npt.NDArray[np.bool_], rules: Rules) -> dict[
     if not kept.any():
         return {}
     return {
-        name: metric(scores, column_of(scores, measure, rules.relevance), kept, rules.seed)
+        name: metric(scores, scores.column_of(measure, rules.relevance), kept, rules.seed)
         for name, measure in rules.measures.items()
     }
 
@@ -149,7 +143,7 @@ def _questions(subject: Subject, golden: GoldenSet, expected: Expected, rules: R
         return []
     places = {name: place for place, name in enumerate(run.query_ids)}
     scored = {name: place for place, name in enumerate(scores.query_ids)} if scores is not None else {}
-    columns = {} if scores is None else {n: column_of(scores, m, rules.relevance) for n, m in rules.measures.items()}
+    columns = {} if scores is None else {n: scores.column_of(m, rules.relevance) for n, m in rules.measures.items()}
     made = []
     for question in golden:
         place, row = places.get(question.id), scored.get(question.id)

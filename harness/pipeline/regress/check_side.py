@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.errors import ResultError
 from harness.pipeline.check.id_match import MatchRule
-from harness.pipeline.regress.rescoring import to_qrels
+from harness.pipeline.regress.labels import to_qrels
 from harness.results import schema
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.check_schema import CheckReport, CheckSubject, QuestionResult

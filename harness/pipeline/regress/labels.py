@@ -1,8 +1,9 @@
-"""Documents that somebody is to judge, as a JSONL file to fill in; and the filled-in file as judgments."""
+"""Judgments that came later: a file of documents to judge, the filled-in file, and rankings scored again by it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,21 +11,42 @@ import numpy as np
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from harness.data import ranking
+from harness.data.judgments import Judgments, group_judgments
 from harness.data.problems import Problems
-from harness.data.types import Ids, Qrels
+from harness.data.ranking import TieRule
+from harness.data.types import Ids, Qrels, Run
 from harness.errors import DataError, UsageError
-from harness.pipeline.regress.rescoring import grades_of, to_qrels
+from harness.metrics import Measure, QuerySet, score
+from harness.results.side import OVERLAP, Side
 
 if TYPE_CHECKING:
     from harness.results.regression_schema import RegressionReport
 
-__all__ = ["LABEL_FILE", "Labels", "check_no_grades", "label_lines", "read_labels", "refuse_foreign", "with_labels"]
+__all__ = [
+    "LABEL_FILE",
+    "Grades",
+    "Labels",
+    "check_no_grades",
+    "grades_of",
+    "label_lines",
+    "read_labels",
+    "refuse_foreign",
+    "relabelled",
+    "repeated",
+    "scorable",
+    "score_again",
+    "to_qrels",
+    "with_labels",
+]
 
 LABEL_FILE = "to-label.jsonl"
 _GRADE = 2**31
 _FIX = "name a filled-in to-label.jsonl"
 Labels = Mapping[tuple[str, str], int]
 """Query and document to grade."""
+Grades = Mapping[str, Mapping[str, int]]
+"""Query to document to grade."""
 
 
 class _Line(BaseModel):
@@ -38,7 +60,7 @@ class _Line(BaseModel):
 
 
 def label_lines(report: RegressionReport, texts: Mapping[str, str]) -> bytes:
-    """The documents to label of all backends, each once, the most decisive first, with ``grade`` null to fill in.
+    """Write the documents to label of all backends, each once, the most decisive first, with ``grade`` null to fill in.
 
     ``texts`` are those of documents by id, as far as they are known and may be shown.
     """
@@ -66,7 +88,7 @@ def label_lines(report: RegressionReport, texts: Mapping[str, str]) -> bytes:
 
 
 def read_labels(path: Path) -> Labels:
-    """The lines of ``path`` that have a grade; lines with null are not labelled yet.
+    """Read the lines of ``path`` that have a grade; lines with null are not labelled yet.
 
     Raises UsageError where there is no such file, DataError for a file without any grade, malformed lines, and a
     document that is labelled twice differently.
@@ -105,7 +127,7 @@ def refuse_foreign(labels: Labels, *, queries: Ids, documents: Ids) -> None:
 
 
 def with_labels(qrels: Qrels | None, labels: Labels) -> Qrels:
-    """``qrels`` (None for none) and the labels; raises DataError where a label contradicts a judgment."""
+    """Join ``qrels`` (None for none) and the labels; raises DataError where a label contradicts a judgment."""
     grades = grades_of(qrels) if qrels is not None else {}
     problems = Problems("labels")
     for (query, document), grade in labels.items():
@@ -131,3 +153,91 @@ def _lines(path: Path, problems: Problems) -> Iterator[tuple[int, _Line]]:
         except ValidationError as error:
             first = error.errors()[0]
             problems.add(number, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+
+
+def grades_of(qrels: Qrels, queries: Iterable[str] | None = None) -> dict[str, dict[str, int]]:
+    """Return the judgments by query and document; of some queries only where they are named."""
+    chosen = qrels if queries is None else qrels.of_queries(Ids.of(queries))
+    documents, grades = chosen.doc_ids.take(chosen.rows), chosen.grades.tolist()
+    bounds = chosen.indptr.tolist()
+    return {
+        query: dict(zip(documents[start:stop], grades[start:stop], strict=True))
+        for query, start, stop in zip(chosen.query_ids, bounds[:-1], bounds[1:], strict=True)
+    }
+
+
+def to_qrels(grades: Grades) -> Qrels:
+    """Return the same judgments as columns."""
+    rows = [(query, document, grade) for query, found in grades.items() for document, grade in found.items()]
+    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[], [], []]
+    return group_judgments(Judgments(list(range(len(rows))), *columns), Problems("judgments"))
+
+
+def _can_score(side: Side, measure: Measure) -> bool:
+    """Tell whether a side holds enough to score again: all hits, or as many as the measure looks at, in their order."""
+    if side.depth is None or not side.rescorable:
+        return side.rescorable
+    return isinstance(measure.cutoff, int) and measure.cutoff <= side.depth and side.ties is not TieRule.AVERAGE
+
+
+def scorable(sides: Sequence[Side], measures: Mapping[str, Measure]) -> dict[str, Measure]:
+    """Return the measures, by their names, that every side can be scored by again."""
+    return {name: measure for name, measure in measures.items() if all(_can_score(side, measure) for side in sides)}
+
+
+def score_again(
+    side: Side,
+    run: Run,
+    qrels: Qrels,
+    measures: Mapping[str, Measure],
+    *,
+    queries: QuerySet = QuerySet.JUDGED,
+) -> dict[str, dict[str, float]]:
+    """Score ``run`` (hits of ``side``, or of some of its queries) by ``qrels``: name of a measure to query to value."""
+    relevance = int(str(side.report.plan.resolved["relevance"]))
+    ties = TieRule.ENGINE if side.depth is not None else side.ties
+    scores = score(
+        run, _of_same_collection(qrels, run), list(measures.values()), ties=ties, queries=queries, relevance=relevance
+    )
+    ids = scores.query_ids.to_list()
+    columns = {name: scores.column_of(measure, relevance) for name, measure in measures.items()}
+    return {name: dict(zip(ids, scores.values[:, at].tolist(), strict=True)) for name, at in columns.items()}
+
+
+def _of_same_collection(qrels: Qrels, run: Run) -> Qrels:
+    """Return the same judgments for a run that may hold no judged document, as a few queries of a result may.
+
+    Scoring refuses a run that shares no document with the judgments, as one of another collection. One of the run's is
+    named here, and judged for no query.
+    """
+    if not run.hits or bool((qrels.doc_ids.rows_of(run.doc_ids) >= 0).any()):
+        return qrels
+    return replace(qrels, doc_ids=Ids.of([*qrels.doc_ids, run.doc_ids[0]]))
+
+
+def relabelled(side: Side, qrels: Qrels) -> tuple[Side, list[str]]:
+    """Score a side again under ``qrels``; return it with the names of the metrics that could not be scored.
+
+    These are left out; overlaps with the reference stay as they are, because no judgment enters them.
+    """
+    wanted = scorable([side], side.measures)
+    lost = [name for name in side.measures if name not in wanted]
+    rule = QuerySet(str(side.report.plan.resolved["queries"]))
+    figures: dict[str, Mapping[str, Mapping[str, float]]] = {}
+    for label, found in side.figures.items():
+        kept = {name: values for name, values in found.items() if name.startswith(OVERLAP)}
+        run = side.hits(label)
+        scored = score_again(side, run, qrels, wanted, queries=rule) if run is not None and wanted else {}
+        figures[label] = {**scored, **kept}
+    return replace(side, figures=figures, qrels=qrels), lost
+
+
+def repeated(run: Run, queries: Sequence[str], names: Sequence[str], depth: int | None) -> Run:
+    """Return the rankings of ``queries``, which may repeat, under other ``names``; a query without hits has none."""
+    rows = run.query_ids.rows_of(Ids.of(queries))
+    known = np.flatnonzero(rows >= 0)
+    found = run.of_queries(rows[known])
+    indptr = np.zeros(len(rows) + 1, dtype=np.int64)
+    indptr[known + 1] = np.diff(found.indptr)
+    again = Run(Ids.of(names), run.doc_ids, np.cumsum(indptr), found.rows, found.scores)
+    return again if depth is None else ranking.cut(again, depth)
