@@ -38,7 +38,7 @@ from harness.results.checks import (
     run_findings,
 )
 from harness.results.collection import dataset_info
-from harness.results.comparison import Comparison
+from harness.results.comparison import Comparison, DatasetContent
 from harness.results.differences import notable_differences, paired_differences, reference_label, reference_notes
 from harness.results.frontier import frontier_stats
 from harness.results.hit_rules import HitRules
@@ -134,10 +134,14 @@ def run(
         values=per_query_table(assessed, sample.name),
         agreement=parity_table(assessed, sample.name),
         latencies=latency_table(assessed, sample, plan),
-        runs={one.outcome.trial.label: one.outcome.run for one in assessed if one.outcome.run is not None},
-        qrels=sample.qrels,
-        queries=sample.queries,
-        corpus=sample.corpus,
+        contents={
+            sample.name: DatasetContent(
+                runs={one.outcome.trial.label: one.outcome.run for one in assessed if one.outcome.run is not None},
+                qrels=sample.qrels,
+                queries=sample.queries,
+                corpus=sample.corpus,
+            )
+        },
     )
 
 
@@ -159,17 +163,20 @@ def run_on(plan: Plan, dataset: Dataset, cache: Cache, display: Display, judge: 
 
 
 def with_documents(comparison: Comparison, *, cards: Path | None = None) -> Comparison:
-    """A stored comparison with the documents that it searched, if its dataset is still where it was, or has its name.
+    """Return a stored comparison with the documents that it searched, where its datasets are still to be found.
 
-    Where it is not, or holds other documents now, ``no_texts`` says so. A result whose texts of queries were left out
-    (``--no-text``) gets none of documents either.
+    Where one is not where it was, nor known by its name, or holds other documents now, ``no_texts`` says so. A result
+    whose texts of queries were left out (``--no-text``) gets none of documents either.
     """
-    if comparison.queries is None:
-        return replace(
-            comparison, no_texts="Texts of documents are not in this file: the result was stored without texts."
-        )
-    found = documents_of(comparison.report, cards=cards)
-    return replace(comparison, corpus=found.corpus, no_texts=found.no_texts)
+    contents = dict(comparison.contents)
+    for name, content in contents.items():
+        if content.queries is None:
+            reason = "Texts of documents are not in this file: the result was stored without texts."
+            contents[name] = replace(content, no_texts=reason)
+        else:
+            found = documents_of(comparison.report.on(name), cards=cards)
+            contents[name] = replace(content, corpus=found.corpus, no_texts=found.no_texts)
+    return replace(comparison, contents=contents)
 
 
 class Documents(NamedTuple):

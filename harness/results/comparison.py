@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from harness.data.arrow import strings
+from harness.data.arrow import strings, text_scalar
 from harness.data.types import Corpus, Ids, Qrels, Queries, Run
-from harness.errors import ResultError
+from harness.errors import ResultError, UnknownNameError, UsageError
 from harness.results.frontier import frontiers
 from harness.results.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
 from harness.results.presenters import presenter
 from harness.results.schema import (
     ClosedLoopStats,
+    LeaderboardRow,
     OpenLoopStats,
     PairedDifference,
     Result,
@@ -24,41 +26,50 @@ from harness.results.schema import (
     SpreadValue,
     TrialResult,
 )
-from harness.results.stored import (
-    ResultContent,
-    StoredResult,
-    read_stored_run,
-    write_result,
-)
+from harness.results.stored import ResultContent, StoredResult, read_stored_run, write_result
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Comparison"]
+__all__ = ["Comparison", "DatasetContent"]
 
 _FAILED_SHARE = 0.1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DatasetContent:
+    """What was searched on one dataset, and what came back.
+
+    ``runs`` are by label, without those that are read from the result folder when they are asked for. ``corpus`` are
+    the documents, which no result folder holds; ``no_texts`` says why they are missing here.
+    """
+
+    runs: Mapping[str, Run] = field(default_factory=dict, repr=False)
+    qrels: Qrels | None = field(default=None, repr=False)
+    queries: Queries | None = field(default=None, repr=False)
+    corpus: Corpus | None = field(default=None, repr=False)
+    no_texts: str = field(default=NOT_STORED, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """What ``harness.compare`` returns and :meth:`load` reads back.
 
-    ``report`` is the content of ``report.json``. ``values`` is the per-query table behind the means (columns backend,
-    query_id, metric, value, min, max), ``agreement`` the one behind the parity (backend, query_id, level, cause,
-    overlaps, differences), ``latencies`` every timed sample (backend, pass, query_id, search_ns, transfer_ns), None
-    where no times were taken. ``folder`` is where the result is stored, None before :meth:`save`. ``corpus`` are the
-    documents that were searched, which no result folder holds; ``no_texts`` says why they are missing here.
+    ``report`` is the content of ``report.json``. ``values`` is the per-query table behind the means (columns dataset,
+    backend, query_id, metric, value, min, max), ``agreement`` the one behind the parity (dataset, backend, query_id,
+    level, cause, overlaps, differences), ``latencies`` every timed sample (dataset, backend, pass, query_id, search_ns,
+    transfer_ns), None where no times were taken. ``contents`` are what was searched, by dataset. ``folder`` is where
+    the result is stored, None before :meth:`save`.
+
+    Frames have a row for each backend; where there are several datasets, a first level of the index names them. What
+    is of one dataset alone (``qrels``, ``queries``, ``corpus``, ``runs``) has to be taken from :meth:`on` one of them.
     """
 
     report: Result
     values: pa.Table
     agreement: pa.Table
-    runs: Mapping[str, Run] = field(default_factory=dict, repr=False)
-    qrels: Qrels | None = field(default=None, repr=False)
-    queries: Queries | None = field(default=None, repr=False)
+    contents: Mapping[str, DatasetContent] = field(repr=False)
     folder: Path | None = None
-    corpus: Corpus | None = field(default=None, repr=False)
-    no_texts: str = field(default=NOT_STORED, repr=False)
     latencies: pa.Table | None = field(default=None, repr=False)
 
     @classmethod
@@ -67,17 +78,19 @@ class Comparison:
 
         Runs are read when :meth:`run` asks for them.
         """
-        path = Path(folder)
-        stored = StoredResult.open(path)
-        texts = stored.query_texts(stored.report.dataset.name)
+        stored = StoredResult.open(Path(folder))
         return cls(
             stored.report,
             stored.per_query(),
             stored.agreement(),
-            qrels=stored.qrels(stored.report.dataset.name),
-            queries=Queries(Ids.of(texts), pa.chunked_array([strings(texts.values())]), "") if texts else None,
-            folder=path,
-            latencies=stored.latencies(),
+            {
+                info.name: DatasetContent(
+                    qrels=stored.qrels(info.name), queries=_queries(stored.query_texts(info.name))
+                )
+                for info in stored.report.datasets
+            },
+            stored.folder,
+            stored.latencies(),
         )
 
     def save(
@@ -89,66 +102,149 @@ class Comparison:
         numbered: bool = False,
         extra: Mapping[str, bytes] | None = None,
     ) -> Comparison:
-        """Write everything into ``folder``, whole or not at all; the same comparison with its new folder.
+        """Write everything into ``folder``, whole or not at all, and return the comparison with its new folder.
 
         ``report.html`` is among it. ``keep_text=False`` leaves all texts out; ``numbered`` writes to ``folder-2`` …
         where others have the name; ``extra`` are further files. Raises UsageError for a folder that holds something
         else, or an earlier result without ``overwrite``; ResultError when it cannot be written.
         """
-        files = {HTML_NAME: self.html(keep_text=keep_text).encode(), **(extra or {})}
-        dataset = self.report.dataset.name
+        contents = self.contents.items()
         content = ResultContent(
             per_query=self.values,
             parity=self.agreement,
             latencies=self.latencies,
-            runs={(dataset, label): run for label, run in self.runs.items()},
-            qrels={dataset: self.qrels} if self.qrels is not None else {},
-            queries={dataset: self.queries} if self.queries is not None and keep_text else {},
-            extra=files,
+            runs={
+                (trial.dataset, trial.label): self.run(trial.label, trial.dataset)
+                for trial in self.report.trials
+                if self._has_run(trial)
+            },
+            qrels={name: content.qrels for name, content in contents if content.qrels is not None},
+            queries={name: one.queries for name, one in contents if one.queries is not None and keep_text},
+            extra={HTML_NAME: self.html(keep_text=keep_text).encode(), **(extra or {})},
         )
         place = write_result(Path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
         return replace(self, folder=place)
 
+    def _has_run(self, trial: TrialResult) -> bool:
+        return trial.label in self.contents[trial.dataset].runs or (self.folder is not None and trial.status == "ok")
+
+    @property
+    def datasets(self) -> list[str]:
+        """Names of the datasets."""
+        return [info.name for info in self.report.datasets]
+
+    def on(self, dataset: str) -> Comparison:
+        """Return what the comparison says of one dataset; raises UnknownNameError."""
+        self._name(dataset)
+        return replace(
+            self,
+            report=self.report.on(dataset),
+            values=_of(self.values, dataset),
+            agreement=_of(self.agreement, dataset),
+            latencies=_of(self.latencies, dataset) if self.latencies is not None else None,
+            contents={dataset: self.contents[dataset]},
+        )
+
+    def _name(self, dataset: str | None) -> str:
+        """Return the dataset that is meant: the only one where None is named."""
+        if dataset is None and len(self.datasets) > 1:
+            listed = ", ".join(self.datasets)
+            raise UsageError(f"the comparison is of several datasets: {listed}", fix="name one, as in on('…')")
+        if dataset is not None and dataset not in self.datasets:
+            raise UnknownNameError("dataset", dataset, self.datasets)
+        return self.datasets[0] if dataset is None else dataset
+
+    @property
+    def qrels(self) -> Qrels | None:
+        """The judgments of the only dataset, None without; raises UsageError where there are several."""
+        return self.contents[self._name(None)].qrels
+
+    @property
+    def queries(self) -> Queries | None:
+        """The queries of the only dataset, None without texts; raises UsageError where there are several."""
+        return self.contents[self._name(None)].queries
+
+    @property
+    def corpus(self) -> Corpus | None:
+        """The documents of the only dataset, None where they are not at hand; raises as :attr:`queries`."""
+        return self.contents[self._name(None)].corpus
+
+    @property
+    def no_texts(self) -> str:
+        """Why the only dataset's documents are not at hand; raises as :attr:`queries`."""
+        return self.contents[self._name(None)].no_texts
+
+    @property
+    def runs(self) -> Mapping[str, Run]:
+        """The runs on the only dataset that are in memory, by label; raises as :attr:`queries`."""
+        return self.contents[self._name(None)].runs
+
     @property
     def failed(self) -> list[str]:
-        """Labels of the backends that failed."""
-        return [backend.label for backend in self.report.trials if backend.status == "failed"]
+        """Labels of the backends that failed, with the dataset where there are several."""
+        return [self._named(trial) for trial in self.report.trials if trial.status == "failed"]
 
     @property
     def unmeasured(self) -> list[str]:
-        """Labels of the backends of which some measurement failed, cold or under load.
+        """Labels of the backends of which some measurement failed, cold or under load; else as :attr:`failed`.
 
         That is one without samples, one whose clients all died or gave up, or one in which more than a tenth of the
         queries that were asked failed.
         """
-        return [backend.label for backend in self.report.trials if _lacks_a_level(backend)]
+        return [self._named(trial) for trial in self.report.trials if _lacks_a_level(trial)]
 
-    def backend(self, label: str) -> TrialResult:
-        """One backend's result by its label; raises KeyError."""
-        for backend in self.report.trials:
-            if backend.label == label:
-                return backend
+    def _named(self, trial: TrialResult) -> str:
+        return trial.label if len(self.datasets) == 1 else f"{trial.label} on {trial.dataset}"
+
+    def trial(self, label: str, dataset: str | None = None) -> TrialResult:
+        """Return one backend's result on a dataset, the only one by default; raises KeyError for an unknown label."""
+        name = self._name(dataset)
+        for trial in self.report.of_dataset(name):
+            if trial.label == label:
+                return trial
         raise KeyError(label)
 
+    def run(self, label: str, dataset: str | None = None) -> Run:
+        """Return a backend's ranked documents, as :meth:`trial`; raises ResultError when it has none."""
+        trial = self.trial(label, dataset)
+        runs = self.contents[trial.dataset].runs
+        if label in runs:
+            return runs[label]
+        if self.folder is None:
+            raise ResultError(f"'{label}' failed, so it has no run")
+        return read_stored_run(self.folder, trial.dataset, label)
+
     def metrics(self) -> pd.DataFrame:
-        """Means: one row a backend, one column a metric; failed backends have NaN."""
+        """Return the means: one row a backend, one column a metric; failed backends have NaN."""
+        return self._frame(
+            {_key(t): {name: value.mean for name, value in t.metrics.items()} for t in self.report.trials}
+        )
+
+    def leaderboard(self) -> pd.DataFrame:
+        """Return the backends ranked by each metric over all datasets; no rows for one dataset.
+
+        One row a metric and backend, the best first: columns rank, mean, ci_low, ci_high, datasets, then the mean on
+        each dataset.
+        """
         import pandas as pd
 
-        rows = {b.label: {name: value.mean for name, value in b.metrics.items()} for b in self.report.trials}
-        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("backend")
+        board = self.report.leaderboard
+        rows = board.rows if board is not None else []
+        columns = [name for name in LeaderboardRow.model_fields if name not in ("backend", "metric", "values")]
+        index = pd.MultiIndex.from_tuples([(row.metric, row.backend) for row in rows], names=["metric", "backend"])
+        content = [{**{name: getattr(row, name) for name in columns}, **row.values} for row in rows]
+        return pd.DataFrame(content, index=index, columns=None if content else columns)
 
     def parity(self) -> pd.DataFrame:
-        """Parity: one row a backend that has a reference."""
-        import pandas as pd
-
-        rows = {b.label: b.parity.model_dump(exclude={"causes", "overlap"}) for b in self.report.trials if b.parity}
-        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("backend")
+        """Return the parity: one row a backend that has a reference."""
+        held = [(trial, trial.parity) for trial in self.report.trials if trial.parity is not None]
+        return self._frame({_key(trial): parity.model_dump(exclude={"causes", "overlap"}) for trial, parity in held})
 
     def differences(self) -> pd.DataFrame:
-        """Backends against the reference, or every pair: one row a pair and metric, as ``report.differences``.
+        """Return backends against the reference, or every pair: one row a pair and metric, as ``report.differences``.
 
-        Columns a, b, metric, difference (b - a), ci_low, ci_high, p, p_adjusted, effect, wins, ties, losses,
-        within_ties, verdict; no rows for one backend and without judgments.
+        Columns dataset (None across datasets), a, b, metric, difference (b - a), ci_low, ci_high, p, p_adjusted,
+        effect, wins, ties, losses, within_ties, verdict; no rows for one backend and without judgments.
         """
         import pandas as pd
 
@@ -156,114 +252,129 @@ class Comparison:
         return pd.DataFrame([row.model_dump() for row in self.report.differences], columns=columns)
 
     def spread(self) -> pd.DataFrame:
-        """Spread over builds: a row a backend and figure (a metric, the overlap with its reference at a depth, a cost).
+        """Return the spread over builds: a row a backend and figure (a metric, an overlap with its reference, a cost).
 
         Costs are seconds, ready_seconds, documents_per_second, bytes and log_bytes, as in :meth:`builds`. Columns mean,
         sd, min and max; no rows where no backend was built several times.
         """
-        import pandas as pd
-
         rows = {}
-        for backend in self.report.trials:
-            if backend.spread is None:
+        for trial in self.report.trials:
+            if trial.spread is None:
                 continue
-            overlaps = {
-                f"reference overlap@{depth}": value for depth, value in backend.spread.reference_overlap.items()
-            }
-            for figure, value in {**backend.spread.metrics, **overlaps, **backend.spread.costs}.items():
-                rows[backend.label, figure] = value.model_dump()
-        index = pd.MultiIndex.from_tuples(list(rows), names=["backend", "figure"])
-        return pd.DataFrame(list(rows.values()), index=index, columns=list(SpreadValue.model_fields))
+            spread = trial.spread
+            overlaps = {f"reference overlap@{depth}": value for depth, value in spread.reference_overlap.items()}
+            for figure, value in {**spread.metrics, **overlaps, **spread.costs}.items():
+                rows[*_key(trial), figure] = value.model_dump()
+        return self._frame(rows, "figure", columns=list(SpreadValue.model_fields))
 
     def builds(self) -> pd.DataFrame:
-        """Every build of the backends that were built several times: one row a backend and build, from 1.
+        """Return every build of the backends that were built several times: one row a backend and build, from 1.
 
         Columns seconds, ready_seconds, documents_per_second, bytes, log_bytes, peak_rss_bytes, peak_anonymous_bytes,
         then the metrics and the overlaps with the reference. Times are NaN where the plan took none.
         """
-        import pandas as pd
-
         rows = {}
-        for backend in self.report.trials:
-            for one in backend.spread.each if backend.spread is not None else ():
+        for trial in self.report.trials:
+            for one in trial.spread.each if trial.spread is not None else ():
                 overlaps = {f"reference overlap@{depth}": share for depth, share in one.reference_overlap.items()}
                 costs = one.model_dump(exclude={"build", "metrics", "reference_overlap"})
-                rows[backend.label, one.build] = {**costs, **one.metrics, **overlaps}
-        index = pd.MultiIndex.from_tuples(list(rows), names=["backend", "build"])
-        return pd.DataFrame(list(rows.values()), index=index)
+                rows[*_key(trial), one.build] = {**costs, **one.metrics, **overlaps}
+        return self._frame(rows, "build")
 
     def timings(self) -> pd.DataFrame:
-        """Indexing and search: one row a backend that an engine served, times in milliseconds and seconds as named.
+        """Return indexing and search: one row a backend that an engine served, times as the names of columns say.
 
         NaN where the plan took no times.
         """
-        import pandas as pd
-
         rows = {}
-        for backend in self.report.trials:
-            if backend.index is None or backend.search is None:
+        for trial in self.report.trials:
+            if trial.index is None or trial.search is None:
                 continue
-            search = backend.search
-            rows[backend.label] = {
-                "documents_per_second": backend.index.documents_per_second,
-                "index_bytes": backend.index.bytes,
-                "peak_anonymous_bytes": backend.index.peak_anonymous_bytes,
-                **_latencies(search),
-                "qps": search.qps,
+            rows[_key(trial)] = {
+                "documents_per_second": trial.index.documents_per_second,
+                "index_bytes": trial.index.bytes,
+                "peak_anonymous_bytes": trial.index.peak_anonymous_bytes,
+                **_latencies(trial.search),
+                "qps": trial.search.qps,
             }
-        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("backend")
+        return self._frame(rows)
 
     def frontier(self) -> pd.DataFrame:
-        """Every point of every sweep: one row a backend that ``sweep`` made.
+        """Return every point of every sweep: one row a backend that ``sweep`` made.
 
-        Columns sweep, value, measure, quality (the mean of the first metric, without judgments the recall), p50_ms, and
+        Columns sweep, value, metric, quality (the mean of the first metric, without judgments the recall), p50_ms, and
         on_frontier; no rows without a sweep.
         """
-        import pandas as pd
-
-        columns = ("sweep", "value", "measure", "quality", "p50_ms", "on_frontier")
+        columns = ["sweep", "value", "metric", "quality", "p50_ms", "on_frontier"]
         rows = {
-            point.backend.label: (one.name, point.value, one.measure, point.quality, point.p50_ms, point.best)
+            _key(point.backend): dict(
+                zip(
+                    columns,
+                    (one.name, point.value, one.measure, point.quality, point.p50_ms, point.best),
+                    strict=True,
+                )
+            )
             for one in frontiers(self.report)
             for point in one.points
         }
-        return pd.DataFrame.from_dict(rows, orient="index", columns=list(columns)).rename_axis("backend")
+        return self._frame(rows, columns=columns)
+
+    def _frame(
+        self, rows: Mapping[Any, Mapping[str, Any]], *levels: str, columns: Sequence[str] | None = None
+    ) -> pd.DataFrame:
+        """Return rows by (dataset, backend, further levels) as a frame, without the dataset where there is one."""
+        import pandas as pd
+
+        names = ["dataset", "backend", *levels]
+        index = pd.MultiIndex.from_tuples(list(rows), names=names)
+        frame = pd.DataFrame(list(rows.values()), index=index, columns=columns)
+        return frame if len(self.datasets) > 1 else frame.droplevel("dataset")
 
     def per_query(self) -> pd.DataFrame:
-        """Every per-query value: columns backend, query_id, metric, value, min, max."""
+        """Return every per-query value: columns dataset, backend, query_id, metric, value, min, max."""
         frame: pd.DataFrame = self.values.to_pandas()
         return frame
 
     def agreement_per_query(self) -> pd.DataFrame:
-        """Every query's agreement with the reference: backend, query_id, level, cause, overlaps, score differences."""
+        """Return every query's agreement with the reference: level, cause, overlaps, score differences."""
         frame: pd.DataFrame = self.agreement.to_pandas()
         return frame
 
-    def run(self, label: str) -> Run:
-        """A backend's ranked documents; raises KeyError for an unknown label, ResultError when it has none."""
-        self.backend(label)
-        if label in self.runs:
-            return self.runs[label]
-        if self.folder is None:
-            raise ResultError(f"'{label}' failed, so it has no run")
-        return read_stored_run(self.folder, self.report.dataset.name, label)
-
     def render(self, format: str = "table") -> str:  # noqa: A002 - the name of the command line's option
-        """The report as ``table``, ``markdown``, ``csv`` or ``json``."""
+        """Return the report as ``table``, ``markdown``, ``csv`` or ``json``."""
         return str(presenter("comparison text")(self.report, format))
 
     def html(self, *, keep_text: bool = True) -> str:
-        """The report as one HTML file that needs nothing else.
+        """Return the report as one HTML file that needs nothing else.
 
         Texts of queries are in it if there are any, those of documents where ``corpus`` has them;
         ``keep_text=False`` leaves both out.
         """
-        if keep_text:
-            return str(presenter("comparison page")(self, self.corpus, "" if self.corpus else self.no_texts))
-        return str(presenter("comparison page")(replace(self, queries=None), None, LEFT_OUT))
+        shown = self if keep_text else self.without_texts()
+        return str(presenter("comparison page")(shown))
+
+    def without_texts(self) -> Comparison:
+        """Return the comparison without texts of queries and documents."""
+        contents = {
+            name: replace(content, queries=None, corpus=None, no_texts=LEFT_OUT)
+            for name, content in self.contents.items()
+        }
+        return replace(self, contents=contents)
 
     def __str__(self) -> str:
         return self.render()
+
+
+def _queries(texts: Mapping[str, str]) -> Queries | None:
+    return Queries(Ids.of(texts), pa.chunked_array([strings(texts.values())]), "") if texts else None
+
+
+def _of(table: pa.Table, dataset: str) -> pa.Table:
+    return table.filter(pc.equal(table["dataset"], text_scalar(dataset)))
+
+
+def _key(trial: TrialResult) -> tuple[str, str]:
+    return trial.dataset, trial.label
 
 
 def _latencies(search: SearchStats) -> dict[str, float | int | None]:
@@ -278,12 +389,12 @@ def _latencies(search: SearchStats) -> dict[str, float | int | None]:
     }
 
 
-def _lacks_a_level(backend: TrialResult) -> bool:
-    levels: list[ClosedLoopStats | OpenLoopStats] = [*backend.closed_loop, *backend.open_loop]
+def _lacks_a_level(trial: TrialResult) -> bool:
+    levels: list[ClosedLoopStats | OpenLoopStats] = [*trial.closed_loop, *trial.open_loop]
     if any(level.clients_failed >= (1 if level.kind == "threads" else level.clients) for level in levels):
         return True
-    asked = [(level.milliseconds, level.errors) for level in backend.closed_loop]
-    asked += [(level.service_ms, level.errors) for level in backend.open_loop]
-    if backend.cold is not None:
-        asked.append((backend.cold.milliseconds, backend.cold.errors))
+    asked = [(level.milliseconds, level.errors) for level in trial.closed_loop]
+    asked += [(level.service_ms, level.errors) for level in trial.open_loop]
+    if trial.cold is not None:
+        asked.append((trial.cold.milliseconds, trial.cold.errors))
     return any(times is None or errors > _FAILED_SHARE * (times.n + errors) for times, errors in asked)

@@ -355,3 +355,16 @@ class Result(Record):
     def of_dataset(self, name: str) -> list[TrialResult]:
         """Return the trials on one dataset, in the order of the backends."""
         return [trial for trial in self.trials if trial.dataset == name]
+
+    def on(self, dataset: str) -> Result:
+        """Return what the result says of one dataset, by its name."""
+        return self.model_copy(
+            update={
+                "datasets": [info for info in self.datasets if info.name == dataset],
+                "trials": self.of_dataset(dataset),
+                "differences": [row for row in self.differences if row.dataset == dataset],
+                "leaderboard": None,
+                "frontiers": [frontier for frontier in self.frontiers if frontier.dataset == dataset],
+                "findings": [finding for finding in self.findings if finding.dataset in (dataset, None)],
+            }
+        )

@@ -48,7 +48,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_an_exact_engine_is_identical_to_its_oracle(comparison: Comparison) -> None:
     for label in ("good", "good:k1=2.0"):
-        parity = comparison.backend(label).parity
+        parity = comparison.trial(label).parity
         assert parity is not None
         assert (parity.queries, parity.tie_equivalent, parity.different) == (4, 4, 0)
         assert parity.causes == {}
@@ -56,7 +56,7 @@ def test_an_exact_engine_is_identical_to_its_oracle(comparison: Comparison) -> N
 
 
 def test_every_document_and_query_is_accounted_for(comparison: Comparison) -> None:
-    backend = comparison.backend("good")
+    backend = comparison.trial("good")
     assert backend.index is not None
     assert backend.search is not None
     assert (backend.index.documents_sent, backend.index.documents_indexed) == (len(DOCUMENTS), len(DOCUMENTS))
@@ -72,21 +72,21 @@ def test_every_document_and_query_is_accounted_for(comparison: Comparison) -> No
 def test_every_phase_is_told(collection: Path, cards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))  # other tests use the same collection, and may be quicker
     comparison = harness.compare("good,good:k1=2.0", collection, k=3, cards=cards)
-    first, other = (comparison.backend(label).phases for label in ("good", "good:k1=2.0"))
+    first, other = (comparison.trial(label).phases for label in ("good", "good:k1=2.0"))
     assert first is not None
     assert other is not None
     assert (first.encode_source, other.encode_source) == ("computed", "computed")
     assert first.encode_seconds is not None
     assert first.encode_seconds > 0
     assert min(first.open_seconds, first.index_seconds, first.warm_up_seconds, first.search_seconds) > 0
-    index, search = comparison.backend("good").index, comparison.backend("good").search
+    index, search = comparison.trial("good").index, comparison.trial("good").search
     assert index is not None
     assert search is not None
     assert (index.seconds, index.ready_seconds) == (first.index_seconds, first.ready_seconds)
     assert index.searchable_seconds == pytest.approx(index.seconds + index.ready_seconds)
     assert first.search_seconds == pytest.approx(search.milliseconds.mean * search.milliseconds.n / 1000)
     again = harness.compare("good,good:k1=3.0", collection, k=3, cards=cards)
-    stored = [again.backend(label).phases for label in ("good", "good:k1=3.0")]
+    stored = [again.trial(label).phases for label in ("good", "good:k1=3.0")]
     assert [phases.encode_source for phases in stored if phases] == ["cached", "partly cached"]
     assert stored[0] is not None
     assert stored[0].encode_seconds is None
@@ -172,14 +172,14 @@ def test_failures_are_named_and_leave_the_others_alone(collection: Path, cards: 
 def test_an_engine_that_needs_no_encoder_runs_without_one(collection: Path, tmp_path: Path) -> None:
     cards = write_plain_card(write_plain_card(tmp_path, "plain", "ByLength"), "wanting", "BruteForce")
     comparison = harness.compare("plain,wanting", collection, k=3, cards=cards)
-    plain = comparison.backend("plain")
+    plain = comparison.trial("plain")
     assert (plain.status, plain.encoder, plain.parity) == ("ok", {}, None)
     assert plain.phases is not None
     assert (plain.phases.encode_source, plain.phases.encode_seconds) == ("engine", None)
     assert plain.metrics["AP"].mean > 0
     run = comparison.run("plain")
     assert run.doc_ids.take(run.rows[run.of_query(0)]) == ["d6", "d2", "d4"]
-    wanting = comparison.backend("wanting")
+    wanting = comparison.trial("wanting")
     assert wanting.error is not None
     assert (wanting.error.type, wanting.metrics) == ("CardError", {})
     assert "the engine takes sparse vectors, but 'encoder' is 'none'" in wanting.error.message
@@ -192,9 +192,9 @@ def test_without_lucene_its_backends_fail_by_name_and_the_others_go_on(
     monkeypatch.setattr("harness.java.jvm.find_spec", lambda _name: None)
     labels = ("good", "good:analyzer=lucene-english", "lucene")
     comparison = harness.compare(list(labels), collection, k=3, cards=cards)
-    assert comparison.backend("good").status == "ok"
+    assert comparison.trial("good").status == "ok"
     for label in labels[1:]:
-        error = comparison.backend(label).error
+        error = comparison.trial(label).error
         assert error is not None
         assert error.type == "MissingExtraError"
         assert "pip install 'retrieval-harness[lucene]'" in error.message
@@ -206,8 +206,8 @@ def test_a_collection_without_terms_is_a_failure_and_not_a_row_of_noughts(cards:
         "".join(json.dumps({"_id": name, "text": "the and"}) + "\n" for name in DOCUMENTS)
     )
     comparison = harness.compare("good,good:analyzer=snowball-english", folder, cards=cards)
-    assert comparison.backend("good").status == "ok"
-    error = comparison.backend("good:analyzer=snowball-english").error
+    assert comparison.trial("good").status == "ok"
+    error = comparison.trial("good:analyzer=snowball-english").error
     assert error is not None
     assert error.type == "DataError"
     assert "no document has a term under the analyzer 'snowball-english'" in error.message
@@ -238,7 +238,7 @@ def test_a_sample_of_queries_keeps_all_documents(collection: Path, cards: Path) 
 def test_without_judgments_parity_remains(cards: Path, tmp_path: Path) -> None:
     collection = write_collection(tmp_path / "unjudged", judged=False)
     comparison = harness.compare("good", collection, cards=cards)
-    backend = comparison.backend("good")
+    backend = comparison.trial("good")
     assert backend.metrics == {}
     assert backend.parity is not None
     assert backend.parity.queries == 4
@@ -268,7 +268,7 @@ def test_ids_with_spaces_are_stored_and_scored_again(cards: Path, tmp_path: Path
     stored = tmp_path / "r" / "runs" / "spaced" / "good.parquet"
     again = harness.evaluate(stored, tmp_path / "r" / "qrels" / "spaced.tsv", ["AP"])
     assert again.means()[0].value == comparison.metrics().loc["good", "AP"]
-    assert any("white space" in note for note in comparison.backend("good").notes)
+    assert any("white space" in note for note in comparison.trial("good").notes)
 
 
 def test_a_dry_run_refuses_what_the_run_would_refuse(cards: Path, comparison: Comparison) -> None:

@@ -55,14 +55,14 @@ def test_every_backend_returns_what_matches_and_agrees_with_the_filtered_list(co
     for label in BACKENDS:
         run = comparison.run(label)
         assert {run.doc_ids[int(row)] for row in run.rows} <= {"d3", "d4", "d6"}
-        parity = comparison.backend(label).parity
+        parity = comparison.trial(label).parity
         assert parity is not None
         assert parity.different == 0
-        assert not [note for note in comparison.backend(label).notes if "fewer" in note]
+        assert not [note for note in comparison.trial(label).notes if "fewer" in note]
     for label in [label for label in BACKENDS if "model=random" in label]:
         assert np.diff(comparison.run(label).indptr).tolist() == [3] * 4
-    assert comparison.backend("csr").index is not None
-    assert comparison.backend("csr").index.documents_indexed == len(DOCUMENTS)  # type: ignore[union-attr]
+    assert comparison.trial("csr").index is not None
+    assert comparison.trial("csr").index.documents_indexed == len(DOCUMENTS)  # type: ignore[union-attr]
 
 
 def test_the_report_says_what_the_filter_leaves(comparison: Comparison) -> None:
@@ -76,7 +76,7 @@ def test_the_report_says_what_the_filter_leaves(comparison: Comparison) -> None:
 
 def test_another_filter_is_another_trial(collection: Path) -> None:
     def ask(**options: str) -> bool:
-        return harness.compare("csr", collection, k=4, timing=False, resume="missing", **options).backend("csr").reused  # type: ignore[arg-type]
+        return harness.compare("csr", collection, k=4, timing=False, resume="missing", **options).trial("csr").reused  # type: ignore[arg-type]
 
     assert not ask(filter="section=news")
     assert ask(filter="section=news")
@@ -115,5 +115,5 @@ def test_expanded_queries_are_filtered_too(collection: Path, backend: str) -> No
 
 def test_clients_under_load_filter_too(collection: Path) -> None:
     options = {"k": 5, "filter": "section=garden", "concurrency": "2", "load_seconds": 0.2}
-    level = harness.compare("csr", collection, **options).backend("csr").closed_loop[0]  # type: ignore[arg-type]
+    level = harness.compare("csr", collection, **options).trial("csr").closed_loop[0]  # type: ignore[arg-type]
     assert (level.errors, level.different_queries, level.clients_failed) == (0, 0, 0)

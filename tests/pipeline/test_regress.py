@@ -276,7 +276,7 @@ def test_a_result_is_stored_before_it_is_printed(small: dict[str, Path], monkeyp
 def test_every_latency_sample_is_kept(small: dict[str, Path]) -> None:
     found = compare(small, "good", "timed", repeat=2)
     table = pq.read_table(small["base"] / "timed" / "latencies.parquet")
-    search = found.backend("good").search
+    search = found.trial("good").search
     assert search is not None
     assert search.milliseconds is not None
     assert table.num_rows == search.milliseconds.n == 3 * 2  # not that of no known term

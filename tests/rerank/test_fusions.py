@@ -69,38 +69,38 @@ def test_a_fusion_is_that_of_its_components_runs(comparison: Comparison) -> None
 
 
 def test_the_oracle_is_the_fusion_of_the_exact_lists(comparison: Comparison) -> None:
-    exact = comparison.backend("dbsf:good+(good:k1=2.0)").parity
+    exact = comparison.trial("dbsf:good+(good:k1=2.0)").parity
     assert exact is not None
     assert (exact.reference, exact.mode, exact.queries, exact.tie_equivalent) == ("fusion", "dbsf", 4, 4)
     assert exact.causes == {}
-    moved = comparison.backend("rrf:good+length;k=10.0").parity
+    moved = comparison.trial("rrf:good+length;k=10.0").parity
     assert moved is not None
     assert moved.different > 0
     assert moved.causes == {"hits of length": 4}
-    nested = comparison.backend("minmax:(rrf:good+length;k=10.0)+(good:k1=2.0);weights=0.3+0.7").parity
+    nested = comparison.trial("minmax:(rrf:good+length;k=10.0)+(good:k1=2.0);weights=0.3+0.7").parity
     assert nested is not None
     assert set(nested.causes) == {"hits of rrf:good+length;k=10.0"}
 
 
 def test_times_are_those_of_the_components_added_up(comparison: Comparison) -> None:
-    stages = comparison.backend("rrf:good+length;k=10.0").stages
+    stages = comparison.trial("rrf:good+length;k=10.0").stages
     assert stages is not None
     assert (stages.method, stages.of) == ("rrf", ["good", "length"])
     assert stages.first_ms is not None
     assert stages.own_ms is not None
     assert stages.first_ms.n == 4 * 2
-    parts = [comparison.backend(label).search for label in stages.of]
+    parts = [comparison.trial(label).search for label in stages.of]
     assert all(part is not None and part.milliseconds is not None and part.transfer_ms is not None for part in parts)
     assert stages.own_ms > 0
-    assert comparison.backend("rrf:good+length;k=10.0").search is None
-    nested = comparison.backend("minmax:(rrf:good+length;k=10.0)+(good:k1=2.0);weights=0.3+0.7").stages
+    assert comparison.trial("rrf:good+length;k=10.0").search is None
+    nested = comparison.trial("minmax:(rrf:good+length;k=10.0)+(good:k1=2.0);weights=0.3+0.7").stages
     assert nested is not None
     assert nested.first_ms is not None
     assert nested.first_ms.mean > stages.first_ms.mean + stages.own_ms
 
 
 def test_a_fusion_of_what_failed_fails_and_says_why(comparison: Comparison) -> None:
-    failed = comparison.backend("rrf:good+absent")
+    failed = comparison.trial("rrf:good+absent")
     assert failed.error is not None
     assert failed.error.type == "MissingHitsError"
     assert "it is made of absent, which failed" in failed.error.message

@@ -102,7 +102,7 @@ def test_candidates_are_the_first_stages_best_and_no_others(comparison: Comparis
 def test_the_report_counts_the_candidates_that_there_were() -> None:
     backend = f"{FIRST}|keywords:candidates=50"
     few = harness.compare([backend], "cacm", k=3, sample_queries=SAMPLE, timing=False, isolation="none")
-    stages = few.backend(backend).stages
+    stages = few.trial(backend).stages
     assert stages is not None
     assert stages.reranking is not None
     assert stages.reranking.candidates == 3
@@ -193,7 +193,7 @@ def test_a_judge_that_goes_away_is_one_backends_failure_and_goes_on_where_it_was
         listed = run("list", "--kind", "rerank", cache=cache, verb="cache")
         assert "reranker=judge" in listed.stdout
         assert "3 entries" in listed.stdout  # one query found nothing
-        pairs = harness.Comparison.load(out).backend(backend).stages
+        pairs = harness.Comparison.load(out).trial(backend).stages
         assert pairs is not None
         assert pairs.reranking is not None
         assert pairs.reranking.scored == len(server.asked) - before == pairs.reranking.pairs - graded
@@ -300,6 +300,6 @@ def test_stored_runs_are_reranked(tmp_path: Path) -> None:
     comparison = harness.compare(asked, collection, k=4, isolation="none")
     run = comparison.run(asked[0])
     assert run.doc_ids.take(run.rows) == ["d2", "d6", "d4"]  # two hold two words each, and keep their order
-    error = comparison.backend(asked[1]).error
+    error = comparison.trial(asked[1]).error
     assert error is not None
     assert "1 candidates are of queries or documents that the collection lacks, among them: elsewhere" in error.message

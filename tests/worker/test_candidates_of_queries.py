@@ -69,7 +69,7 @@ def test_a_second_stage_scores_every_candidate_and_nothing_else() -> None:
     for query, hits in hits_of(found.runs[second]).items():
         assert sorted(doc for doc, _ in hits) == sorted(listed[query])
     assert hits_of(found.runs[second]) == hits_of(found.runs[alone])
-    stages = found.backend(second).stages
+    stages = found.trial(second).stages
     assert stages is not None
     assert stages.reranking is not None
     assert (stages.reranking.candidates, stages.reranking.pairs) == (10, 60)
@@ -82,7 +82,7 @@ def test_all_candidates_are_scored_and_counted_where_fewer_hits_are_asked_for() 
     few, all_of_them = (compare(dataset(candidates_of(miniature())), second, k=k) for k in (2, 30))
     expected = {query: hits[:2] for query, hits in hits_of(all_of_them.runs[second]).items()}
     assert hits_of(few.runs[second]) == expected
-    stages = [one.backend(second).stages for one in (few, all_of_them)]
+    stages = [one.trial(second).stages for one in (few, all_of_them)]
     assert stages[0] == stages[1]
     assert "raise --k" not in few.render()
 
@@ -115,10 +115,10 @@ def test_a_stored_outcome_is_that_of_its_candidates() -> None:
     listed = candidates_of(miniature())
     others = {query: [*docs[:-5:-1], "d25", "d26"] for query, docs in listed.items()}
     fresh = compare(dataset(listed), CSR, k=5)
-    assert not compare(dataset(others), CSR, k=5, resume="always").backend(CSR).reused
-    assert not compare(dataset(None), CSR, k=30, resume="always").backend(CSR).reused
+    assert not compare(dataset(others), CSR, k=5, resume="always").trial(CSR).reused
+    assert not compare(dataset(None), CSR, k=30, resume="always").trial(CSR).reused
     again = compare(dataset({query: docs[::-1] for query, docs in listed.items()}), CSR, k=5, resume="always")
-    assert again.backend(CSR).reused
+    assert again.trial(CSR).reused
     assert hits_of(again.runs[CSR]) == hits_of(fresh.runs[CSR])
     assert again.values.equals(fresh.values)
 
@@ -189,7 +189,7 @@ def test_of_an_external_index_candidates_are_kept_by_their_ids(tmp_path: Path) -
         if name == "whole":
             theirs, ours = (hits_of(order(found.runs[name])) for name in (label, alone))
             assert theirs == ours
-            parity = found.backend(label).parity
+            parity = found.trial(label).parity
             assert parity is not None
             assert (parity.tie_equivalent, parity.max_rel_score_diff) == (6, 0.0)
 
@@ -216,7 +216,7 @@ def test_few_hits_are_in_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> None
 def test_clients_under_load_compare_hits_among_candidates() -> None:
     options = {"timing": True, "concurrency": "2", "load_seconds": 0.2, "clients": "threads"}
     found = compare(dataset(candidates_of(miniature())), CSR, **options)
-    (level,) = found.backend(CSR).closed_loop
+    (level,) = found.trial(CSR).closed_loop
     assert level.qps > 0
     assert level.different_queries == 0
 

@@ -71,7 +71,7 @@ def test_side_by_side_nothing_changes(untimed: Comparison, collection: Path, car
 
 
 def test_without_timing_there_are_no_times(untimed: Comparison, collection: Path, cards: Path) -> None:
-    backend = untimed.backend("good")
+    backend = untimed.trial("good")
     assert backend.index is not None
     assert backend.search is not None
     assert backend.phases is None
@@ -115,12 +115,12 @@ def test_in_the_harness_s_own_process_the_results_are_the_same(
 ) -> None:
     alone = harness.compare("good,good:k1=2.0,losing", collection, k=3, cards=cards, isolation="none", timing=False)
     for label in ("good", "good:k1=2.0"):
-        assert alone.backend(label).metrics == untimed.backend(label).metrics
-        assert alone.backend(label).parity == untimed.backend(label).parity
-        index = alone.backend(label).index
+        assert alone.trial(label).metrics == untimed.trial(label).metrics
+        assert alone.trial(label).parity == untimed.trial(label).parity
+        index = alone.trial(label).index
         assert index is not None
         assert (index.peak_rss_bytes, index.peak_anonymous_bytes) == (None, None)
-    assert alone.backend("losing").error == untimed.backend("losing").error
+    assert alone.trial("losing").error == untimed.trial("losing").error
     assert alone.report.plan.given["isolation"] == "none"
     assert "memory was not measured" in alone.render()
 

@@ -85,7 +85,7 @@ def test_clients_ask_together_and_get_the_same_answers(
 
 def test_threads_share_one_engine_where_it_says_so(collection: Path, cards: Path) -> None:
     by_threads: CompareOptions = {"k": 3, "cards": cards, "concurrency": [2], "clients": "threads", "load_seconds": 0.2}
-    (level,) = harness.compare("shared", collection, **by_threads).backend("shared").closed_loop
+    (level,) = harness.compare("shared", collection, **by_threads).trial("shared").closed_loop
     assert (level.kind, level.clients, level.index_copies, level.different_queries) == ("threads", 2, 0, 0)
     with pytest.raises(UsageError, match="use --clients processes"):
         harness.compare(["shared", "locked"], collection, **by_threads)

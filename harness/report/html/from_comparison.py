@@ -47,6 +47,14 @@ class Compared(Protocol):
     def queries(self) -> Queries | None:
         """The queries with their texts, None without."""
 
+    @property
+    def corpus(self) -> Corpus | None:
+        """The documents with their texts; where they are None, ``no_texts`` says why, and the page repeats it."""
+
+    @property
+    def no_texts(self) -> str:
+        """Why there are no texts of documents."""
+
     def run(self, label: str) -> Run:
         """A backend's ranked documents."""
 
@@ -76,12 +84,10 @@ def comparison_page(compared: Compared) -> Document:
     )
 
 
-def comparison_html(compared: Compared, corpus: Corpus | None, no_texts: str) -> str:
-    """Return the page as one HTML file.
-
-    ``corpus`` has the texts of the documents; where it is None, ``no_texts`` says why, and the page repeats it.
-    """
-    return render_page(comparison_page(compared), explorer_of(compared, _runs(compared), corpus, no_texts))
+def comparison_html(compared: Compared) -> str:
+    """Return the page as one HTML file."""
+    no_texts = "" if compared.corpus is not None else compared.no_texts
+    return render_page(comparison_page(compared), explorer_of(compared, _runs(compared), compared.corpus, no_texts))
 
 
 def _runs(compared: Compared) -> dict[str, Run]:

@@ -29,7 +29,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def spread_of(compared: harness.Comparison, label: str) -> SpreadStats:
-    found = compared.backend(label).spread
+    found = compared.trial(label).spread
     assert found is not None
     return found
 
@@ -52,10 +52,10 @@ def test_two_builds_of_random_vectors_are_two_graphs(random_collection: Path) ->
     assert (found.builds, found.queries) == (2, 40)
     assert found.identical["10"] < 40, "the same graph was searched twice"
     assert 0 < found.pairwise_overlap["10"] < 1
-    recall, parity = found.reference_overlap["10"], compared.backend(chroma).parity
+    recall, parity = found.reference_overlap["10"], compared.trial(chroma).parity
     assert parity is not None
     assert recall.min <= parity.overlap["10"] <= recall.max < 1
-    assert compared.backend("flat:model=random").spread is None
+    assert compared.trial("flat:model=random").spread is None
 
 
 def test_a_sweep_shares_the_first_build_and_builds_the_others_itself(random_collection: Path) -> None:
