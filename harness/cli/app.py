@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import Annotated, Any, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, cast
 
 import typer
 import typer.core
@@ -28,6 +28,9 @@ import typer.main
 from harness._version import __version__
 from harness.errors import HarnessError
 from harness.plain_url import without_secrets
+
+if TYPE_CHECKING:
+    from harness.cli.verb import DeclaredVerb
 
 __all__ = ["VERBS", "ExitCode", "Verb", "load_verb", "main"]
 
@@ -84,10 +87,10 @@ VERBS = {
 }
 
 
-def load_verb(name: str) -> Callable[..., None] | typer.Typer:
-    """Import the function of the verb ``name``, or the app that holds its verbs."""
+def load_verb(name: str) -> Callable[..., None] | DeclaredVerb | typer.Typer:
+    """Import the verb ``name``, or the app that holds its verbs."""
     module, _, target = VERBS[name].target.partition(":")
-    verb: Callable[..., None] | typer.Typer = getattr(importlib.import_module(module), target)
+    verb: Callable[..., None] | DeclaredVerb | typer.Typer = getattr(importlib.import_module(module), target)
     return verb
 
 
@@ -167,6 +170,10 @@ def _load_command(name: str) -> Any:  # noqa: ANN401 - Typer's own type, public 
     verb = load_verb(name)
     if isinstance(verb, typer.Typer):
         return typer.main.get_command(verb)
+    from harness.cli.verb import DeclaredVerb, command_of
+
+    if isinstance(verb, DeclaredVerb):
+        return command_of(name, verb, configured=VERBS[name].configured)
     if VERBS[name].configured:
         from harness.cli.config import configured
 

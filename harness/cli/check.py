@@ -155,7 +155,7 @@ def check(
         from harness.pipeline.check.check_plan import plan_check
         from harness.pipeline.check.check_request import CheckRequest
         from harness.pipeline.check.run_check import run_check
-        from harness.plan.request import Output
+        from harness.plan.config import Output
         from harness.store.result_folder import check_target
 
         for name in ("corpus", "columns", "against", "require", "metrics", "slice"):
@@ -165,7 +165,7 @@ def check(
         plan = plan_check(CheckRequest(**{field.name: given[field.name] for field in fields(CheckRequest)}))
         check_target(out if out is not None else _REPORTS / "new", overwrite=overwrite)
         with progress_display() as display:
-            checked = run_check(plan, display, Output(out, overwrite=overwrite, format_name=format_name))
+            checked = run_check(plan, display, Output(out=out, overwrite=overwrite, format=format_name))
     stored = checked.save(out or named_by_time(f"check-{plan.golden.name}"), overwrite=overwrite, numbered=out is None)
     with stored_at(stored.folder):
         write_check_for_ci(checked.report, junit, summary, per_query=junit_per_query)

@@ -20,12 +20,12 @@ import typer
 import typer.main
 
 from harness.cli.app import VERBS, load_verb
+from harness.cli.verb import FILE_NAME, DeclaredVerb
 from harness.errors import UsageError
 from harness.registry.strict_toml import Table, read_document
 
 __all__ = ["FILE_NAME", "Setting", "configured", "configured_verbs", "read_settings", "settings_of"]
 
-FILE_NAME = "harness.toml"
 _PLACE = re.compile(r"(?P<before>=|\brun:)(?P<place>[^,;|+=]+)")
 """Where an expression may hold a path: the value of a parameter, or the file of a run."""
 
@@ -51,7 +51,14 @@ def configured_verbs() -> tuple[str, ...]:
 @functools.cache
 def settings_of(verb: str) -> dict[str, Setting]:
     """Key -> setting of one verb, in the order of its options."""
-    function = cast("Callable[..., None]", load_verb(verb))  # a group of verbs has no options of its own
+    declared = load_verb(verb)
+    if isinstance(declared, DeclaredVerb):
+        kinds = {"bool": bool, "int": int, "float": float, "str": str, "path": Path, "list": list}
+        return {
+            name: Setting(name, kinds[field.kind], field.option.commas, field.option.help)
+            for name, field in declared.fields.items()
+        }
+    function = cast("Callable[..., None]", declared)  # a group of verbs has no options of its own
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
     single.command(verb)(function)
     hints = typing.get_type_hints(function)

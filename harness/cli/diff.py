@@ -47,13 +47,13 @@ def diff(
     Example: harness diff reports/baselines/cacm.json reports/cacm-20260101-120000
     """
     from harness.pipeline.regress.diff import run_diff
-    from harness.plan.request import Output
+    from harness.plan.config import Output
     from harness.report.regression import check_regression_format
 
     check_regression_format(format_name)
     check_ci_files(junit, summary)
     how = judging(max_drop, margin=margin, test=test, labels=labels, queries=queries, pairs=pairs, gate=False)
-    output = Output(out, overwrite=overwrite, keep_text=not no_text, format_name=format_name)
+    output = Output(out=out, overwrite=overwrite, no_text=no_text, format=format_name)
     found = run_diff(before, after, how, output, cards=cards)
     place = out or named_by_time(f"diff-{after.stem}")
     stored = found.save(place, overwrite=overwrite, keep_text=not no_text, numbered=out is None)

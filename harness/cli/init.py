@@ -79,7 +79,7 @@ def _chosen(given: Choices) -> Choices:
     from harness.pipeline import compare as api
     from harness.pipeline.check.check_plan import plan_check
     from harness.pipeline.check.check_request import CheckRequest
-    from harness.plan.request import CompareRequest
+    from harness.plan.config import CompareRequest
     from harness.registry.lookup import dataset_names, find_dataset
 
     golden, corpus, dataset, backends, against = given

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -43,7 +43,6 @@ from harness.cli.regress_options import (
 
 if TYPE_CHECKING:
     from harness.pipeline.regress.regression import Regression
-    from harness.plan.request import CompareOptions
 
 __all__ = ["regress"]
 
@@ -60,7 +59,7 @@ def regress(
     threads: ThreadsAgainOption = None,
     jobs: JobsAgainOption = None,
     isolation: IsolationAgainOption = None,
-    deadline_s: DeadlineOption = None,
+    deadline: DeadlineOption = None,
     memory_limit: MemoryLimitOption = None,
     max_calls: MaxCallsOption = None,
     max_drop: MaxDropOption = None,
@@ -88,15 +87,15 @@ def regress(
     with early_worker(backends or "", isolation or "process", cards):
         from harness.pipeline.regress.plan_again import OPTIONS, Again
         from harness.pipeline.regress.run_regress import run_regress
-        from harness.plan.request import Output
+        from harness.plan.config import Output
         from harness.report.regression import check_regression_format
 
         check_regression_format(format_name)
         check_ci_files(junit, summary)
         how = judging(max_drop, margin=margin, test=test, labels=labels, queries=queries, pairs=pairs, gate=True)
-        output = Output(out, overwrite=overwrite, keep_text=not no_text, format_name=format_name)
+        output = Output(out=out, overwrite=overwrite, no_text=no_text, format=format_name)
         changed = {name: given[name] for name in sorted(OPTIONS) if given[name] is not None}
-        again = Again(baseline, backends, settings or (), dataset, cast("CompareOptions", changed))
+        again = Again(baseline, backends, settings or (), dataset, changed)
         with progress_display() as display:
             found = run_regress(again, how, output, display)
     place = out or named_by_time(f"regress-{baseline.stem}")

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import NamedTuple, Unpack
+from typing import NamedTuple
 
 from harness.data.columns import parse_columns
 from harness.data.dataset import Dataset, DatasetFiles, sample_documents, sample_queries
@@ -23,8 +23,9 @@ from harness.parity.outcome_parity import References
 from harness.pipeline.resume import Identities, LookUp, StoredTrials
 from harness.pipeline.run import run_plan
 from harness.plan.capability_checks import refuse_impossible
+from harness.plan.config import COMPARE_METRICS, CompareOutput, CompareRequest, Output
+from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
 from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, in_language, make_plan
-from harness.plan.request import DEFAULT_MEASURES, CompareOptions, CompareRequest, Output
 from harness.results import schema
 from harness.results.assess import Assessed, Judge, assess, parity_table, per_query_table
 from harness.results.backend import backend_results
@@ -72,39 +73,47 @@ __all__ = [
 ]
 
 
+@keywords_of(CompareRequest, CompareOutput)
 def compare(
     backends: str | Sequence[str],
-    dataset: str | Path | Dataset = "cacm",
+    dataset: str | Path | Sequence[str | Path] | Dataset = "cacm",
     *,
-    out: str | Path | None = None,
-    overwrite: bool = False,
-    keep_text: bool = True,
     display: Display | None = None,
-    **options: Unpack[CompareOptions],
+    **options: object,
 ) -> Comparison:
     """Run the same queries on every backend, score them, and hold each against its exact reference.
 
-    ``backends`` and ``dataset`` as on the command line, or a :class:`harness.Dataset`, whose name is recorded;
-    ``options`` are the other fields of :class:`harness.plan.request.CompareRequest` (``k``, ``metrics``, ``ties``,
-    ``queries``, ``split`` …). With ``out`` the result is stored there. A backend that fails is listed in
-    ``Comparison.failed`` and leaves the others alone. Raises UsageError for wrong arguments and DataError for malformed
-    collections, before any engine starts.
+    Args:
+        backends: as on the command line, or a list of them.
+        dataset: names and paths as on the command line, or a :class:`harness.Dataset`, whose name is recorded.
+        display: where progress is shown; None shows none.
+        options: the options of :class:`harness.plan.config.CompareRequest` (``k``, ``metrics``, ``ties``, ``queries``,
+            ``split`` …) and ``out``, ``overwrite``, ``no_text`` and ``save_runs``. With ``out`` the result is stored.
+
+    Returns:
+        The comparison. A backend that fails is listed in ``Comparison.failed`` and leaves the others alone.
+
+    Raises:
+        UsageError: for wrong arguments, before any engine starts.
+        DataError: for malformed datasets, before any engine starts.
     """
-    if not isinstance(dataset, str | Path | Dataset):
+    if not isinstance(dataset, str | Path | Dataset | list | tuple):
         raise UsageError(
             f"the dataset is a {type(dataset).__name__}",
-            fix="give a name, a path, or harness.Dataset.of(corpus, queries, qrels)",
+            fix="give a name, a path, a list of them, or harness.Dataset.of(corpus, queries, qrels)",
         )
-    if isinstance(dataset, Dataset):
-        request = CompareRequest(backends=backends, dataset=dataset.name, **options)
-        plan = _plan_for_object(request)
-    else:
-        plan = plan_for(CompareRequest(backends=backends, dataset=str(dataset), **options))
-    if out is not None:
-        check_target(Path(out), overwrite=overwrite)
-    output = Output(Path(out) if out is not None else None, overwrite=overwrite, keep_text=keep_text)
+    named = dataset.name if isinstance(dataset, Dataset) else dataset
+    request, output = from_keywords(
+        "harness.compare", {"backends": backends, "dataset": named, **options}, CompareRequest, CompareOutput
+    )
+    require(output)
+    plan = _plan_for_object(request) if isinstance(dataset, Dataset) else plan_for(request)
+    if output.out is not None:
+        check_target(output.out, overwrite=output.overwrite)
     comparison = run(plan, display, output, dataset if isinstance(dataset, Dataset) else None)
-    return comparison if out is None else comparison.save(out, overwrite=overwrite, keep_text=keep_text)
+    if output.out is None:
+        return comparison
+    return comparison.save(output.out, overwrite=output.overwrite, keep_text=output.keep_text)
 
 
 def run(
@@ -126,7 +135,7 @@ def run(
             shown.done("load", str(one))
         sample = _sampled(whole, plan.request)
         assessed = run_on(plan, sample, cache, shown, lambda _: sample.qrels)
-    command = [*plan.command(), *(output or Output()).arguments()]
+    command = [*plan.command(), *command_words(output or Output())]
     report = _report(plan, sample, whole, assessed, command)
     findings = [*_recorded(found, sample.name), *_findings(plan, sample, assessed, report)]
     return Comparison(
@@ -267,7 +276,7 @@ def _load(plan: Plan, cache: Cache, display: Display, given: Dataset | None = No
     if plan.identical_ids is not None:
         dataset = replace(dataset, identical_ids=plan.identical_ids)
     if request.labels is not None:
-        dataset = _labelled(dataset, Path(request.labels))
+        dataset = _labelled(dataset, request.labels)
     if not plan.filter:
         return dataset
     return filter_dataset(
@@ -382,7 +391,7 @@ def _findings(
     qrels, relevance = dataset.qrels, plan.request.relevance
     if qrels is None:
         return []
-    named = named_measures(plan.measures, DEFAULT_MEASURES)
+    named = named_measures(plan.measures, COMPARE_METRICS)
     found = _recorded(metric_findings(qrels, named, relevance=relevance, queries=plan.queries), dataset.name)
     pool = dataset.competing
     for one in assessed:

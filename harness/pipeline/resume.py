@@ -27,8 +27,8 @@ from harness.data.dataset import Dataset
 from harness.data.progress import Display
 from harness.encoders.settings import model_encoder
 from harness.engines.interface import Identified
+from harness.plan.config import Resume
 from harness.plan.plan import Plan, Trial
-from harness.plan.request import Resume
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
 from harness.registry.parameters import ParameterValue, encoder_parameters

@@ -7,7 +7,8 @@ from typing import cast
 
 from harness.engines.interface import Capabilities, EngineProtocol
 from harness.errors import HarnessError, RejectedInputError, UsageError
-from harness.plan.options import ClientKind, LoadOptions
+from harness.plan.config import ClientKind
+from harness.plan.options import LoadOptions
 from harness.plan.plan import Plan
 from harness.registry.lookup import load_engine
 from harness.registry.parameters import ParameterValue

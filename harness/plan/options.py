@@ -1,67 +1,38 @@
-"""Options of a comparison beside its backends and data: how trials run, and which load they are measured under."""
+"""Options as they were resolved: how trials run, and which load they are measured under."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from enum import StrEnum
-from typing import Any, TypeVar
-
-import numpy as np
+from dataclasses import dataclass
+from typing import TypeVar
 
 from harness.errors import UsageError
+from harness.plan.config import ClientKind, Isolation
+from harness.plan.option_fields import LARGEST
 from harness.stats.timing import Arrivals
 
 __all__ = [
-    "ARRIVALS",
-    "LARGEST",
-    "LARGEST_SEED",
     "WARM_UP_SECONDS",
-    "ClientKind",
     "ExecutionOptions",
-    "Isolation",
     "LoadOptions",
     "parse_levels",
     "parse_rates",
     "require_whole_numbers",
     "share",
     "size_in_bytes",
-    "unwrap_numbers",
     "warm_up_seconds",
 ]
 
-LARGEST = 999_999_999
-"""The largest number of any option but a seed: the largest cutoff of a metric, and within 32 bits for every engine."""
-LARGEST_SEED = 2**63 - 1
-"""The largest number that a stored result holds."""
 WARM_UP_SECONDS = 5.0
 _WARM_UP_VARIABLE = "HARNESS_WARM_UP"
+_SMALLEST_SIZE = 1024**2
 _LARGEST_SIZE = 2**63 - 1
 _UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
-ARRIVALS: tuple[Arrivals, ...] = ("poisson", "constant")
 _OPEN_LOOP_CLIENTS = 8
 _MOST_CLIENTS = 256
 Number = TypeVar("Number", int, float)
-
-
-class Isolation(StrEnum):
-    """Where a backend runs."""
-
-    PROCESS = "process"
-    """In a worker process of its own."""
-    NONE = "none"
-    """In the harness's process: for debuggers, profilers, and where processes cannot be started."""
-
-
-class ClientKind(StrEnum):
-    """Kind of the clients of a load test."""
-
-    PROCESSES = "processes"
-    """A process of its own, with its own engine."""
-    THREADS = "threads"
-    """A thread of one process, all on one engine: only where the engine's client releases the GIL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +159,16 @@ def _number(text: str) -> float:
 def size_in_bytes(value: int | str | None, option: str) -> int | None:
     """Parse bytes, or a number with KiB, MiB or GiB (``2GiB``); None stays None.
 
-    Raises UsageError, naming ``option``, for anything else, for sizes below one byte and for those beyond 64 bits.
+    Raises UsageError, naming ``option``, for anything else, for sizes below a mebibyte and for those beyond 64 bits.
     """
     if value is None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMG]iB|)", str(value).strip())
     size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
-    if not 1 <= size <= _LARGEST_SIZE:
-        raise UsageError(f"{option} is '{value}'", fix="write bytes, or a number with KiB, MiB or GiB: 512MiB, 2GiB")
+    if not _SMALLEST_SIZE <= size <= _LARGEST_SIZE:
+        little = ", too little for any process" if 0 < size < _SMALLEST_SIZE else ""
+        fix = "write bytes, or a number with KiB, MiB or GiB: 512MiB, 2GiB"
+        raise UsageError(f"{option} is '{value}'{little}", fix=fix)
     return size
 
 
@@ -244,11 +217,3 @@ def require_whole_numbers(options: Mapping[str, object], least: int = 1, most: i
     if wrong:
         subject = "it" if len(wrong) == 1 else "each"
         raise UsageError("; ".join(wrong), fix=f"{subject} must be a whole number from {least} to {most:,}")
-
-
-def unwrap_numbers(request: Any) -> None:  # noqa: ANN401 - any frozen dataclass
-    """Turn NumPy's numbers in the fields of a new request into Python's, which results store."""
-    for field in fields(request):
-        value = getattr(request, field.name)
-        if isinstance(value, np.generic):
-            object.__setattr__(request, field.name, value.item())

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from harness.data.columns import columns_text
+from harness.data.columns import columns_text, parse_columns
 from harness.data.dataset import DatasetFiles, IdenticalIds
 from harness.data.filtering import parse_filter
 from harness.data.ranking import TieRule
@@ -18,22 +17,19 @@ from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
 from harness.errors import EngineFailureError, EngineUnavailableError, UnknownNameError, UsageError
 from harness.metrics import Measure, QuerySet, parse_measures, require_closed_form
 from harness.plan.backend_spec import BackendSpec, parse_backends, with_components
+from harness.plan.config import QUERY_RULES, ClientKind, CompareRequest, Isolation, Resume
 from harness.plan.expressions import expand, in_list
+from harness.plan.option_fields import checked, command_words, flat, raise_together
 from harness.plan.options import (
-    ARRIVALS,
-    LARGEST_SEED,
-    ClientKind,
+    WARM_UP_SECONDS,
     ExecutionOptions,
-    Isolation,
     LoadOptions,
     parse_levels,
     parse_rates,
-    require_whole_numbers,
     share,
     size_in_bytes,
     warm_up_seconds,
 )
-from harness.plan.request import CompareRequest, Resume
 from harness.registry.parameters import ParameterValue
 from harness.rerank.rerankers import require_sense
 from harness.text import ENGLISH, analyzer_names, in_words, known_language, preferred_analyzers
@@ -49,7 +45,6 @@ __all__ = [
     "may_be_server",
 ]
 
-Choice = TypeVar("Choice", bound=StrEnum)
 Resolved = TypeVar("Resolved")
 _AUTO = "auto"
 """The analyzer that follows the dataset's language."""
@@ -142,70 +137,30 @@ class Plan:
         return tuple(by_identity[component.identity] for component in trial.spec.components)
 
     def command(self) -> list[str]:
-        """Return the command line that runs this plan again."""
+        """Return the command line that runs this plan again: what is compared, and what differs from the defaults."""
         backends = self.request.backends
         listed = backends if isinstance(backends, str) else ",".join(map(in_list, backends))
-        if self.request.sweeps and listed:  # not resolved: the report's frontier is that of a sweep
-            words = ["harness", "compare", "--backends", listed]
-            words += [word for sweep in self.request.sweeps for word in ("--sweep", sweep)]
-        else:
-            words = ["harness", "compare", "--backends", ",".join(trial.spec.label for trial in self.trials)]
-        for option, value in self.given().items():
-            if option in ("backends", "sweep") or value is None:
-                continue
-            if option in ("filter", "queries"):
-                values = value if isinstance(value, list) else [str(value)]
-                words += [word for text in values for word in (f"--{option}", text)]
-                continue
-            name = option.replace("_", "-")
-            if isinstance(value, bool):
-                words.append(f"--{name}" if value else f"--no-{name}")
-            else:
-                words += [f"--{name}", ",".join(value) if isinstance(value, list) else str(value)]
-        return words
+        if not self.request.sweep or not listed:  # a sweep is not resolved: the report's frontier is that of a sweep
+            listed = ",".join(trial.spec.label for trial in self.trials)
+        named = ["--backends", listed, "--dataset", self.request.dataset]
+        resolved = self._resolved() | {"backends": None, "dataset": None}
+        if not self.request.sweep or not backends:
+            resolved["sweep"] = None
+        if self.execution.warm_up == WARM_UP_SECONDS:
+            resolved["warm_up"] = None
+        return ["harness", "compare", *named, *command_words(self.request, resolved)]
 
     def given(self) -> dict[str, str | int | float | list[str] | None]:
         """Return the request as flat values for the report."""
-        request = self.request
+        return flat(self.request, self._resolved())
+
+    def _resolved(self) -> dict[str, object]:
+        """Return options in the form that does not depend on the environment, or on how Python gave them."""
         return {
-            "backends": request.backends if isinstance(request.backends, str) else list(request.backends),
-            "sweep": list(request.sweeps) or None,
-            "filter": list(request.filters) or None,
-            "labels": str(request.labels) if request.labels is not None else None,
-            "dataset": request.dataset,
-            "split": request.split,
-            "qrels": str(request.qrels) if request.qrels is not None else None,
             "columns": columns_text(self.files.columns) or None,
-            "identical_ids": request.identical_ids,
-            "max_docs": request.max_docs,
-            "k": request.k,
-            "metrics": request.metrics if isinstance(request.metrics, str) else list(request.metrics),
-            "ties": request.ties,
-            "queries": request.queries if isinstance(request.queries, str) else list(request.queries),
-            "relevance": request.relevance,
-            "sample_queries": request.sample_queries,
-            "seed": request.seed,
-            "reference": request.reference,
-            "all_pairs": request.all_pairs,
-            "threads": request.threads,
-            "repeat": request.repeat,
-            "warm_up": self.execution.warm_up if request.timing else None,
-            "rebuilds": request.rebuilds,
-            "cold": request.cold,
+            "warm_up": self.execution.warm_up if self.request.timing else None,
             "concurrency": ",".join(map(str, self.load.concurrency)) or None,
-            "clients": request.clients,
             "rate": ",".join(f"{rate:g}" for rate in self.load.rates) or None,
-            "arrivals": request.arrivals,
-            "load_seconds": request.load_seconds,
-            "timing": request.timing,
-            "jobs": request.jobs,
-            "isolation": request.isolation,
-            "deadline": request.deadline_s,
-            "memory_limit": request.memory_limit,
-            "max_calls": request.max_calls,
-            "verify_cache": request.verify_cache,
-            "resume": request.resume,
-            "cards": str(request.cards) if request.cards is not None else None,
         }
 
 
@@ -219,21 +174,19 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
         UsageError: Something is wrong; it is an UnknownNameError if that is one unknown name.
     """
     mistakes = _Mistakes()
-    _check_numbers(request, mistakes)
-    ties = mistakes.catch(lambda: _choice(TieRule, request.ties, "--ties"))
-    queries = mistakes.catch(lambda: QuerySet(request.query_rule))
-    files = mistakes.catch(lambda: request.files)
-    identical_ids = mistakes.catch(lambda: identical_ids_rule(request.identical_ids))
-    resume = mistakes.catch(lambda: _choice(Resume, request.resume, "--resume"))
+    request = mistakes.checked(request)
+    ties = TieRule(request.ties)
+    queries = mistakes.catch(lambda: _query_rule(request))
+    files = mistakes.catch(lambda: _dataset_files(request))
     execution = _execution(request, mistakes)
     load = _load(request, mistakes)
-    wanted = mistakes.catch(lambda: parse_filter(request.filters))
+    wanted = mistakes.catch(lambda: parse_filter(request.filter))
     measures = mistakes.catch(lambda: parse_measures(request.metrics))
-    backends = mistakes.catch(lambda: expand(request.backends, request.sweeps) if request.sweeps else request.backends)
+    backends = mistakes.catch(lambda: expand(request.backends, request.sweep) if request.sweep else request.backends)
     parsed = mistakes.catch(lambda: parse_backends(backends, cards=request.cards)) if backends is not None else None
     named = parsed or []
     specs = with_components(named)
-    if measures is not None and ties is not None:
+    if measures is not None:
         mistakes.catch(lambda: require_closed_form(measures, ties))
     trials = tuple(_trial(spec, request, lucene_available=lucene_available) for spec in specs)
     if load is not None and load.rates and trials and not any(may_be_server(trial) for trial in trials):
@@ -245,9 +198,7 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
         mistakes.add(UnknownNameError("analyzer", name, analyzer_names()))
     reference = mistakes.catch(lambda: _reference(request, trials)) if parsed is not None else None
     mistakes.raise_if_any()
-    if measures is None or ties is None or queries is None or execution is None:
-        raise AssertionError("a mistake was not reported")
-    if load is None or resume is None or files is None:
+    if measures is None or queries is None or execution is None or load is None or files is None:
         raise AssertionError("a mistake was not reported")
     return Plan(
         request=request,
@@ -257,10 +208,10 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
         queries=queries,
         execution=execution,
         load=load,
-        resume=resume,
+        resume=Resume(request.resume),
         filter=wanted or {},
         files=files,
-        identical_ids=identical_ids,
+        identical_ids=identical_ids_rule(request.identical_ids),
         reference=reference,
         remarks=(*_notes_on_components(trials, named), *execution.notes()),
         on_analyzers=_notes_on_analyzers(trials),
@@ -370,41 +321,39 @@ class _Mistakes:
             self.add(error)
             return None
 
+    def checked(self, request: CompareRequest) -> CompareRequest:
+        """Return the request with defaults in place of wrong values, so that all else can be looked at too."""
+        request, problems = checked(request)
+        self._errors += problems
+        return request
+
     def raise_if_any(self) -> None:
-        if len(self._errors) == 1:
-            raise self._errors[0]
-        if self._errors:
-            raise UsageError("\n".join(map(str, self._errors)))
+        raise_together(self._errors)
 
 
-def _check_numbers(request: CompareRequest, mistakes: _Mistakes) -> None:
-    at_least_one = {
-        "--k": request.k,
-        "--repeat": request.repeat,
-        "--rebuilds": request.rebuilds,
-        "--threads": request.threads,
-        "--jobs": request.jobs,
-        "--relevance": request.relevance,
-    }
-    if request.sample_queries is not None:
-        at_least_one["--sample-queries"] = request.sample_queries
-    if request.max_docs is not None:
-        at_least_one["--max-docs"] = request.max_docs
-    mistakes.catch(lambda: require_whole_numbers(at_least_one))
-    if request.max_calls is not None:
-        allowed = {"--max-calls": request.max_calls}
-        mistakes.catch(lambda: require_whole_numbers(allowed, least=0))
-    mistakes.catch(lambda: require_whole_numbers({"--seed": request.seed}, least=0, most=LARGEST_SEED))
-    deadline = request.deadline_s
-    if deadline is not None and not (isinstance(deadline, int | float) and deadline > 0):
-        mistakes.add(UsageError(f"--deadline is {deadline!r}", fix="it must be a number of seconds above 0"))
+def _query_rule(request: CompareRequest) -> QuerySet:
+    """Return the queries that means are taken over; the default if only a file is named. Raises UsageError for two."""
+    rules = [name for name in request.queries if name in QUERY_RULES]
+    if len(rules) > 1:
+        raise UsageError(f"--queries names two rules, '{rules[0]}' and '{rules[1]}'", fix="keep one")
+    return QuerySet(rules[0]) if rules else QuerySet.RELEVANT
+
+
+def _dataset_files(request: CompareRequest) -> DatasetFiles:
+    """Return files of the dataset's parts and names of their fields; raises UsageError."""
+    files = [name for name in request.queries if name not in QUERY_RULES]
+    if len(files) > 1:
+        raise UsageError(f"--queries names two files, '{files[0]}' and '{files[1]}'", fix="keep one")
+    if files and not Path(files[0]).is_file():
+        known = ", ".join(sorted(QUERY_RULES))
+        raise UsageError(f"--queries {files[0]}: no such rule, and no such file", fix=f"rules: {known}; or a file")
+    return DatasetFiles(Path(files[0]) if files else None, request.qrels, parse_columns(request.columns))
 
 
 def execution_of(request: CompareRequest) -> ExecutionOptions:
     """Return how a request runs, whatever its backends; raises UsageError."""
     mistakes = _Mistakes()
-    _check_numbers(request, mistakes)
-    options = _execution(request, mistakes)
+    options = _execution(mistakes.checked(request), mistakes)
     mistakes.raise_if_any()
     if options is None:
         raise AssertionError("a mistake was not reported")
@@ -412,19 +361,18 @@ def execution_of(request: CompareRequest) -> ExecutionOptions:
 
 
 def _execution(request: CompareRequest, mistakes: _Mistakes) -> ExecutionOptions | None:
-    isolation = mistakes.catch(lambda: _choice(Isolation, request.isolation, "--isolation"))
     memory_limit_bytes = mistakes.catch(lambda: size_in_bytes(request.memory_limit, "--memory-limit"))
     verify_cache = mistakes.catch(lambda: share(request.verify_cache, "--verify-cache"))
     warm_up = mistakes.catch(lambda: warm_up_seconds(request.warm_up))
-    if isolation is None or warm_up is None:
+    if warm_up is None:
         return None
     options = ExecutionOptions(
-        isolation=isolation,
+        isolation=Isolation(request.isolation),
         timing=request.timing,
         jobs=request.jobs,
         repeat=request.repeat,
         warm_up=warm_up,
-        deadline_s=request.deadline_s,
+        deadline_s=request.deadline,
         memory_limit_bytes=memory_limit_bytes,
         verify_cache=verify_cache or 0.0,
     )
@@ -437,19 +385,18 @@ def _execution(request: CompareRequest, mistakes: _Mistakes) -> ExecutionOptions
 
 
 def _load(request: CompareRequest, mistakes: _Mistakes) -> LoadOptions | None:
-    clients = mistakes.catch(lambda: _choice(ClientKind, request.clients, "--clients"))
     concurrency = mistakes.catch(lambda: parse_levels(request.concurrency))
     rates = mistakes.catch(lambda: parse_rates(request.rate))
-    arrivals = next((kind for kind in ARRIVALS if kind == request.arrivals), None)
-    if arrivals is None:
-        fix = f"known: {', '.join(ARRIVALS)}"
-        mistakes.add(UsageError(f"--arrivals {request.arrivals}: no such choice", fix=fix))
-    if not 0 < request.load_seconds < float("inf"):
-        mistakes.add(UsageError(f"--load-seconds is {request.load_seconds:g}", fix="it must be above 0 seconds"))
-    if clients is None or concurrency is None or rates is None or arrivals is None:
+    if concurrency is None or rates is None:
         return None
     options = LoadOptions(
-        request.cold, concurrency, clients, rates, arrivals, seconds=request.load_seconds, seed=request.seed
+        cold=request.cold,
+        concurrency=concurrency,
+        clients=ClientKind(request.clients),
+        rates=rates,
+        arrivals="constant" if request.arrivals == "constant" else "poisson",
+        seconds=request.load_seconds,
+        seed=request.seed,
     )
     if options.wanted and not request.timing:
         what = "--cold, --concurrency and --rate with --no-timing: they do nothing but take times"
@@ -459,21 +406,12 @@ def _load(request: CompareRequest, mistakes: _Mistakes) -> LoadOptions | None:
     return options
 
 
-def _choice(kind: type[Choice], value: str, option: str) -> Choice:
-    names = [member.value for member in kind]
-    if value not in names:
-        raise UsageError(f"{option} {value}: no such choice", fix=f"known: {', '.join(names)}")
-    return kind(value)
-
-
 def identical_ids_rule(value: str) -> IdenticalIds | None:
-    """Parse ``--identical-ids``; None leaves it to the dataset. Raises UsageError for an unknown rule."""
+    """Return the rule that ``--identical-ids`` names; None leaves it to the dataset."""
     match value:
-        case "auto":
-            return None
         case "keep" | "drop":
             return value
-    raise UsageError(f"--identical-ids {value}: no such choice", fix="known: auto, keep, drop")
+    return None
 
 
 def _trial(spec: BackendSpec, request: CompareRequest, *, lucene_available: bool) -> Trial:

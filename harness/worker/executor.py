@@ -15,7 +15,8 @@ from typing import Generic, Protocol, TypeVar
 
 from harness.data.progress import Progress
 from harness.errors import EngineFailureError
-from harness.plan.options import ExecutionOptions, Isolation
+from harness.plan.config import Isolation
+from harness.plan.options import ExecutionOptions
 from harness.worker.dispatch import run_job
 from harness.worker.process import Finished, Worker
 

@@ -180,7 +180,7 @@ def test_every_option_of_the_verbs_can_stand_in_the_file() -> None:
 def test_every_line_of_the_template_is_valid_commented_out_or_not(folder: Path, chosen: Choices) -> None:
     text = template(chosen)
     assert read_settings(write(text), "check").get("golden") == chosen.golden
-    assert read_settings(write(text), "compare").get("dataset") == chosen.dataset
+    assert read_settings(write(text), "compare").get("dataset") == ([chosen.dataset] if chosen.dataset else None)
     lines = text.splitlines()
     commented = [line.removeprefix("# ") for line in lines if re.match(r"# \w+ = ", line)]
     assert commented

@@ -16,8 +16,8 @@ from harness.errors import RankingError, UnknownNameError, UsageError
 from harness.loaders import filter_dataset, load_dataset
 from harness.pipeline.resume import LookUp
 from harness.plan.capability_checks import refuse_impossible
+from harness.plan.config import CompareRequest
 from harness.plan.plan import make_plan
-from harness.plan.request import CompareRequest
 from harness.report.plan_page import render_plan
 from harness.store.cache import Cache
 from harness.worker.outcome import refuse_unmatched

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,6 @@ from harness.data.types import Ids, _rows_in
 from harness.encoders.precomputed import Precomputed
 from harness.encoders.settings import Settings
 from harness.errors import UsageError
-from harness.plan.request import CompareOptions
 from harness.registry.parameters import encoder_parameters
 from harness.results import schema
 from harness.store.cache import Cache
@@ -68,7 +68,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(world: Path, backend: str, **options: object) -> schema.TrialResult:
-    given: CompareOptions = {"timing": False, "isolation": "none", "k": 3, "cards": world, **options}  # type: ignore[typeddict-item]
+    given: dict[str, Any] = {"timing": False, "isolation": "none", "k": 3, "cards": world, **options}  # type: ignore[typeddict-item]
     comparison = harness.compare([backend], world / "small", **given)
     (result,) = comparison.report.trials
     return result
@@ -122,7 +122,7 @@ def test_what_is_cached_is_not_encoded_again_and_queries_are_apart_from_document
 
 def test_a_sweep_of_dimensions_asks_the_model_once(world: Path) -> None:
     base = "dense:model=python:own_model:Words"
-    given: CompareOptions = {"timing": False, "isolation": "none", "k": 3, "cards": world}
+    given: dict[str, Any] = {"timing": False, "isolation": "none", "k": 3, "cards": world}
     swept = harness.compare([], world / "small", sweep=f"{base};truncate_dim=2,3,7", **given)
     assert swept.failed == []
     assert calls(world) == len(DOCUMENTS) + len(QUERIES)

@@ -17,7 +17,7 @@ from harness.loaders.dataset import load_corpus, load_dataset
 from harness.loaders.fetching import subsets_of
 from harness.loaders.mteb import MtebLoader
 from harness.pipeline.compare import plan_for, preview
-from harness.plan.request import CompareRequest
+from harness.plan.config import CompareRequest
 
 skip_module_without("mteb")
 

@@ -15,7 +15,7 @@ import harness
 from harness.data.progress import SilentDisplay
 from harness.errors import UsageError
 from harness.pipeline.compare import plan_for, preview
-from harness.plan.request import CompareRequest
+from harness.plan.config import CompareRequest
 from harness.report.plan_page import render_plan
 from harness.results.comparison import Comparison
 from harness.results.schema import SpreadStats, TrialResult
@@ -178,7 +178,7 @@ def test_as_many_builds_as_are_asked_for_are_reused(collection: Path, cards: Pat
 def test_one_stored_build_is_not_enough_for_several(collection: Path, cards: Path) -> None:
     compare(collection, cards, "poor,good")
     request = CompareRequest(
-        "poor,good", str(collection), k=3, rebuilds=3, isolation="none", resume="always", cards=cards
+        backends="poor,good", dataset=str(collection), k=3, rebuilds=3, isolation="none", resume="always", cards=cards
     )
     poor, good = preview(plan_for(request)).known
     assert (poor.stored, poor.builds, good.builds) == (None, 3, 1)
@@ -189,7 +189,7 @@ def test_one_stored_build_is_not_enough_for_several(collection: Path, cards: Pat
 def test_a_plan_says_how_often_it_builds(collection: Path, cards: Path, tmp_path: Path) -> None:
     file = tmp_path / "x.trec"
     file.write_text("q1 Q0 d2 1 1.0 x\n")
-    plan = plan_for(CompareRequest(f"poor,good,run:{file}", str(collection), rebuilds=3, cards=cards))
+    plan = plan_for(CompareRequest(backends=f"poor,good,run:{file}", dataset=str(collection), rebuilds=3, cards=cards))
     known = preview(plan).known
     assert [found.builds for found in known] == [3, 1, 0]
     text = render_plan(plan, known, "table")
@@ -201,7 +201,7 @@ def test_a_plan_says_how_often_it_builds(collection: Path, cards: Path, tmp_path
     assert "poor: 3 builds" in render_plan(plan, known, "markdown")
     assert "--rebuilds 3" in " ".join(plan.command())
     with pytest.raises(UsageError, match="--rebuilds is 0"):
-        plan_for(CompareRequest("good", str(collection), rebuilds=0, cards=cards))
+        plan_for(CompareRequest(backends="good", dataset=str(collection), rebuilds=0, cards=cards))
 
 
 @pytest.mark.parametrize("isolation", ["none", "process"])

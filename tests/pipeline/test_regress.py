@@ -243,13 +243,13 @@ def test_the_command_of_a_comparison_says_where_it_went_and_what_it_left_out(sma
     ]  # fmt: skip
     assert run(*given).exit_code == 0
     command = Comparison.load(place).report.command
-    kept = ["--out", str(place), "--save-baseline", str(baseline), "--overwrite", "--format", "json", "--no-text"]
+    kept = ["--save-baseline", str(baseline), "--out", str(place), "--overwrite", "--format", "json", "--no-text"]
     assert command[-len(kept) :] == kept
     again = run(*command[1:])
     assert again.exit_code == 0
     assert f"baseline: {baseline}, in place of that of good on data from 20" in again.stderr
     assert Comparison.load(place).report.command == command
-    hidden = compare(small, "good", "told in python", timing=False, keep_text=False)
+    hidden = compare(small, "good", "told in python", timing=False, no_text=True)
     assert hidden.report.command[-3:] == ["--out", str(small["base"] / "told in python"), "--no-text"]
 
 
@@ -403,7 +403,7 @@ def test_other_data_are_said_and_no_common_query_is_invalid(small: dict[str, Pat
 @pytest.mark.parametrize("hidden", [False, True])
 def test_no_text_leaves_texts_out_of_every_file_and_of_what_is_printed(small: dict[str, Path], hidden: bool) -> None:
     name = "secret" if hidden else "open"
-    compare(small, "good:b=0", f"plain-{name}", timing=False, keep_text=not hidden)
+    compare(small, "good:b=0", f"plain-{name}", timing=False, no_text=hidden)
     done = run(
         "regress", "--baseline", small["base"] / f"plain-{name}", "--set", "good:b=1", "--dataset", small["other"],
         "--out", small["base"] / name, *(["--no-text"] if hidden else []),

@@ -11,7 +11,7 @@ from harness import Judging
 from harness.cli.app import _load_command
 from harness.pipeline.regress import diff
 from harness.pipeline.regress.plan_again import OPTIONS, Again, _request
-from harness.plan.request import CompareOptions, Output
+from harness.plan.config import Output
 from harness.results.schema import PlanRecord
 
 
@@ -20,8 +20,8 @@ def flags(verb: str) -> set[str]:
 
 
 EVERYTHING = Judging(0.5, 0.2, "t", Path("labels.jsonl"), 7, pairs=[("csr", "lucene")])
-OUTPUT = Output(Path("out"), overwrite=True, keep_text=False, format_name="json")
-CHANGED: CompareOptions = {
+OUTPUT = Output(out=Path("out"), overwrite=True, no_text=True, format="json")
+CHANGED: dict[str, Any] = {
     "rebuilds": 3,
     "repeat": 2,
     "warm_up": 1.0,
@@ -29,7 +29,7 @@ CHANGED: CompareOptions = {
     "threads": 2,
     "jobs": 2,
     "isolation": "none",
-    "deadline_s": 5.0,
+    "deadline": 5.0,
     "memory_limit": "1GiB",
     "max_calls": 9,
     "resume": "missing",
@@ -65,14 +65,14 @@ def test_every_flag_of_diff_is_one_of_the_command_line() -> None:
     ids=["depth", "metrics", "documents told", "no gate"],
 )
 def test_what_no_flag_says_is_a_call_in_python(
-    options: CompareOptions, judging: Judging, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    options: dict[str, Any], judging: Judging, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program, flag, text = Again(Path("base.json"), settings=["csr:k1=3"], options=options).command(judging, OUTPUT)
     assert (program, flag) == ("python", "-c")
     called: list[Any] = []
     monkeypatch.setattr("harness.regress", lambda *given, **named: called.append((given, named)), raising=False)
     exec(text, {})  # noqa: S102 - the command is run as its reader would
-    outputs = {"out": "out", "overwrite": True, "keep_text": False}
+    outputs = {"out": "out", "overwrite": True, "no_text": True}
     assert called == [(("base.json",), {"settings": ["csr:k1=3"], **expected, **outputs})]
 
 
@@ -84,7 +84,7 @@ def test_a_diff_that_no_flag_says_is_a_call_in_python() -> None:
 
 @pytest.mark.parametrize(("options", "expected"), [({}, 5.0), ({"timing": False}, None), ({"warm_up": 1.0}, 1.0)])
 def test_the_baseline_s_warm_up_is_not_taken_over_where_no_times_are(
-    options: CompareOptions, expected: float | None
+    options: dict[str, Any], expected: float | None
 ) -> None:
     record = PlanRecord(given={"backends": "csr", "timing": True, "warm_up": 5.0}, resolved={})
     assert _request(record, options).warm_up == expected

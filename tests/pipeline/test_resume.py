@@ -18,7 +18,7 @@ from warm_harness import harness_command
 import harness
 from harness.pipeline.compare import plan_for, preview
 from harness.pipeline.resume import LookUp, differences
-from harness.plan.request import CompareRequest
+from harness.plan.config import CompareRequest
 from harness.results.comparison import Comparison
 from harness.results.schema import TrialResult
 from harness.store import environment
@@ -200,11 +200,11 @@ def test_a_failure_of_this_machine_is_never_stored(cache: Cache, collection: Pat
 
 
 def test_a_deadline_that_was_missed_is_no_outcome_under_another(cache: Cache, collection: Path, cards: Path) -> None:
-    first = compare(collection, cards, "hanging", deadline_s=1.5)
+    first = compare(collection, cards, "hanging", deadline=1.5)
     assert first.error is not None
     assert first.error.type == "EngineTimeoutError", first.error.message
-    assert compare(collection, cards, "hanging", deadline_s=1.5, resume="missing").reused
-    assert not compare(collection, cards, "hanging", deadline_s=1.0, resume="missing").reused
+    assert compare(collection, cards, "hanging", deadline=1.5, resume="missing").reused
+    assert not compare(collection, cards, "hanging", deadline=1.0, resume="missing").reused
 
 
 def test_a_limit_that_is_missed_later_does_not_replace_what_finished(

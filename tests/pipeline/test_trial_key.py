@@ -21,8 +21,8 @@ from harness.engines.qdrant.engine import QdrantEngine
 from harness.errors import EngineUnavailableError, MissingExtraError
 from harness.loaders import load_dataset
 from harness.pipeline.resume import SCHEME, Identities, is_kept, trial_key
+from harness.plan.config import CompareRequest
 from harness.plan.plan import make_plan
-from harness.plan.request import CompareRequest
 from harness.registry.cards import Parameter
 from harness.registry.lookup import find_cards
 from harness.store.cache import JSON, Cache

@@ -8,8 +8,8 @@ import pytest
 
 from harness.errors import CardError, EngineFailureError, UsageError
 from harness.plan.backend_spec import parse_backends
+from harness.plan.config import CompareRequest
 from harness.plan.plan import make_plan
-from harness.plan.request import CompareRequest
 from harness.registry.cards import read_backend_card
 from harness.registry.lookup import find_cards
 
@@ -55,11 +55,11 @@ def test_every_backend_searches_external_indexes() -> None:
 
 
 def test_a_plan_knows_which_trials_search_external_indexes(cards: Path, tmp_path: Path) -> None:
-    request = CompareRequest(f"toy,toy:external=true;path={tmp_path},toy:external=false", cards=cards)
+    request = CompareRequest(backends=f"toy,toy:external=true;path={tmp_path},toy:external=false", cards=cards)
     with pytest.raises(UsageError, match="'toy' and 'toy:external=false' are the same"):
         make_plan(request, lucene_available=False)
     plan = make_plan(
-        CompareRequest(f"toy,toy:external=true;path={tmp_path},plain", cards=cards), lucene_available=False
+        CompareRequest(backends=f"toy,toy:external=true;path={tmp_path},plain", cards=cards), lucene_available=False
     )
     assert [trial.external for trial in plan.trials] == [False, True, False]
 
@@ -67,7 +67,7 @@ def test_a_plan_knows_which_trials_search_external_indexes(cards: Path, tmp_path
 def test_what_an_index_says_itself_is_taken_from_it(cards: Path, tmp_path: Path) -> None:
     """Unless it is given; engines are asked by an empty text."""
     given = f"toy:external=true;path={tmp_path}"
-    request = CompareRequest(f"toy,{given},{given};similarity=dot", cards=cards)
+    request = CompareRequest(backends=f"toy,{given},{given};similarity=dot", cards=cards)
     built, read, said = make_plan(request, lucene_available=False).trials
     assert [one.parameters["similarity"] for one in (built, read, said)] == ["cosine", "", "dot"]
     state = {"similarity": "l2", "segments": 3}

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from harness.errors import UsageError
 from harness.pipeline.resume import LookUp
+from harness.plan.config import CompareRequest
 from harness.plan.options import LoadOptions, parse_levels, parse_rates
 from harness.plan.plan import make_plan
-from harness.plan.request import CompareOptions, CompareRequest
 from harness.report.plan_page import render_plan
 
 KNOWN = [LookUp({"k": 10}, None, "no outcome is stored")]
@@ -39,11 +41,11 @@ def test_an_open_loop_has_as_many_clients_as_the_largest_closed_one() -> None:
 
 
 def test_a_plan_says_what_it_was_given_and_how_to_run_it_again() -> None:
-    options: CompareOptions = {"cold": True, "concurrency": [1, 2], "rate": "50", "arrivals": "constant"}
+    options: dict[str, Any] = {"cold": True, "concurrency": [1, 2], "rate": "50", "arrivals": "constant"}
     plan = make_plan(CompareRequest(backends="qdrant:url=http://127.0.0.1:6333", **options), lucene_available=False)
     assert (plan.load.concurrency, plan.load.rates, plan.load.cold) == ((1, 2), (50.0,), True)
     words = " ".join(plan.command())
-    assert "--cold --concurrency 1,2 --clients processes --rate 50 --arrivals constant --load-seconds 5.0" in words
+    assert words.endswith("--concurrency 1,2 --rate 50 --cold --arrivals constant --warm-up 0.1")
     plain = make_plan(CompareRequest(backends="qdrant:url=http://127.0.0.1:6333"), lucene_available=False)
     assert "--concurrency" not in plain.command()
 
@@ -61,7 +63,7 @@ def test_a_plan_says_what_it_was_given_and_how_to_run_it_again() -> None:
         ({"arrivals": "constant", "concurrency": 2}, "--arrivals without --rate"),
     ],
 )
-def test_contradictions_are_refused(options: CompareOptions, message: str) -> None:
+def test_contradictions_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         make_plan(CompareRequest(backends="qdrant:url=http://127.0.0.1:6333", **options), lucene_available=False)
 

@@ -9,9 +9,9 @@ import pytest
 from harness.errors import UsageError
 from harness.pipeline.regress.set_option import changed_backends
 from harness.plan.backend_spec import parse_backends
+from harness.plan.config import CompareRequest
 from harness.plan.expressions import expand, in_list, split_outside, split_stages, swept, unquoted
 from harness.plan.plan import make_plan
-from harness.plan.request import CompareRequest
 
 INSTRUCTION = "Given a web search query, retrieve passages; (not: titles)|qwen3"
 RERANKED = f'csr|qwen3:instruction="{INSTRUCTION}"'
@@ -27,7 +27,8 @@ def test_a_value_in_quotes_is_one_value(quote: str) -> None:
 
 def test_a_recorded_command_parses_to_the_same_backends(tmp_path) -> None:
     plan = make_plan(
-        CompareRequest(["csr", f"csr|qwen3:model={tmp_path};instruction='{INSTRUCTION}'"]), lucene_available=False
+        CompareRequest(backends=["csr", f"csr|qwen3:model={tmp_path};instruction='{INSTRUCTION}'"]),
+        lucene_available=False,
     )
     words = plan.command()
     again = parse_backends(words[words.index("--backends") + 1])
@@ -36,11 +37,11 @@ def test_a_recorded_command_parses_to_the_same_backends(tmp_path) -> None:
 
 def test_an_item_of_a_list_in_python_needs_no_quotes_and_its_command_keeps_it_whole(tmp_path) -> None:
     (tmp_path / "a,b.trec").touch()
-    request = CompareRequest(["csr", f"run:{tmp_path}/a,b.trec"], sweep=["csr:b=0.1,0.9"])
+    request = CompareRequest(backends=["csr", f"run:{tmp_path}/a,b.trec"], sweep=["csr:b=0.1,0.9"])
     plan = make_plan(request, lucene_available=False)
     listed = plan.command()[3]
     assert listed == f"csr,(run:{tmp_path}/a,b.trec)"
-    again = parse_backends(expand(listed, request.sweeps))
+    again = parse_backends(expand(listed, request.sweep))
     assert [spec.identity for spec in again] == [trial.spec.identity for trial in plan.trials]
     assert in_list('csr:x="a,b"') == 'csr:x="a,b"'
 

@@ -6,17 +6,20 @@ import pytest
 
 from harness.errors import UsageError
 from harness.pipeline.compare import plan_for
-from harness.plan.request import CompareRequest
+from harness.plan.config import CompareRequest
 
 
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        (CompareRequest("qdrant:shards=2"), "backend 'qdrant:shards=2': shards cannot be set with mode=edge"),
-        (CompareRequest("qdrant:keep=true"), "keep cannot be set with mode=edge"),
-        (CompareRequest("qdrant:external=true;collection=c"), "a collection is on a server, and mode=edge"),
-        (CompareRequest("csr:external=true;path=tests", cold=True), "not on an external one"),
-        (CompareRequest("qdrant", concurrency=2, clients="threads"), "--clients threads: this engine's client holds"),
+        (CompareRequest(backends="qdrant:shards=2"), "backend 'qdrant:shards=2': shards cannot be set with mode=edge"),
+        (CompareRequest(backends="qdrant:keep=true"), "keep cannot be set with mode=edge"),
+        (CompareRequest(backends="qdrant:external=true;collection=c"), "a collection is on a server, and mode=edge"),
+        (CompareRequest(backends="csr:external=true;path=tests", cold=True), "not on an external one"),
+        (
+            CompareRequest(backends="qdrant", concurrency=2, clients="threads"),
+            "--clients threads: this engine's client holds",
+        ),
     ],
 )
 def test_it_is_refused_with_the_backend_named(request_: CompareRequest, message: str) -> None:
@@ -26,10 +29,10 @@ def test_it_is_refused_with_the_backend_named(request_: CompareRequest, message:
 
 def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(UsageError, match="shards cannot be set") as raised:
-        plan_for(CompareRequest("qdrant:shards=2,qdrant:mode=edge;url=http://127.0.0.1:6333"))
+        plan_for(CompareRequest(backends="qdrant:shards=2,qdrant:mode=edge;url=http://127.0.0.1:6333"))
     assert "url cannot be set with mode=edge" in str(raised.value)
 
 
 def test_an_engine_that_is_not_installed_is_left_to_its_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "harness.engines.qdrant.engine", None)
-    assert len(plan_for(CompareRequest("qdrant:shards=2,csr")).trials) == 2
+    assert len(plan_for(CompareRequest(backends="qdrant:shards=2,csr")).trials) == 2

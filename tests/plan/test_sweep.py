@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UsageError
+from harness.plan.config import CompareRequest
 from harness.plan.expressions import expand
 from harness.plan.plan import make_plan
-from harness.plan.request import CompareRequest
 
 
 def test_a_sweep_takes_the_place_of_the_backend_that_it_names() -> None:
@@ -40,17 +40,17 @@ def test_what_is_no_sweep_is_refused(sweep: str, message: str) -> None:
 
 
 def test_a_plan_has_one_trial_for_each_value() -> None:
-    plan = make_plan(CompareRequest("csr", sweep=["csr:b=0.1,0.9"]), lucene_available=False)
+    plan = make_plan(CompareRequest(backends="csr", sweep=["csr:b=0.1,0.9"]), lucene_available=False)
     assert [trial.label for trial in plan.trials] == ["csr:b=0.1", "csr:b=0.9"]
     assert plan.given()["sweep"] == ["csr:b=0.1,0.9"]
-    assert plan.command()[:6] == ["harness", "compare", "--backends", "csr", "--sweep", "csr:b=0.1,0.9"]
-    alone = make_plan(CompareRequest([], sweep=["csr:b=0.1,0.9"]), lucene_available=False)
+    assert plan.command()[2:8] == ["--backends", "csr", "--dataset", "cacm", "--sweep", "csr:b=0.1,0.9"]
+    alone = make_plan(CompareRequest(backends=[], sweep=["csr:b=0.1,0.9"]), lucene_available=False)
     assert "csr:b=0.1,csr:b=0.9" in alone.command(), "the option --backends cannot be empty"
 
 
 def test_an_unknown_parameter_of_a_sweep_is_told_with_the_rest() -> None:
     with pytest.raises(UsageError) as caught:
-        make_plan(CompareRequest("csr", sweep="csr:bb=0.1,0.9"), lucene_available=False)
+        make_plan(CompareRequest(backends="csr", sweep="csr:bb=0.1,0.9"), lucene_available=False)
     assert str(caught.value).count("unknown parameter of backend 'csr' 'bb'") == 1, "once, not once for each value"
 
 

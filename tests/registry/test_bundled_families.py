@@ -16,8 +16,8 @@ import pytest
 
 from harness.errors import EngineUnavailableError
 from harness.metrics import parse_measures
+from harness.plan.config import CompareRequest
 from harness.plan.plan import in_language, make_plan
-from harness.plan.request import CompareRequest
 from harness.registry.dataset_cards import DatasetCard
 from harness.registry.lookup import dataset_names, find_dataset, find_families
 from harness.registry.published import Published

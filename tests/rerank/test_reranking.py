@@ -21,8 +21,8 @@ from harness.data import ranking
 from harness.errors import UsageError
 from harness.metrics import parse_measures, score
 from harness.pipeline import compare as api
+from harness.plan.config import CompareRequest
 from harness.plan.plan import make_plan
-from harness.plan.request import CompareRequest
 from harness.report.tables import tables as tables_of
 from harness.results.ceiling import best_order
 from harness.results.comparison import Comparison

@@ -9,8 +9,8 @@ import pytest
 import harness
 from harness.data.languages import language_name
 from harness.errors import EngineUnavailableError, UsageError
+from harness.plan.config import CompareRequest
 from harness.plan.plan import Plan, in_language, make_plan
-from harness.plan.request import CompareRequest
 from harness.text import analyzer_names, known_language, preferred_analyzers
 from harness.text.lucene_analyzer import language_code, languages
 

@@ -16,8 +16,8 @@ from harness.data.dataset import Dataset
 from harness.data.progress import Progress, SilentDisplay
 from harness.errors import DataError, EngineTimeoutError
 from harness.loaders import load_dataset
+from harness.plan.config import CompareRequest
 from harness.plan.plan import Trial, make_plan
-from harness.plan.request import CompareRequest
 from harness.store.cache import Cache
 from harness.store.columns import save_table
 from harness.store.record_files import load, save

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_world import QUERIES, write_cards, write_collection
@@ -14,7 +15,6 @@ from warm_harness import harness_command
 
 import harness
 from harness.errors import UsageError
-from harness.plan.request import CompareOptions
 from harness.results.comparison import Comparison
 from harness.results.schema import TrialResult
 
@@ -84,7 +84,7 @@ def test_clients_ask_together_and_get_the_same_answers(
 
 
 def test_threads_share_one_engine_where_it_says_so(collection: Path, cards: Path) -> None:
-    by_threads: CompareOptions = {"k": 3, "cards": cards, "concurrency": [2], "clients": "threads", "load_seconds": 0.2}
+    by_threads: dict[str, Any] = {"k": 3, "cards": cards, "concurrency": [2], "clients": "threads", "load_seconds": 0.2}
     (level,) = harness.compare("shared", collection, **by_threads).trial("shared").closed_loop
     assert (level.kind, level.clients, level.index_copies, level.different_queries) == ("threads", 2, 0, 0)
     with pytest.raises(UsageError, match="use --clients processes"):

@@ -9,7 +9,7 @@ from small_world import write_cards, write_collection
 
 import harness
 from harness.pipeline.compare import plan_for
-from harness.plan.request import CompareRequest
+from harness.plan.config import CompareRequest
 from harness.registry.lookup import load_engine
 from harness.worker.builds import SharedBuilds
 
@@ -52,7 +52,7 @@ def test_a_build_that_failed_is_not_searched_by_the_next(collection: Path, tmp_p
 
 def test_servers_and_other_indexes_are_shared_by_none() -> None:
     request = CompareRequest(
-        [
+        backends=[
             "lucene:b=0.1",
             "lucene:b=0.2;segments=single",
             "qdrant:url=http://127.0.0.1:6333",

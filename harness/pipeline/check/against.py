@@ -31,9 +31,9 @@ from harness.errors import HarnessError, UsageError
 from harness.pipeline import compare as api
 from harness.pipeline.check.stored_vectors import ModelComparison
 from harness.plain_url import HIDDEN, without_secrets
+from harness.plan.config import CompareRequest
 from harness.plan.options import ExecutionOptions
 from harness.plan.plan import Plan, Trial, execution_of
-from harness.plan.request import CompareRequest
 from harness.plan.stages import fusions, rerankers
 from harness.registry.lookup import find_cards, load_engine
 from harness.registry.parameters import current_spelling

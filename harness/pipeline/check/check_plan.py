@@ -28,9 +28,9 @@ from harness.pipeline.check.requirements import (
     parse_requirements,
     shown_name,
 )
+from harness.plan.config import CompareRequest
 from harness.plan.options import require_whole_numbers, warm_up_seconds
 from harness.plan.plan import Plan, identical_ids_rule
-from harness.plan.request import CompareRequest
 
 __all__ = ["CheckPlan", "plan_check"]
 
@@ -322,7 +322,7 @@ def _compare_request(request: CheckRequest, corpus: str, measures: Sequence[str]
         timing=request.timing,
         jobs=request.jobs,
         isolation=request.isolation,
-        deadline_s=request.deadline_s,
+        deadline=request.deadline_s,
         memory_limit=request.memory_limit,
         max_calls=request.max_calls,
         resume=request.resume,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from harness.data.ranking import TieRule
 from harness.pipeline.check.id_match import MatchRule
-from harness.plan.options import Isolation, unwrap_numbers
+from harness.plan.config import Isolation
 
 if TYPE_CHECKING:
     from harness.data.dataset import Dataset
@@ -69,9 +69,6 @@ class CheckRequest:
     resume: str = "never"
     cards: Path | None = None
     keep_text: bool = True
-
-    def __post_init__(self) -> None:
-        unwrap_numbers(self)
 
 
 class CheckOptions(TypedDict, total=False):

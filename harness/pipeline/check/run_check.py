@@ -27,7 +27,8 @@ from harness.pipeline.check.check_subject import check_subject
 from harness.pipeline.check.checked import Checked
 from harness.pipeline.check.id_match import Expected
 from harness.pipeline.check.preflight import Examined, Examiner, missing_ids, problem_of
-from harness.plan.request import Output
+from harness.plan.config import Output
+from harness.plan.option_fields import command_words
 from harness.results import check_schema as schema
 from harness.results.backend import backend_results
 from harness.results.check_redaction import redacted, without_questions
@@ -60,7 +61,7 @@ def check(
     plan = plan_check(CheckRequest(golden=golden, **options))
     if out is not None:
         check_target(Path(out), overwrite=overwrite)
-    output = Output(Path(out) if out is not None else None, overwrite=overwrite)
+    output = Output(out=Path(out) if out is not None else None, overwrite=overwrite)
     checked = run_check(plan, display, output)
     return checked if out is None else checked.save(out, overwrite=overwrite)
 
@@ -99,7 +100,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
             subjects += _against(plan, queries, corpora, cache, shown)
     runs = {one.subject.label: one.subject.run for one in subjects if one.subject.run is not None}
     infos = [_corpus_info(name, one, queries) for name, one in loaded.items()]
-    command = [*plan.command(), *(output or Output()).arguments()]
+    command = [*plan.command(), *command_words(output or Output())]
     report = _report(plan, infos, subjects, problems, warnings, command)
     if not plan.request.keep_text:
         report = without_questions(report, (question.question for question in plan.golden))

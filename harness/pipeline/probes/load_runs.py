@@ -20,7 +20,8 @@ import numpy as np
 from harness.data.progress import Progress
 from harness.data.types import Int64Array
 from harness.errors import HarnessError
-from harness.plan.options import ClientKind, LoadOptions
+from harness.plan.config import ClientKind
+from harness.plan.options import LoadOptions
 from harness.stats.timing import Samples, arrivals_ns
 from harness.store.disk import copy_folder
 from harness.store.record_files import load, save

@@ -15,7 +15,7 @@ def option_arguments(options: Mapping[str, object], defaults: Mapping[str, objec
     """
     written: list[str] = []
     for name, value in options.items():
-        flag = _FLAGS.get(name, name).replace("_", "-")
+        flag = name.replace("_", "-")
         if value is None or value == defaults.get(name):
             continue
         if isinstance(value, bool):
@@ -24,10 +24,6 @@ def option_arguments(options: Mapping[str, object], defaults: Mapping[str, objec
         for one in value if isinstance(value, list | tuple) else [value]:
             written += [f"--{flag}", str(one)]
     return written
-
-
-_FLAGS = {"deadline_s": "deadline"}
-"""Names of fields whose option is called otherwise."""
 
 
 def python_call(function: str, before: Sequence[object], given: Mapping[str, object]) -> list[str]:

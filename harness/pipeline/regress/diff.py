@@ -13,7 +13,8 @@ from harness.pipeline.regress.labels import LABEL_FILE, check_no_grades, label_l
 from harness.pipeline.regress.read_side import read_side
 from harness.pipeline.regress.regression import Regression, documents_of_side
 from harness.pipeline.regress.stored_regression import REGRESSION_NAME, without_texts
-from harness.plan.request import Output
+from harness.plan.config import Output
+from harness.plan.option_fields import command_words, keyword_arguments
 from harness.results.html_texts import LEFT_OUT
 from harness.store.result_folder import check_target
 
@@ -27,7 +28,7 @@ def diff(
     judging: Judging | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
-    keep_text: bool = True,
+    no_text: bool = False,
     cards: Path | None = None,
 ) -> Regression:
     """Compare two stored results, of ``compare`` or of ``check``, without running anything.
@@ -36,10 +37,10 @@ def diff(
     there, and the documents of the later result are read again for its page; ``cards`` is where its dataset's card is.
     Raises ResultError as :func:`harness.regress`, and for a check against a comparison.
     """
-    output = Output(Path(out) if out is not None else None, overwrite=overwrite, keep_text=keep_text)
+    output = Output(out=Path(out) if out is not None else None, overwrite=overwrite, no_text=no_text)
     how = judging or Judging(max_drop=None)
     found = run_diff(Path(before), Path(after), how, output, cards=cards, documents=out is not None)
-    return found if out is None else found.save(out, overwrite=overwrite, keep_text=keep_text)
+    return found if out is None else found.save(out, overwrite=overwrite, keep_text=not no_text)
 
 
 def run_diff(
@@ -67,6 +68,6 @@ def run_diff(
 def _command(before: Path, after: Path, judging: Judging, output: Output, cards: Path | None) -> list[str]:
     """What does the same again: in a shell, or in Python where the command line has no option for it."""
     if judging.in_shell(None):
-        words = ["harness", "diff", str(before), str(after), *judging.arguments(None), *output.arguments()]
+        words = ["harness", "diff", str(before), str(after), *judging.arguments(None), *command_words(output)]
         return [*words, "--cards", str(cards)] if cards is not None else words
-    return python_call("diff", [before, after], {"judging": judging, "cards": cards, **output.keywords()})
+    return python_call("diff", [before, after], {"judging": judging, "cards": cards, **keyword_arguments(output)})

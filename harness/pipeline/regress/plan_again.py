@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from harness.errors import UsageError
 from harness.pipeline import compare as api
@@ -13,8 +13,9 @@ from harness.pipeline.regress.command import option_arguments, python_call
 from harness.pipeline.regress.judging import Judging
 from harness.pipeline.regress.set_option import changed_backends
 from harness.plan.backend_spec import parse_backends
+from harness.plan.config import CompareRequest, Output
+from harness.plan.option_fields import command_words, from_keywords, keyword_arguments, option_fields
 from harness.plan.plan import Plan
-from harness.plan.request import CompareOptions, CompareRequest, Output
 from harness.results.schema import PlanRecord
 from harness.results.side import Side
 
@@ -29,7 +30,7 @@ OPTIONS = frozenset(
         "threads",
         "jobs",
         "isolation",
-        "deadline_s",
+        "deadline",
         "memory_limit",
         "max_calls",
         "resume",
@@ -49,7 +50,7 @@ class Again:
     backends: str | Sequence[str] | None = None
     settings: Sequence[str] = ()
     dataset: str | Path | None = None
-    options: CompareOptions = field(default_factory=CompareOptions)
+    options: Mapping[str, object] = field(default_factory=dict)
 
     def plan(self, before: Side) -> Plan:
         """The plan of ``before``, which the baseline holds, with the changes.
@@ -84,26 +85,25 @@ class Again:
         listed = ",".join(self.backends) if isinstance(self.backends, list | tuple) else self.backends
         named = {"set": list(self.settings), "backends": listed, "dataset": self.dataset, **self.options}
         words = ["harness", "regress", "--baseline", str(self.baseline), *option_arguments(named, {"resume": "never"})]
-        return [*words, *judging.arguments(0.0), *output.arguments()]
+        return [*words, *judging.arguments(0.0), *command_words(output)]
 
     def _call(self, judging: Judging, output: Output) -> list[str]:
         changed = {"backends": self.backends, "settings": list(self.settings) or None, "dataset": self.dataset}
         how = {"judging": judging if judging != Judging() else None}
-        return python_call("regress", [self.baseline], {**changed, **self.options, **how, **output.keywords()})
+        return python_call("regress", [self.baseline], {**changed, **self.options, **how, **keyword_arguments(output)})
 
 
-def _request(record: PlanRecord, options: CompareOptions) -> CompareRequest:
+def _request(record: PlanRecord, options: Mapping[str, object]) -> CompareRequest:
     """The arguments as they were given then, with those of now on top."""
-    given = {"deadline_s" if name == "deadline" else name: value for name, value in record.given.items()}
-    known = {one.name for one in fields(CompareRequest)} - _NOT_TAKEN_OVER
-    arguments = {name: value for name, value in given.items() if name in known and value is not None}
-    paths: dict[str, Any] = {n: Path(str(arguments[n])) for n in ("cards", "labels") if n in arguments}
-    merged: dict[str, Any] = {**arguments, **paths, **options}
+    known = option_fields(CompareRequest).keys() - _NOT_TAKEN_OVER
+    arguments = {name: value for name, value in record.given.items() if name in known and value is not None}
+    merged = {**arguments, **options}
     if not merged.get("timing", True) and "warm_up" not in options:
         merged.pop("warm_up", None)  # the baseline's, which had times
-    return CompareRequest(**merged)
+    (request,) = from_keywords("harness.regress", merged, CompareRequest)
+    return cast("CompareRequest", request)
 
 
 def _expanded(before: Side, request: CompareRequest) -> str | Sequence[str]:
     """The backends with sweeps as the labels that they had become."""
-    return [backend.label for backend in before.report.trials] if request.sweeps else request.backends
+    return [backend.label for backend in before.report.trials] if request.sweep else request.backends

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Unpack
 
 import numpy as np
 
@@ -20,8 +19,8 @@ from harness.pipeline.regress.plan_again import Again
 from harness.pipeline.regress.read_side import read_side
 from harness.pipeline.regress.regression import Regression
 from harness.pipeline.regress.stored_regression import without_texts
+from harness.plan.config import Output
 from harness.plan.plan import Plan
-from harness.plan.request import CompareOptions, Output
 from harness.results.side import Side, side_of_comparison
 from harness.store.result_folder import check_target
 
@@ -37,9 +36,9 @@ def regress(
     judging: Judging | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
-    keep_text: bool = True,
+    no_text: bool = False,
     display: Display | None = None,
-    **options: Unpack[CompareOptions],
+    **options: object,
 ) -> Regression:
     """Run the plan of a baseline again, with the changes asked for, and judge whether it got worse.
 
@@ -49,10 +48,10 @@ def regress(
     ``out`` the new result and ``regression.json`` are stored there. Raises as :func:`harness.compare`, and ResultError
     for a baseline that cannot be read, or has no query or backend in common with the new result.
     """
-    output = Output(Path(out) if out is not None else None, overwrite=overwrite, keep_text=keep_text)
+    output = Output(out=Path(out) if out is not None else None, overwrite=overwrite, no_text=no_text)
     again = Again(Path(baseline), backends, settings, dataset, options)
     found = run_regress(again, judging or Judging(), output, display)
-    return found if out is None else found.save(out, overwrite=overwrite, keep_text=keep_text)
+    return found if out is None else found.save(out, overwrite=overwrite, keep_text=not no_text)
 
 
 def run_regress(again: Again, judging: Judging, output: Output, display: Display | None = None) -> Regression:

@@ -7,8 +7,8 @@ import pytest
 from harness.engines.lucene.bm25 import LuceneEngine
 from harness.errors import UnknownNameError, UsageError
 from harness.plan.backend_spec import parse_backends
+from harness.plan.config import CompareRequest
 from harness.plan.plan import make_plan
-from harness.plan.request import CompareRequest
 from harness.registry.cards import read_backend_card
 
 _CARD = read_backend_card(Path(__file__).parents[3] / "backends" / "lucene.toml")

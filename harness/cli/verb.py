@@ -1,0 +1,179 @@
+"""A verb of the command line, made of the options that ``harness.plan.config`` declares.
+
+The command line gives texts; they become values of the options' types here, all faulty ones together. What it leaves
+out comes from ``harness.toml``, else from the declarations.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import typer.core
+import typer.main
+
+from harness.errors import UsageError
+from harness.plan.config import GROUPS, OUTPUT
+from harness.plan.option_fields import OptionField, Options, option_fields, raise_together
+
+__all__ = ["DeclaredVerb", "command_of", "verb"]
+
+FILE_NAME = "harness.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredVerb:
+    """A function that takes options of some kinds; the options of later kinds never repeat a name."""
+
+    function: Callable[..., None]
+    kinds: tuple[type[Options], ...]
+
+    @property
+    def fields(self) -> Mapping[str, OptionField]:
+        """Every option by name: arguments, then group by group as help lists them."""
+        found = {name: field for kind in self.kinds for name, field in option_fields(kind).items()}
+        by_group = sorted(found.values(), key=_place)
+        return {field.name: field for field in by_group}
+
+    def run(self, values: Mapping[str, object]) -> None:
+        """Call the function with options of the values by name; those left out have their defaults."""
+        self.function(
+            *(kind(**{name: values[name] for name in option_fields(kind) if name in values}) for kind in self.kinds)
+        )
+
+
+def _place(field: OptionField) -> tuple[int, bool]:
+    return (-1 if field.option.argument else GROUPS.index(field.option.group), not field.option.common)
+
+
+def verb(*kinds: type[Options]) -> Callable[[Callable[..., None]], DeclaredVerb]:
+    """Declare a function as a verb that takes options of these kinds, one object each."""
+    return lambda function: DeclaredVerb(function, kinds)
+
+
+def command_of(name: str, declared: DeclaredVerb, *, configured: bool) -> Any:  # noqa: ANN401 - Typer's own type
+    """Make Typer's command of a verb; a ``configured`` one reads ``harness.toml``, or what ``--config`` names."""
+
+    def run(config: str | None = None, **texts: Any) -> None:  # noqa: ANN401 - texts, lists of texts, True and False
+        fields = declared.fields
+        given = {key: value for key, value in texts.items() if value is not None and value != []}
+        values = _parsed(fields, given)
+        if configured:
+            values = _from_file(name, declared, config) | values
+        missing = [field for field in fields.values() if field.default is MISSING and field.name not in values]
+        if missing:
+            raise _nowhere(name, missing[0], config, declared.function.__doc__ or "")
+        declared.run(values)
+
+    parameters = [_parameter(field) for field in declared.fields.values()]
+    if configured:
+        parameters.append(_config_parameter())
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__doc__ = declared.function.__doc__
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name, cls=_GroupedCommand)(run)
+    return typer.main.get_command(single)
+
+
+class _GroupedCommand(typer.core.TyperCommand):
+    """A command whose help has a section for each group of options."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - Typer's own types
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                group = getattr(parameter, "rich_help_panel", None) or OUTPUT
+                sections.setdefault(group, []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+def _parameter(field: OptionField) -> inspect.Parameter:
+    """Return an option as a parameter of Typer's: a text, a list of texts, or yes and no; None where it is left out."""
+    kinds: dict[str, Any] = {"bool": bool | None, "list": list[str] | None}
+    shown = field.shown_default
+    settings: dict[str, Any] = {
+        "help": field.option.help + (f"  [default: {shown}]" if shown else ""),
+        "metavar": field.metavar or None,
+        "show_default": False,
+    }
+    if field.option.completes is not None:
+        settings["autocompletion"] = _completion(field.option.completes)
+    if field.option.argument:
+        declared = typer.Argument(rich_help_panel="Arguments", **settings)
+    else:
+        off = f"/--no-{field.flag.removeprefix('--')}" if field.switches_off else ""
+        declared = typer.Option(
+            f"{field.flag}{off}", *field.option.flags, rich_help_panel=field.option.group, **settings
+        )
+    return inspect.Parameter(
+        field.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[kinds.get(field.kind, str | None), declared],
+    )
+
+
+def _config_parameter() -> inspect.Parameter:
+    option = typer.Option(
+        "--config",
+        help=f"File with options of this command.  [default: {FILE_NAME} of the current folder, if there is one]",
+        metavar="FILE",
+        show_default=False,
+        rich_help_panel=OUTPUT,
+    )
+    return inspect.Parameter(
+        "config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option]
+    )
+
+
+def _completion(names: str) -> Callable[[str], list[tuple[str, str]]]:
+    def complete(incomplete: str) -> list[tuple[str, str]]:
+        from harness.cli.completion import complete_backends, complete_dataset
+
+        return complete_backends(incomplete) if names == "backends" else complete_dataset(incomplete)
+
+    return complete
+
+
+def _parsed(fields: Mapping[str, OptionField], given: Mapping[str, Any]) -> dict[str, object]:
+    """Return the values of the texts that were given; raises one UsageError for all that stand for none."""
+    values: dict[str, object] = {}
+    mistakes: list[UsageError] = []
+    for name, text in given.items():
+        try:
+            values[name] = fields[name].parse(text) if isinstance(text, str) else text
+        except UsageError as error:
+            mistakes.append(error)
+    raise_together(mistakes)
+    return values
+
+
+def _from_file(name: str, declared: DeclaredVerb, config: str | None) -> dict[str, object]:
+    place = Path(config or FILE_NAME)
+    if config is None and not place.is_file():
+        return {}
+    from harness.cli.config import read_settings
+
+    values = read_settings(place, name)
+    taken = [key for key in declared.fields if key in values]
+    if taken:
+        typer.echo(f"options from {place}: {', '.join(taken)}", err=True)
+    return values
+
+
+def _nowhere(verb_name: str, field: OptionField, config: str | None, doc: str) -> UsageError:
+    """Return the error for a required option that was not given: where it can stand, and a whole command."""
+    place, example = config or FILE_NAME, doc.partition("Example: ")[2].strip()
+    there = Path(place).is_file()
+    lacking = f"[{verb_name}] of {place} has none" if there else f"there is no {FILE_NAME} here"
+    instead = f"give it in {place}" if there else f"have `harness init` write a {FILE_NAME}, which later commands read"
+    return UsageError(
+        f"'{field.name}' is not given, and {lacking}", fix=f"write for example: {example}\n  or {instead}"
+    )

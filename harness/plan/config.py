@@ -1,0 +1,465 @@
+"""The options of every verb, each declared once.
+
+From a declaration follow the flag and its help, the keyword in Python, the key of ``harness.toml``, the words of the
+recorded command and the row of the reference pages. They are plain dataclasses: as pydantic's they would take MS ms
+longer at every start, and its errors for a union of types name each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+from harness.plan.option_fields import Option, Options
+
+__all__ = [
+    "COMPARE_METRICS",
+    "GROUPS",
+    "ClientKind",
+    "CompareOutput",
+    "CompareRequest",
+    "Isolation",
+    "Output",
+    "Resume",
+    "SaveRuns",
+]
+
+COMPARED = "What to compare"
+SEARCH = "How to search"
+MEASURED = "What to measure"
+STATISTICS = "Statistics"
+TIMING = "Timing and load"
+OUTPUT = "Output"
+GROUPS = (COMPARED, SEARCH, MEASURED, STATISTICS, TIMING, OUTPUT)
+"""The headings of ``--help``, in its order."""
+COMPARE_METRICS = ("nDCG@10", "AP", "R@100", "RR@10")
+LARGEST_SEED = 2**63 - 1
+"""The largest number that a stored result holds."""
+SECONDS_ABOVE_0 = "a number of seconds above 0, such as 0.5 or 90"
+TIE_RULES = ("trec_eval", "engine", "average")
+QUERY_RULES = ("relevant", "judged", "answered")
+IDENTICAL_IDS = ("auto", "keep", "drop")
+FORMATS = ("table", "markdown", "csv", "json")
+
+
+class Resume(StrEnum):
+    """Which stored outcomes of trials are used instead of running them."""
+
+    NEVER = "never"
+    """None: every trial runs, and its outcome replaces the stored one."""
+    MISSING = "missing"
+    """Every one whose times stand for this run, failures too."""
+    FAILED = "failed"
+    """As ``missing``, but what failed runs again, be it one client of one measurement under load."""
+    ALWAYS = "always"
+    """As ``failed``, and also where times were taken on another machine, with other versions or other options.
+
+    Not where something that is asked for was never measured.
+    """
+
+
+class Isolation(StrEnum):
+    """Where a backend runs."""
+
+    PROCESS = "process"
+    """In a worker process of its own."""
+    NONE = "none"
+    """In the harness's process: for debuggers, profilers, and where processes cannot be started."""
+
+
+class ClientKind(StrEnum):
+    """Kind of the clients of a load test."""
+
+    PROCESSES = "processes"
+    """A process of its own, with its own engine."""
+    THREADS = "threads"
+    """A thread of one process, all on one engine: only where the engine's client releases the GIL."""
+
+
+SaveRuns = Literal["trec", "mteb"]
+
+Columns = Annotated[
+    str | Sequence[str] | Mapping[str, str],
+    Option(
+        help="Fields of tables that are called otherwise: id=doc_id,title=headline,text=body,query_id=qid,"
+        "query=question, and doc_id and grade of judgments.",
+        group=COMPARED,
+        metavar="LIST",
+        commas=True,
+    ),
+]
+Depth = Annotated[int, Option(common=True, help="Documents to ask for, per query.", group=SEARCH, least=1)]
+Ties = Annotated[str, Option(common=True, help="Order of equal scores.", group=MEASURED, choices=TIE_RULES)]
+NoText = Annotated[bool, Option(help="Leave texts out of everything that is written.", group=OUTPUT)]
+Cards = Annotated[
+    Path | None, Option(help="Folder with more cards, in backends/ and datasets/.", group=COMPARED, metavar="DIR")
+]
+Labels = Annotated[
+    Path | None,
+    Option(
+        help="Judgments that came later, a filled-in to-label.jsonl of regress or diff: they add to those of the data.",
+        group=COMPARED,
+        metavar="FILE",
+    ),
+]
+Sort = Annotated[
+    str | None,
+    Option(
+        help="Order the backends of every table by this metric, the best first; by default they stand as named.",
+        group=OUTPUT,
+        metavar="METRIC",
+        keyword=False,
+    ),
+]
+Verbose = Annotated[
+    bool,
+    Option(common=True, help="Print every table, not only the short form of the result.", group=OUTPUT, keyword=False),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions(Options):
+    """How trials run: the options that compare, check and regress share."""
+
+    timing: Annotated[
+        bool, Option(common=True, help="Warm up and time, or only search each query once.", group=TIMING)
+    ] = True
+    repeat: Annotated[
+        int,
+        Option(common=True, help="Timed passes over all queries; percentiles use every sample.", group=TIMING, least=1),
+    ] = 1
+    warm_up: Annotated[
+        float | None,
+        Option(
+            common=True,
+            help="Ask queries unmeasured before any is timed, at most as many as are timed (1,000 of a JVM) and for so "
+            "long; 0: none.",
+            group=TIMING,
+            metavar="SECONDS",
+            form="0 seconds or more, such as 5 or 0.5",
+            least=0,
+            default_text="HARNESS_WARM_UP, or 5",
+        ),
+    ] = None
+    threads: Annotated[
+        int,
+        Option(
+            help="Threads of the exact reference, as a backend and as what engines are held against.",
+            group=SEARCH,
+            least=1,
+        ),
+    ] = 1
+    jobs: Annotated[
+        int, Option(help="Backends that run side by side; more than one needs --no-timing.", group=SEARCH, least=1)
+    ] = 1
+    resume: Annotated[
+        str,
+        Option(help="Stored outcomes to use instead of running again.", group=SEARCH, choices=tuple(Resume)),
+    ] = Resume.NEVER.value
+    deadline: Annotated[
+        float | None,
+        Option(
+            help="Seconds that one backend may take.",
+            group=SEARCH,
+            metavar="SECONDS",
+            least=0,
+            above=True,
+            form=SECONDS_ABOVE_0,
+        ),
+    ] = None
+    memory_limit: Annotated[
+        int | str | None,
+        Option(
+            help="Resident memory that one backend may use, with all it starts: 512MiB, 2GiB.",
+            group=SEARCH,
+            metavar="SIZE",
+            form="bytes, or a number with KiB, MiB or GiB, such as 512MiB or 2GiB",
+        ),
+    ] = None
+    isolation: Annotated[
+        str,
+        Option(
+            help="process: each backend in a worker of its own. none: in the harness's process, for debuggers.",
+            group=SEARCH,
+            choices=tuple(Isolation),
+        ),
+    ] = Isolation.PROCESS.value
+    max_calls: Annotated[
+        int | None,
+        Option(
+            help="Calls of a remote model that each backend may make; --dry-run says how many it needs. With 0, what "
+            "the cache does not hold is an error.",
+            group=SEARCH,
+            metavar="N",
+            least=0,
+        ),
+    ] = None
+    cards: Cards = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoringOptions(RunOptions):
+    """How hits are scored: the further options that compare and check share."""
+
+    relevance: Annotated[
+        int, Option(help="Lowest grade that counts as relevant.", group=MEASURED, metavar="GRADE", least=1)
+    ] = 1
+    identical_ids: Annotated[
+        str,
+        Option(
+            help="Hits that have their query's id: keep or drop them before scoring, or as the dataset says (auto).",
+            group=MEASURED,
+            choices=IDENTICAL_IDS,
+        ),
+    ] = "auto"
+    seed: Annotated[
+        int,
+        Option(
+            help="Seed of samples, bootstrap intervals and randomisation tests.",
+            group=STATISTICS,
+            least=0,
+            most=LARGEST_SEED,
+        ),
+    ] = 42
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareRequest(ScoringOptions):
+    """What ``harness compare`` runs, as the user gives it; ``docs/reference/cli.md`` lists the options."""
+
+    dataset: Annotated[
+        str,
+        Option(
+            common=True,
+            help="A name (harness datasets), as cacm or beir/scifact, a folder or .zip in BEIR layout, or documents: a "
+            "table (.csv, .tsv, .jsonl, .json, .parquet), TREC files, a folder of text files. Several between commas, "
+            "or given several times, make a leaderboard.",
+            group=COMPARED,
+            metavar="LIST",
+            commas=True,
+            repeated=True,
+            completes="dataset",
+            form="the name or path of a dataset, or a list of them",
+        ),
+    ] = "cacm"
+    backends: Annotated[
+        str | Sequence[str],
+        Option(
+            common=True,
+            help="Backends, separated by commas: name, name:key=value;key=value, run:FILE, a fusion of such: rrf:A+B, "
+            "or a second stage on one: A|RERANKER.",
+            group=COMPARED,
+            metavar="LIST",
+            commas=True,
+            completes="backends",
+        ),
+    ] = "qdrant,lucene,csr"
+    sweep: Annotated[
+        Sequence[str],
+        Option(
+            help="One backend for each value of a parameter, on one build where the engine can, as "
+            "chroma:ef_search=10,50,100. May be given several times.",
+            group=COMPARED,
+            metavar="NAME:KEY=LIST",
+            repeated=True,
+        ),
+    ] = ()
+    queries: Annotated[
+        Sequence[str],
+        Option(
+            help="Queries that means are taken over: relevant, judged or answered. Or the file of the queries: a "
+            "table, TREC topics or a golden set. May be given twice, once for each.",
+            group=COMPARED,
+            metavar="RULE|FILE",
+            repeated=True,
+        ),
+    ] = ("relevant",)
+    sample_queries: Annotated[
+        int | None,
+        Option(
+            help="Search only this many queries, drawn with --seed; all documents stay.",
+            group=COMPARED,
+            metavar="N",
+            least=1,
+        ),
+    ] = None
+    max_docs: Annotated[
+        int | None,
+        Option(
+            help="Index every judged document and, up to this many, random others drawn with --seed.",
+            group=COMPARED,
+            metavar="N",
+            least=1,
+        ),
+    ] = None
+    split: Annotated[
+        str | None, Option(help="Split of the judgments; the card's own by default.", group=COMPARED, metavar="NAME")
+    ] = None
+    qrels: Annotated[
+        Path | None,
+        Option(
+            help="File of the judgments, in BEIR's or TREC's lines or a table; the dataset's own by default.",
+            group=COMPARED,
+            metavar="FILE",
+        ),
+    ] = None
+    columns: Columns = ()
+    labels: Labels = None
+    k: Depth = 1000
+    filter: Annotated[
+        Sequence[str],
+        Option(
+            common=True,
+            help="Return only documents whose metadata have this value: section=news. May be given several times, and "
+            "all must match then.",
+            group=SEARCH,
+            metavar="FIELD=VALUE",
+            repeated=True,
+        ),
+    ] = ()
+    verify_cache: Annotated[
+        str | float | None,
+        Option(
+            help="Share of cached vectors to encode again and compare with the cached ones: 1%.",
+            group=SEARCH,
+            metavar="SHARE",
+            form="a share, such as 1% or 0.01",
+        ),
+    ] = None
+    metrics: Annotated[
+        str | Sequence[str],
+        Option(common=True, help="Metrics, separated by commas.", group=MEASURED, metavar="LIST", commas=True),
+    ] = COMPARE_METRICS
+    ties: Ties = "trec_eval"
+    reference: Annotated[
+        str | None,
+        Option(
+            help="The backend that all others are compared with, as the tables name it; the first by default.",
+            group=STATISTICS,
+            metavar="NAME",
+        ),
+    ] = None
+    all_pairs: Annotated[
+        bool,
+        Option(help="Compare every backend with every other, not with one alone.", group=STATISTICS, two_sided=True),
+    ] = False
+    rebuilds: Annotated[
+        int,
+        Option(
+            help="Builds in all, the first among them, of each backend whose engine gives other rankings on each "
+            "build; the report shows their spread.",
+            group=STATISTICS,
+            metavar="N",
+            least=1,
+        ),
+    ] = 1
+    concurrency: Annotated[
+        str | int | Sequence[int] | None,
+        Option(
+            help="Also time so many clients at once, each asking when it was answered: 1,2,4,8.",
+            group=TIMING,
+            metavar="LIST",
+            commas=True,
+            form="numbers of clients, such as 1,2,4,8",
+        ),
+    ] = None
+    rate: Annotated[
+        str | float | Sequence[float] | None,
+        Option(
+            help="Also time a server at so many queries a second, whether it keeps up or not: 50,100.",
+            group=TIMING,
+            metavar="LIST",
+            commas=True,
+            form="queries a second, such as 50,100",
+        ),
+    ] = None
+    cold: Annotated[
+        bool,
+        Option(
+            help="Also time a pass on the index opened anew, its files out of the page cache.",
+            group=TIMING,
+            two_sided=True,
+        ),
+    ] = False
+    clients: Annotated[
+        str,
+        Option(
+            help="processes, or threads on one engine where its client releases the GIL.",
+            group=TIMING,
+            choices=tuple(ClientKind),
+        ),
+    ] = ClientKind.PROCESSES.value
+    arrivals: Annotated[
+        str,
+        Option(help="Gaps between the queries of --rate.", group=TIMING, choices=("poisson", "constant")),
+    ] = "poisson"
+    load_seconds: Annotated[
+        float,
+        Option(
+            help="How long each level of --concurrency and --rate is held; the calls under way then are finished, and "
+            "queries of an overloaded rate are asked for as long again.",
+            group=TIMING,
+            metavar="SECONDS",
+            least=0,
+            above=True,
+            form=SECONDS_ABOVE_0,
+        ),
+    ] = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output(Options):
+    """Where a result goes and how it is shown."""
+
+    out: Annotated[
+        Path | None,
+        Option(
+            common=True,
+            help="Folder for the result.",
+            group=OUTPUT,
+            metavar="DIR",
+            default_text="a new one under reports/",
+        ),
+    ] = None
+    overwrite: Annotated[bool, Option(help="Replace an earlier result in --out.", group=OUTPUT)] = False
+    format: Annotated[
+        str, Option(common=True, help="How the result is printed.", group=OUTPUT, choices=FORMATS, keyword=False)
+    ] = "table"
+    verbose: Verbose = False
+    no_text: NoText = False
+
+    @property
+    def keep_text(self) -> bool:
+        """True unless texts are left out of everything that is written."""
+        return not self.no_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareOutput(Output):
+    """Where the result of ``harness compare`` goes and how it is shown."""
+
+    sort: Sort = None
+    save_runs: Annotated[
+        str | None,
+        Option(
+            help="Also write every backend's hits into the result: TREC run files, or MTEB's TASK_predictions.json in "
+            "a folder for each model.",
+            group=OUTPUT,
+            choices=("trec", "mteb"),
+        ),
+    ] = None
+    save_baseline: Annotated[
+        Path | None,
+        Option(
+            help="Write a baseline too, a small file for git that `harness regress` holds later runs against.",
+            group=OUTPUT,
+            metavar="FILE.json",
+            keyword=False,
+        ),
+    ] = None
+    dry_run: Annotated[
+        bool, Option(help="Print what would run, and run nothing.", group=OUTPUT, recorded=False, keyword=False)
+    ] = False

@@ -1,0 +1,397 @@
+"""Options as annotated fields of dataclasses: their flags, their values from text or Python, and their recorded words.
+
+A field ``k: Annotated[int, Option("Documents to return.", group=SEARCH, least=1)] = 1000`` is the flag ``--k``, the
+keyword ``k`` of a call in Python, the key ``k`` of ``harness.toml`` and the words ``--k 10`` of a recorded command.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, TypeVar, cast
+
+from harness.errors import UnknownNameError, UsageError, nearest
+from harness.plan.expressions import in_list
+
+__all__ = [
+    "LARGEST",
+    "Option",
+    "OptionField",
+    "Options",
+    "checked",
+    "command_words",
+    "flat",
+    "from_keywords",
+    "keyword_arguments",
+    "keywords_of",
+    "option_fields",
+    "raise_together",
+    "require",
+]
+
+LARGEST = 999_999_999
+"""The largest number of any option but a seed: the largest cutoff of a metric, and within 32 bits for every engine."""
+Settings = TypeVar("Settings", bound="Options")
+Function = TypeVar("Function", bound=Callable[..., object])
+Kind = Literal["bool", "int", "float", "str", "path", "list"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """The declaration of an option, in the annotation of its field.
+
+    Attributes:
+        help: a sentence or two for ``--help`` and the reference pages.
+        group: the heading under which help lists the option.
+        metavar: the placeholder of the value in help; None derives it from the choices or the type.
+        choices: the only values that a text may have.
+        least: the smallest number; ``above`` excludes it.
+        most: the largest number.
+        form: words for the values that are accepted, after "it must be"; None derives them.
+        default_text: the default in words where the value alone does not say it.
+        commas: a text lists several values between commas, and Python may give a sequence.
+        repeated: the flag may be given several times, and Python may give a sequence.
+        common: help lists it before the others of its group.
+        argument: the value is given without a flag.
+        flags: further flags, short ones for example.
+        completes: the names that the shell completes.
+        two_sided: a yes-or-no option that is off has a flag to say so, over a harness.toml that has it on.
+        recorded: whether the option is part of the recorded command.
+        keyword: whether it is a keyword of the call in Python; what only the terminal shows is none.
+    """
+
+    help: str
+    group: str = ""
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    above: bool = False
+    most: float = LARGEST
+    form: str | None = None
+    default_text: str = ""
+    commas: bool = False
+    repeated: bool = False
+    common: bool = False
+    argument: bool = False
+    flags: tuple[str, ...] = ()
+    completes: Literal["backends", "dataset"] | None = None
+    two_sided: bool = False
+    recorded: bool = True
+    keyword: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class OptionField:
+    """A field that declares an option: ``hint`` is its type, ``default`` is MISSING for a required one."""
+
+    name: str
+    hint: Any
+    default: object
+    option: Option
+
+    @property
+    def flag(self) -> str:
+        """The flag of the command line, or the name of an argument in messages."""
+        return self.name.upper() if self.option.argument else f"--{self.name.replace('_', '-')}"
+
+    @property
+    def switches_off(self) -> bool:
+        """True for a yes-or-no option that has a second flag, ``--no-…``."""
+        return self.kind == "bool" and (self.default is not False or self.option.two_sided)
+
+    @property
+    def kind(self) -> Kind:
+        """How the command line and ``harness.toml`` give the value."""
+        members = _members(self.hint)
+        if self.option.repeated:
+            return "list"
+        for kind, name in ((bool, "bool"), (Path, "path"), (str, "str"), (int, "int"), (float, "float")):
+            if kind in members:
+                return cast("Kind", name)
+        return "str"
+
+    @property
+    def metavar(self) -> str:
+        """The placeholder of the value in help."""
+        names = {"int": "N", "float": "NUMBER", "path": "PATH", "str": "TEXT", "list": "TEXT", "bool": ""}
+        return self.option.metavar or "|".join(self.option.choices) or names[self.kind]
+
+    @property
+    def expected(self) -> str:
+        """The accepted values, in words."""
+        option = self.option
+        if option.form is not None:
+            return option.form
+        if option.choices:
+            return f"one of: {', '.join(option.choices)}"
+        if self.kind in ("int", "float"):
+            noun = "a whole number" if self.kind == "int" else "a number"
+            if option.least is None:
+                return noun
+            if option.above:
+                return f"{noun} above {option.least:g}"
+            return f"{noun} from {option.least:g} to {int(option.most):,}"
+        if option.commas or option.repeated:
+            return "text, or a list of texts"
+        return {"bool": "true or false", "path": "a path"}.get(self.kind, "text")
+
+    @property
+    def shown_default(self) -> str:
+        """The default as help shows it; empty where there is none."""
+        if self.option.default_text:
+            return self.option.default_text
+        if self.default is MISSING or self.default is None or self.default == () or self.default is False:
+            return ""
+        if self.default is True:
+            return self.flag.removeprefix("--")
+        return _text(self.default)
+
+    def parse(self, text: str) -> object:
+        """Return the value that a text on the command line stands for; raises UsageError for another form."""
+        try:
+            match self.kind:
+                case "int":
+                    return int(text)
+                case "float":
+                    return float(text)
+                case "path":
+                    return Path(text)
+        except ValueError:
+            raise self.refusal(text) from None
+        return text
+
+    def convert(self, value: object) -> object:
+        """Return a value from Python in the field's own type: NumPy's numbers, paths, and lists of names."""
+        if type(value).__module__ == "numpy" and hasattr(value, "item"):
+            value = value.item()
+        members = _members(self.hint)
+        if Path in members and isinstance(value, str):
+            return Path(value)
+        listed = any(typing.get_origin(member) is Sequence for member in members)
+        if self.option.commas and not listed:
+            if isinstance(value, PathLike):
+                return str(value)
+            if isinstance(value, list | tuple) and all(isinstance(item, str | PathLike) for item in value):
+                return ",".join(map(str, value))
+        if self.option.repeated and listed and value is not None:
+            return tuple(value) if isinstance(value, list | tuple) else (value,)
+        return value
+
+    def problem(self, value: object) -> UsageError | None:
+        """Return what is wrong with a value: its type, a choice that does not exist, a number out of range."""
+        if value is None and self.default is None:
+            return None
+        if not _accepts(value, self.hint):
+            return self.refusal(value)
+        option = self.option
+        if option.choices and isinstance(value, str) and value not in option.choices:
+            known = ", ".join(option.choices)
+            return UsageError(
+                f"{self.flag} {value}: no such choice{nearest(value, option.choices)}", fix=f"known: {known}"
+            )
+        if option.least is not None and isinstance(value, int | float):
+            low = value <= option.least if option.above else value < option.least
+            if low or not value <= option.most:
+                return self.refusal(value)
+        return None
+
+    def refusal(self, value: object) -> UsageError:
+        """Return the error for a value that is not accepted."""
+        kind = "" if isinstance(value, str | int | float) else f", a {type(value).__name__}"
+        return UsageError(f"{self.flag} is {value!r}{kind}", fix=f"it must be {self.expected}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of a verb, or some of them; values from Python become those of the fields' types."""
+
+    def __post_init__(self) -> None:
+        for name, field in option_fields(type(self)).items():
+            value = getattr(self, name)
+            converted = field.convert(value)
+            if converted is not value:
+                object.__setattr__(self, name, converted)
+
+
+_KNOWN: dict[type, Mapping[str, OptionField]] = {}
+
+
+def option_fields(settings: type[Options]) -> Mapping[str, OptionField]:
+    """Return the options of a dataclass by name: its own in the order of their declaration, then its bases'."""
+    if settings not in _KNOWN:
+        _KNOWN[settings] = types.MappingProxyType(_declared(settings))
+    return _KNOWN[settings]
+
+
+def _declared(settings: type[Options]) -> dict[str, OptionField]:
+    hints = typing.get_type_hints(settings, include_extras=True)
+    defaults = {field.name: field.default for field in fields(settings)}
+    order = [name for base in settings.__mro__ for name in inspect.get_annotations(base) if name in defaults]
+    found = {}
+    for name in dict.fromkeys(order):
+        hint, option = typing.get_args(hints[name])
+        found[name] = OptionField(name, hint, defaults[name], option)
+    return found
+
+
+def from_keywords(call: str, keywords: Mapping[str, object], *kinds: type[Any]) -> list[Any]:
+    """Make the options of each kind from the keywords of a call in Python.
+
+    Raises:
+        UsageError: for all unknown keywords, with the nearest name; with them, for all wrong values.
+    """
+    known = {name for kind in kinds for name, field in option_fields(kind).items() if field.option.keyword}
+    made = [
+        kind(**{name: value for name, value in keywords.items() if name in known and name in option_fields(kind)})
+        for kind in kinds
+    ]
+    mistakes = [_unknown_keyword(call, name, known) for name in keywords if name not in known]
+    if mistakes:
+        raise_together([*mistakes, *(problem for options in made for problem in _problems(options).values())])
+    return made
+
+
+def keywords_of(*kinds: type[Options]) -> Callable[[Function], Function]:
+    """Show the options of these kinds in the signature of a function that takes them as ``**options``."""
+
+    def shown(function: Function) -> Function:
+        signature = inspect.signature(function)
+        named = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        known = {one.name for one in named}
+        declared = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.hint)
+            for kind in kinds
+            for name, field in option_fields(kind).items()
+            if field.option.keyword and name not in known
+        ]
+        function.__signature__ = signature.replace(parameters=[*named, *declared])  # type: ignore[attr-defined]
+        return function
+
+    return shown
+
+
+def _unknown_keyword(call: str, name: str, known: Collection[str]) -> UsageError:
+    return UsageError(f"{call}() has no keyword '{name}'", fix=UnknownNameError("keyword", name, known).fix)
+
+
+def _problems(settings: Options) -> dict[str, UsageError]:
+    """Return what is wrong with the values of options, by field."""
+    problems = {name: field.problem(getattr(settings, name)) for name, field in option_fields(type(settings)).items()}
+    return {name: problem for name, problem in problems.items() if problem is not None}
+
+
+def require(settings: Options) -> None:
+    """Raise one UsageError for all values that are wrong."""
+    raise_together(list(_problems(settings).values()))
+
+
+def checked(settings: Settings) -> tuple[Settings, list[UsageError]]:
+    """Return the settings with defaults in place of wrong values, and what was wrong.
+
+    Raises UsageError for all of it together where an option without a default is wrong.
+    """
+    problems = _problems(settings)
+    if not problems:
+        return settings, []
+    known = option_fields(type(settings))
+    defaults = {name: known[name].default for name in problems}
+    if MISSING in defaults.values():
+        raise_together(list(problems.values()))
+    return replace(settings, **cast("dict[str, Any]", defaults)), list(problems.values())
+
+
+def raise_together(mistakes: Sequence[UsageError]) -> None:
+    """Raise one UsageError for all mistakes, nothing for none."""
+    if len(mistakes) == 1:
+        raise mistakes[0]
+    if mistakes:
+        raise UsageError("\n".join(map(str, mistakes)))
+
+
+def command_words(settings: Options, resolved: Mapping[str, object] | None = None) -> list[str]:
+    """Return the words of a command that set what differs from the defaults; ``resolved`` values come first."""
+    words: list[str] = []
+    for name, field in option_fields(type(settings)).items():
+        value = (resolved or {}).get(name, getattr(settings, name))
+        if not field.option.recorded or value is None or value == field.default or _same(value, field.default):
+            continue
+        if isinstance(value, bool):
+            words.append(field.flag if value else f"--no-{field.flag.removeprefix('--')}")
+        elif field.option.repeated:
+            words += [word for item in _several(value) for word in (field.flag, str(item))]
+        else:
+            words += [field.flag, _text(value)]
+    return words
+
+
+def keyword_arguments(settings: Options) -> dict[str, object]:
+    """Return the keywords of a call in Python that set what differs from the defaults."""
+    values = {
+        name: getattr(settings, name) for name, field in option_fields(type(settings)).items() if field.option.keyword
+    }
+    return {name: value for name, value in values.items() if value != option_fields(type(settings))[name].default}
+
+
+def flat(
+    settings: Options, resolved: Mapping[str, object] | None = None
+) -> dict[str, str | int | float | list[str] | None]:
+    """Return the values of options as a report stores them; ``resolved`` values come first."""
+    values = {name: getattr(settings, name) for name in option_fields(type(settings))}
+    return {name: _flat(value) for name, value in (values | dict(resolved or {})).items()}
+
+
+def _flat(value: object) -> str | int | float | list[str] | None:
+    if value is None or value == ():
+        return None
+    if isinstance(value, str | int | float):
+        return value
+    if isinstance(value, list | tuple):
+        return [str(item) for item in value]
+    return str(value)
+
+
+def _same(value: object, default: object) -> bool:
+    return default is not MISSING and default is not None and _text(value) == _text(default)
+
+
+def _text(value: object) -> str:
+    """Return a value as one word of the command line."""
+    return ",".join(in_list(str(item)) for item in value) if isinstance(value, list | tuple) else str(value)
+
+
+def _several(value: object) -> Sequence[object]:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _members(hint: Any) -> tuple[Any, ...]:  # noqa: ANN401 - any annotation
+    """Return the types that an annotation allows."""
+    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+
+
+def _accepts(value: object, hint: Any) -> bool:  # noqa: ANN401 - any annotation
+    """Tell whether a value is of an annotated type; whole numbers are numbers, yes and no are none."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(_accepts(value, member) for member in arguments)
+    if hint in (object, Any):
+        return True
+    if hint is float or hint is int:
+        return isinstance(value, int if hint is int else (int, float)) and not isinstance(value, bool)
+    if hint is Path:
+        return isinstance(value, PathLike)
+    if origin is Sequence:
+        return (
+            isinstance(value, Sequence)
+            and not isinstance(value, str | bytes)
+            and all(_accepts(item, arguments[0]) for item in value)
+        )
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(_accepts(item, arguments[1]) for item in value.values())
+    if origin is Callable:
+        return callable(value)
+    return isinstance(value, hint)

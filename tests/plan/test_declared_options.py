@@ -1,0 +1,78 @@
+"""Each option is declared once: flags, keywords, `harness.toml` and the recorded command follow from it."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.data.ranking import TieRule
+from harness.errors import UsageError
+from harness.metrics import QuerySet
+from harness.plan.config import QUERY_RULES, TIE_RULES, CompareOutput, CompareRequest
+from harness.plan.option_fields import command_words, from_keywords, option_fields
+
+VERBS = (CompareRequest, CompareOutput)
+
+
+def test_options_of_compare_are_declared_in_one_place_with_help_and_a_group() -> None:
+    names = [name for kind in VERBS for name in option_fields(kind)]
+    assert len(names) == len(set(names)) == 47
+    for kind in VERBS:
+        for field in option_fields(kind).values():
+            assert field.option.help.endswith((".", "%.")), field.name
+            assert field.option.group, field.name
+
+
+def test_choices_are_those_of_the_rooms_that_take_them() -> None:
+    assert list(TIE_RULES) == [rule.value for rule in TieRule]
+    assert list(QUERY_RULES) == [rule.value for rule in QuerySet]
+
+
+def test_only_what_differs_from_the_defaults_is_recorded() -> None:
+    assert command_words(CompareRequest()) == []
+    assert command_words(CompareRequest(metrics="nDCG@10,AP,R@100,RR@10", load_seconds=5)) == []
+    request = CompareRequest(k=10, timing=False, filter=["a=1", "b=2"], metrics=["AP", "RR"], labels="x.jsonl")
+    assert command_words(request) == [
+        "--labels", "x.jsonl", "--k", "10", "--filter", "a=1", "--filter", "b=2", "--metrics", "AP,RR", "--no-timing",
+    ]  # fmt: skip
+    assert command_words(CompareOutput(verbose=True, sort="AP", dry_run=True)) == ["--sort", "AP", "--verbose"]
+
+
+@pytest.mark.parametrize(
+    ("keywords", "says"),
+    [
+        ({"metrcs": "AP"}, r"harness.compare\(\) has no keyword 'metrcs'\n  did you mean 'metrics'\?"),
+        ({"metrcs": "AP", "k": "ten"}, r"(?s)no keyword 'metrcs'.*--k is 'ten'\n  it must be a whole number from 1 to"),
+        ({"metrics": 5}, "--metrics is 5\n  it must be text, or a list of texts"),
+        ({"timing": "no"}, "--timing is 'no'\n  it must be true or false"),
+        ({"queries": [3]}, r"--queries is \(3,\), a tuple"),
+        ({"deadline": 0}, "--deadline is 0\n  it must be a number of seconds above 0, such as 0.5 or 90"),
+        (
+            {"dataset": ["a", 3]},
+            r"--dataset is \['a', 3\], a list\n  it must be the name or path of",
+        ),
+        ({"save_runs": "beir"}, "--save-runs beir: no such choice\n  known: trec, mteb"),
+        ({"cards": 7, "ties": "none"}, r"(?s)--ties none.*--cards is 7\n  it must be a path"),
+    ],
+)
+def test_a_wrong_keyword_or_value_in_python_is_refused_with_what_is_expected(keywords: dict, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        harness.compare("csr", **keywords)
+
+
+def test_values_of_python_become_those_of_the_options() -> None:
+    request, output = from_keywords(
+        "harness.compare", {"dataset": ["cacm", Path("b")], "sweep": "csr:b=0,1", "qrels": "q", "out": "r"}, *VERBS
+    )
+    assert (request.dataset, request.sweep, request.qrels) == ("cacm,b", ("csr:b=0,1",), Path("q"))
+    assert output.out == Path("r")
+
+
+def test_help_in_python_shows_every_keyword() -> None:
+    shown = inspect.signature(harness.compare).parameters
+    assert {"k", "metrics", "deadline", "save_runs", "no_text", "display"} <= shown.keys()
+    assert {"dry_run", "options", "format"}.isdisjoint(shown)
+    assert shown["k"].default == 1000
