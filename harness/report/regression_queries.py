@@ -60,8 +60,9 @@ def _mover(query: QueryChange, value: QueryValue, depth: int) -> tuple[str, ...]
 def _rankings(label: str, dossier: Dossier) -> Table:
     """Both rankings of the query that changed most, side by side."""
     query = dossier.queries[0]
-    before = {one.rank_before: one for one in query.documents if one.rank_before is not None}
-    after = {one.rank_after: one for one in query.documents if one.rank_after is not None}
+    depth = dossier.depth
+    before = {at: one for one in query.documents if (at := one.rank_before) is not None and at <= depth}
+    after = {at: one for one in query.documents if (at := one.rank_after) is not None and at <= depth}
     rows = [
         (str(rank), *_document(before.get(rank)), *_document(after.get(rank)), _move(after.get(rank)))
         for rank in range(1, max([*before, *after], default=0) + 1)

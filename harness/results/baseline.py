@@ -50,6 +50,9 @@ class QueryLine(Record):
     query: str
     values: dict[str, float] = Field(description="metric -> value; empty for a query that was not evaluated")
     first: list[str] = Field(description="ids of the first documents, in the order in which they were scored")
+    ranks: dict[str, int] = Field(
+        default={}, description="relevant document -> its rank, to depth k; empty in files of the first version"
+    )
     order_digest: str | None = Field(
         default=None, description="of the ids of the whole ranking; null in files of earlier versions"
     )
@@ -64,6 +67,9 @@ class Baseline(Record):
     schema_version: int = Field(alias="schema")
     kind: Literal["baseline"]
     depth: Count = Field(description="how many documents of each ranking are kept, at most")
+    ranks_kept: bool = Field(
+        default=False, description="whether the ranks of relevant documents are kept; false in files of version 1"
+    )
     report: Result
     queries: dict[str, str] = Field(description="id -> the beginning of the SHA-256 of the text; empty without texts")
     latencies: dict[str, dict[str, list[int]]] = Field(
@@ -127,12 +133,14 @@ def read_baseline(path: Path) -> Side:
     figures: dict[str, dict[str, dict[str, float]]] = {backend.label: {} for backend in baseline.report.trials}
     first_documents: dict[str, dict[str, list[str]]] = {backend.label: {} for backend in baseline.report.trials}
     ranking_digests: dict[str, dict[str, RankingDigest]] = {label: {} for label in figures}
+    ranks: dict[str, dict[str, Mapping[str, int]]] = {label: {} for label in figures}
     for line in baseline.rankings:
         if line.backend not in figures:
             raise ResultError(f"'{path}' is damaged: its report names no backend '{line.backend}'")
         for name, value in line.values.items():
             figures[line.backend].setdefault(name, {})[line.query] = value
         first_documents[line.backend][line.query] = line.first
+        ranks[line.backend][line.query] = line.ranks
         if line.order_digest is not None and line.scores_digest is not None:
             ranking_digests[line.backend][line.query] = RankingDigest(line.order_digest, line.scores_digest)
     for label, found in figures.items():
@@ -146,6 +154,7 @@ def read_baseline(path: Path) -> Side:
         latencies=baseline.latencies,
         digests=baseline.queries,
         kept_digests=ranking_digests,
+        kept_ranks=ranks if baseline.ranks_kept else None,
     )
 
 
@@ -170,6 +179,8 @@ def _lines(side: Side, depth: int) -> Iterator[bytes]:
     """The file, piece by piece: one line a query's text, a backend's samples, and a backend's answer to a query."""
     report = side.report.model_dump_json(by_alias=True, indent=2).encode()
     yield b'{\n"schema": %d,\n"kind": "baseline",\n"depth": %d,\n' % (SCHEMA_VERSION, depth)
+    if side.qrels is not None or side.kept_ranks is not None:
+        yield b'"ranks_kept": true,\n'
     yield b'"report": ' + report + b',\n"queries": '
     yield _members({query: orjson.dumps(digest) for query, digest in side.digests.items()}) + b',\n"latencies": '
     yield _members({label: orjson.dumps(dict(samples)) for label, samples in side.latencies.items()})
@@ -185,10 +196,12 @@ def _members(content: Mapping[str, bytes]) -> bytes:
 def _rankings(side: Side, depth: int) -> Iterator[bytes]:
     for label in side.labels:
         figures = side.figures[label]
-        first, digests = side.first(label, depth), side.ranking_digests(label)
+        first, digests, ranks = side.first(label, depth), side.ranking_digests(label), side.relevant_ranks(label)
         for query in dict.fromkeys([*first, *(query for values in figures.values() for query in values)]):
             values = {name: found[query] for name, found in figures.items() if query in found}
             line = {"backend": label, "query": query, "values": values, "first": first.get(query, [])}
+            if ranks.get(query):
+                line["ranks"] = ranks[query]
             if query in digests:
                 line |= {"order_digest": digests[query].order, "scores_digest": digests[query].scores}
             yield orjson.dumps(line)

@@ -35,6 +35,7 @@ SCHEMA_VERSION = 2
 Value = Json
 Verdict = Literal["better", "worse", "same", "undecided"]
 Sameness = Literal["same", "different", "unknown"]
+Absence = Literal["not found", "not kept"]
 PairedBy = Literal["given", "label", "name", "position"]
 """By what two backends were paired, from what the user said to what is only a guess."""
 
@@ -114,6 +115,11 @@ class MetricJudgement(Record):
         description="one-sided, that the true loss is at most the allowed drop; Holm over all that is gated"
     )
     reason: str = Field(description="why the verdict is what it is, in words")
+    sentence: str = Field(
+        default="",
+        description="in plain words: by how much the mean moved, how many queries lost and gained, what is allowed, "
+        "and the chance of this without a change; empty in reports of earlier versions",
+    )
 
 
 class CostChange(Record):
@@ -153,9 +159,15 @@ class RankedDocument(Record):
     """A document among the first ones of either side."""
 
     document: str
-    rank_before: int | None = Field(description="null where it is not among the first ones")
+    rank_before: int | None = Field(description="to depth k; null where it is not found, or its rank not kept")
     rank_after: int | None
     grade: int | None = Field(description="judgment for this query; null without one")
+    absent_before: Absence | None = Field(
+        default=None,
+        description="why `rank_before` is null: `not found` to depth k, or `not kept` by a baseline, which says "
+        "nothing; null in reports of earlier versions",
+    )
+    absent_after: Absence | None = None
 
 
 class QueryChange(Record):
@@ -169,6 +181,8 @@ class QueryChange(Record):
     documents: list[RankedDocument] = Field(description="in the later order, those that left at the end")
     entered: list[str] = Field(description="ids of documents that came into the first ones, best first")
     left: list[str]
+    lost: list[str] = Field(default=[], description="relevant documents to depth k before, and not now, best first")
+    gained: list[str] = Field(default=[], description="relevant documents to depth k now, and not before, best first")
 
 
 class ToLabel(Record):
@@ -197,6 +211,11 @@ class Dossier(Record):
     depth: Count = Field(description="documents of each ranking that are looked at")
     counts: Decision
     changed: Count = Field(description="queries whose value or ranking changed; `queries` holds the first of them")
+    relevant_depth: Count | None = Field(
+        default=None, description="depth to which relevant documents are followed; null without judgments"
+    )
+    lost: Count | None = Field(default=None, description="relevant documents to that depth before, and not now")
+    gained: Count | None = Field(default=None, description="relevant documents to that depth now, and not before")
     judged_before: float | None = Field(description="mean share of the first documents that are judged for their query")
     judged_after: float | None
     queries: list[QueryChange]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data import ranking
 from harness.data.arrow import as_numpy, text_scalar
 from harness.data.ranking import RankingDigest, TieRule
-from harness.data.types import Int64Array, Qrels, Run
+from harness.data.types import Ids, Int64Array, Qrels, Run
 from harness.errors import ResultError, UnknownNameError
 from harness.metrics import Measure, parse_measure
 from harness.results.schema import Result, TrialResult
@@ -44,7 +45,8 @@ class Side:
     there for a query, None for all. ``latencies`` are nanoseconds of search and transfer together, by query, one a
     pass. ``texts`` are those of the queries, where they are known; ``digests`` name each query's text. ``kind`` is the
     verb that made the result. Without ``rescorable`` its hits cannot be scored again by its ``qrels``.
-    ``kept_digests`` are those of whole rankings of which ``hits`` gives only the beginning, None where all are there.
+    ``kept_digests`` are those of whole rankings of which ``hits`` gives only the beginning, None where all are there;
+    ``kept_ranks`` are the ranks, to depth k, that the documents relevant to each query have in them.
     """
 
     source: str
@@ -59,6 +61,7 @@ class Side:
     kind: Literal["compare", "check"] = "compare"
     rescorable: bool = True
     kept_digests: Mapping[str, Mapping[str, RankingDigest]] | None = None
+    kept_ranks: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None
 
     def __post_init__(self) -> None:
         """Refuse figures of a metric that nothing offers here: a package may be gone that was there."""
@@ -79,6 +82,40 @@ class Side:
     def deepest(self) -> int:
         """How many documents of a ranking there can be: those that were asked for, and that are kept."""
         return self.k if self.depth is None else min(self.k, self.depth)
+
+    @property
+    def rank_depth(self) -> int:
+        """How deep the ranks of relevant documents are known."""
+        return self.k if self.depth is None or self.kept_ranks is not None else self.deepest
+
+    def ranks(self, label: str, wanted: Mapping[str, Collection[str]]) -> dict[str, dict[str, int]]:
+        """Return the rank, from 1, of each wanted document of a query, as far as the result knows it."""
+        run = self.ordered(label)
+        if run is None:
+            return {}
+        named = list(dict.fromkeys(document for documents in wanted.values() for document in documents))
+        rows = dict(zip(named, run.doc_ids.rows_of(Ids.of(named)).tolist(), strict=True))
+        queries = dict(zip(wanted, run.query_ids.rows_of(Ids.of(wanted)).tolist(), strict=True))
+        kept = self.kept_ranks.get(label, {}) if self.kept_ranks is not None else {}
+        ranks: dict[str, dict[str, int]] = {}
+        for query, documents in wanted.items():
+            hits = run.rows[run.of_query(queries[query])][: self.k] if queries[query] >= 0 else run.rows[:0]
+            places = np.flatnonzero(np.isin(hits, [rows[document] for document in documents]))
+            further = {name: rank for name, rank in kept.get(query, {}).items() if name in documents}
+            listed = run.doc_ids.take(hits[places])
+            ranks[query] = {**dict(zip(listed, (places + 1).tolist(), strict=True)), **further}
+        return ranks
+
+    def relevant_ranks(self, label: str) -> Mapping[str, Mapping[str, int]]:
+        """Return query to relevant document to its rank, to depth k; empty without judgments."""
+        if self.kept_ranks is not None or self.qrels is None:
+            return (self.kept_ranks or {}).get(label, {})
+        qrels, relevance = self.qrels, int(str(self.report.plan.resolved["relevance"]))
+        wanted = {}
+        for query, start, stop in zip(qrels.query_ids, qrels.indptr[:-1], qrels.indptr[1:], strict=True):
+            relevant = qrels.grades[start:stop] >= relevance
+            wanted[query] = qrels.doc_ids.take(qrels.rows[start:stop][relevant])
+        return self.ranks(label, wanted)
 
     def ranking_digests(self, label: str) -> Mapping[str, RankingDigest]:
         """Return the digests of a backend's whole rankings, in the engine's order; empty where they are not known."""

@@ -53,14 +53,57 @@ def test_queries_are_told_most_changed_first(before: Side, after: Side) -> None:
     assert [query.query for query in dossier_of(before, after, queries=1).queries] == ["q2"]
 
 
+DEEP = {"q1": [*(f"x{rank}" for rank in range(1, 12)), "a", "b"], "q2": ["y", "c"]}
+"""Documents that are relevant to q1 lie at ranks 12 and 13, beyond the ten that a baseline keeps."""
+SHALLOW = {"q1": [*(f"x{rank}" for rank in range(1, 12)), "b"], "q2": ["y", "c"]}
+TWENTY = {"k": 20}
+
+
+def test_relevant_documents_are_followed_to_depth_k() -> None:
+    before, after = side({"csr": DEEP}, resolved=TWENTY), side({"csr": SHALLOW}, source="after", resolved=TWENTY)
+    found = dossier_of(before, after)
+    assert (found.relevant_depth, found.lost, found.gained) == (20, 1, 0)
+    assert [(query.query, query.lost, query.gained) for query in found.queries] == [("q1", ["a"], [])]
+    shown = {one.document: one for one in found.queries[0].documents}
+    assert shown["a"] == RankedDocument(
+        document="a", rank_before=12, rank_after=None, grade=2, absent_after="not found"
+    )
+    back = dossier_of(after, before)
+    assert (back.lost, back.gained, back.queries[0].gained) == (0, 1, ["a"])
+
+
+def test_a_baseline_keeps_the_ranks_of_relevant_documents_alone(tmp_path: Path) -> None:
+    write_baseline(tmp_path / "deep.json", side({"csr": DEEP}, resolved=TWENTY))
+    before = read_baseline(tmp_path / "deep.json")
+    after = side({"csr": {**SHALLOW, "q1": ["new", *SHALLOW["q1"][:-1]]}}, source="after", resolved=TWENTY)
+    found = dossier_of(before, after)
+    assert (found.depth, found.relevant_depth, found.lost, found.gained) == (10, 20, 2, 0)
+    shown = {one.document: one for one in found.queries[0].documents}
+    assert (shown["a"].rank_before, shown["a"].absent_after) == (12, "not found")
+    assert (shown["new"].rank_before, shown["new"].absent_before) == (None, "not kept")
+    # what was judged later may have been found then: nobody knows
+    labelled = dossier_of(before, after, labels={("q1", "x11"): 1})
+    assert (labelled.lost, labelled.gained) == (2, 0)
+
+
+def test_a_baseline_of_the_first_version_is_followed_as_deep_as_it_keeps(tmp_path: Path) -> None:
+    path = tmp_path / "deep.json"
+    write_baseline(path, side({"csr": DEEP}, resolved=TWENTY))
+    stored = json.loads(path.read_bytes())
+    del stored["ranks_kept"]
+    path.write_text(json.dumps({**stored, "rankings": [{**line, "ranks": {}} for line in stored["rankings"]]}))
+    found = dossier_of(read_baseline(path), side({"csr": SHALLOW}, source="after", resolved=TWENTY))
+    assert (found.relevant_depth, found.lost, found.gained) == (10, 0, 0)
+
+
 def test_both_rankings_stand_side_by_side(before: Side, after: Side) -> None:
     query = dossier_of(before, after).queries[0]
     assert query.documents == [
         RankedDocument(document="y", rank_before=1, rank_after=1, grade=None),
-        RankedDocument(document="w", rank_before=None, rank_after=2, grade=None),
-        RankedDocument(document="v", rank_before=None, rank_after=3, grade=None),
+        RankedDocument(document="w", rank_before=None, rank_after=2, grade=None, absent_before="not found"),
+        RankedDocument(document="v", rank_before=None, rank_after=3, grade=None, absent_before="not found"),
         RankedDocument(document="c", rank_before=2, rank_after=4, grade=1),
-        RankedDocument(document="z", rank_before=3, rank_after=None, grade=None),
+        RankedDocument(document="z", rank_before=3, rank_after=None, grade=None, absent_after="not found"),
     ]
     assert (query.entered, query.left) == (["w", "v"], ["z"])
     shallow = dossier_of(before, after, depth=2)

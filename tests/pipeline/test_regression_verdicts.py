@@ -17,7 +17,7 @@ from harness.errors import UnknownNameError
 from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
 from harness.pipeline.regress.cost_changes import cost_changes
 from harness.pipeline.regress.pairing import Pair
-from harness.pipeline.regress.verdicts import Rules, judge_pairs
+from harness.pipeline.regress.verdicts import Rules, judge_pairs, sentence
 from harness.report.github import regression_annotations
 from harness.report.junit import Outcome
 from harness.report.regression_cases import regression_suites
@@ -361,3 +361,71 @@ def test_intervals_over_few_queries_come_with_a_caution() -> None:
     ]
     assert len(said) == 1
     assert "over 3 queries" in said[0]
+
+
+def judged_metric(**changes: object) -> MetricJudgement:
+    judged = MetricJudgement(
+        metric="R@1000",
+        queries=50,
+        before=0.887,
+        after=0.874,
+        difference=-0.013,
+        ci_low=-0.02,
+        ci_high=-0.004,
+        test="randomisation",
+        p=0.03,
+        p_adjusted=0.04,
+        effect=-0.3,
+        wins=1,
+        ties=41,
+        losses=8,
+        margin=0.01,
+        equivalence_p=0.5,
+        noise_floor=None,
+        detectable=0.0123,
+        queries_needed=None,
+        verdict="worse",
+        allowed_drop=0.0,
+        gate="failed",
+        gate_p=0.026,
+        reason="",
+    )
+    return judged.model_copy(update=changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {},
+            (
+                "R@1000 fell by 0.013 (0.887 → 0.874): 8 queries lost, 1 gained; allowed 0; "
+                "chance of this without a change 2.6%"
+            ),
+        ),
+        (
+            {"allowed_drop": 0.005, "gate_p": 0.0001},
+            (
+                "R@1000 fell by 0.013 (0.887 → 0.874): 8 queries lost, 1 gained; allowed 0.005; "
+                "chance of this if only 0.005 were lost under 0.1%"
+            ),
+        ),
+        (
+            {"allowed_drop": None, "gate": None, "gate_p": None, "verdict": "undecided", "losses": 1},
+            (
+                "R@1000 fell by 0.013 (0.887 → 0.874): 1 query lost, 1 gained; chance of this without a change 4.0%; "
+                "50 queries would have shown a difference of 0.012"
+            ),
+        ),
+        (
+            {"before": 0.874, "after": 0.8743, "difference": 0.0003, "verdict": "same", "gate": "passed"},
+            (
+                "R@1000 rose by 0.0003 (0.874 → 0.874): 8 queries lost, 1 gained; allowed 0; "
+                "chance of this without a change 4.0%; 50 queries would have shown a difference of 0.012"
+            ),
+        ),
+        ({"wins": 0, "losses": 0, "difference": 0.0}, "R@1000 is 0.874 as before: no query differs"),
+    ],
+)
+def test_a_verdict_is_said_in_plain_words(changes: dict[str, object], said: str) -> None:
+    assert sentence(judged_metric(**changes)) == said

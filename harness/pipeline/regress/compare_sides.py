@@ -78,7 +78,7 @@ def compare_sides(kind: Literal["regress", "diff"], before: Side, after: Side, h
     ordered = [query for query in _order(before, after) if query in common.queries]
     judged = judge_pairs(before, after, good, ordered, how.rules)
     warnings += noise_warnings(before, after, good)
-    backends = []
+    backends, same = [], common.relation.judgments == "same" and how.labels is None
     for pair, paired_by in pairing.pairs.items():
         error = _error(before, after, pair)
         ok = error is None
@@ -91,7 +91,7 @@ def compare_sides(kind: Literal["regress", "diff"], before: Side, after: Side, h
                 error=error,
                 metrics=judged[pair] if ok else [],
                 costs=cost_changes(before, after, pair, common.queries, how.rules.seed) if ok else [],
-                dossier=_dossier(before, after, pair, ordered, qrels, judged[pair], how) if ok else None,
+                dossier=_dossier(before, after, pair, ordered, qrels, judged[pair], how, same) if ok else None,
                 search_seconds=_search_seconds(after, pair.after),
             )
         )
@@ -128,13 +128,24 @@ def _dossier(
     qrels: Qrels | None,
     judged: Sequence[MetricJudgement],
     how: CompareRules,
+    same_judgments: bool,
 ) -> Dossier:
     """The dossier of a pair, by the first metric that failed the gate, else the first that is worse, else the first."""
     metrics = [one for one in judged if not one.metric.startswith(OVERLAP)]
     failed = [one.metric for one in metrics if one.gate == "failed"]
     worse = [one.metric for one in metrics if one.verdict == "worse"]
     metric = next(iter([*failed, *worse, *(one.metric for one in metrics)]), None)
-    return make_dossier(before, after, pair, queries, qrels, metric=metric, depth=how.depth, limit=how.queries)
+    return make_dossier(
+        before,
+        after,
+        pair,
+        queries,
+        qrels,
+        metric=metric,
+        depth=how.depth,
+        limit=how.queries,
+        same_judgments=same_judgments,
+    )
 
 
 def _order(before: Side, after: Side) -> Mapping[str, None]:

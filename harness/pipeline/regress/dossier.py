@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean
 from typing import NamedTuple
 
@@ -11,7 +12,15 @@ from harness.data.types import Qrels
 from harness.metrics import Measure
 from harness.pipeline.regress.labels import Grades, grades_of, repeated, scorable, score_again, to_qrels
 from harness.pipeline.regress.pairing import Pair
-from harness.results.regression_schema import Decision, Dossier, QueryChange, QueryValue, RankedDocument, ToLabel
+from harness.results.regression_schema import (
+    Absence,
+    Decision,
+    Dossier,
+    QueryChange,
+    QueryValue,
+    RankedDocument,
+    ToLabel,
+)
 from harness.results.side import OVERLAP, Side
 
 __all__ = ["make_dossier"]
@@ -20,26 +29,105 @@ _ROUNDING = 1e-12
 _Figure = Mapping[str, Mapping[str, float]]
 _Figures = tuple[_Figure, _Figure]
 """Metric to query to value, before and after."""
+_Ranks = Mapping[str, Mapping[str, int]]
+"""Query to document to rank, from 1."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class _Rankings:
-    """The first documents of both sides, by query, and the grades of everything that is judged."""
+    """Both rankings of a pair: their first ``depth`` documents, and the relevant ones to depth k.
 
-    before: Mapping[str, Sequence[str]]
-    after: Mapping[str, Sequence[str]]
+    ``grades`` are of everything that is judged, empty without judgments. ``same_judgments`` says that a baseline, which
+    keeps the ranks of documents relevant then, has kept those of all that are relevant now.
+    """
+
+    before: Side
+    after: Side
+    pair: Pair
     grades: Grades
     depth: int
+    same_judgments: bool
+
+    @cached_property
+    def first(self) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Sequence[str]]]:
+        """The first documents of both sides, by query."""
+        return self.before.first(self.pair.before, self.depth), self.after.first(self.pair.after, self.depth)
+
+    def listed(self, query: str) -> list[str]:
+        """Return the first documents of both sides, those of the later ranking first."""
+        before, after = self.first
+        return list(dict.fromkeys([*after.get(query, ()), *before.get(query, ())]))
 
     def unjudged(self, query: str) -> list[str]:
-        """Return documents of either side without a judgment for this query, the later ranking's first."""
+        """Return the first documents of either side without a judgment for this query."""
         known = self.grades.get(query, {})
-        listed = dict.fromkeys([*self.after.get(query, ()), *self.before.get(query, ())])
-        return [document for document in listed if document not in known]
+        return [document for document in self.listed(query) if document not in known]
 
     def same(self, query: str) -> bool:
         """Tell whether both sides have the same documents at the same ranks."""
-        return list(self.before.get(query, ())) == list(self.after.get(query, ()))
+        before, after = self.first
+        return list(before.get(query, ())) == list(after.get(query, ()))
+
+    def moves(self, query: str) -> int:
+        """Count at how many ranks the two sides have different documents."""
+        before, after = (first.get(query, ()) for first in self.first)
+        return sum(a != b for a, b in zip(before, after, strict=False)) + abs(len(before) - len(after))
+
+    @property
+    def relevant_depth(self) -> int:
+        """How deep both sides know the ranks of relevant documents."""
+        return min(self.before.rank_depth, self.after.rank_depth)
+
+    @cached_property
+    def relevant(self) -> tuple[_Ranks, _Ranks] | None:
+        """The ranks of relevant documents on both sides, to the depth that both know; None without judgments."""
+        if self.grades:
+            relevance = int(str(self.after.report.plan.resolved["relevance"]))
+            wanted = {
+                query: [document for document, grade in graded.items() if grade >= relevance]
+                for query, graded in self.grades.items()
+            }
+            known: list[_Ranks] = [side.ranks(label, wanted) for side, label in self.sides]
+        elif all(side.kept_ranks is not None for side, _ in self.sides):
+            known = [side.relevant_ranks(label) for side, label in self.sides]
+        else:
+            return None
+        before, after = (self._to_depth(ranks) for ranks in known)
+        return before, after
+
+    def _to_depth(self, ranks: _Ranks) -> _Ranks:
+        return {
+            query: {document: rank for document, rank in ranked.items() if rank <= self.relevant_depth}
+            for query, ranked in ranks.items()
+        }
+
+    @property
+    def sides(self) -> tuple[tuple[Side, str], tuple[Side, str]]:
+        """Both sides, each with the label of the backend there."""
+        return (self.before, self.pair.before), (self.after, self.pair.after)
+
+    def lost(self, query: str) -> list[str]:
+        """Return the relevant documents that the earlier ranking has and the later has not, best first."""
+        if self.relevant is None:
+            return []
+        before, after = self.relevant
+        return self._missing(query, before, after, self.after)
+
+    def gained(self, query: str) -> list[str]:
+        """Return the relevant documents that the later ranking has and the earlier has not, best first."""
+        return (
+            self._missing(query, self.relevant[1], self.relevant[0], self.before) if self.relevant is not None else []
+        )
+
+    def _missing(self, query: str, here: _Ranks, there: _Ranks, side: Side) -> list[str]:
+        ranks = here.get(query, {})
+        missing = sorted(ranks.keys() - there.get(query, {}).keys(), key=ranks.__getitem__)
+        return [document for document in missing if self.absence(side, relevant=True) == "not found"]
+
+    def absence(self, side: Side, *, relevant: bool) -> Absence:
+        """Say what it means that a side has no rank of a document: a baseline keeps the ranks of relevant ones only."""
+        kept = side.depth is None or side.deepest >= self.relevant_depth
+        return "not found" if kept or (relevant and side.kept_ranks is not None and self.same_judgments) else "not kept"
 
 
 def make_dossier(
@@ -52,43 +140,47 @@ def make_dossier(
     metric: str | None,
     depth: int,
     limit: int,
+    same_judgments: bool,
 ) -> Dossier:
     """Make the dossier of one backend, with the ``limit`` of ``queries`` in full that changed most in ``metric``.
 
-    ``depth`` documents of each ranking are looked at, or as many as a baseline kept. Judged, and relevant, mean for
-    that very query. Without ``qrels`` there are rankings and moves alone.
+    ``depth`` documents of each ranking are looked at, or as many as a baseline kept; relevant documents are followed as
+    deep as both sides know them. Judged, and relevant, mean for that very query. Without ``qrels`` there are rankings
+    and moves alone.
     """
     depth = min(depth, before.deepest, after.deepest)
     figures = before.figures[pair.before], after.figures[pair.after]
     grades = grades_of(qrels, queries) if qrels is not None else {}
-    rankings = _Rankings(before.first(pair.before, depth), after.first(pair.after, depth), grades, depth)
+    rankings = _Rankings(before, after, pair, grades, depth, same_judgments)
     moved = {query: _difference(figures, metric, query) for query in queries}
-    changed = [query for query in queries if moved[query] or not rankings.same(query)]
-    changed.sort(key=lambda query: (-abs(moved[query] or 0.0), -_moves(rankings, query)))
-    sensitivity = None
-    if qrels is not None:
-        sensitivity = JudgmentSensitivity(before, after, pair, rankings.unjudged, grades, metric)
+    missing = {query: len(rankings.lost(query)) + len(rankings.gained(query)) for query in queries}
+    changed = [query for query in queries if moved[query] or missing[query] or not rankings.same(query)]
+    changed.sort(key=lambda query: (-abs(moved[query] or 0.0), -missing[query], -rankings.moves(query)))
+    sensitivity = JudgmentSensitivity(rankings, metric) if qrels is not None else None
+    known = rankings.relevant is not None
     return Dossier(
         metric=metric,
         depth=depth,
         counts=_counts(moved.values(), sum(rankings.same(query) for query in queries)),
         changed=len(changed),
-        judged_before=_judged_share(rankings.before, grades, queries),
-        judged_after=_judged_share(rankings.after, grades, queries),
-        queries=_query_changes(changed[:limit], {**before.texts, **after.texts}, figures, rankings, sensitivity),
+        relevant_depth=rankings.relevant_depth if known else None,
+        lost=sum(len(rankings.lost(query)) for query in queries) if known else None,
+        gained=sum(len(rankings.gained(query)) for query in queries) if known else None,
+        judged_before=_judged_share(rankings.first[0], grades, queries),
+        judged_after=_judged_share(rankings.first[1], grades, queries),
+        queries=_query_changes(changed[:limit], figures, rankings, sensitivity),
         to_label=_to_label(sensitivity.swings(changed[:limit]), rankings) if sensitivity is not None else [],
     )
 
 
 def _query_changes(
-    queries: Sequence[str],
-    texts: Mapping[str, str],
-    figures: _Figures,
-    rankings: _Rankings,
-    sensitivity: JudgmentSensitivity | None,
+    queries: Sequence[str], figures: _Figures, rankings: _Rankings, sensitivity: JudgmentSensitivity | None
 ) -> list[QueryChange]:
     metrics = [name for name in figures[1] if name in figures[0] and not name.startswith(OVERLAP)]
     bounds = sensitivity.all_relevant(queries) if sensitivity is not None else ({}, {})
+    shown = {query: list(dict.fromkeys([*rankings.listed(query), *rankings.lost(query)])) for query in queries}
+    shown = {query: list(dict.fromkeys([*shown[query], *rankings.gained(query)])) for query in queries}
+    before, after = (side.ranks(label, shown) for side, label in rankings.sides)
     changes = []
     for query in queries:
         values = [
@@ -96,8 +188,45 @@ def _query_changes(
             for name in metrics
             if query in figures[0][name] and query in figures[1][name]
         ]
-        changes.append(_query_change(query, texts.get(query), values, rankings, judged=sensitivity is not None))
+        documents = [
+            _ranked(rankings, query, document, before.get(query, {}), after.get(query, {})) for document in shown[query]
+        ]
+        changes.append(_query_change(query, values, documents, rankings, judged=sensitivity is not None))
     return changes
+
+
+def _ranked(
+    rankings: _Rankings, query: str, document: str, before: Mapping[str, int], after: Mapping[str, int]
+) -> RankedDocument:
+    grade = rankings.grades.get(query, {}).get(document)
+    relevant = grade is not None and grade >= int(str(rankings.after.report.plan.resolved["relevance"]))
+    return RankedDocument(
+        document=document,
+        rank_before=before.get(document),
+        rank_after=after.get(document),
+        grade=grade,
+        absent_before=None if document in before else rankings.absence(rankings.before, relevant=relevant),
+        absent_after=None if document in after else rankings.absence(rankings.after, relevant=relevant),
+    )
+
+
+def _query_change(
+    query: str, values: list[QueryValue], documents: list[RankedDocument], rankings: _Rankings, *, judged: bool
+) -> QueryChange:
+    before, after = (first.get(query, ()) for first in rankings.first)
+    grades, texts = rankings.grades.get(query, {}), {**rankings.before.texts, **rankings.after.texts}
+    return QueryChange(
+        query=query,
+        text=texts.get(query),
+        values=values,
+        judged_before=sum(document in grades for document in before) if judged else None,
+        judged_after=sum(document in grades for document in after) if judged else None,
+        documents=documents,
+        entered=[document for document in after if document not in before],
+        left=[document for document in before if document not in after],
+        lost=rankings.lost(query),
+        gained=rankings.gained(query),
+    )
 
 
 def _difference(figures: _Figures, metric: str | None, query: str) -> float | None:
@@ -116,12 +245,6 @@ def _counts(moved: Iterable[float | None], same: int) -> Decision:
         unchanged=sum(value == 0 for value in known),
         same_ranking=same,
     )
-
-
-def _moves(rankings: _Rankings, query: str) -> int:
-    """Count at how many ranks the two sides have different documents."""
-    one, other = rankings.before.get(query, ()), rankings.after.get(query, ())
-    return sum(a != b for a, b in zip(one, other, strict=False)) + abs(len(one) - len(other))
 
 
 def _judged_share(first: Mapping[str, Sequence[str]], grades: Grades, queries: Iterable[str]) -> float | None:
@@ -151,39 +274,13 @@ def _value(
     )
 
 
-def _query_change(
-    query: str, text: str | None, values: list[QueryValue], rankings: _Rankings, *, judged: bool
-) -> QueryChange:
-    before = {document: rank for rank, document in enumerate(rankings.before.get(query, ()), 1)}
-    after = {document: rank for rank, document in enumerate(rankings.after.get(query, ()), 1)}
-    grades = rankings.grades.get(query, {})
-    return QueryChange(
-        query=query,
-        text=text,
-        values=values,
-        judged_before=sum(document in grades for document in before) if judged else None,
-        judged_after=sum(document in grades for document in after) if judged else None,
-        documents=[
-            RankedDocument(
-                document=document,
-                rank_before=before.get(document),
-                rank_after=after.get(document),
-                grade=grades.get(document),
-            )
-            for document in dict.fromkeys([*after, *before])
-        ],
-        entered=[document for document in after if document not in before],
-        left=[document for document in before if document not in after],
-    )
-
-
 def _to_label(swings: Sequence[Swing], rankings: _Rankings) -> list[ToLabel]:
     return [
         ToLabel(
             query=one.query,
             document=one.document,
-            rank_before=_rank(rankings.before, one),
-            rank_after=_rank(rankings.after, one),
+            rank_before=_rank(rankings.first[0], one),
+            rank_after=_rank(rankings.first[1], one),
             swing=one.size,
         )
         for one in swings
@@ -205,28 +302,24 @@ class Swing(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class JudgmentSensitivity:
-    """Both sides of a pair, the ``unjudged`` documents of each query, and the ``grades`` that are known.
+    """Both sides of a pair scored as if their unjudged documents were relevant.
 
     Documents assumed relevant get the lowest relevant grade. ``metric`` is the one whose difference swings are about;
     where a side is too short to score it again, it is the first that can be.
     """
 
-    before: Side
-    after: Side
-    pair: Pair
-    unjudged: Callable[[str], Sequence[str]]
-    grades: Grades
+    rankings: _Rankings
     metric: str | None
 
     def all_relevant(self, queries: Sequence[str]) -> tuple[_Figure, _Figure]:
         """Return metric to query to value on each side, every unjudged document among the first ones being relevant."""
-        assumed = {query: (query, self.unjudged(query)) for query in queries if query in self.grades}
+        assumed = {query: (query, self.rankings.unjudged(query)) for query in queries if query in self.rankings.grades}
         return self._scored(assumed, self._measures())
 
     def swings(self, queries: Sequence[str]) -> list[Swing]:
         """Return the unjudged documents that matter, the largest swing first; each is assumed relevant by itself."""
-        known = [query for query in queries if query in self.grades]
-        asked = [(query, document) for query in known for document in self.unjudged(query)]
+        known = [query for query in queries if query in self.rankings.grades]
+        asked = [(query, document) for query in known for document in self.rankings.unjudged(query)]
         measures = self._measures()
         if not asked or not measures:
             return []
@@ -242,7 +335,7 @@ class JudgmentSensitivity:
         return sorted((swing for swing in swings if abs(swing.size) > _ROUNDING), key=lambda swing: -abs(swing.size))
 
     def _measures(self) -> dict[str, Measure]:
-        return scorable((self.before, self.after), self.after.measures)
+        return scorable((self.rankings.before, self.rankings.after), self.rankings.after.measures)
 
     def _scored(
         self, assumed: Mapping[str, tuple[str, Sequence[str]]], measures: Mapping[str, Measure]
@@ -250,17 +343,17 @@ class JudgmentSensitivity:
         """Score both sides; ``assumed`` maps a name to a query and the documents taken to be relevant to it."""
         if not assumed or not measures:
             return {}, {}
-        relevance = int(str(self.after.report.plan.resolved["relevance"]))
+        relevance = int(str(self.rankings.after.report.plan.resolved["relevance"]))
         qrels = to_qrels(
             {
-                name: {**self.grades[query], **dict.fromkeys(documents, relevance)}
+                name: {**self.rankings.grades[query], **dict.fromkeys(documents, relevance)}
                 for name, (query, documents) in assumed.items()
             }
         )
         cutoffs = [measure.cutoff for measure in measures.values() if isinstance(measure.cutoff, int)]
         depth = max(cutoffs) if len(cutoffs) == len(measures) else None
         scored = []
-        for side, label in ((self.before, self.pair.before), (self.after, self.pair.after)):
+        for side, label in self.rankings.sides:
             run = side.ordered(label)
             if run is None:
                 return {}, {}

@@ -19,8 +19,9 @@ from harness.results.schema import SpreadValue, TrialResult
 from harness.results.side import OVERLAP, Side
 from harness.stats import Change, Judgement, NoiseFloor, TestName, judge_family
 from harness.stats.mean_error import sum_of_variances
+from harness.wording import counted
 
-__all__ = ["MARGIN", "Rules", "judge_pairs", "metric_warnings", "noise_warnings"]
+__all__ = ["MARGIN", "Rules", "judge_pairs", "metric_warnings", "noise_warnings", "sentence"]
 
 MARGIN = 0.01
 """Differences of a mean within ± this much count as the same unless the user says otherwise."""
@@ -199,7 +200,7 @@ def _spread(result: TrialResult, figure: str) -> SpreadValue | None:
 
 def _told(question: _Question, judgement: Judgement, rules: Rules) -> MetricJudgement:
     paired, gate, interval = judgement.paired, judgement.gate, judgement.paired.interval
-    return MetricJudgement(
+    judged = MetricJudgement(
         metric=question.figure,
         queries=len(question.before),
         before=float(np.mean(question.before)),
@@ -225,6 +226,38 @@ def _told(question: _Question, judgement: Judgement, rules: Rules) -> MetricJudg
         gate_p=gate.p_adjusted,
         reason=_reason(judgement, rules, within_ties=question.within_ties),
     )
+    return judged.model_copy(update={"sentence": sentence(judged)})
+
+
+def sentence(metric: MetricJudgement) -> str:
+    """Say in plain words what happened to a metric: how far, on how many queries, what is allowed, how likely."""
+    before, after, size = (_plain(value) for value in (metric.before, metric.after, abs(metric.difference)))
+    if metric.wins == metric.losses == 0:
+        return f"{metric.metric} is {after} as before: no query differs"
+    moved = f"fell by {size}" if metric.difference < 0 else f"rose by {size}"
+    if metric.difference == 0:
+        moved = "stayed the same"
+    lost = counted(metric.losses, "query lost", "queries lost")
+    said = [f"{metric.metric} {moved} ({before} → {after}): {lost}, {metric.wins:,} gained"]
+    drop, gated = metric.allowed_drop, metric.gate is not None and metric.difference < 0
+    if drop is not None:
+        said.append(f"allowed {drop:g}")
+    p = metric.gate_p if gated else metric.p_adjusted
+    if p is not None:
+        beyond = f"if only {drop:g} were lost" if gated and drop else "without a change"
+        said.append(f"chance of this {beyond} {_percent(p)}")
+    if metric.verdict in ("same", "undecided") and metric.detectable is not None:
+        said.append(f"{counted(metric.queries, 'query')} would have shown a difference of {_plain(metric.detectable)}")
+    return "; ".join(said)
+
+
+def _plain(value: float) -> str:
+    """Write a figure with three decimals, or where these are zeros with the first digit that is not."""
+    return f"{value:.3f}" if value == 0 or abs(value) >= 0.0005 else f"{value:.1g}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if share >= 0.001 else "under 0.1%"
 
 
 def _reason(judgement: Judgement, rules: Rules, *, within_ties: bool) -> str:
