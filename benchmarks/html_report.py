@@ -124,8 +124,8 @@ def in_browser(path: Path, chromium: str, repeat: int) -> None:
         def step(what: str, act: Callable[[int], str]) -> None:
             report(what, [page.evaluate(_timed(act(turn))) for turn in range(repeat + 1)][1:])
 
-        step("filter", lambda turn: _filter("regressed", turn))
-        step("filter unjudged", lambda turn: _filter("unjudged", turn))
+        step("filter", lambda _: _filter("regressed"))
+        step("filter unjudged", lambda _: _filter("unjudged"))
         step("other pair of backends", lambda turn: _select("select-b", turn % 4 + 1))
         step("sort", lambda turn: _select("select-sort", ("loss", "gain", "id")[turn % 3]))
         step("search, one more letter", lambda turn: f"type({'query-0123'[: 5 + turn]!r})")
@@ -134,8 +134,8 @@ def in_browser(path: Path, chromium: str, repeat: int) -> None:
         browser.close()
 
 
-def _filter(name: str, turn: int) -> str:
-    return f"document.querySelector('[data-filter={(name, 'all')[turn % 2]}]').click()"
+def _filter(name: str) -> str:
+    return f"document.querySelector('[data-filter={name}]').click()"
 
 
 def _select(name: str, value: str | int) -> str:

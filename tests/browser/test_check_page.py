@@ -65,19 +65,25 @@ def test_verdict_filters_and_what_is_expected(show: Show, checked: Checked) -> N
     page = opened.page
     verdicts = page.locator(".verdicts strong").all_inner_texts()
     assert verdicts == ["Failed: 1 of 2 requirements not met", "Hit@3>=0.9 failed on csr"]
+    assert page.locator(".chip").evaluate_all("chips => chips.map((one) => one.dataset.filter)") == [
+        "missed", "late", "first", "nothing",
+    ]  # fmt: skip
     for name, listed in {"missed": ["missed"], "late": ["late"], "first": ["first"], "nothing": ["none"]}.items():
         page.locator(f"[data-filter={name}]").click()
         assert opened.texts == listed, name
-    assert page.locator(".chip").evaluate_all("chips => chips.map((one) => one.dataset.filter)") == [
-        "all", "missed", "late", "first", "nothing",
-    ]  # fmt: skip
+        page.locator(f"[data-filter={name}]").click()
     page.locator("[data-filter=late]").click()
     page.locator("[role=option]").first.click()
-    assert page.locator(".expected tbody tr").all_inner_texts() == ["fruit\t2", "fish\tnot found"]
+    ranks = page.locator(".expected tbody tr td:last-child").all_inner_texts()
+    assert ranks == ["2", "not found"]
+    assert page.locator(".expected .doc").all_inner_texts() == ["fruit#1", "fish#0", "fish#1"]
     expect(page.locator(".state")).to_have_text("first expected at rank 2")
-    assert page.locator(".badge.relevant").count() == 1
+    expect(page.locator(".document .doc")).to_have_text("fish#0")
+    expect(page.locator(".document .text")).to_have_text(TEXTS["fish#0"])
+    expect(page.locator(".document .ranks")).to_have_text("Rank: csr not found")
+    assert page.locator(".ranking .badge.relevant").count() == 1
     assert page.locator(".badge.unjudged").count() == 0
-    page.locator(".hit").first.click()
+    page.locator(".ranking .hit").first.click()
     expect(page.locator(".document .text")).to_have_text("apples apples pears juice")
     assert page.evaluate("window.hacked") is None
     assert opened.complaints == []
@@ -108,11 +114,12 @@ def test_questions_that_failed_are_not_among_those_that_missed(show: Show) -> No
     for name, listed in {"missed": ["missed", "nothing"], "failed": ["broken"], "first": ["found"]}.items():
         page.locator(f"[data-filter={name}]").click()
         assert opened.texts == listed, name
+        page.locator(f"[data-filter={name}]").click()
     page.locator("[data-filter=failed]").click()
     assert "! no answer" in page.locator("[role=option]").first.inner_text()
     page.locator("[role=option]").first.click()
-    assert page.locator(".expected tbody tr").all_inner_texts() == ["a\tno answer"]
-    expect(page.locator(".state")).to_have_text("! the retriever failed: no answer")
+    assert page.locator(".expected tbody td").all_inner_texts() == ["no answer"]
+    expect(page.locator(".state")).to_have_text("! the backend failed: no answer")
     assert opened.complaints == []
 
 
@@ -126,7 +133,7 @@ def test_without_texts(checked: Checked, show: Show) -> None:
     opened = show(checked.html(keep_text=False), "#q=first")
     expect(opened.page.locator(".detail h3")).to_have_text("first")
     assert "left out" in opened.page.locator("#queries .lead").inner_text()
-    opened.page.locator(".hit").first.click()
+    opened.page.locator(".ranking .hit").first.click()
     expect(opened.page.locator(".document")).to_contain_text("not in this file")
 
 
@@ -141,7 +148,7 @@ def test_an_invalid_check_says_what_to_do(place: Path) -> None:
     assert "Invalid: nothing was asked" in page
     assert "correct the ids of the golden set" in page
     assert "no-such-chunk" in page
-    assert 'explorer-data">' not in page
+    assert 'queries-data">' not in page
 
 
 def test_two_corpora_keep_their_documents_apart(place: Path, show: Show) -> None:

@@ -50,11 +50,13 @@ def test_filters_and_both_rankings(show: Show) -> None:
     for name, listed in {"regressed": ["q2"], "improved": ["q3"], "tied": ["q1"], "documents": ["q2"]}.items():
         page.locator(f"[data-filter={name}]").click()
         assert opened.texts == listed, name
+        page.locator(f"[data-filter={name}]").click()
+    page.locator("[data-filter=regressed]").click()
     page.locator("[role=option]").first.click()
     assert page.locator(".ranking h4").all_inner_texts() == ["csr (before)", "csr (after)"]
     assert page.locator(".ranking .doc").all_inner_texts() == ["y", "c", "z", "y", "w", "v", "c"]
     assert page.locator(".state").all_inner_texts() == ["1 of 3 are judged", "1 of 4 are judged"]
-    page.locator(".hit").nth(1).click()
+    page.locator(".ranking .hit").nth(1).click()
     expect(page.locator(".document .text")).to_have_text("text of c")
     assert page.locator(".document .ranks").inner_text() == "Rank: csr (before) 2 · csr (after) 4"
     assert opened.complaints == []
@@ -76,7 +78,10 @@ def test_a_baseline_says_what_it_kept(show: Show, tmp_path: Path) -> None:
     page = show(found.html(), "#q=q2").page
     assert page.locator(".ranking").first.locator(".score").all_inner_texts() == ["", ""]
     assert page.locator(".ranking").last.locator(".score").first.inner_text() != ""
-    assert "is not among the first 2 that are kept of csr (before)" in page.locator(".hint").inner_text()
+    assert "? that its rank was not kept" in page.locator(".hint").inner_text()
+    assert "?" in page.locator(".move-rank").all_text_contents()
+    page.locator(".ranking").last.locator(".hit", has_text="v").click()
+    expect(page.locator(".document .ranks")).to_have_text("Rank: csr (before) not kept · csr (after) 3")
 
 
 @pytest.mark.parametrize(
@@ -127,6 +132,6 @@ def test_without_texts_and_without_rankings(show: Show) -> None:
     expect(page.locator(".detail h3")).to_have_text("q2")
     assert "second words" not in page.content()
     bare = Regression(found.report, no_texts="The baseline is gone.").html()
-    assert 'explorer-data">' not in bare
+    assert 'queries-data">' not in bare
     assert "The baseline is gone." in bare
     assert "second words" in bare

@@ -1,11 +1,10 @@
-"""What an HTML report packs: pools of documents, ranks, values, and which texts fit."""
+"""What an HTML report embeds: pools of documents, ranks, values, and which texts fit."""
 
 from __future__ import annotations
 
 import base64
 import gzip
 import json
-import struct
 from typing import Any
 
 import numpy as np
@@ -13,42 +12,35 @@ import pytest
 from explorers import TEXTS, corpus_of, qrels_of, run_of, small_explorer
 
 from harness.data.types import Ids
-from harness.report.html.explorer import changes
-from harness.report.html.pack import pack, string_columns
-from harness.report.html.payload import TEXT_LENGTH, payload_of
-from harness.report.html.pools import DEPTH, MISSED, NO_PLACE, UNJUDGED, pools_of, top_of
+from harness.report.html.explorer import Explorer, changes
+from harness.report.html.payload import TEXT_LENGTH, Element, payload_of
+from harness.report.html.pools import DEPTH, UNJUDGED, pools_of, top_of
 
 
-def unpack(packed: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What `data.js` does, in Python."""
-    whole = gzip.decompress(base64.b64decode(packed))
-    (length,) = struct.unpack_from("<I", whole)
-    header = json.loads(whole[4 : 4 + length])
-    columns = {
-        name: np.frombuffer(whole, np.dtype(kind).newbyteorder("<"), size, 4 + length + offset)
-        for name, (kind, offset, size) in header["sections"].items()
-    }
-    return header, columns
+def read(element: Element) -> Any:
+    """Do what `data.js` does, in Python."""
+    if element.type == "application/json":
+        return json.loads(element.content)
+    return json.loads(gzip.decompress(base64.b64decode(element.content)))
 
 
-def strings(columns: dict[str, np.ndarray], name: str) -> list[str]:
-    ends, content = columns[f"{name}.ends"].tolist(), columns[f"{name}.bytes"].tobytes()
-    return [content[start:end].decode() for start, end in zip([0, *ends], ends, strict=False)]
+def test_nothing_that_is_embedded_can_end_an_element() -> None:
+    hostile = dict.fromkeys(("d0", "d1"), "</script><!--<script>")
+    payload = payload_of(small_explorer(labels=["</script>", "<!--"], corpus=corpus_of(hostile)), 10**6)
+    assert "<" not in payload.data.content + payload.texts.content
+    assert read(payload.data)["labels"] == ["</script>", "<!--"]
+    assert {text for _, text in read(payload.texts)} == {"", *hostile.values()}
 
 
-def test_columns_come_back_aligned() -> None:
-    given = {"small": np.arange(3, dtype=np.int8), "big": np.array([1.5, np.nan]), "none": np.zeros(0, np.uint32)}
-    header, columns = unpack(pack({"a": "é"}, {**given, **string_columns("names", ["", "näme", "b\0c"])}))
-    assert header["a"] == "é"
-    assert all(offset % 8 == 0 for _, offset, _ in header["sections"].values())
-    for name, column in given.items():
-        np.testing.assert_array_equal(columns[name], column)
-    assert strings(columns, "names") == ["", "näme", "b\0c"]
-
-
-def test_nothing_that_is_packed_can_end_an_element() -> None:
-    packed = pack({"x": "</script><!--"}, string_columns("t", ["</script>", "<script>"]))
-    assert "<" not in packed
+def test_what_is_large_is_compressed() -> None:
+    long = {name: f"{name} {' '.join(map(str, range(at, at + 400)))}" for at, name in enumerate(TEXTS)}
+    many = {f"{name}-{copy}": text for name, text in long.items() for copy in range(10)}
+    run = run_of({"q": list(many)[:10], **{f"q{n}": list(many)[10 * n : 10 * n + 10] for n in range(30)}})
+    explorer = Explorer(Ids.of(run.query_ids), ["one"], [run], corpus=corpus_of(many))
+    payload = payload_of(explorer, 10**7)
+    assert (payload.data.type, payload.texts.type) == ("application/json", "application/gzip")
+    assert len(read(payload.texts)) == 301
+    assert payload.with_texts == 31
 
 
 def test_pools_hold_what_is_shown_and_what_is_missed() -> None:
@@ -62,8 +54,6 @@ def test_pools_hold_what_is_shown_and_what_is_missed() -> None:
     assert pools.indptr.tolist() == [0, 5, 6]
     assert pools.grades.tolist() == [UNJUDGED, 0, UNJUDGED, 1, 2, UNJUDGED]
     assert pools.ranks.tolist() == [[1, 2, 3, 0, 0, 0], [0, 0, 1, 2, 0, 1]]
-    assert pools.place[:, 0, :3].tolist() == [[0, 1, 2], [2, 3, NO_PLACE]]
-    assert pools.place[:, 1, 0].tolist() == [NO_PLACE, 0]
     assert top.hits.tolist() == [[3, 0], [2, 1]]
 
 
@@ -75,13 +65,6 @@ def test_ranks_beyond_the_top_are_known() -> None:
     assert len(pools.docs) == 2 * DEPTH
     assert pools.ranks[0].tolist() == [*range(1, 11), *range(1500, 1490, -1)]
     assert pools.ranks[1].tolist() == [*([0] * 10), *range(1, 11)]
-
-
-def test_at_most_so_many_missed_documents() -> None:
-    run, qrels = run_of({"q": ["a"]}), qrels_of({"q": {f"r{n}": n for n in range(1, 40)}})
-    ids = Ids.of(["q"])
-    pools = pools_of(top_of([run], ids, qrels, 1), [run], ids, qrels, 1)
-    assert pools.grades.tolist() == [UNJUDGED, *range(39, 39 - MISSED, -1)]
 
 
 def test_runs_without_anything() -> None:
@@ -100,34 +83,38 @@ def test_what_changed_most_comes_first() -> None:
 def test_values_keep_every_bit() -> None:
     explorer = small_explorer()
     assert explorer.values is not None
-    _, columns = unpack(payload_of(explorer, 10**6).core)
-    restored = columns["value_table"][columns["values"]].reshape(explorer.values.shape)
+    values = [query["values"] for query in read(payload_of(explorer, 10**6).data)["queries"]]
+    restored = np.moveaxis(np.array(values, dtype=np.float64), 0, 2)
     np.testing.assert_array_equal(restored, explorer.values)
+
+
+def test_a_query_says_where_each_ranking_has_each_document() -> None:
+    data = read(payload_of(small_explorer(kept=[None, 10]), 10**6).data)
+    query = data["queries"][0]
+    ids = [data["docs"][number] for number in query["docs"]]
+    assert ids == [*(f"d{n}" for n in range(10)), "d20", "d25"]
+    assert query["ranks"] == [[*range(1, 11), 0, 0], [None, *range(1, 11), None]]
+    assert query["grades"] == [2, None, None, 0, *[None] * 7, 1]
+    assert (len(query["scores"][0]), query["scores"][1], query["hits"]) == (10, [], [10, 10])
+    assert [query["place"] for query in data["queries"]] == [2, 1, 3, 0, 4]
+    lost = data["queries"][3]
+    assert (lost["hits"], lost["ranks"]) == ([3, 0], [[1, 2, 3], [0, 0, 0]])
 
 
 @pytest.mark.parametrize(("budget", "expected"), [(10**6, 5), (0, 0)])
 def test_texts_are_what_a_small_budget_leaves_out(budget: int, expected: int) -> None:
     payload = payload_of(small_explorer(), budget)
-    header, columns = unpack(payload.core)
-    _, held = unpack(payload.held)
-    assert (payload.with_texts, len(payload.texts), len(header["labels"])) == (expected, int(expected > 0), 2)
-    assert len(strings(columns, "query_ids")) == 5
-    if expected:
-        _, texts = unpack(payload.texts[0])
-        ids = strings(columns, "doc_ids")
-        found = dict(zip((ids[doc] for doc in held["text_docs"]), strings(texts, "texts"), strict=True))
-        assert found["d0"] == TEXTS["d0"]
-        assert held["text_chunks"].tolist() == [len(found)]
+    data, texts = read(payload.data), dict(read(payload.texts))
+    assert (payload.with_texts, len(data["queries"])) == (expected, 5)
+    assert ("d0" in data["docs"], texts.get(data["docs"].index("d0"))) == (True, TEXTS["d0"] if expected else None)
 
 
-def test_long_texts_are_cut_and_unknown_documents_are_empty() -> None:
+def test_long_texts_are_cut_and_unknown_documents_have_none() -> None:
     payload = payload_of(small_explorer(corpus=corpus_of({"d0": "x" * 5000})), 10**6)
-    found = set(strings(unpack(payload.texts[0])[1], "texts"))
-    assert found == {"", "x" * (TEXT_LENGTH - 1) + "…"}
+    assert [text for _, text in read(payload.texts)] == ["", "x" * (TEXT_LENGTH - 1) + "…"]
 
 
-def test_without_texts_none_of_queries_is_packed() -> None:
+def test_without_texts_none_is_embedded() -> None:
     payload = payload_of(small_explorer(queries=None, corpus=None), 10**6)
-    _, columns = unpack(payload.core)
-    assert "query_texts.ends" not in columns
-    assert payload.texts == []
+    assert {query["text"] for query in read(payload.data)["queries"]} == {""}
+    assert read(payload.texts) == []

@@ -11,12 +11,14 @@ import pyarrow.compute as pc
 
 from harness.data.arrow import strings, text_scalar
 from harness.data.types import Corpus, Float64Array, Ids, Qrels, Queries, Run
-from harness.report.html.explorer import NO_ANSWER, Expectations, Explorer
+from harness.pipeline.check.id_match import Match
+from harness.report.html.explorer import Expected, Explorer
 from harness.results.check_schema import CheckReport, CheckSubject
 
 __all__ = ["explorer_of"]
 
-_LONGEST_RANK = 65_534
+_SHOWN = 3
+"""Documents of an expectation that nobody found whose texts are shown."""
 _OWN_DOCUMENTS = "Texts of documents are not in this file: the retrievers have their own, and gave ids alone."
 
 
@@ -36,6 +38,7 @@ def explorer_of(
     texts = [one.question for one in questions]
     ids = Ids.of(one.id for one in questions)
     told = Queries(ids, pa.chunked_array([strings(texts)]), "") if None not in texts else None
+    documents = _matching(report, subjects, suffixes, corpora)
     ranked = [_named(_scored(runs[one.label], one), suffixes[one.label]) for one in subjects]
     return Explorer(
         query_ids=ids,
@@ -44,11 +47,12 @@ def explorer_of(
         metrics=metrics,
         values=_values(subjects, metrics),
         queries=told,
-        qrels=_judgments(subjects, suffixes),
+        qrels=_judgments(subjects, documents),
         relevance=report.golden.relevance,
         corpus=_documents(report, corpora) if told is not None else None,
         no_texts=no_texts if report.corpora else _OWN_DOCUMENTS,
-        expectations=_expectations(subjects),
+        expected=_expected(subjects, documents),
+        failed=np.array([[question.failed for question in subject.questions] for subject in subjects]),
     )
 
 
@@ -86,38 +90,63 @@ def _values(subjects: Sequence[CheckSubject], metrics: Sequence[str]) -> Float64
     return np.array(rows, dtype=np.float64)
 
 
-def _judgments(subjects: Sequence[CheckSubject], suffixes: Mapping[str, str]) -> Qrels:
-    """The documents that were found for what was expected; what was not found is told by the expectations."""
-    grades: dict[str, dict[str, int]] = {}
+def _matching(
+    report: CheckReport,
+    subjects: Sequence[CheckSubject],
+    suffixes: Mapping[str, str],
+    corpora: Mapping[str, Corpus],
+) -> dict[tuple[str, str], list[str]]:
+    """Return the documents that meet each expected id of each question.
+
+    Those that a backend found; where none did, the first ones of the corpora that match.
+    """
+    documents: dict[tuple[str, str], list[str]] = {}
     for subject in subjects:
         for question in subject.questions:
-            of_question = grades.setdefault(question.id, {})
-            for one in question.expected:
-                if one.found is not None:
-                    of_question[f"{one.found}{suffixes[subject.label]}"] = one.grade
-    documents = list(dict.fromkeys(chain.from_iterable(grades.values())))
-    rows = Ids.of(documents).rows_of(Ids.of(list(chain.from_iterable(grades.values()))))
+            for expected in question.expected:
+                matching = documents.setdefault((question.id, expected.id), [])
+                if expected.found is not None:
+                    matching.append(f"{expected.found}{suffixes[subject.label]}")
+    missed: dict[str, list[str]] = {id_: [] for (_, id_), matching in documents.items() if not matching}
+    match = Match.of(report.golden.match, report.golden.delimiter)
+    for name, corpus in corpora.items() if missed else ():
+        for doc in corpus.ids:
+            owner = match.owner(doc, missed)
+            if owner is not None and len(missed[owner]) < _SHOWN:
+                missed[owner].append(f"{doc}{_suffix(report, name)}")
+    return {key: list(dict.fromkeys(matching)) or missed[key[1]] for key, matching in documents.items()}
+
+
+def _judgments(subjects: Sequence[CheckSubject], documents: Mapping[tuple[str, str], Sequence[str]]) -> Qrels:
+    """Return the grade of each document that something expected is met by, question by question."""
+    grades: dict[str, dict[str, int]] = {}
+    for question in subjects[0].questions:
+        of_question = grades.setdefault(question.id, {})
+        for expected in question.expected:
+            of_question.update(dict.fromkeys(documents[question.id, expected.id], expected.grade))
+    names = list(dict.fromkeys(chain.from_iterable(grades.values())))
+    rows = Ids.of(names).rows_of(Ids.of(list(chain.from_iterable(grades.values()))))
     values = [grade for of_question in grades.values() for grade in of_question.values()]
     indptr = np.cumsum([0, *map(len, grades.values())], dtype=np.int64)
-    return Qrels(Ids.of(grades), Ids.of(documents), indptr, rows, np.array(values, dtype=np.int32))
+    return Qrels(Ids.of(grades), Ids.of(names), indptr, rows, np.array(values, dtype=np.int32))
 
 
-def _expectations(subjects: Sequence[CheckSubject]) -> Expectations:
-    expected = [one for question in subjects[0].questions for one in question.expected]
-    ranks = [
+def _expected(
+    subjects: Sequence[CheckSubject], documents: Mapping[tuple[str, str], Sequence[str]]
+) -> list[list[Expected]]:
+    """Return what each question expects, with its rank in the answers of each backend."""
+    return [
         [
-            NO_ANSWER if question.failed else min(one.rank or 0, _LONGEST_RANK)
-            for question in subject.questions
-            for one in question.expected
+            Expected(
+                expected.id,
+                expected.grade,
+                [answer.expected[number].rank or 0 for answer in answers],
+                documents[answers[0].id, expected.id],
+            )
+            for number, expected in enumerate(answers[0].expected)
         ]
-        for subject in subjects
+        for answers in zip(*(subject.questions for subject in subjects), strict=True)
     ]
-    return Expectations(
-        indptr=np.cumsum([0, *(len(question.expected) for question in subjects[0].questions)], dtype=np.int64),
-        names=[one.id for one in expected],
-        grades=np.clip([one.grade for one in expected], -(2**15), 2**15 - 1).astype(np.int16),
-        ranks=np.array(ranks, dtype=np.uint16),
-    )
 
 
 def _documents(report: CheckReport, corpora: Mapping[str, Corpus]) -> Corpus | None:

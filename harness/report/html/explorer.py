@@ -1,20 +1,17 @@
-"""What the list of queries on a page is made of, before it is packed: rankings, values, judgments and texts."""
+"""What the list of queries on a page is made of, before it is written: rankings, values, judgments and texts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.data.types import Corpus, Float64Array, Ids, Int64Array, Qrels, Queries, Run
 
-__all__ = ["NO_ANSWER", "Agreement", "Expectations", "Explorer", "changes"]
-
-NO_ANSWER = 65_535
-"""In place of a rank, also in ``assets/model.js``."""
+__all__ = ["Agreement", "Expected", "Explorer", "changes"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -32,19 +29,19 @@ class Agreement:
     cause: npt.NDArray[np.int16]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Expectations:
-    """What each of Q queries is expected to find, E things in all: where judgments alone do not say it.
+class Expected(NamedTuple):
+    """An id that a query of a golden set expects.
 
-    Those of query q are ``indptr[q]:indptr[q + 1]`` of ``names``, ``grades`` int16 (E,), and of the second axis of
-    ``ranks`` uint16 (R, E): the rank at which each ranking has it, counted from 1; 0 where it is not found,
-    :data:`NO_ANSWER` where the query failed.
+    ``ranks`` counts from 1 and has 0 where a ranking lacks it. ``documents`` are those that match it, as far as any
+    ranking or the corpus names them. ``reference_rank`` is its rank among all documents in the exact reference, None
+    where that is not known.
     """
 
-    indptr: Int64Array
-    names: Sequence[str]
-    grades: npt.NDArray[np.int16]
-    ranks: npt.NDArray[np.uint16]
+    id: str
+    grade: int
+    ranks: Sequence[int]
+    documents: Sequence[str] = ()
+    reference_rank: int | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -58,8 +55,8 @@ class Explorer:
 
     ``against`` gives each ranking the one that it is compared with, where that is not ``reference`` for all: then only
     these two are shown together. ``kept`` gives how many documents were kept of each ranking, None for all; one of
-    which not all were kept has no scores. With ``expectations`` documents that nothing expects are not taken for
-    unjudged ones.
+    which not all were kept has no scores. With ``expected``, one list a query, documents that nothing expects are not
+    taken for unjudged ones, and ``failed`` bool (R, Q) tells where a backend gave no answer.
     """
 
     query_ids: Ids
@@ -76,7 +73,8 @@ class Explorer:
     no_texts: str = ""
     against: Sequence[int] | None = None
     kept: Sequence[int | None] | None = None
-    expectations: Expectations | None = None
+    expected: Sequence[Sequence[Expected]] | None = None
+    failed: npt.NDArray[np.bool_] | None = None
 
     @property
     def references(self) -> Int64Array:
@@ -85,13 +83,17 @@ class Explorer:
         return np.array(chosen, dtype=np.int64)
 
 
-def changes(values: Float64Array | None, references: Int64Array, top: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Query numbers, those first that changed most; int64 (Q,).
+def changes(values: Float64Array | None, references: Int64Array, top: npt.NDArray[Any]) -> Int64Array:
+    """Return the query numbers, those first that changed most, int64 (Q,).
 
-    ``values`` as in :class:`Explorer`; ``references`` int (R,) is the ranking that each is compared with; ``top`` int
-    (R, Q, D) holds document numbers, -1 beyond the last hit. What counts is the largest change of any metric against
-    the reference in either direction, then how many documents entered the first D of some ranking, then how low the
-    first reference's first metric is; ties stay in the given order.
+    What counts is the largest change of any metric against the reference in either direction, then how many documents
+    entered the first D of some ranking, then how low the first reference's first metric is; ties stay in the given
+    order.
+
+    Args:
+        values: As in :class:`Explorer`.
+        references: int (R,), the ranking that each is compared with.
+        top: int (R, Q, D), document numbers, -1 beyond the last hit.
     """
     queries = top.shape[1]
     largest, low = np.zeros(queries), np.zeros(queries)
@@ -102,5 +104,5 @@ def changes(values: Float64Array | None, references: Int64Array, top: npt.NDArra
     for ranking, reference in zip(top, top[references], strict=True):
         known = (ranking[:, :, None] == reference[:, None, :]).any(axis=2)
         entered = np.maximum(entered, np.count_nonzero(~known & (ranking >= 0), axis=1))
-    order: npt.NDArray[np.int64] = np.lexsort((low, -entered, -largest))
+    order: Int64Array = np.lexsort((low, -entered, -largest)).astype(np.int64)
     return order

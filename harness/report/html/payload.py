@@ -1,41 +1,57 @@
-"""The explorer's data as packed text: metrics and top ranks of all queries, texts of as many as a page may hold."""
+"""The list of queries as JSON in the page: what is known of every query, and the texts of as many as a page may hold.
+
+JSON stands in the page as it is, with ``<`` escaped so that no text can end the element that holds it. What is large is
+compressed by gzip, which browsers read (DecompressionStream), and written in base64. ``assets/data.js`` reads both.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import base64
+import gzip
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
+import orjson
 
-from harness.data.arrow import take_rows
-from harness.data.types import Corpus, Ids, Int32Array
+from harness.data.arrow import numbers, take_rows
+from harness.data.types import Corpus, Int64Array
 from harness.report.html.explorer import Explorer, changes
-from harness.report.html.pack import pack, string_columns
-from harness.report.html.pools import DEPTH, NO_PLACE, UNJUDGED, Pools, pools_of, top_of
+from harness.report.html.pools import DEPTH, UNJUDGED, Pools, Top, pools_of, top_of
 
-__all__ = ["TEXT_LENGTH", "Payload", "payload_of"]
+__all__ = ["TEXT_LENGTH", "Element", "Payload", "payload_of"]
 
 TEXT_LENGTH = 1500
 """Characters of a document's text that the page holds."""
-_QUERIES_A_CHUNK = 32
-_AROUND_A_CHUNK, _HELD = 64, 6
-"""Characters of the element that holds a chunk, and, at most, of a document's number in the list of those held."""
-_NO_DOCUMENTS = Corpus(Ids.of([]), pa.chunked_array([], pa.string()), "")
+_LARGE = 200_000
+"""Bytes from which JSON is compressed."""
+_LEVEL = 6
+_QUERIES_A_BATCH = 32
+_MISSED = 10
+"""Relevant documents of a query below the first ranks whose texts the page holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """The content of a script element that is no script, and its type."""
+
+    type: str
+    content: str
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """Packed text: ``core`` is read when the page opens, each of ``texts`` when a query that needs it is opened.
+    """What a page embeds: ``data`` of all queries, and ``texts`` of documents as pairs of number and text.
 
-    ``held`` says which documents the texts are of. ``with_texts`` of ``queries`` queries have all of theirs.
+    ``with_texts`` of ``queries`` queries have all of theirs.
     """
 
-    core: str
-    held: str
-    texts: Sequence[str]
+    data: Element
+    texts: Element
     queries: int
     with_texts: int
     depth: int = DEPTH
@@ -43,81 +59,120 @@ class Payload:
 
 
 def payload_of(explorer: Explorer, budget: int) -> Payload:
-    """Pack an explorer into about ``budget`` characters: texts of documents are added, those of the queries that
-    changed most first, until they would exceed it. What all queries need is never left out."""
+    """Write an explorer into about ``budget`` characters.
+
+    Texts of documents are added, those of the queries that changed most first, until they would exceed the budget. What
+    all queries need is never left out.
+    """
     top = top_of(explorer.runs, explorer.query_ids, explorer.qrels, explorer.relevance)
     pools = pools_of(top, explorer.runs, explorer.query_ids, explorer.qrels, explorer.relevance)
     order = changes(explorer.values, explorer.references, top.docs)
-    core = pack(_header(explorer), _columns(explorer, pools, top.scores, top.hits, order))
-    chunks, held, with_texts = _texts(explorer, pools, order, budget - len(core))
-    return Payload(core, pack({}, held), chunks, len(explorer.query_ids), with_texts)
+    data = _element(orjson.dumps(_data(explorer, top, pools, order)))
+    texts, with_texts = _texts(explorer, pools, order, budget - len(data.content))
+    return Payload(data, texts, len(explorer.query_ids), with_texts)
 
 
-def _header(explorer: Explorer) -> dict[str, Any]:
-    agreement = explorer.agreement
+def _element(content: bytes) -> Element:
+    if len(content) < _LARGE:
+        return Element("application/json", content.replace(b"<", b"\\u003c").decode())
+    return _compressed(gzip.compress(content, _LEVEL, mtime=0))
+
+
+def _compressed(content: bytes) -> Element:
+    return Element("application/gzip", base64.b64encode(content).decode("ascii"))
+
+
+def _data(explorer: Explorer, top: Top, pools: Pools, order: Int64Array) -> dict[str, Any]:
+    agreement, rankings = explorer.agreement, len(explorer.labels)
     return {
         "labels": list(explorer.labels),
         "metrics": list(explorer.metrics),
-        "queries": len(explorer.query_ids),
         "depth": DEPTH,
-        "reference": explorer.reference,
-        "against": list(explorer.against) if explorer.against is not None else None,
-        "kept": list(explorer.kept) if explorer.kept is not None else [None] * len(explorer.labels),
+        "against": explorer.references.tolist(),
+        "paired": explorer.against is not None,
+        "kept": list(explorer.kept) if explorer.kept is not None else [None] * rankings,
         "relevance": explorer.relevance,
         "judged": explorer.qrels is not None,
-        "no_place": NO_PLACE,
-        "unjudged": UNJUDGED,
-        "states": list(agreement.states) if agreement is not None else [],
+        "expecting": explorer.expected is not None,
+        "states": list(agreement.states) if agreement is not None else None,
         "agrees": agreement.agrees if agreement is not None else 0,
         "causes": list(agreement.causes) if agreement is not None else [],
+        "docs": pools.ids.to_list(),
+        "queries": list(_queries(explorer, top, pools, order)),
     }
 
 
-def _columns(
-    explorer: Explorer,
-    pools: Pools,
-    scores: npt.NDArray[np.float32],
-    hits: npt.NDArray[np.int64],
-    order: npt.NDArray[np.int64],
-) -> dict[str, npt.NDArray[Any]]:
-    queries = len(explorer.query_ids)
-    columns: dict[str, npt.NDArray[Any]] = {
-        **string_columns("query_ids", explorer.query_ids.to_list()),
-        **string_columns("doc_ids", pools.ids.to_list()),
-        "pool_starts": pools.indptr.astype(np.uint32),
-        "pool_docs": pools.docs.astype(np.uint32),
-        "pool_grades": pools.grades,
-        "pool_ranks": pools.ranks,
-        "places": pools.place,
-        "scores": _known(scores, explorer.kept),
-        "hits": hits.astype(np.uint32),
-        "order": order.astype(np.uint32),
-        "relevant": _relevant(explorer, queries),
-    }
-    if explorer.queries is not None:
-        columns |= string_columns("query_texts", _query_texts(explorer))
-    if explorer.values is not None:
-        distinct, codes = np.unique(explorer.values, return_inverse=True, equal_nan=True)
-        columns["value_table"], columns["values"] = distinct, codes.reshape(-1).astype(np.uint32)
-    expected = explorer.expectations
-    if expected is not None:
-        columns |= string_columns("expected_names", expected.names)
-        columns |= {"expected_starts": expected.indptr.astype(np.uint32), "expected_grades": expected.grades}
-        columns["expected_ranks"] = expected.ranks
-    if explorer.agreement is not None:
-        columns["states"], columns["causes"] = explorer.agreement.state, explorer.agreement.cause
-    return columns
+def _queries(explorer: Explorer, top: Top, pools: Pools, order: Int64Array) -> Iterator[dict[str, Any]]:
+    """Yield what is known of each query; a rank is 0 where a document is not found, None where that is not known."""
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    texts = _query_texts(explorer)
+    relevant = _relevant(explorer)
+    scores, ranks = _scores(explorer, top), _ranks(explorer, top, pools)
+    grades = [None if grade == UNJUDGED else grade for grade in pools.grades.tolist()]
+    docs, ids = pools.docs.tolist(), explorer.query_ids.to_list()
+    doc_numbers = {id_: number for number, id_ in enumerate(pools.ids.to_list())} if explorer.expected else {}
+    for query, (start, end) in enumerate(pairwise(pools.indptr.tolist())):
+        row = {
+            "id": ids[query],
+            "text": texts[query],
+            "place": int(place[query]),
+            "docs": docs[start:end],
+            "grades": grades[start:end],
+            "ranks": [ranking[start:end] for ranking in ranks],
+            "scores": [ranking[query] for ranking in scores],
+            "hits": top.hits[:, query].tolist(),
+            "relevant": int(relevant[query]),
+        }
+        if explorer.values is not None:
+            row["values"] = explorer.values[:, :, query].tolist()
+        if explorer.agreement is not None:
+            row["states"] = explorer.agreement.state[:, query].tolist()
+            row["causes"] = explorer.agreement.cause[:, query].tolist()
+        if explorer.expected is not None:
+            slots = {doc: slot for slot, doc in enumerate(row["docs"])}
+            row["expected"] = [
+                {
+                    "id": expected.id,
+                    "grade": expected.grade,
+                    "ranks": list(expected.ranks),
+                    "reference_rank": expected.reference_rank,
+                    "slots": [slots[doc] for name in expected.documents if (doc := doc_numbers.get(name)) in slots],
+                }
+                for expected in explorer.expected[query]
+            ]
+        if explorer.failed is not None:
+            row["failed"] = explorer.failed[:, query].tolist()
+        yield row
 
 
-def _known(scores: npt.NDArray[np.float32], kept: Sequence[int | None] | None) -> npt.NDArray[np.float32]:
-    """The scores; NaN for rankings of which not all was kept, where numbers only stand for an order."""
-    cut = np.array([count is not None for count in kept or [None] * len(scores)], dtype=np.bool_)
-    return np.where(cut[:, None, None], np.float32(np.nan), scores)
+def _scores(explorer: Explorer, top: Top) -> list[list[list[float]]]:
+    """Return the first scores of each ranking and query, to six digits; none of rankings that are not kept whole."""
+    scores: list[list[list[float]]] = []
+    for number, ranking in enumerate(top.scores):
+        if explorer.kept is not None and explorer.kept[number] is not None:
+            scores.append([[]] * len(ranking))
+        else:
+            scores.append([[float(f"{score:.6g}") for score in row if score == score] for row in ranking.tolist()])
+    return scores
 
 
-def _relevant(explorer: Explorer, queries: int) -> npt.NDArray[np.uint32]:
-    """How many relevant documents each query has; uint32 (Q,)."""
-    counts = np.zeros(queries, dtype=np.uint32)
+def _ranks(explorer: Explorer, top: Top, pools: Pools) -> list[list[int | None]]:
+    """Return the ranks of all pools; None where a ranking lacks a document, but may have had it below what is kept."""
+    owner = np.repeat(np.arange(len(pools.indptr) - 1), np.diff(pools.indptr))
+    ranks: list[list[int | None]] = []
+    for number, ranking in enumerate(pools.ranks):
+        kept = explorer.kept[number] if explorer.kept is not None else None
+        values: list[int | None] = ranking.tolist()
+        if kept is not None:
+            for at in np.flatnonzero((ranking == 0) & (top.hits[number][owner] >= kept)).tolist():
+                values[at] = None
+        ranks.append(values)
+    return ranks
+
+
+def _relevant(explorer: Explorer) -> npt.NDArray[np.int64]:
+    counts = np.zeros(len(explorer.query_ids), dtype=np.int64)
     qrels = explorer.qrels
     if qrels is not None:
         owner = np.repeat(explorer.query_ids.rows_of(qrels.query_ids), np.diff(qrels.indptr))
@@ -127,47 +182,57 @@ def _relevant(explorer: Explorer, queries: int) -> npt.NDArray[np.uint32]:
 
 def _query_texts(explorer: Explorer) -> list[str]:
     if explorer.queries is None:
-        return []
+        return [""] * len(explorer.query_ids)
     rows = explorer.queries.ids.rows_of(explorer.query_ids)
     known = iter(take_rows(explorer.queries.texts, rows[rows >= 0]).to_pylist())
     return [next(known) if row >= 0 else "" for row in rows.tolist()]
 
 
-def _texts(
-    explorer: Explorer, pools: Pools, order: npt.NDArray[np.int64], room: int
-) -> tuple[list[str], dict[str, npt.NDArray[Any]], int]:
-    """Chunks of texts; which documents they hold, with the end of each chunk among them; how many queries have all."""
-    chunks: list[str] = []
-    held: list[npt.NDArray[np.int64]] = []
-    done = 0
-    corpus = explorer.corpus or _NO_DOCUMENTS
-    rows = corpus.ids.rows_of(pools.ids)
-    for queries, docs in _new_documents(pools, order) if explorer.corpus is not None else ():
-        chunk = pack({}, string_columns("texts", _cut_texts(corpus, rows[docs])))
-        room -= len(chunk) + _AROUND_A_CHUNK + _HELD * len(docs)
-        if room < 0:
+def _texts(explorer: Explorer, pools: Pools, order: Int64Array, room: int) -> tuple[Element, int]:
+    """Return texts that take at most ``room`` characters, and how many queries have all of theirs."""
+    corpus = explorer.corpus
+    if corpus is None:
+        return Element("application/json", "[]"), 0
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, 31)
+    pieces, size, queries = [packer.compress(b'[[-1,""]')], 0, 0
+    plain = [b'[[-1,""]']
+    for count, docs in _new_documents(pools, order):
+        content = b"".join(b"," + orjson.dumps(pair) for pair in _pairs(corpus, pools, docs))
+        before = packer.copy()
+        piece = packer.compress(content) + packer.flush(zlib.Z_SYNC_FLUSH)
+        if 4 * (size + len(piece) + 64) > 3 * room:
+            packer = before
             break
-        chunks.append(chunk)
-        held.append(docs)
-        done += queries
-    docs = np.concatenate([np.zeros(0, np.int64), *held]).astype(np.uint32)
-    ends = np.cumsum([len(docs) for docs in held], dtype=np.uint32) if held else np.zeros(0, np.uint32)
-    return chunks, {"text_docs": docs, "text_chunks": ends}, done
+        pieces.append(piece)
+        plain.append(content)
+        size += len(piece)
+        queries += count
+    if sum(map(len, plain)) < _LARGE:
+        return _element(b"".join([*plain, b"]"])), queries
+    return _compressed(b"".join([*pieces, packer.compress(b"]"), packer.flush()])), queries
 
 
-def _new_documents(pools: Pools, order: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """A number of queries, and their documents that no earlier ones have."""
+def _new_documents(pools: Pools, order: Int64Array) -> Iterator[tuple[int, Int64Array]]:
+    """Yield a number of queries, and the documents shown for them that no earlier ones have."""
     seen = np.zeros(len(pools.ids), dtype=np.bool_)
-    for start in range(0, len(order), _QUERIES_A_CHUNK):
-        part = order[start : start + _QUERIES_A_CHUNK]
-        docs = np.unique(np.concatenate([pools.docs[pools.indptr[q] : pools.indptr[q + 1]] for q in part]))
+    on_top = np.any((pools.ranks > 0) & (pools.ranks <= DEPTH), axis=0, keepdims=True)[0]
+    for start in range(0, len(order), _QUERIES_A_BATCH):
+        batch = order[start : start + _QUERIES_A_BATCH]
+        shown = []
+        for query in batch.tolist():
+            span = slice(pools.indptr[query], pools.indptr[query + 1])
+            last = int(np.count_nonzero(on_top[span])) + _MISSED
+            shown.append(pools.docs[span][:last])
+        docs = np.unique(np.concatenate(shown))
         docs = docs[~seen[docs]]
         seen[docs] = True
-        yield len(part), docs
+        yield len(batch), docs
 
 
-def _cut_texts(corpus: Corpus, rows: Int32Array) -> list[str]:
-    """The beginnings of documents by row; nothing for -1, a document that the corpus lacks."""
-    found = iter(take_rows(corpus.texts, rows[rows >= 0]).to_pylist())
-    whole = [next(found) if row >= 0 else "" for row in rows.tolist()]
-    return [text if len(text) <= TEXT_LENGTH else text[: TEXT_LENGTH - 1] + "…" for text in whole]
+def _pairs(corpus: Corpus, pools: Pools, docs: Int64Array) -> Iterator[tuple[int, str]]:
+    """Yield the number and the beginning of the text of each document that the corpus has."""
+    rows = corpus.ids.rows_of(pools.ids.values.take(numbers(docs)))
+    texts = iter(take_rows(corpus.texts, rows[rows >= 0]).to_pylist())
+    for doc in docs[rows >= 0].tolist():
+        text = next(texts)
+        yield doc, text if len(text) <= TEXT_LENGTH else f"{text[: TEXT_LENGTH - 1]}…"

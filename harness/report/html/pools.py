@@ -14,15 +14,11 @@ import pyarrow.compute as pc
 from harness.data.arrow import numbers
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Qrels, Run
 
-__all__ = ["DEPTH", "MISSED", "NO_PLACE", "UNJUDGED", "Pools", "Top", "pools_of", "top_of"]
+__all__ = ["DEPTH", "UNJUDGED", "Pools", "Top", "pools_of", "top_of"]
 
 DEPTH = 10
 """Ranks of every ranking that the page holds."""
-MISSED = 10
-"""Relevant documents of a query beyond those ranks, at most."""
-NO_PLACE = 65_535
 UNJUDGED = -32_768
-_HIGHEST_RANK = 65_535
 _CHUNK = 1024
 
 
@@ -43,16 +39,14 @@ class Top:
 class Pools:
     """One pool of documents a query: its slice ``indptr[q]:indptr[q + 1]`` of ``docs`` (into ``ids``).
 
-    ``place`` uint16 (R, Q, DEPTH) says where in its query's pool the document at each rank lies, NO_PLACE beyond the
-    last hit. ``grades`` int16 (P,) UNJUDGED where there is none. ``ranks`` uint16 (R, P) count from 1; 0 is not found.
+    ``grades`` int16 (P,) UNJUDGED where there is none. ``ranks`` int32 (R, P) count from 1; 0 is not found.
     """
 
     ids: Ids
     indptr: Int64Array
     docs: Int64Array
-    place: npt.NDArray[np.uint16]
     grades: npt.NDArray[np.int16]
-    ranks: npt.NDArray[np.uint16]
+    ranks: Int32Array
 
 
 def top_of(runs: Sequence[Run], query_ids: Ids, qrels: Qrels | None, relevance: int) -> Top:
@@ -90,30 +84,24 @@ def _slots(run: Run, rows: Int32Array) -> Int64Array:
 
 
 def pools_of(top: Top, runs: Sequence[Run], query_ids: Ids, qrels: Qrels | None, relevance: int) -> Pools:
-    """Each query's documents, in the order in which the rankings show them, the missed relevant ones last."""
+    """Return each query's documents: those that a ranking shows on top, then the other relevant ones, best first."""
     rankings, queries, _ = top.docs.shape
     width = max(len(top.ids), 1)
     shown = np.swapaxes(top.docs, 0, 1).reshape(queries, -1)
     keys = (np.arange(queries)[:, None] * width + shown)[shown >= 0]
     judged = _judged(qrels, query_ids, top.ids)
-    missed = _missed(judged, keys, width, relevance)
-    every = np.concatenate([keys, missed])
-    known, first, where = np.unique(every, return_index=True, return_inverse=True)
+    every = np.concatenate([keys, _missed(judged, keys, width, relevance)])
+    known, first = np.unique(every, return_index=True)
     order = np.lexsort((first, known // width))
-    position = np.empty(len(known), dtype=np.int64)
-    position[order] = np.arange(len(known))
     indptr = np.searchsorted(known[order] // width, np.arange(queries + 1))
-    flat = np.full(shown.shape, NO_PLACE, dtype=np.uint16)
-    owner = np.nonzero(shown >= 0)[0]
-    flat[shown >= 0] = position[where[: len(keys)]] - indptr[owner]
-    place = np.swapaxes(flat.reshape(queries, rankings, DEPTH), 0, 1)
-    grades = _grades(judged, known, width)[order]
-    ranks = (
-        np.stack([_ranks(run, query_ids, top.ids, known, width)[order] for run in runs])
-        if runs
-        else np.zeros((0, len(known)), np.uint16)
+    ranks = [_ranks(run, query_ids, top.ids, known, width)[order] for run in runs]
+    return Pools(
+        top.ids,
+        indptr,
+        known[order] % width,
+        _grades(judged, known, width)[order],
+        np.stack(ranks) if rankings else np.zeros((0, len(known)), np.int32),
     )
-    return Pools(top.ids, indptr, known[order] % width, np.ascontiguousarray(place), grades, ranks)
 
 
 def _judged(qrels: Qrels | None, query_ids: Ids, ids: Ids) -> tuple[Int64Array, Int64Array, Int64Array]:
@@ -128,14 +116,12 @@ def _judged(qrels: Qrels | None, query_ids: Ids, ids: Ids) -> tuple[Int64Array, 
 
 
 def _missed(judged: tuple[Int64Array, ...], keys: Int64Array, width: int, relevance: int) -> Int64Array:
-    """Keys of relevant documents that no ranking shows, the best grades first, at most MISSED a query."""
+    """Return the keys of relevant documents that no ranking shows on top, query by query, the best grades first."""
     query, doc, grade = judged
     wanted = (grade >= relevance) & ~np.isin(query * width + doc, keys)
     query, doc, grade = query[wanted], doc[wanted], grade[wanted]
     order = np.lexsort((doc, -grade, query))
-    query, doc = query[order], doc[order]
-    nth = np.arange(len(query)) - np.searchsorted(query, query)
-    missed: Int64Array = (query * width + doc)[nth < MISSED]
+    missed: Int64Array = query[order] * width + doc[order]
     return missed
 
 
@@ -147,16 +133,16 @@ def _grades(judged: tuple[Int64Array, ...], known: Int64Array, width: int) -> np
     return grades
 
 
-def _ranks(run: Run, query_ids: Ids, ids: Ids, known: Int64Array, width: int) -> npt.NDArray[np.uint16]:
-    """The rank of each known key in a run, from 1; 0 where the run lacks it, or ranks it beyond what 16 bits hold."""
-    ranks = np.zeros(len(known), dtype=np.uint16)
+def _ranks(run: Run, query_ids: Ids, ids: Ids, known: Int64Array, width: int) -> Int32Array:
+    """Return the rank of each known key in a run, from 1; 0 where the run lacks it."""
+    ranks = np.zeros(len(known), dtype=np.int32)
     queries, docs = query_ids.rows_of(run.query_ids).astype(np.int64), ids.rows_of(run.doc_ids)
     for start in range(0, len(queries), _CHUNK):
         part = slice(int(run.indptr[start]), int(run.indptr[min(start + _CHUNK, len(queries))]))
         lengths = np.diff(run.indptr[start : start + _CHUNK + 1])
         owner, doc = np.repeat(queries[start : start + _CHUNK], lengths), docs[run.rows[part]]
         rank = np.arange(part.start, part.stop) - np.repeat(run.indptr[start : start + len(lengths)], lengths) + 1
-        kept = (owner >= 0) & (doc >= 0) & (rank <= _HIGHEST_RANK)
+        kept = (owner >= 0) & (doc >= 0)
         at = _find(known, owner[kept] * width + doc[kept])
         ranks[at[at >= 0]] = rank[kept][at >= 0]
     return ranks

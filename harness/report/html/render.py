@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness.report.document import Document, Facts, Figure, Notes, Table
+from harness.report.document import Block, Document, Facts, Figure, Notes, Section, Table
 from harness.report.figures import (
     Bars,
     Curves,
@@ -40,7 +42,18 @@ __all__ = ["LARGEST", "render_page"]
 
 LARGEST = 7_600_000
 """Bytes that a page may come to, as far as the texts of documents decide it."""
-_SCRIPTS = ("data.js", "model.js", "dom.js", "words.js", "list.js", "detail.js", "controls.js", "main.js")
+_SCRIPTS = (
+    "data.js",
+    "model.js",
+    "dom.js",
+    "words.js",
+    "list.js",
+    "detail.js",
+    "selection.js",
+    "controls.js",
+    "tables.js",
+    "main.js",
+)
 _SIGNS = {"good": "✓", "bad": "✕", "unsure": "?", "plain": "·"}
 _KINDS = {Table: "table", Figure: "figure", Facts: "facts", Notes: "notes"}
 
@@ -55,6 +68,7 @@ def render_page(document: Document, explorer: Explorer | None = None, largest: i
     style, script = _asset("style.css"), _script()
     common = {
         "page": document,
+        "parts": _parts(document),
         "explorer": explorer,
         "style": Markup(style),  # noqa: S704 - a file of this package
         "script": Markup(script),  # noqa: S704 - files of this package
@@ -63,6 +77,41 @@ def render_page(document: Document, explorer: Explorer | None = None, largest: i
     bare = template.render(**common, payload=None)
     payload = payload_of(explorer, largest - len(bare.encode())) if explorer is not None else None
     return template.render(**common, payload=payload) if payload is not None else bare
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A section of the page: blocks that are shown at once, and those that are folded away."""
+
+    section: Section
+    shown: Sequence[Block]
+    folded: Sequence[Block]
+
+
+def _parts(document: Document) -> list[_Part]:
+    """Show the first table, the first figure and what is open; fold everything else away."""
+    blocks = [block for section in document.sections if not section.detail for block in section.blocks]
+    firsts = [id(next((block for block in blocks if isinstance(block, kind)), None)) for kind in (Figure, Table)]
+    parts = []
+    for section in document.sections:
+        shown = [] if section.detail else [block for block in section.blocks if id(block) in firsts or _is_open(block)]
+        folded = [block for block in section.blocks if all(block is not other for other in shown)]
+        parts.append(_Part(section, shown, folded))
+    return parts
+
+
+def _is_open(block: Block) -> bool:
+    return isinstance(block, Notes) or (isinstance(block, Facts) and block.open)
+
+
+def _best(table: Table) -> list[float | None]:
+    """Return the best value of each column; None where no best is wanted, or all values are the same."""
+    best: list[float | None] = []
+    for number, column in enumerate(table.columns):
+        values = [value for row in table.rows if (value := row[number].value) is not None]
+        choose = {"highest": max, "lowest": min, None: None}[column.best]
+        best.append(choose(values) if choose is not None and len(set(values)) > 1 else None)
+    return best
 
 
 def _policy(style: str, script: str) -> str:
@@ -81,14 +130,16 @@ def _hash(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
-def _draw(drawing: Drawing) -> Svg:
+def _draw(drawing: Drawing, blocks: Sequence[Block]) -> Svg:
+    """Draw a figure on the axes that it shares with the others of its kind among the blocks of its section."""
+    peers = [block.drawing for block in blocks if isinstance(block, Figure)]
     match drawing:
         case Bars():
-            return bars(drawing)
+            return bars(drawing, [peer for peer in peers if isinstance(peer, Bars)])
         case Curves():
             return curves(drawing)
         case Differences():
-            return differences(drawing)
+            return differences(drawing, [peer for peer in peers if isinstance(peer, Differences)])
         case Distribution():
             return distribution(drawing)
         case Matrix():
@@ -120,5 +171,6 @@ def _environment() -> Environment:
     environment.filters["counted"] = counted
     environment.filters["kind"] = lambda block: _KINDS[type(block)]
     environment.filters["draw"] = _draw
+    environment.filters["best"] = _best
     environment.filters["sign"] = lambda tone: _SIGNS[tone]
     return environment

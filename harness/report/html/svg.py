@@ -72,9 +72,9 @@ def path(points: Sequence[tuple[float, float]], class_: str, *, closed: bool = F
     return element("path", d=steps + (" Z" if closed else ""), class_=class_)
 
 
-def group(children: Sequence[Node], class_: str | None = None) -> Node:
-    """Several elements as one."""
-    return element("g", children, class_=class_)
+def group(children: Sequence[Node], **attributes: str | None) -> Node:
+    """Put several elements together."""
+    return element("g", children, **attributes)
 
 
 def series(number: int) -> str:

@@ -1,105 +1,138 @@
-// One query with all its rankings side by side, the moves of documents between them, and one document's text.
+// One query in the whole window: what it lost and gained, its rankings side by side with the moves of documents between
+// them, and beside them the text of one document.
 
 const HIT_HEIGHT = 50;
 const GUTTER = 88;
+const MISSED_SHOWN = 10;
 
 class Detail {
   constructor(model, selection, go) {
     this.model = model;
     this.selection = selection;
     this.go = go;
-    this.query = -1;
-    this.node = el("article", { class: "detail", "aria-live": "off", hidden: true, onkeydown: (event) => this.key(event) });
+    this.query = null;
+    this.node = el("dialog", { class: "detail", id: "query", "aria-labelledby": "query-title",
+      oncancel: (event) => { event.preventDefault(); this.go("close"); }, onkeydown: (event) => this.key(event) });
   }
 
-  async open(query) {
+  async open(query, position) {
     this.query = query;
-    this.slot = -1;
-    this.texts = new Map();
-    this.stems = queryStems(this.model.text(query));
-    this.draw();
-    const texts = await this.model.texts(query);
+    this.stems = queryStems(query.text);
+    this.draw(position);
+    if (!this.node.open) this.node.showModal();
+    this.node.scrollTop = 0;
+    await this.model.loadTexts();
     if (this.query !== query) return;
-    this.texts = texts;
-    for (const hit of this.node.querySelectorAll(".columns button.hit")) this.drawSnippet(hit);
-    if (this.slot >= 0) this.select(this.slot);
+    for (const hit of this.node.querySelectorAll("button.hit")) this.drawSnippet(hit);
+    const first = this.firstDocument();
+    if (first !== undefined && matchMedia("(min-width: 64rem)").matches) this.select(first);
   }
 
   close() {
-    this.query = -1;
-    this.node.hidden = true;
+    this.query = null;
+    this.node.close();
     this.node.replaceChildren();
   }
 
-  draw() {
-    const { model, query } = this;
-    this.title = el("h3", { tabindex: "-1" }, model.text(query) || model.id(query));
-    this.document = el("div", { class: "document", "aria-live": "polite" });
-    const step = (text, label, by) => el("button", { type: "button", "aria-label": label, onclick: () => this.go("step", by) }, text);
-    const head = el("div", { class: "head" },
-      el("div", {}, el("p", { class: "query-id" }, `Query ${model.id(query)}`), this.title),
-      el("div", { class: "buttons" }, step("↑", "Previous query", -1), step("↓", "Next query", 1),
-        el("button", { type: "button", "aria-label": "Close this query", onclick: () => this.go("close") }, "✕")));
-    this.node.replaceChildren(head, this.expected(), this.values(), this.rankings(), this.document, this.missed());
-    this.node.hidden = false;
+  draw(position) {
+    const { query } = this;
+    this.slot = -1;
+    this.title = el("h3", { id: "query-title", tabindex: "-1", dir: "auto" }, query.text || query.id);
+    this.document = el("aside", { class: "document", "aria-label": "Document", "aria-live": "polite" });
+    const button = (text, label, onclick) => el("button", { type: "button", "aria-label": label, title: label, onclick }, text);
+    const buttons = el("div", { class: "buttons" }, button("↑", "Previous query (k)", () => this.go("step", -1)),
+      button("↓", "Next query (j)", () => this.go("step", 1)), button("✕", "Close this query", () => this.go("close")));
+    const head = el("div", { class: "head" }, el("p", { class: "query-id" }, `Query ${query.id} · ${position}`), this.title,
+      el("p", { class: "summary" }, this.summary()));
+    const main = el("div", { class: "evidence" }, this.expected(), this.rankings(), this.missed(), this.values());
+    this.node.replaceChildren(buttons, head, el("div", { class: "reading" }, main, this.document));
+    this.select(-1);
+  }
+
+  // The line that says what happened to this query.
+  summary() {
+    const { model, query, selection: { a, b } } = this;
+    if (model.expecting) {
+      const rank = model.firstExpected(query, b);
+      const said = { "-2": "! The backend failed: no answer", "-1": "Nothing is expected, and no mean counts it", 0: "✕ Nothing expected is found" };
+      return `${said[rank] ?? `The first expected document is at rank ${rank}`}${model.labels.length > 1 ? ` (${model.labels[b]})` : ""}`;
+    }
+    const relevant = model.judged ? counted(query.relevant, "relevant document") : "no judgments";
+    if (a === b || !model.judged) return relevant;
+    const { lost, gained, unknown } = model.relevantMoves(query, a, b);
+    const said = [`${lost.length} relevant lost, ${gained.length} gained: ${model.labels[b]} against ${model.labels[a]}`, `${relevant} in all`];
+    if (unknown.length > 0) said.push(`of ${unknown.length} the rank was not kept`);
+    return said.join("; ");
+  }
+
+  // The document that explains most: an expected one that is missed, else one that was lost, else the first hit.
+  firstDocument() {
+    const { model, query, selection: { a, b } } = this;
+    if (model.expecting) {
+      const wanted = query.expected.filter((expected) => expected.slots.length > 0);
+      const missed = wanted.find((expected) => !(expected.ranks[b] > 0));
+      return (missed ?? wanted[0])?.slots[0];
+    }
+    return model.relevantMoves(query, a, b).lost[0] ?? model.top(query, b)[0] ?? model.top(query, a)[0];
+  }
+
+  table(label, headings, rows, about) {
+    const head = ([name, ...others]) => el("tr", {}, el("th", { scope: "col" }, name), ...others.map((other) => el("th", { scope: "col", class: "number" }, other)));
+    return el("div", {}, about === null ? null : el("h4", { class: "about" }, about),
+      el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+        el("table", {}, el("thead", {}, head(headings)), el("tbody", {}, ...rows))));
   }
 
   values() {
     const { model, query, selection } = this;
-    if (model.metrics.length === 0) return el("div");
-    const heading = (name) => el("th", { scope: "col", class: "number" }, name);
+    if (model.metrics.length === 0) return null;
     const cell = (ranking, metric) => {
-      const value = model.value(ranking, metric, query);
+      const value = model.value(query, ranking, metric);
       if (Number.isNaN(value)) return el("td", { class: "number" }, "–");
-      const difference = value - model.value(selection.a, metric, query);
-      const { sign, tone } = change(difference);
-      const mark = ranking === selection.a ? [] : [el("b", { class: "mark" }, sign)];
-      return el("td", { class: `number ${ranking === selection.a ? "plain" : tone}` }, el("span", {}, value.toFixed(4)), ...mark);
+      const { sign, tone } = change(value - model.value(query, selection.a, metric));
+      const mark = ranking === selection.a ? null : el("b", { class: "mark" }, sign);
+      return el("td", { class: `number ${ranking === selection.a ? "plain" : tone}` }, el("span", {}, value.toFixed(4)), mark);
     };
     const rows = this.columns().map((ranking) => el("tr", {}, el("th", { scope: "row" }, model.labels[ranking]),
       ...model.metrics.map((_, metric) => cell(ranking, metric)),
-      el("td", { class: "number" }, `${model.hits[ranking * model.queries + query].toLocaleString("en")}${model.kept[ranking] === null ? "" : " kept"}`)));
-    const relevant = model.expecting ? `${model.expected(query).length} expected` : model.judged ? `${model.relevant[query].toLocaleString("en")} relevant document${model.relevant[query] === 1 ? "" : "s"}` : "no judgments";
-    const about = el("p", { class: "about" }, model.labels.length > 1 ? `${relevant}; marks are against ${model.labels[selection.a]}` : relevant);
-    return el("div", {}, about, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Values of this query" }, el("table", {},
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "ranking"), ...model.metrics.map(heading), heading("hits"))),
-      el("tbody", {}, ...rows))));
+      el("td", { class: "number" }, `${query.hits[ranking].toLocaleString("en")}${model.kept[ranking] === null ? "" : " kept"}`)));
+    const about = model.labels.length > 1 ? `Metrics of this query; marks compare with ${model.labels[selection.a]}` : "Metrics of this query";
+    return this.table("Metrics of this query", ["backend", ...model.metrics, "hits"], rows, about);
   }
 
-  // Columns in the order: the reference, what is compared with it, the others.
+  // Rankings in the order: what is compared with, what is compared, the others.
   columns() {
     const { a, b } = this.selection;
-    const others = this.model.against !== null ? [] : this.model.labels.map((_, ranking) => ranking)
+    const others = this.model.paired ? [] : this.model.labels.map((_, ranking) => ranking)
       .filter((ranking) => ranking !== a && ranking !== b);
     return a === b ? [a, ...others] : [a, b, ...others];
   }
 
   rankings() {
-    const columns = this.columns();
+    const groups = this.model.equalRankings(this.query, this.columns());
     const pieces = [];
-    columns.forEach((ranking, at) => {
-      if (at > 0) pieces.push(this.moves(columns[at - 1], ranking));
-      pieces.push(this.column(ranking));
+    groups.forEach((group, at) => {
+      if (at > 0) pieces.push(this.moves(groups[at - 1][0], group[0]));
+      pieces.push(this.column(group));
     });
-    const legend = columns.length < 2 ? null : el("p", { class: "hint" }, "Lines join the same document: solid where it rises, dashed where "
-      + `it falls. A number is its rank beyond the first ${this.model.depth}, – that it was not found${this.keptNote(columns)}.`);
-    return el("div", {}, legend, el("div", { class: "scroll rankings", tabindex: "0", role: "region", "aria-label": "Rankings side by side" },
-      el("div", { class: "columns" }, ...pieces)));
+    const { depth } = this.model;
+    const legend = groups.length < 2 ? null : el("p", { class: "hint" }, "Lines join the same document: solid where it rises, dashed where "
+      + `it falls. A number is its rank beyond the first ${depth}, – that it was not found, ? that its rank was not kept.`);
+    return el("div", {}, el("div", { class: "scroll rankings", tabindex: "0", role: "region", "aria-label": "Rankings side by side" },
+      el("div", { class: "columns" }, ...pieces)), legend);
   }
 
-  keptNote(columns) {
-    const { labels, kept } = this.model;
-    const cut = columns.filter((ranking) => kept[ranking] !== null);
-    return cut.length === 0 ? "" : `, or is not among the first ${kept[cut[0]]} that are kept of ${cut.map((ranking) => labels[ranking]).join(", ")}`;
-  }
-
-  column(ranking) {
+  // Rankings that are equal down to the depth shown, as one.
+  column(group) {
     const { model, query } = this;
-    const { said, bad } = this.about(ranking);
-    const hits = model.top(ranking, query).map((hit, at) => this.hit(ranking, hit, at));
-    return el("section", { class: "ranking", "aria-label": model.labels[ranking] },
-      el("h4", {}, model.labels[ranking]),
-      el("p", { class: bad ? "state bad" : "state" }, said),
+    const [first] = group;
+    const name = group.map((ranking) => model.labels[ranking]).join(", ");
+    const states = new Map(group.map((ranking) => this.about(ranking)).map((about) => [about.said, about]));
+    const said = [...states.keys()].join("; ");
+    const hits = model.top(query, first).map((slot, at) => el("li", {}, this.hit(slot, String(at + 1), query.scores[first][at])));
+    return el("section", { class: "ranking", "aria-label": name },
+      el("h4", { title: name }, name),
+      el("p", { class: [...states.values()].some(({ bad }) => bad) ? "state bad" : "state", title: said }, said),
       hits.length ? el("ol", {}, ...hits) : el("p", { class: "empty" }, "found nothing"));
   }
 
@@ -107,120 +140,122 @@ class Detail {
   about(ranking) {
     const { model, query } = this;
     if (model.expecting) {
-      const rank = model.firstExpected(ranking, query);
-      if (rank === -2) return { said: "! the retriever failed: no answer", bad: true };
+      const rank = model.firstExpected(query, ranking);
+      if (rank === -2) return { said: "! the backend failed: no answer", bad: true };
       if (rank < 0) return { said: "nothing is expected", bad: false };
       return rank === 0 ? { said: "✕ nothing expected is found", bad: true } : { said: `first expected at rank ${rank}`, bad: false };
     }
-    const state = model.state(ranking, query);
+    const state = query.states?.[ranking] ?? -1;
     if (state >= 0) {
-      const cause = model.cause(ranking, query);
-      const said = `${model.states[state]}${state < model.agrees ? " from" : " to"} its exact reference`;
-      return { said: cause ? `${said}: ${cause}` : said, bad: state < model.agrees };
+      const bad = state < model.agrees;
+      const cause = query.causes[ranking] < 0 ? "" : `: ${model.causes[query.causes[ranking]]}`;
+      return { said: `${model.states[state]}${bad ? " from" : " to"} its exact reference${cause}`, bad };
     }
-    if (model.stateOf !== null || !model.judged) return { said: model.stateOf === null ? "" : "no exact reference", bad: false };
-    const { judged, shown } = model.judgedShare(ranking, query);
-    return { said: `${judged} of ${shown} are judged`, bad: false };
+    if (model.states !== null || !model.judged) return { said: model.states === null ? "" : "no exact reference", bad: false };
+    const shown = model.top(query, ranking);
+    return { said: `${shown.filter((slot) => query.grades[slot] !== null).length} of ${shown.length} are judged`, bad: false };
   }
 
-  hit(ranking, { slot, score }, at) {
-    const doc = this.model.document(this.query, slot);
-    const button = el("button", { type: "button", class: "hit", "data-slot": slot, "aria-pressed": "false",
-      onclick: () => this.select(slot === this.slot ? -1 : slot) },
-    el("span", { class: "rank" }, String(at + 1)), badge(doc.grade, this.model),
-    el("span", { class: "doc" }, doc.id), el("span", { class: "score" }, shortScore(score)), el("span", { class: "snippet" }));
-    button.document = doc;
-    return el("li", {}, button);
+  hit(slot, place, score) {
+    const { model, query } = this;
+    return el("button", { type: "button", class: "hit", "data-slot": slot, "aria-pressed": "false", onclick: () => this.select(slot) },
+      el("span", { class: "rank" }, place), badge(query.grades[slot], model), el("span", { class: "doc" }, model.docs[query.docs[slot]]),
+      el("span", { class: "score" }, score === undefined ? "" : String(score)), el("span", { class: "snippet", dir: "auto" }));
   }
+
+  text(slot) { return this.model.texts?.get(this.query.docs[slot]); }
 
   drawSnippet(button) {
-    const text = this.texts.get(button.document.number);
-    const snippet = button.querySelector(".snippet");
-    if (text !== undefined) snippet.replaceChildren(...marked(text.slice(0, 120), this.stems));
+    const text = this.text(Number(button.dataset.slot));
+    if (text !== undefined) button.querySelector(".snippet").replaceChildren(...marked(text.slice(0, 160), this.stems));
   }
 
   moves(from, to) {
     const { model, query } = this;
-    const [left, right] = [model.top(from, query), model.top(to, query)];
+    const [left, right] = [model.top(query, from), model.top(query, to)];
     const height = Math.max(left.length, right.length, 1) * HIT_HEIGHT;
     const middle = (at) => at * HIT_HEIGHT + HIT_HEIGHT / 2;
     const shapes = [];
-    left.forEach(({ slot }, at) => {
-      const there = right.findIndex((hit) => hit.slot === slot);
-      if (there >= 0) {
-        const kind = there < at ? "up" : there > at ? "down" : "level";
-        shapes.push(svgEl("line", { x1: 0, y1: middle(at), x2: GUTTER, y2: middle(there), class: `move ${kind}`, "data-slot": slot }));
-      } else shapes.push(...stub(0, middle(at), model.document(query, slot).ranks[to], "down", slot));
+    left.forEach((slot, at) => {
+      const there = right.indexOf(slot);
+      if (there < 0) return shapes.push(...stub(0, middle(at), query.ranks[to][slot], "down", slot));
+      const kind = there < at ? "up" : there > at ? "down" : "level";
+      return shapes.push(svgEl("line", { x1: 0, y1: middle(at), x2: GUTTER, y2: middle(there), class: `move ${kind}`, "data-slot": slot }));
     });
-    right.forEach(({ slot }, at) => {
-      if (left.some((hit) => hit.slot === slot)) return;
-      shapes.push(...stub(GUTTER, middle(at), model.document(query, slot).ranks[from], "up", slot));
+    right.forEach((slot, at) => {
+      if (!left.includes(slot)) shapes.push(...stub(GUTTER, middle(at), query.ranks[from][slot], "up", slot));
     });
     return svgEl("svg", { class: "moves", width: GUTTER, height, viewBox: `0 0 ${GUTTER} ${height}`, "aria-hidden": "true" }, ...shapes);
   }
 
+  // Show a document beside the rankings.
   select(slot) {
+    const { model, query } = this;
     this.slot = slot;
-    for (const one of this.node.querySelectorAll("[data-slot]")) {
-      const chosen = Number(one.getAttribute("data-slot")) === slot;
-      one.classList.toggle("chosen", chosen);
-      if (one.classList.contains("hit")) one.setAttribute("aria-pressed", String(chosen));
+    for (const part of this.node.querySelectorAll("[data-slot]")) {
+      const chosen = Number(part.getAttribute("data-slot")) === slot;
+      part.classList.toggle("chosen", chosen);
+      if (part.classList.contains("hit")) part.setAttribute("aria-pressed", String(chosen));
     }
-    if (slot < 0) return this.document.replaceChildren();
-    const doc = this.model.document(this.query, slot);
-    const text = this.texts.get(doc.number);
-    const ranks = this.columns().map((ranking) => `${this.model.labels[ranking]} ${doc.ranks[ranking] || "not found"}`).join(" · ");
+    this.document.classList.toggle("empty", slot < 0);
+    if (slot < 0) return this.document.replaceChildren(el("p", {}, "Choose a document to read it here."));
+    const text = this.text(slot);
+    const ranks = this.columns().map((ranking) => `${model.labels[ranking]} ${model.rankText(query, ranking, slot)}`).join(" · ");
     const body = text === undefined ? el("p", { class: "empty" }, "The text of this document is not in this file.")
       : el("p", { class: "text", dir: "auto", tabindex: "0" }, ...marked(text, this.stems));
     return this.document.replaceChildren(
-      el("h4", {}, badge(doc.grade, this.model), el("span", { class: "doc" }, doc.id)),
+      el("h4", {}, badge(query.grades[slot], model), el("span", { class: "doc" }, model.docs[query.docs[slot]]),
+        el("button", { type: "button", class: "plain-button", "aria-label": "Close this document", onclick: () => this.select(-1) }, "✕")),
       el("p", { class: "ranks" }, `Rank: ${ranks}`), body);
   }
 
-  // What the query is expected to find, and where each ranking has it.
+  // What the query is expected to find, with its text, and where each ranking and the exact reference have it.
   expected() {
     const { model, query } = this;
-    if (!model.expecting) return el("div");
-    const expected = model.expected(query);
-    if (expected.length === 0) return el("p", { class: "about" }, "It expects nothing, and no mean counts it.");
-    const graded = expected.some((one) => one.grade !== 1);
-    const cell = (rank) => (rank > 0 && rank !== NO_ANSWER ? el("td", { class: "number" }, rank.toLocaleString("en"))
-      : el("td", { class: "number bad" }, rank === NO_ANSWER ? "no answer" : "not found"));
-    return el("div", {}, el("p", { class: "about" }, "Expected, and the rank at which it is found"),
-      el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Expected documents" }, el("table", { class: "expected" },
-        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "expected"), graded ? el("th", { scope: "col", class: "number" }, "grade") : null,
-          ...model.labels.map((label) => el("th", { scope: "col", class: "number" }, label)))),
-        el("tbody", {}, ...expected.map((one) => el("tr", {}, el("th", { scope: "row" }, one.name),
-          graded ? el("td", { class: "number" }, String(one.grade)) : null, ...one.ranks.map(cell)))))));
+    if (!model.expecting || query.expected.length === 0) return null;
+    const graded = query.expected.some(({ grade }) => grade !== 1);
+    const referenced = query.expected.some((expected) => expected.reference_rank !== null);
+    const cell = (rank, ranking) => (rank > 0 ? el("td", { class: "number" }, rank.toLocaleString("en"))
+      : el("td", { class: "number bad" }, query.failed?.[ranking] ? "no answer" : "not found"));
+    const name = ({ id, slots }) => el("th", { scope: "row" }, slots.length === 0 ? id : el("div", { class: "stack" }, ...slots.map((slot) => this.hit(slot, ""))));
+    const rows = query.expected.map((expected) => el("tr", {}, name(expected),
+      graded ? el("td", { class: "number" }, String(expected.grade)) : null, ...expected.ranks.map(cell),
+      referenced ? el("td", { class: "number" }, expected.reference_rank?.toLocaleString("en") ?? "–") : null));
+    const headings = ["expected", ...(graded ? ["grade"] : []), ...model.labels, ...(referenced ? ["exact reference"] : [])];
+    const table = this.table("Expected documents", headings, rows, "Expected, and the rank at which it is found");
+    table.classList.add("expected");
+    return table;
   }
 
+  // Relevant documents below the ranks that are shown.
   missed() {
     const { model, query } = this;
-    if (model.expecting) return el("div");
-    const shown = new Set(model.labels.flatMap((_, ranking) => model.top(ranking, query).map((hit) => hit.slot)));
-    const missed = model.documents(query).filter((doc) => !shown.has(doc.slot));
-    if (missed.length === 0) return el("div");
-    const row = (doc) => el("tr", {}, el("th", { scope: "row" }, el("button", { type: "button", class: "hit plain", "data-slot": doc.slot,
-      "aria-pressed": "false", onclick: () => this.select(doc.slot === this.slot ? -1 : doc.slot) }, badge(doc.grade, model), el("span", { class: "doc" }, doc.id))),
-    ...this.columns().map((ranking) => el("td", { class: "number" }, doc.ranks[ranking] ? doc.ranks[ranking].toLocaleString("en") : "–")));
-    const about = el("p", { class: "about" }, `Relevant, but in no ranking's first ${model.depth}: the rank in each`);
-    return el("div", {}, about, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Relevant documents further down" }, el("table", { class: "missed" },
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "document"), ...this.columns().map((ranking) => el("th", { scope: "col", class: "number" }, model.labels[ranking])))),
-      el("tbody", {}, ...missed.map(row)))));
+    if (model.expecting) return null;
+    const columns = this.columns();
+    const shown = new Set(columns.flatMap((ranking) => model.top(query, ranking)));
+    const missed = query.docs.map((_, slot) => slot).filter((slot) => model.isRelevant(query, slot) && !shown.has(slot));
+    if (missed.length === 0) return null;
+    const rows = missed.map((slot, at) => el("tr", { hidden: at >= MISSED_SHOWN }, el("th", { scope: "row" }, this.hit(slot, "")),
+      ...columns.map((ranking) => el("td", { class: "number" }, model.rankText(query, ranking, slot)))));
+    const table = this.table("Relevant documents further down", ["document", ...columns.map((ranking) => model.labels[ranking])], rows,
+      `Relevant, but in no ranking's first ${model.depth}: the rank in each`);
+    table.classList.add("missed");
+    if (missed.length > MISSED_SHOWN) {
+      const more = el("button", { type: "button", class: "plain-button", onclick: () => {
+        for (const row of rows) row.hidden = false;
+        more.remove();
+      } }, `Show all ${missed.length.toLocaleString("en")}`);
+      table.append(more);
+    }
+    return table;
   }
 
   // Arrow keys go from document to document and from ranking to ranking.
   key(event) {
-    if (event.key === "Escape") {
-      if (this.slot >= 0) this.select(-1);
-      else this.go("close");
-      event.stopPropagation();
-      return;
-    }
     const button = event.target.closest(".columns button.hit");
     if (button === null) return;
-    const columns = [...this.node.querySelectorAll(".columns .ranking")].map((one) => [...one.querySelectorAll("button.hit")]);
-    const x = columns.findIndex((one) => one.includes(button));
+    const columns = [...this.node.querySelectorAll(".columns .ranking")].map((ranking) => [...ranking.querySelectorAll("button.hit")]);
+    const x = columns.findIndex((column) => column.includes(button));
     const y = columns[x].indexOf(button);
     const target = { ArrowDown: [x, y + 1], ArrowUp: [x, y - 1], ArrowLeft: [x - 1, y], ArrowRight: [x + 1, y] }[event.key];
     if (target === undefined) return;
@@ -232,14 +267,10 @@ class Detail {
 
 function badge(grade, model) {
   if (!model.judged || (model.expecting && grade === null)) return el("span", { class: "badge none" });
-  if (grade === null) return el("span", { class: "badge unjudged", title: "not judged for this query", "aria-label": "not judged" }, "?");
+  if (grade === null) return el("span", { class: "badge unjudged", role: "img", title: "not judged for this query", "aria-label": "not judged" }, "?");
   const relevant = grade >= model.relevance;
   const said = `${relevant ? "relevant" : "not relevant"}, grade ${grade}`;
-  return el("span", { class: relevant ? "badge relevant" : "badge irrelevant", title: said, "aria-label": said }, String(grade));
-}
-
-function shortScore(score) {
-  return Number.isNaN(score) ? "" : String(Number(score.toPrecision(6)));
+  return el("span", { class: relevant ? "badge relevant" : "badge irrelevant", role: "img", title: said, "aria-label": said }, String(grade));
 }
 
 // A document that only one of two neighbouring rankings shows: where the other one has it.
@@ -247,6 +278,6 @@ function stub(x, y, rank, kind, slot) {
   const inward = x === 0 ? 1 : -1;
   return [
     svgEl("line", { x1: x, y1: y, x2: x + inward * 14, y2: y, class: `move ${kind}`, "data-slot": slot }),
-    svgEl("text", { x: x + inward * 18, y: y + 4, "text-anchor": x === 0 ? "start" : "end", class: "move-rank" }, rank ? String(rank) : "–"),
+    svgEl("text", { x: x + inward * 18, y: y + 4, "text-anchor": x === 0 ? "start" : "end", class: "move-rank" }, rank === null ? "?" : rank ? String(rank) : "–"),
   ];
 }

@@ -19,6 +19,10 @@ function svgEl(name, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, name), attributes, children);
 }
 
+function counted(number, singular, plural = `${singular}s`) {
+  return `${number.toLocaleString("en")} ${number === 1 ? singular : plural}`;
+}
+
 function signed(number, digits = 4) {
   return `${number < 0 ? "−" : "+"}${Math.abs(number).toFixed(digits)}`;
 }

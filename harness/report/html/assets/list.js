@@ -7,9 +7,9 @@ class QueryList {
   constructor(draw, open, longest) {
     this.draw = draw;
     this.open = open;
-    this.items = new Uint32Array(0);
+    this.items = [];
     this.active = 0;
-    this.opened = -1;
+    this.opened = null;
     this.sizer = el("div", { class: "sizer", role: "presentation" });
     this.node = el("div", {
       class: "list", role: "listbox", tabindex: "0", "aria-label": "Queries", id: "query-list",
@@ -21,8 +21,9 @@ class QueryList {
   }
 
   show(items, keep) {
+    this.node.hidden = items.length === 0;
     this.items = items;
-    const place = keep < 0 ? -1 : items.indexOf(keep);
+    const place = items.indexOf(keep);
     this.active = Math.max(place, 0);
     this.sizer.style.height = `${items.length * ROW_HEIGHT}px`;
     if (place < 0) this.node.scrollTop = 0;
@@ -69,23 +70,26 @@ class QueryList {
     else if (top + ROW_HEIGHT > scrollTop + clientHeight) this.node.scrollTop = top + ROW_HEIGHT - clientHeight;
   }
 
+  // Make another row active, `by` rows further.
+  move(by) {
+    this.active = Math.max(Math.min(this.active + by, this.items.length - 1), 0);
+    this.reveal();
+    this.render();
+  }
+
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const page = Math.max(Math.floor(this.node.clientHeight / ROW_HEIGHT) - 1, 1);
     const last = this.items.length - 1;
-    const moves = { ArrowDown: this.active + 1, ArrowUp: this.active - 1, PageDown: this.active + page,
-      PageUp: this.active - page, Home: 0, End: last };
+    const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -this.active, End: last };
     if (event.key === "Enter" && last >= 0) this.open(this.items[this.active]);
-    else if (event.key in moves) {
-      this.active = Math.max(Math.min(moves[event.key], last), 0);
-      this.reveal();
-      this.render();
-    } else return;
+    else if (event.key in moves) this.move(moves[event.key]);
+    else return;
     event.preventDefault();
   }
 
   neighbour(query, step) {
     const place = this.items.indexOf(query) + step;
-    return place >= 0 && place < this.items.length ? this.items[place] : -1;
+    return this.items[place] ?? null;
   }
 }

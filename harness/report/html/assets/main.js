@@ -1,76 +1,84 @@
 // Puts the list, its controls and the opened query together, and keeps the address in step with them.
 
+const PRINTED = 10;
+
 class App {
   constructor(root, model) {
     this.model = model;
     this.selection = new Selection(model);
     this.controls = new Controls(this.selection, () => this.changed());
-    this.list = new QueryList((query) => this.row(query), (query) => this.open(query, true), model.queries);
+    this.list = new QueryList((query) => this.row(query), (query) => this.open(query, true), model.queries.length);
     this.detail = new Detail(model, this.selection, (what, by) => this.go(what, by));
-    this.browser = el("div", { class: "browser" }, this.list.node, this.detail.node);
-    root.replaceChildren(this.controls.node, this.browser);
-    this.byId = new Map(Array.from({ length: model.queries }, (_, query) => [model.id(query), query]));
+    this.printed = el("div", { class: "print-only" });
+    root.replaceChildren(this.controls.node, this.list.node, this.printed, this.detail.node);
     window.addEventListener("hashchange", () => this.follow(false));
+    window.addEventListener("beforeprint", () => this.print());
+    document.addEventListener("keydown", (event) => this.key(event));
     this.refresh();
     this.follow(true);
+    model.loadTexts().then(() => this.selection.search && this.refresh());
   }
 
   row(query) {
     const { model, selection } = this;
-    const value = model.value(selection.b, selection.metric, query);
-    const difference = selection.difference(query);
-    const { sign, word, tone } = change(difference);
-    const paired = selection.a !== selection.b && model.metrics.length > 0;
-    const figures = [];
+    const doc = this.byDocument.get(query);
+    const about = doc === undefined ? query.id : `${query.id} · found for document ${model.docs[doc]}`;
+    const words = [el("span", { class: "query-text", dir: "auto" }, query.text || "–"), el("span", { class: "query-id" }, about)];
     if (model.expecting) {
-      const rank = model.firstExpected(selection.b, query);
-      const none = model.top(selection.b, query).length > 0 ? "✕ missed" : "✕ no hits";
-      const words = { "-2": "! no answer", "-1": "–", 0: none, 1: "✓ first" }[rank] ?? `rank ${rank}`;
-      return [el("span", { class: "query-text", dir: "auto" }, model.text(query) || "–"), el("span", { class: "query-id" }, model.id(query)),
-        el("span", { class: rank === 0 || rank === -2 ? "value bad" : "value" }, words)];
+      const rank = model.firstExpected(query, selection.b);
+      const none = query.hits[selection.b] > 0 ? "✕ missed" : "✕ no hits";
+      const said = { "-2": "! no answer", "-1": "–", 0: none, 1: "✓ first" }[rank] ?? `rank ${rank}`;
+      return [...words, el("span", { class: rank === 0 || rank === -2 ? "value bad" : "value" }, said)];
     }
-    if (model.metrics.length > 0) figures.push(el("span", { class: "value" }, Number.isNaN(value) ? "–" : value.toFixed(4)));
-    if (paired) {
-      const text = Number.isNaN(difference) ? word : difference === 0 ? "=" : `${sign} ${signed(difference)}`;
+    if (model.metrics.length === 0) return words;
+    const value = model.value(query, selection.b, selection.metric);
+    const figures = [el("span", { class: "value" }, Number.isNaN(value) ? "–" : value.toFixed(4))];
+    if (selection.a !== selection.b) {
+      const { text, word, tone } = this.difference(query);
       figures.push(el("span", { class: `difference ${tone}`, title: word }, text));
     }
-    return [el("span", { class: "query-text", dir: "auto" }, model.text(query) || "–"), el("span", { class: "query-id" }, model.id(query)), ...figures];
+    return [...words, ...figures];
+  }
+
+  difference(query) {
+    const difference = this.selection.difference(query);
+    const { sign, word, tone } = change(difference);
+    return { text: Number.isNaN(difference) ? word : difference === 0 ? "=" : `${sign} ${signed(difference)}`, word, tone };
   }
 
   changed() {
     this.refresh();
-    if (this.detail.query >= 0) this.detail.open(this.detail.query);
     this.writeAddress(this.detail.query, false);
   }
 
   refresh() {
-    const { items, counts } = this.selection.result();
-    this.controls.update(items.length, counts);
+    const { items, counts, byDocument } = this.selection.result();
+    this.byDocument = byDocument;
+    this.controls.update(items.length, counts, items.filter((query) => byDocument.has(query)).length);
     this.list.show(items, this.detail.query);
   }
 
-  async open(query, focus) {
+  open(query, focus) {
     this.writeAddress(query, this.detail.query !== query);
-    await this.show(query, focus);
+    return this.show(query, focus);
   }
 
   async show(query, focus) {
-    this.browser.classList.add("opened");
     this.list.mark(query);
-    const opened = this.detail.open(query);
-    if (focus) this.detail.title.focus({ preventScroll: false });
+    const place = this.list.items.indexOf(query) + 1;
+    const opened = this.detail.open(query, place > 0 ? `${place.toLocaleString("en")} of ${this.list.items.length.toLocaleString("en")}` : "not in the list");
+    if (focus) this.detail.title.focus({ preventScroll: true });
     await opened;
   }
 
   shut() {
-    this.browser.classList.remove("opened");
     this.detail.close();
-    this.list.mark(-1);
+    this.list.mark(null);
   }
 
   close() {
     this.shut();
-    this.writeAddress(-1, true);
+    this.writeAddress(null, true);
     this.list.node.focus({ preventScroll: true });
   }
 
@@ -78,14 +86,27 @@ class App {
     if (what === "close") this.close();
     else {
       const next = this.list.neighbour(this.detail.query, by);
-      if (next >= 0) this.open(next, true);
+      if (next !== null) this.open(next, true);
     }
+  }
+
+  // `/` searches, `j` and `k` go to the next and the previous query.
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+    const step = { j: 1, k: -1 }[event.key];
+    if (event.key === "/" && this.detail.query === null) this.controls.search.focus();
+    else if (step !== undefined && this.detail.query !== null) this.go("step", step);
+    else if (step !== undefined) {
+      this.list.move(document.activeElement === this.list.node ? step : 0);
+      this.list.node.focus();
+    } else return;
+    event.preventDefault();
   }
 
   // The address of what is shown. A new query is a new place in the history; a new filter is not.
   writeAddress(query, isNew) {
     const parameters = new URLSearchParams();
-    if (query >= 0) parameters.set("q", this.model.id(query));
+    if (query !== null) parameters.set("q", query.id);
     this.selection.write(parameters);
     const address = `#${parameters}`;
     if (address === location.hash || (address === "#" && location.hash === "")) return;
@@ -98,40 +119,48 @@ class App {
     const hash = location.hash.slice(1);
     if (!hash.includes("=")) {
       // the page as it was before a query was opened, or the list: links to other parts leave the query open
-      if (this.detail.query >= 0 && (hash === "" || hash === "queries")) this.shut();
+      if (this.detail.query !== null && (hash === "" || hash === "queries")) this.shut();
       return;
     }
     const parameters = new URLSearchParams(hash);
     this.selection.read(parameters);
     this.refresh();
     const id = parameters.get("q");
-    const query = id !== null ? this.byId.get(id) : undefined;
+    const query = id === null ? undefined : this.model.byId.get(id);
     if (query !== undefined) this.show(query, false);
-    else if (this.detail.query >= 0) this.shut();
+    else if (this.detail.query !== null) this.shut();
     if (query === undefined && id !== null) this.controls.lack(id);
-    if (first && id !== null) document.getElementById("queries").scrollIntoView();
+    if (first || query === undefined) document.getElementById("queries").scrollIntoView();
+  }
+
+  // The queries that changed most, for paper.
+  print() {
+    const { model, selection } = this;
+    if (model.expecting || model.metrics.length === 0 || selection.a === selection.b) return;
+    const [before, after] = [model.labels[selection.a], model.labels[selection.b]];
+    const name = model.metrics[selection.metric];
+    const rows = model.queries.filter((query) => selection.difference(query) !== 0 && !Number.isNaN(selection.difference(query)))
+      .sort((x, y) => Math.abs(selection.difference(y)) - Math.abs(selection.difference(x)) || x.place - y.place).slice(0, PRINTED)
+      .map((query) => el("tr", {}, el("th", { scope: "row" }, query.id), el("td", {}, query.text),
+        ...[selection.a, selection.b].map((ranking) => el("td", { class: "number" }, model.value(query, ranking, selection.metric).toFixed(4))),
+        el("td", { class: "number" }, this.difference(query).text)));
+    const headings = ["query", "text", before, after, "difference"].map((heading, at) => el("th", { scope: "col", class: at > 1 ? "number" : "" }, heading));
+    this.printed.replaceChildren(el("table", {}, el("caption", {}, `The ${rows.length} largest changes of ${name}`),
+      el("thead", {}, el("tr", {}, ...headings)), el("tbody", {}, ...rows)));
   }
 }
 
 async function start() {
-  await startExplorer();
-  document.documentElement.dataset.ready = "true";
-}
-
-async function startExplorer() {
-  window.addEventListener("beforeprint", () => {
-    for (const one of document.querySelectorAll("details")) one.open = true;
-  });
-  const data = document.getElementById("explorer-data");
-  if (data === null) return;
   const root = document.getElementById("explorer");
-  if (typeof DecompressionStream === "undefined") {
-    root.textContent = "This browser is too old for the list of queries: it lacks DecompressionStream.";
-    return;
+  let model = null;
+  if (root !== null && typeof DecompressionStream === "undefined") root.textContent = "This browser is too old for the list of queries.";
+  else if (root !== null) {
+    model = new Model(await readData("queries-data"));
+    new App(root, model);
   }
-  const packed = (name) => document.getElementById(name).textContent;
-  const parts = await Promise.all([unpack(data.textContent), unpack(packed("texts-held"))]);
-  new App(root, new Model(...parts, (chunk) => packed(`texts-${chunk}`)));
+  if (model !== null) linkFigures(model);
+  for (const table of document.querySelectorAll("figure.table")) new SortableTable(table, model);
+  document.documentElement.dataset.ready = "true";
 }
 
 start();

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from harness.report.figures import Bar, Bars
 from harness.report.html.pictures.axes import WIDTH, Axis, figure, linear, room_for, shortened
 from harness.report.html.svg import Node, Svg, group, line, picture, rect, series, text
@@ -11,13 +13,16 @@ __all__ = ["bars"]
 _VALUES, _ROW, _THICK = 56, 26, 14
 
 
-def bars(drawing: Bars) -> Svg:
-    """Draw horizontal bars from zero, each with its label, its value and a whisker over its interval."""
+def bars(drawing: Bars, peers: Sequence[Bars] = ()) -> Svg:
+    """Draw horizontal bars from zero, each with its label, its value and a whisker over its interval.
+
+    The axis holds the values of all ``peers``, so that figures side by side can be compared.
+    """
     metric, rows = drawing.metric, drawing.rows
-    tops = [max(row.value or 0.0, row.high or 0.0) for row in rows]
+    tops = [max(row.value or 0.0, row.high or 0.0) for peer in (drawing, *peers) for row in peer.rows]
     axis = linear(0.0, max(tops, default=0.0) or 1.0, room_for(row.label for row in rows), WIDTH - _VALUES, 4)
     bottom = 8 + _ROW * len(rows)
-    nodes = [_grid(axis, bottom), *(_bar(row, axis, 8 + _ROW * at) for at, row in enumerate(rows))]
+    nodes = [_grid(axis, bottom), *(_bar(row, axis, 8 + _ROW * at, metric) for at, row in enumerate(rows))]
     said = "; ".join(_words(row) for row in rows)
     return picture(WIDTH, bottom + 26, nodes, f"Bars of {metric}. {said}.")
 
@@ -27,7 +32,7 @@ def _grid(axis: Axis, bottom: float) -> Node:
     return group([*lines, *(text(axis.at(tick), bottom + 18, figure(tick), "tick", "middle") for tick in axis.ticks)])
 
 
-def _bar(row: Bar, axis: Axis, top: float) -> Node:
+def _bar(row: Bar, axis: Axis, top: float, metric: str) -> Node:
     middle = top + _ROW / 2
     label = text(axis.start - 10, middle + 4, shortened(row.label), "label", "end")
     if row.value is None:
@@ -49,7 +54,11 @@ def _bar(row: Bar, axis: Axis, top: float) -> Node:
             line(low, middle, high, middle, "whisker"),
             *(line(x, middle - 4, x, middle + 4, "whisker") for x in (low, high)),
         ]
-    return group([*nodes, text(WIDTH, middle + 4, f"{row.value:.4f}", "value", "end")])
+    return group(
+        [*nodes, text(WIDTH, middle + 4, f"{row.value:.4f}", "value", "end")],
+        data_backend=row.label,
+        data_metric=metric,
+    )
 
 
 def _words(row: Bar) -> str:

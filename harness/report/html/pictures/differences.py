@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from harness.report.figures import Differences
 from harness.report.html.pictures.axes import WIDTH, figure, linear
-from harness.report.html.svg import Svg, line, path, picture, text
+from harness.report.html.svg import Svg, group, line, path, picture, text
 from harness.wording import counted
 
 __all__ = ["differences"]
@@ -15,15 +17,15 @@ _HEIGHT, _LEFT, _TOP, _BOTTOM = 200, 48, 14, 34
 _STEPS = 500
 
 
-def differences(drawing: Differences) -> Svg:
-    """Draw one step a query, sorted.
+def differences(drawing: Differences, peers: Sequence[Differences] = ()) -> Svg:
+    """Draw one step a query, sorted, on an axis that holds the differences of all ``peers``.
 
     Above 500 queries each step stands for several neighbours, by their mean; the figures in words count them all.
     """
     label, reference, metric, values = drawing.label, drawing.reference, drawing.metric, drawing.values
     ordered = np.sort(values)
     steps = ordered if len(ordered) <= _STEPS else np.array([part.mean() for part in np.array_split(ordered, _STEPS)])
-    reach = float(np.abs(values).max(initial=0.0)) or 1.0
+    reach = max(float(np.abs(peer.values).max(initial=0.0)) for peer in (drawing, *peers)) or 1.0
     axis = linear(-reach, reach, _HEIGHT - _BOTTOM, _TOP, 4)
     zero, width = axis.at(0.0), (WIDTH - _LEFT) / max(len(steps), 1)
     nodes = []
@@ -38,12 +40,19 @@ def differences(drawing: Differences) -> Svg:
             corners = [(_LEFT + x * width, axis.at(float(steps[n]))) for n in at for x in (n, n + 1)]
             outline = [(corners[0][0], zero), *corners, (corners[-1][0], zero)]
             nodes.append(path(outline, kind, closed=True))
+
+    def counts(words: Svg, filter_: str) -> Svg:
+        return group([words], data_backend=label, data_reference=reference, data_metric=metric, data_queries=filter_)
+
     worse, better = int(np.count_nonzero(values < 0)), int(np.count_nonzero(values > 0))
     nodes += [
         line(_LEFT, zero, WIDTH, zero, "axis"),
-        text(_LEFT, _HEIGHT - 8, f"▼ {worse:,} worse", "value"),
-        text((_LEFT + WIDTH) / 2, _HEIGHT - 8, f"= {len(values) - worse - better:,} tied", "value", "middle"),
-        text(WIDTH, _HEIGHT - 8, f"▲ {better:,} better", "value", "end"),
+        counts(text(_LEFT, _HEIGHT - 8, f"▼ {worse:,} worse", "value"), "regressed"),
+        counts(
+            text((_LEFT + WIDTH) / 2, _HEIGHT - 8, f"= {len(values) - worse - better:,} tied", "value", "middle"),
+            "tied",
+        ),
+        counts(text(WIDTH, _HEIGHT - 8, f"▲ {better:,} better", "value", "end"), "improved"),
     ]
     said = (
         f"{metric} of {label} minus {reference} on {counted(len(values), 'query')}, sorted: {worse:,} worse, "

@@ -1,0 +1,173 @@
+// What the list shows: which ranking is compared with which, on what metric, filtered, searched and sorted. Filters of
+// one group widen each other, those of different groups narrow each other.
+
+const FILTERS = [
+  { group: "found", name: "missed", label: "✕ Missed", keep: (c) => c.expected === 0, needs: ["expecting"] },
+  { group: "found", name: "failed", label: "! No answer", keep: (c) => c.expected === -2, needs: ["expecting", "failures"] },
+  { group: "found", name: "late", label: "Found late", keep: (c) => c.expected > 1, needs: ["expecting"] },
+  { group: "found", name: "first", label: "✓ Found first", keep: (c) => c.expected === 1, needs: ["expecting"] },
+  { group: "found", name: "nothing", label: "No expectation", keep: (c) => c.expected === -1, needs: ["expecting"] },
+  { group: "change", name: "regressed", label: "▼ Worse", keep: (c) => c.difference < 0, needs: ["pairs", "values"] },
+  { group: "change", name: "improved", label: "▲ Better", keep: (c) => c.difference > 0, needs: ["pairs", "values"] },
+  { group: "change", name: "tied", label: "= Tied", keep: (c) => c.difference === 0, needs: ["pairs", "values"] },
+  { group: "reference", name: "different", label: "≠ Different from the exact reference",
+    keep: (c, m) => c.rankings.some((ranking) => m.differsFromReference(c.query, ranking)), needs: ["references"] },
+  { group: "documents", name: "documents", label: "Entered or left",
+    keep: (c, m) => !m.sameDocuments(c.query, c.rankings[0], c.rankings.at(-1)), needs: ["pairs"] },
+  { group: "judged", name: "unjudged", label: "? Unjudged documents",
+    keep: (c, m) => c.rankings.some((ranking) => m.showsUnjudged(c.query, ranking)), needs: ["judgments"] },
+  { group: "judged", name: "unevaluated", label: "Without relevant documents", keep: (c) => c.query.relevant === 0, needs: ["judgments"] },
+];
+
+const SORTS = [
+  { name: "change", label: "largest change", key: (c) => -Math.abs(c.difference), needs: ["pairs", "values"] },
+  { name: "loss", label: "greatest loss", key: (c) => c.difference, needs: ["pairs", "values"] },
+  { name: "gain", label: "greatest gain", key: (c) => -c.difference, needs: ["pairs", "values"] },
+  { name: "low", label: "lowest value", key: (c) => c.value, needs: ["values"] },
+  { name: "given", label: "given order", key: () => 0, needs: [] },
+  { name: "id", label: "id", key: () => 0, needs: [] },
+];
+
+const SHORTEST_WORD = 3;
+
+class Selection {
+  constructor(model) {
+    const { against, labels, metrics, expecting } = model;
+    this.model = model;
+    const first = labels.findIndex((_, ranking) => ranking !== against[ranking]);
+    this.b = expecting || first < 0 ? against[0] : first;
+    this.a = expecting ? this.b : against[this.b];
+    this.metric = 0;
+    this.search = "";
+    const has = { expecting, failures: model.queries.some((query) => query.failed?.includes(true)), values: metrics.length > 0,
+      pairs: labels.length > 1 && !expecting, references: model.states !== null, judgments: model.judged && !expecting };
+    const usable = (option) => option.needs.every((need) => has[need]);
+    this.allFilters = FILTERS.filter(usable);
+    this.allSorts = SORTS.filter(usable);
+    this.filters = new Set();
+    this.sort = this.allSorts[0].name;
+    this.defaults = { a: this.a, b: this.b, metric: 0, sort: this.sort };
+    this.collator = new Intl.Collator(undefined, { numeric: true });
+    this.searchable = model.queries.map((query) => `${query.id}\n${query.text}`.toLowerCase());
+  }
+
+  difference(query) {
+    return this.model.value(query, this.b, this.metric) - this.model.value(query, this.a, this.metric);
+  }
+
+  isNarrowed() { return this.filters.size > 0 || this.search.trim() !== ""; }
+
+  reset() {
+    this.filters.clear();
+    this.search = "";
+  }
+
+  toggle(filter) {
+    if (!this.filters.delete(filter)) this.filters.add(filter);
+  }
+
+  // Compare another ranking, with its own partner where rankings come in pairs.
+  compare(ranking) {
+    this.b = ranking;
+    if (this.model.expecting) this.a = ranking;
+    else if (this.model.paired && this.model.against[ranking] !== ranking) this.a = this.model.against[ranking];
+  }
+
+  // Which filters keep each query, one bit each: worked out anew only when something else is compared.
+  prepare() {
+    const compared = `${this.a} ${this.b} ${this.metric}`;
+    if (this.prepared === compared) return;
+    this.prepared = compared;
+    const { model } = this;
+    const rankings = this.a === this.b ? [this.a] : [this.a, this.b];
+    this.cases = model.queries.map((query, number) => {
+      const found = { query, number, rankings, difference: this.difference(query), value: model.value(query, this.b, this.metric),
+        expected: model.expecting ? model.firstExpected(query, this.b) : -1, bits: 0, key: 0 };
+      this.allFilters.forEach((filter, bit) => { if (filter.keep(found, model)) found.bits |= 1 << bit; });
+      return found;
+    });
+  }
+
+  // The queries to list, how many each filter would leave, and those that are listed for a document alone.
+  result() {
+    this.prepare();
+    const words = this.search.toLowerCase().split(/\s+/).filter((word) => word !== "");
+    const documents = this.matchingDocuments(words);
+    const groups = this.chosenGroups();
+    const counts = this.allFilters.map(() => 0);
+    const kept = [];
+    const byDocument = new Map();
+    for (const found of this.cases) {
+      if (!words.every((word) => this.searchable[found.number].includes(word))) {
+        const doc = found.query.docs.find((number) => documents.has(number));
+        if (doc === undefined) continue;
+        byDocument.set(found.query, doc);
+      }
+      const failed = groups.filter(({ bits }) => (found.bits & bits) === 0);
+      this.allFilters.forEach((filter, bit) => {
+        if (found.bits & (1 << bit) && failed.every(({ group }) => group === filter.group)) counts[bit] += 1;
+      });
+      if (failed.length === 0) kept.push(found);
+    }
+    const items = this.sorted(kept).map((found) => found.query);
+    return { items: [...items.filter((query) => !byDocument.has(query)), ...items.filter((query) => byDocument.has(query))],
+      counts: new Map(this.allFilters.map((filter, bit) => [filter.name, counts[bit]])), byDocument };
+  }
+
+  // The chosen filters as one mask of bits a group.
+  chosenGroups() {
+    const masks = new Map();
+    this.allFilters.forEach(({ group, name }, bit) => {
+      if (this.filters.has(name)) masks.set(group, (masks.get(group) ?? 0) | (1 << bit));
+    });
+    return [...masks].map(([group, bits]) => ({ group, bits }));
+  }
+
+  // Numbers of the documents whose id or text has all words.
+  matchingDocuments(words) {
+    const { docs, texts } = this.model;
+    const matching = new Set();
+    if (words.every((word) => word.length < SHORTEST_WORD)) return matching;
+    docs.forEach((id, number) => {
+      const said = `${id}\n${texts?.get(number) ?? ""}`.toLowerCase();
+      if (words.every((word) => said.includes(word))) matching.add(number);
+    });
+    return matching;
+  }
+
+  sorted(cases) {
+    if (this.sort === "id") return cases.sort((x, y) => this.collator.compare(x.query.id, y.query.id));
+    if (this.sort === "given") return cases;
+    const { key } = this.allSorts.find((sort) => sort.name === this.sort);
+    for (const found of cases) {
+      const value = key(found);
+      found.key = Number.isNaN(value) ? Infinity : value;
+    }
+    return cases.sort((x, y) => x.key - y.key || x.query.place - y.query.place);
+  }
+
+  // The part of a link that says what is selected, by names, without what is so anyway.
+  write(parameters) {
+    const { labels, metrics } = this.model;
+    const named = { b: labels[this.b], a: labels[this.a], metric: metrics[this.metric], sort: this.sort };
+    for (const [name, value] of Object.entries(named)) if (this[name] !== this.defaults[name]) parameters.set(name, value);
+    if (this.filters.size > 0) parameters.set("filter", [...this.filters].join(" "));
+    if (this.search !== "") parameters.set("search", this.search);
+  }
+
+  read(parameters) {
+    const { labels, metrics } = this.model;
+    const place = (name, among) => {
+      const at = among.indexOf(parameters.get(name));
+      return at < 0 ? this.defaults[name] : at;
+    };
+    this.compare(place("b", labels));
+    if (!this.model.expecting && (parameters.has("a") || !this.model.paired)) this.a = place("a", labels);
+    this.metric = place("metric", metrics);
+    const sort = parameters.get("sort");
+    this.sort = this.allSorts.some(({ name }) => name === sort) ? sort : this.defaults.sort;
+    const chosen = (parameters.get("filter") ?? "").split(" ");
+    this.filters = new Set(this.allFilters.map(({ name }) => name).filter((name) => chosen.includes(name)));
+    this.search = parameters.get("search") ?? "";
+  }
+}

@@ -1,0 +1,116 @@
+// Tables of the page: sorted by any column, with columns and rows to hide, and copied as CSV and Markdown. Cells that
+// are about the queries of a list link to them.
+
+class SortableTable {
+  constructor(figure, model) {
+    this.table = figure.querySelector("table");
+    this.body = this.table.tBodies[0];
+    this.rows = [...this.body.rows];
+    this.headings = [...this.table.tHead.rows[0].cells];
+    this.names = this.headings.map((heading) => heading.textContent.trim());
+    this.sorted = { column: -1, direction: 0 };
+    if (model !== null) this.link(model);
+    if (this.rows.length > 1) this.headings.forEach((heading, column) => this.makeSortable(heading, column));
+    this.status = el("span", { role: "status", class: "status" });
+    figure.append(el("div", { class: "tools" }, this.menu(), this.copyButton("CSV", csvLine), this.copyButton("Markdown", markdownLine), this.status));
+  }
+
+  makeSortable(heading, column) {
+    const button = el("button", { type: "button", class: "sort", onclick: () => this.sort(column) }, ...heading.childNodes);
+    heading.replaceChildren(button);
+  }
+
+  // Sort from the best or the first, then the other way round, then as it was.
+  sort(column) {
+    const numeric = this.headings[column].classList.contains("number");
+    const next = { 0: numeric ? -1 : 1, [numeric ? -1 : 1]: numeric ? 1 : -1, [numeric ? 1 : -1]: 0 };
+    const direction = this.sorted.column === column ? next[this.sorted.direction] : next[0];
+    this.sorted = { column, direction };
+    const rows = direction === 0 ? this.rows : [...this.rows].sort((x, y) => compareCells(x.cells[column], y.cells[column], direction));
+    this.body.replaceChildren(...rows);
+    this.headings.forEach((heading, at) => {
+      if (at === column && direction !== 0) heading.setAttribute("aria-sort", direction > 0 ? "ascending" : "descending");
+      else heading.removeAttribute("aria-sort");
+    });
+  }
+
+  menu() {
+    const choice = (name, cells) => el("label", {}, el("input", { type: "checkbox", checked: true, onchange: (event) => {
+      for (const cell of cells()) cell.hidden = !event.target.checked;
+    } }), name);
+    const columns = this.names.map((name, at) => choice(name, () => [this.headings[at], ...this.rows.map((row) => row.cells[at])])).slice(1);
+    const first = (row) => row.cells[0].querySelector("span").textContent;
+    const rows = [...new Set(this.rows.map(first))].map((name) => choice(name, () => this.rows.filter((row) => first(row) === name)));
+    return el("details", { class: "menu" }, el("summary", {}, "Show"),
+      el("div", {}, el("fieldset", {}, el("legend", {}, "Columns"), ...columns), el("fieldset", {}, el("legend", {}, "Rows"), ...rows)));
+  }
+
+  copyButton(name, line) {
+    return el("button", { type: "button", onclick: async () => {
+      const said = await navigator.clipboard.writeText(this.text(line)).then(() => `Copied as ${name}.`, () => "The browser does not let this page copy.");
+      this.status.textContent = said;
+    } }, `Copy ${name}`);
+  }
+
+  // What is shown, as lines; `line` writes one from its cells, and says what follows the heading.
+  text(line) {
+    const visible = this.headings.map((heading) => !heading.hidden);
+    const heads = this.names.filter((_, column) => visible[column]);
+    const rows = [...this.body.rows].filter((row) => !row.hidden)
+      .map((row) => [...row.cells].filter((_, column) => visible[column]).map(cellText));
+    return `${[line(heads), ...(line.rule ? [line(heads.map(() => "---"))] : []), ...rows.map(line)].join("\n")}\n`;
+  }
+
+  // Means and ids lead to the queries that they are made of.
+  link(model) {
+    const metricColumn = this.names.indexOf("metric");
+    const rankingOf = (name) => [name, `${name} (after)`].find((label) => model.labels.includes(label));
+    for (const row of this.rows) {
+      const ranking = rankingOf(row.cells[0].querySelector("span").textContent);
+      [...row.cells].forEach((cell, column) => {
+        const text = cell.querySelector("span").textContent;
+        const own = model.metrics.find((name) => this.names[column].startsWith(name));
+        const metric = own ?? (metricColumn >= 0 && this.names[column] === "difference" ? row.cells[metricColumn].textContent : undefined);
+        const target = this.names[column] === "query" && model.byId.has(text) ? { q: text }
+          : ranking !== undefined && model.metrics.includes(metric) && cell.dataset.value ? { b: ranking, metric } : null;
+        if (target !== null) linkTo(cell.querySelector("span"), target);
+      });
+    }
+  }
+}
+
+// Bars and counts of figures lead to their queries too.
+function linkFigures(model) {
+  for (const part of document.querySelectorAll("svg [data-backend]")) {
+    const { backend, reference, metric, queries } = part.dataset;
+    if (!model.labels.includes(backend) || !model.metrics.includes(metric)) continue;
+    linkTo(part, { b: backend, metric, ...(reference ? { a: reference } : {}), ...(queries ? { filter: queries } : {}) });
+    part.ownerSVGElement.setAttribute("role", "group");
+  }
+}
+
+function linkTo(node, target) {
+  const make = node.namespaceURI === SVG ? svgEl : el;
+  const link = make("a", { href: `#${new URLSearchParams(target)}` });
+  node.replaceWith(link);
+  link.append(node);
+}
+
+function compareCells(x, y, direction) {
+  const [a, b] = [x, y].map((cell) => (cell.dataset.value === undefined ? cellText(cell) : Number(cell.dataset.value)));
+  if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
+  return direction * (typeof a === "number" ? a - b : a.localeCompare(b, undefined, { numeric: true }));
+}
+
+function cellText(cell) {
+  return [...cell.childNodes].map((part) => part.textContent.trim()).filter((text) => text !== "").join(" ");
+}
+
+function csvLine(cells) {
+  return cells.map((text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)).join(",");
+}
+
+function markdownLine(cells) {
+  return `| ${cells.map((text) => text.replaceAll("|", "\\|")).join(" | ")} |`;
+}
+markdownLine.rule = true;

@@ -1,0 +1,159 @@
+"""Tables and figures of the page in a real Chromium: sorted, hidden, copied, linked to their queries, and on paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from explorers import small_explorer
+from playwright.sync_api import expect
+
+from harness.report.document import Cell, Column, Document, Facts, Figure, Notes, Section, Table, Verdict
+from harness.report.figures import Bar, Bars, Differences
+from harness.report.html.render import render_page
+
+pytestmark = pytest.mark.integration
+Show = Callable[..., "Opened"]  # noqa: F821 - of conftest
+METRIC = "nDCG@10"
+
+
+def quality() -> Table:
+    def row(label: str, mean: float | None, seconds: float) -> list[Cell]:
+        shown = Cell("failed") if mean is None else Cell(f"{mean:.4f}", "▲", "0.1 – 0.9", "good", mean)
+        return [Cell(label), shown, Cell(f"{seconds:,}", value=seconds)]
+
+    columns = [Column("backend", numeric=False), Column(METRIC, best="highest"), Column("a, b|c", best="lowest")]
+    return Table("Means", columns, [row("old", 0.25, 1000), row("new", 0.5, 20), row("gone", None, 3)], ["▲ better"])
+
+
+def document(*blocks: object) -> Document:
+    details = [
+        Section("costs", "Costs", [quality()]),
+        Section("made", "Provenance", [Facts("Made by", [("a", "b")])], detail=True),
+    ]
+    verdicts = [Verdict("good", "new is better than old", "by far")]
+    return Document(
+        "title", "subtitle", verdicts, [Section("quality", "Quality", blocks), *details], ["harness compare"], "made by"
+    )
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    figures = [
+        Figure(name, Bars(name, [Bar("old", high / 2, 0.1, high, 0), Bar("new", high, None, None, 1)]))
+        for name, high in ((METRIC, 0.9), ("AP", 0.2))
+    ]
+    explorer = small_explorer()
+    moved = explorer.values[1, 0, :4] - explorer.values[0, 0, :4]
+    figures += [Figure(f"moved {factor}", Differences("new", "old", METRIC, factor * moved)) for factor in (1, 0.1)]
+    return render_page(document(quality(), *figures, Notes(["a note"])), explorer)
+
+
+def first_cells(page: object) -> list[str]:
+    return page.locator("#quality tbody th").all_inner_texts()  # type: ignore[attr-defined]
+
+
+def test_a_table_sorts_by_any_column(show: Show, html: str) -> None:
+    page = show(html).page
+    mean = page.locator("#quality thead button", has_text=METRIC)
+    mean.click()
+    assert first_cells(page) == ["new", "old", "gone"]
+    assert page.locator("#quality thead th").nth(1).get_attribute("aria-sort") == "descending"
+    mean.click()
+    assert first_cells(page) == ["old", "new", "gone"]
+    page.locator("#quality thead button", has_text="backend").click()
+    assert first_cells(page) == ["gone", "new", "old"]
+    assert page.locator("#quality thead th").nth(1).get_attribute("aria-sort") is None
+    page.locator("#quality thead button", has_text="a, b|c").click()
+    assert first_cells(page) == ["old", "new", "gone"]
+
+
+def test_the_best_of_each_column_is_marked(show: Show, html: str) -> None:
+    page = show(html).page
+    assert page.locator("#quality .best > *:first-child").all_inner_texts() == ["0.5000", "3"]
+    assert "bold: the best of its column" in page.locator("#quality .legend").inner_text()
+    assert page.locator("#quality td.best .mark").inner_text() == "▲"
+
+
+def test_columns_and_rows_are_hidden_and_the_rest_is_copied(show: Show, html: str) -> None:
+    opened = show(html, permissions=["clipboard-read", "clipboard-write"])
+    page = opened.page
+    figure = page.locator("#quality figure.table")
+    figure.get_by_role("button", name="Copy CSV").click()
+    expect(figure.get_by_role("status")).to_have_text("Copied as CSV.")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == (
+        'backend,nDCG@10,"a, b|c"\nold,0.2500 ▲ 0.1 – 0.9,"1,000"\nnew,0.5000 ▲ 0.1 – 0.9,20\ngone,failed,3\n'
+    )
+    figure.locator("summary").click()
+    figure.get_by_label(METRIC).uncheck()
+    figure.get_by_label("old", exact=True).uncheck()
+    assert first_cells(page) == ["", "new", "gone"] or page.locator(
+        "#quality tbody tr:visible th"
+    ).all_inner_texts() == ["new", "gone"]
+    expect(page.locator("#quality thead th").nth(1)).to_be_hidden()
+    figure.get_by_role("button", name="Copy Markdown").click()
+    expect(figure.get_by_role("status")).to_have_text("Copied as Markdown.")
+    assert page.evaluate("navigator.clipboard.readText()") == (
+        "| backend | a, b\\|c |\n| --- | --- |\n| new | 20 |\n| gone | 3 |\n"
+    )
+    assert opened.complaints == []
+
+
+def test_numbers_and_bars_lead_to_their_queries(show: Show, html: str) -> None:
+    opened = show(html)
+    page = opened.page
+    page.locator("#quality td a", has_text="0.5000").click()
+    assert page.url.endswith("#b=new&metric=nDCG%4010")
+    expect(page.locator("#select-b")).to_have_value("1")
+    expect(page.locator("#search")).to_be_in_viewport()
+    page.locator("#quality details.more summary").click()
+    page.locator("svg a", has_text="1 better").first.click()
+    assert opened.texts == ["q2"]
+    page.locator("svg a", has_text="old").first.click()
+    expect(page.locator("#select-b")).to_have_value("0")
+    assert opened.texts == ["q4", "q2", "q1", "q3", "q5"]
+
+
+def test_figures_side_by_side_share_their_axes(show: Show, html: str) -> None:
+    page = show(html).page
+    bars, differences = (
+        page.locator(f"#quality svg[aria-label^='{name}']").all() for name in ("Bars", "nDCG@10 of new")
+    )
+    for figures in (bars, differences):
+        assert len(figures) == 2
+        first, second = (figure.locator(".tick").all_text_contents() for figure in figures)
+        assert first == second
+
+
+def test_one_figure_and_one_table_are_shown_and_all_else_is_folded(show: Show, html: str) -> None:
+    page = show(html).page
+    assert page.locator("main figure:visible").count() == 2
+    expect(page.locator(".notes")).to_be_visible()
+    assert [part.inner_text() for part in page.locator("details.part > summary").all()] == ["Costs", "Provenance"]
+    page.locator("nav a", has_text="Costs").click()
+    expect(page.locator("#costs table")).to_be_visible()
+
+
+def test_paper_has_the_verdict_one_figure_one_table_and_the_largest_changes(show: Show, html: str) -> None:
+    page = show(html).page
+    page.emulate_media(media="print")
+    pdf = page.pdf(format="A4")
+    assert pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") <= 4
+    rows = page.locator(".print-only tbody tr").all_inner_texts()
+    assert [row.split("\t")[0] for row in rows] == ["q4", "q2", "q1"]
+    assert rows[0] == "q4\tno pumps at all\t1.0000\t0.0000\t▼ −1.0000"
+    expect(page.locator(".print-only")).to_be_visible()
+    expect(page.locator("#quality figure.table")).to_be_visible()
+    for hidden in ("#query-list", ".controls", "details.part", ".tools", "nav"):
+        assert page.locator(f"{hidden}:visible").count() == 0, hidden
+
+
+def test_the_first_column_of_a_table_stays_on_a_telephone(show: Show) -> None:
+    columns = [Column("backend", numeric=False), *(Column(f"a longer name {number}") for number in range(12))]
+    table = Table("wide", columns, [[Cell("qdrant"), *(Cell("0.1234") for _ in range(12))]])
+    page = Document("t", "", [], [Section("s", "S", [table])], [], "")
+    opened = show(render_page(page), viewport={"width": 400, "height": 800}).page
+    opened.locator(".scroll").evaluate("one => { one.scrollLeft = 600; }")
+    assert opened.locator("tbody th").bounding_box()["x"] == opened.locator(".scroll").bounding_box()["x"]
+    assert opened.evaluate("document.documentElement.scrollWidth") == 400
