@@ -8,11 +8,9 @@ import pytest
 from regression_sides import AFTER, BEFORE, TEXTS, backend, side, with_dataset
 
 from harness.errors import HarnessError, ResultError, UnknownNameError, UsageError
-from harness.pipeline.regress.common_queries import common_queries
 from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
-from harness.pipeline.regress.pairing import Pair, pair_backends
+from harness.pipeline.regress.pairing import Pair, changed_settings, common_queries, machine_changes, pair_backends
 from harness.pipeline.regress.set_option import changed_backends
-from harness.pipeline.regress.setting_changes import changed_settings, machine_changes
 from harness.plan.backend_spec import parse_backends
 from harness.report.html.regression_tables import verdicts
 from harness.report.regression import render_regression

@@ -19,7 +19,7 @@ from harness.metrics.parse import split_measures
 from harness.pipeline import compare as api
 from harness.pipeline.check.against import AgainstPlan, Function, plan_against
 from harness.pipeline.check.check_request import DEFAULT_BACKENDS, CheckRequest, default_metrics
-from harness.pipeline.check.check_subject import Rules
+from harness.pipeline.check.check_results import Rules
 from harness.pipeline.check.id_match import Match
 from harness.pipeline.check.requirements import (
     LATENCIES,

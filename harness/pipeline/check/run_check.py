@@ -22,8 +22,7 @@ from harness.pipeline import compare as api
 from harness.pipeline.check.against import ask_retriever, search_indexes
 from harness.pipeline.check.check_plan import CheckPlan, plan_check
 from harness.pipeline.check.check_request import CheckOptions, CheckRequest
-from harness.pipeline.check.check_requirements import Ideal, requirement_results
-from harness.pipeline.check.check_subject import check_subject
+from harness.pipeline.check.check_results import Ideal, check_subject, requirement_results
 from harness.pipeline.check.checked import Checked
 from harness.pipeline.check.id_match import Expected
 from harness.pipeline.check.preflight import Examined, Examiner, missing_ids, problem_of

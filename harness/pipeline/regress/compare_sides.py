@@ -9,12 +9,17 @@ from typing import Literal
 
 from harness.data.types import Qrels
 from harness.errors import ResultError, UsageError
-from harness.pipeline.regress.common_queries import Common, common_queries
 from harness.pipeline.regress.cost_changes import cost_changes
 from harness.pipeline.regress.dossier import make_dossier
 from harness.pipeline.regress.labels import Labels, grades_of, relabelled, to_qrels, with_labels
-from harness.pipeline.regress.pairing import Pair, pair_backends, pairing_warnings
-from harness.pipeline.regress.setting_changes import changed_settings
+from harness.pipeline.regress.pairing import (
+    Common,
+    Pair,
+    changed_settings,
+    common_queries,
+    pair_backends,
+    pairing_warnings,
+)
 from harness.pipeline.regress.verdicts import Rules, judge_pairs, metric_warnings, noise_warnings
 from harness.results.regression_schema import (
     SCHEMA_VERSION,

@@ -8,8 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from harness.data.types import Float64Array, Int64Array
-from harness.pipeline.regress.pairing import Pair
-from harness.pipeline.regress.setting_changes import machine_changes
+from harness.pipeline.regress.pairing import Pair, machine_changes
 from harness.results.regression_schema import CostChange
 from harness.results.schema import TrialResult
 from harness.results.side import Side

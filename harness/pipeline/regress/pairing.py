@@ -1,16 +1,37 @@
-"""Which backend of one result is held against which of the other."""
+"""Pair two results: backends, common queries, and the settings that differ."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from harness.errors import ResultError, UsageError
 from harness.registry.parameters import current_spelling
-from harness.results.regression_schema import PairedBy
-from harness.results.schema import TrialResult
+from harness.results.regression_schema import DataRelation, PairedBy, Sameness, SettingChange, Value
+from harness.results.schema import Result, TrialResult
+from harness.results.side import Side
+from harness.wording import counted
 
-__all__ = ["Pair", "Pairing", "pair_backends", "pairing_warnings", "refuse_missing"]
+__all__ = [
+    "Common",
+    "Pair",
+    "Pairing",
+    "changed_settings",
+    "common_queries",
+    "machine_changes",
+    "pair_backends",
+    "pairing_warnings",
+    "refuse_missing",
+]
+
+_OF_EACH_BACKEND = {"backends", "notes"}
+_OF_NO_CONSEQUENCE = {"resume", "cards", "sweep", "jobs", "verify_cache", "max_calls", "reference", "all_pairs"}
+_MEASURED = {
+    *("documents_encoded", "queries_encoded", "encode_seconds", "documents_per_second"),
+    *("calls", "repeated_calls", "tokens", "calls_before"),
+}
+"""Facts about an encoder that are of one run, and no settings."""
+_MEMORY_UNIT = 1024**3
 
 
 class Pair(NamedTuple):
@@ -69,7 +90,7 @@ def pair_backends(before: Sequence[TrialResult], after: Sequence[TrialResult], g
 
 
 def pairing_warnings(pairing: Pairing) -> list[str]:
-    """What stands against each other though nothing says that it belongs together, and what has no counterpart."""
+    """Warn of backends that only their place pairs, and of those without a counterpart."""
     warnings = []
     guessed = [f"{pair.before} before, {pair.after} now" for pair, how in pairing.pairs.items() if how == "position"]
     if guessed:
@@ -85,3 +106,214 @@ def refuse_missing(label: str, known: Collection[str]) -> None:
     """Raise UsageError for a label in a given pair that no backend has."""
     if label not in known:
         raise UsageError(f"there is no backend '{label}' to pair", fix=f"there are: {', '.join(known)}")
+
+
+class Common(NamedTuple):
+    """The common queries in the order of the earlier result, how the data relate, and warnings about it."""
+
+    queries: frozenset[str]
+    relation: DataRelation
+    warnings: tuple[str, ...]
+
+
+def common_queries(before: Side, after: Side, *, labels: int = 0) -> Common:
+    """Return the queries that have the same id and, where both results know it, the same text.
+
+    Raises ResultError when there are none: nothing can be said of the two.
+    """
+    ours, theirs = _asked(before), _asked(after)
+    texts = bool(before.digests) and bool(after.digests)
+    same_id = [query for query in ours if query in theirs]
+    common = [query for query in same_id if not texts or before.digests.get(query) == after.digests.get(query)]
+    if not common:
+        raise ResultError(
+            f"'{before.source}' ({before.report.dataset.name}, {counted(len(ours), 'query')}) and '{after.source}' "
+            f"({after.report.dataset.name}, {counted(len(theirs), 'query')}) have no query in common",
+            fix="compare results of the same queries",
+        )
+    documents, queries, judgments, candidates = _relation(before, after)
+    if set(common) != ours.keys() or set(common) != theirs.keys():
+        queries = "different"
+    relation = DataRelation(
+        documents=documents,
+        queries=queries,
+        judgments=judgments,
+        candidates=candidates,
+        queries_before=len(ours),
+        queries_after=len(theirs),
+        common_queries=len(common),
+        texts_compared=texts,
+        labels=labels,
+    )
+    return Common(frozenset(common), relation, tuple(_warnings(before, after, relation, len(same_id))))
+
+
+def _asked(side: Side) -> dict[str, None]:
+    """Return every query that a result knows, in order; without texts, also those answered and not evaluated."""
+    queries = dict.fromkeys(side.digests)
+    if not queries:
+        runs = [run for label in side.labels if (run := side.hits(label)) is not None]
+        queries |= {query: None for run in runs for query in run.query_ids}
+    for figures in side.figures.values():
+        for values in figures.values():
+            queries |= dict.fromkeys(values)
+    return queries
+
+
+class _Relation(NamedTuple):
+    documents: Sameness
+    queries: Sameness
+    judgments: Sameness
+    candidates: Sameness
+
+
+def _relation(before: Side, after: Side) -> _Relation:
+    one, other = before.report.dataset, after.report.dataset
+    if one.sha256 == other.sha256:
+        return _Relation("same", "same", "same", "same")
+    if one.content is None or other.content is None:
+        return _Relation("unknown", "unknown", "unknown", "unknown")
+    unsaid = any(info.candidates is not None and digests.candidates is None for info, digests in (
+        (one, one.content), (other, other.content),
+    ))  # fmt: skip
+    return _Relation(
+        _same(one.content.documents, other.content.documents),
+        _same(one.content.queries, other.content.queries),
+        _same(one.content.judgments, other.content.judgments),
+        "unknown" if unsaid else _same(one.content.candidates, other.content.candidates),
+    )
+
+
+def _same(one: str | None, other: str | None) -> Sameness:
+    return "same" if one == other else "different"
+
+
+def _warnings(before: Side, after: Side, relation: DataRelation, same_id: int) -> list[str]:
+    one, other = before.report.dataset, after.report.dataset
+    warnings = []
+    if relation.documents == "different":
+        counts = f"{counted(one.documents, 'document')} before, {other.documents:,} now"
+        warnings.append(f"THE DOCUMENTS ARE NOT THE SAME ({counts}): differences are the documents' too")
+    if relation.documents == "unknown":
+        warnings.append("the data are not the same, and the earlier result does not say which part of them changed")
+    if relation.judgments == "different":
+        counts = f"{one.judgments:,} before, {other.judgments:,} now"
+        warnings.append(f"THE JUDGMENTS ARE NOT THE SAME ({counts}): differences are the judgments' too")
+    if relation.candidates == "different":
+        warnings.append("THE CANDIDATES ARE NOT THE SAME: queries are ranked among other documents than before")
+    if relation.candidates == "unknown" and relation.documents != "unknown":
+        warnings.append("a side does not say which candidates its queries were ranked among: they may have changed")
+    if relation.queries == "different":
+        counts = f"{counted(relation.queries_before, 'query')} before, {relation.queries_after:,} now"
+        warnings.append(f"{counts}: only the {relation.common_queries:,} that both have are compared")
+    if same_id > relation.common_queries:
+        left_out = counted(same_id - relation.common_queries, "query has", "queries have")
+        warnings.append(f"{left_out} the same id and another text: left out")
+    if not relation.texts_compared:
+        warnings.append("a side does not hold the queries' texts, so queries are matched by their ids alone")
+    return warnings
+
+
+def changed_settings(before: Side, after: Side, pairs: Sequence[Pair]) -> list[SettingChange]:
+    """Return every setting that differs: of the data, the plan, each pair of backends, versions and machine."""
+    one, other = before.report, after.report
+    return [
+        *_changes("dataset", None, _dataset(one), _dataset(other)),
+        *_changes("plan", None, _plan(one), _plan(other)),
+        *(change for pair in pairs for change in _of_pair(before.backend(pair.before), after.backend(pair.after))),
+        *_changes("harness", None, _harness(one), _harness(other)),
+        *_changes("packages", None, _packages(one), _packages(other)),
+        *_changes("machine", None, _machine(one), _machine(other)),
+    ]
+
+
+def machine_changes(before: Result, after: Result) -> list[SettingChange]:
+    """Return how the machines differ; empty when times, memory and sizes can stand side by side."""
+    return list(_changes("machine", None, _machine(before), _machine(after)))
+
+
+def _of_pair(before: TrialResult, after: TrialResult) -> Iterator[SettingChange]:
+    yield from _changes("engine", after.label, _engine(before), _engine(after))
+    given = [
+        {name: value for name, value in one.parameters.items() if name not in _OF_NO_CONSEQUENCE}
+        for one in (before, after)
+    ]
+    yield from _changes("parameters", after.label, *given)
+    names = {*before.encoder, *after.encoder} - _MEASURED
+    left_out = {name for name in names if all(_repeats_parameter(one, name) for one in (before, after))}
+    facts = [{name: said for name, said in one.encoder.items() if name in names - left_out} for one in (before, after)]
+    yield from _changes("encoder", after.label, *facts)
+
+
+def _repeats_parameter(backend: TrialResult, name: str) -> bool:
+    """Tell whether an encoder's fact is only its parameter again; that of a prompt may be what the model asks for."""
+    return name in backend.parameters and backend.encoder.get(name) in (None, backend.parameters[name])
+
+
+def _changes(
+    section: str, backend: str | None, before: Mapping[str, Value], after: Mapping[str, Value]
+) -> Iterator[SettingChange]:
+    for name in dict.fromkeys([*before, *after]):
+        if before.get(name) != after.get(name):
+            yield SettingChange(
+                section=section, backend=backend, setting=name, before=before.get(name), after=after.get(name)
+            )
+
+
+def _engine(backend: TrialResult) -> dict[str, Value]:
+    engine, index = backend.engine, backend.index
+    facts: dict[str, Value] = {"backend": backend.name}
+    if engine is not None:
+        facts |= {"name": engine.name, "version": engine.version, "mode": engine.mode}
+    if index is not None and index.external_index is not None:
+        facts["content of the index"] = index.external_index.sha256
+    return facts
+
+
+def _dataset(report: Result) -> dict[str, Value]:
+    info, content = report.dataset, report.dataset.content
+    facts: dict[str, Value] = {
+        "name": info.name,
+        "documents": info.documents,
+        "queries": info.queries.searched,
+        "judgments": info.judgments,
+        "sampled from": info.sampled_from,
+        "documents sampled from": info.documents_sampled_from,
+        "identical ids": info.identical_ids.rule if info.identical_ids is not None else None,
+        "filter": ", ".join(f"{name}={value}" for name, value in info.filter.fields.items()) if info.filter else None,
+        **{f"provenance: {name}": said for name, said in info.provenance.items() if name != "path"},
+    }
+    if content is None:
+        return {**facts, "content": info.sha256}
+    digests = content.model_dump()
+    if info.candidates is not None and content.candidates is None:
+        digests["candidates"] = "not recorded"
+    return {**facts, **{f"content of {part}": digest for part, digest in digests.items()}}
+
+
+def _plan(report: Result) -> dict[str, Value]:
+    left_out = _OF_EACH_BACKEND | _OF_NO_CONSEQUENCE
+    return {
+        name: ", ".join(map(str, value)) if isinstance(value, list) else value
+        for name, value in report.plan.resolved.items()
+        if name not in left_out
+    }
+
+
+def _harness(report: Result) -> dict[str, Value]:
+    return {"version": report.harness.version, "commit": report.harness.commit, "dirty": report.harness.dirty}
+
+
+def _packages(report: Result) -> dict[str, Value]:
+    return {"python": report.machine.python, **report.packages}
+
+
+def _machine(report: Result) -> dict[str, Value]:
+    machine = report.machine
+    return {
+        "system": machine.system.split()[0],  # kernels differ from boot to boot of one machine
+        "processor": machine.processor,
+        "cores": machine.cores,
+        "memory (GiB)": round(machine.memory_bytes / _MEMORY_UNIT),  # and in what they set aside
+        **machine.thread_limits,
+    }

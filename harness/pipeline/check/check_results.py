@@ -1,0 +1,374 @@
+"""Results of a check: metrics, slices, every question of one backend, and the requirements that it is held to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.golden_set import GoldenQuestion, GoldenSet
+from harness.data.ranking import TieRule
+from harness.data.types import Float64Array, Int64Array
+from harness.metrics import Measure, Scores, score
+from harness.pipeline.check.id_match import Expected, ideal_run, plain_judgments
+from harness.pipeline.check.requirements import LATENCIES, PARITY, Requirement, Sample, judge
+from harness.results import check_schema as schema
+from harness.results.schema_base import MetricValue
+from harness.results.schema_costs import LatencyStats
+from harness.results.subject import Subject
+from harness.stats import Interval, bootstrap_interval, mean_interval
+from harness.stats.timing import latency
+
+__all__ = ["Ideal", "Rules", "check_subject", "requirement_results"]
+
+_NS_PER_MS = 1e6
+_NEVER_MS = 1e9
+"""A query that takes eleven days: as slow as one could have become."""
+_TAIL = 0.025
+"""The share of an interval of 95 % that lies beyond each of its ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """By what a check judges. ``measures`` maps the name that is shown to the measure, in the order of the tables.
+
+    ``confidence`` is true where a bound of the 95 % interval decides, and not the point estimate.
+    """
+
+    k: int
+    measures: dict[str, Measure]
+    requirements: tuple[Requirement, ...]
+    slices: tuple[str, ...]
+    ties: TieRule
+    relevance: int
+    confidence: bool
+    seed: int
+    keep_text: bool = True
+
+
+def check_subject(subject: Subject, golden: GoldenSet, expected: Expected, rules: Rules) -> schema.CheckSubject:
+    """Describe one backend's answers; of one that failed, say why."""
+    scores = subject.scores
+    every = np.ones(len(scores.query_ids), dtype=bool) if scores is not None else None
+    samples = _times_of(subject, None)
+    return schema.CheckSubject(
+        label=subject.label,
+        backend=subject.backend,
+        corpus=subject.corpus,
+        status="failed" if subject.error is not None else "invalid" if subject.problems else "ok",
+        error=subject.error,
+        engine=subject.engine,
+        parameters=dict(subject.parameters),
+        milliseconds=_latency_stats(samples) if samples is not None and len(samples) else None,
+        parity=subject.parity,
+        metrics=_metrics(scores, every, rules) if scores is not None and every is not None else {},
+        slices=_slices(scores, golden, rules) if scores is not None else [],
+        questions=_questions(subject, golden, expected, rules),
+        deterministic=subject.deterministic,
+        notes=list(subject.notes),
+    )
+
+
+def _times_of(subject: Subject, chosen: npt.NDArray[np.bool_] | None) -> Int64Array | None:
+    """Return the samples of single queries, in nanoseconds, of some questions of the run, all by default."""
+    if subject.search_ns is None:
+        return None
+    samples = subject.search_ns if chosen is None else subject.search_ns[:, chosen]
+    return samples[samples >= 0]
+
+
+def _of_slice(golden: GoldenSet, field: str, value: str, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Tell which of the questions named by ``ids`` have a value of a field, bool (n,)."""
+    there = {question.id for question in golden if value in question.fields.get(field, ())}
+    return np.array([one in there for one in ids], dtype=bool)
+
+
+def _metric(scores: Scores, column: int, kept: npt.NDArray[np.bool_], seed: int) -> MetricValue:
+    """Take one mean over the questions that are ``kept``, of which there is at least one."""
+    values = scores.values[kept, column]
+    interval: Interval | None = mean_interval(values, seed)
+    return MetricValue(
+        metric=str(scores.measures[column]),
+        mean=_exact_mean(values),
+        min=_mean(scores.low[kept, column]),
+        max=_mean(scores.high[kept, column]),
+        ci_low=interval.low if interval is not None else None,
+        ci_high=interval.high if interval is not None else None,
+        n=len(values),
+    )
+
+
+def _exact_mean(values: Float64Array) -> float:
+    """Return the mean of at least one value, its sum rounded once: the same in whatever order they come."""
+    return math.fsum(values) / len(values)
+
+
+def _mean(values: Float64Array) -> float | None:
+    mean = _exact_mean(values)
+    return None if np.isnan(mean) else mean
+
+
+def _metrics(scores: Scores, kept: npt.NDArray[np.bool_], rules: Rules) -> dict[str, MetricValue]:
+    if not kept.any():
+        return {}
+    return {
+        name: _metric(scores, scores.column_of(measure, rules.relevance), kept, rules.seed)
+        for name, measure in rules.measures.items()
+    }
+
+
+def _slices(scores: Scores, golden: GoldenSet, rules: Rules) -> list[schema.SliceResult]:
+    ids = scores.query_ids.to_list()
+    return [
+        schema.SliceResult(
+            field=field,
+            value=value,
+            questions=sum(value in question.fields.get(field, ()) for question in golden),
+            metrics=_metrics(scores, _of_slice(golden, field, value, ids), rules),
+        )
+        for field in rules.slices
+        for value in golden.values(field)
+    ]
+
+
+def _latency_stats(samples: Int64Array) -> LatencyStats:
+    measured = latency(samples)
+    return LatencyStats(
+        p50=measured.p50, p90=measured.p90, p95=measured.p95, p99=measured.p99, mean=measured.mean, n=measured.n
+    )
+
+
+def _questions(subject: Subject, golden: GoldenSet, expected: Expected, rules: Rules) -> list[schema.QuestionResult]:
+    run, scores = subject.run, subject.scores
+    if run is None:
+        return []
+    places = {name: place for place, name in enumerate(run.query_ids)}
+    scored = {name: place for place, name in enumerate(scores.query_ids)} if scores is not None else {}
+    columns = {} if scores is None else {n: scores.column_of(m, rules.relevance) for n, m in rules.measures.items()}
+    made = []
+    for question in golden:
+        place, row = places.get(question.id), scored.get(question.id)
+        top = run.doc_ids.take(run.rows[run.of_query(place)]) if place is not None else []
+        values = {} if scores is None or row is None else {n: float(scores.values[row, c]) for n, c in columns.items()}
+        told = _question(question, top, values, expected, keep_text=rules.keep_text)
+        update = {"failed": question.id in subject.unanswered, "milliseconds": _milliseconds(subject, place)}
+        made.append(told.model_copy(update=update))
+    return made
+
+
+def _milliseconds(subject: Subject, place: int | None) -> float | None:
+    if subject.search_ns is None or place is None:
+        return None
+    samples = subject.search_ns[:, place]
+    timed = samples[samples >= 0]
+    return float(timed.mean()) / _NS_PER_MS if len(timed) else None
+
+
+def _question(
+    question: GoldenQuestion, top: list[str], values: dict[str, float], expected: Expected, *, keep_text: bool
+) -> schema.QuestionResult:
+    found = expected.first_hits(question, top)
+    results = []
+    for one in question.expected:
+        hit = found.get(one.id)
+        rank, doc_id = (hit.rank, hit.doc_id) if hit is not None else (None, None)
+        results.append(schema.ExpectationResult(id=one.id, grade=one.grade, rank=rank, found=doc_id))
+    return schema.QuestionResult(
+        id=question.id,
+        line=question.line,
+        question=question.question if keep_text else None,
+        expected=results,
+        values=values,
+        top=top,
+    )
+
+
+class Ideal:
+    """The best values that any ranking could reach on each question."""
+
+    def __init__(self, golden: GoldenSet, rules: Rules) -> None:
+        self._scores = score(
+            ideal_run(golden, rules.k),
+            plain_judgments(golden),
+            list(rules.measures.values()),
+            ties=TieRule.ENGINE,
+            relevance=rules.relevance,
+        )
+        self._relevance = rules.relevance
+        self._places = {name: place for place, name in enumerate(self._scores.query_ids)}
+
+    def of(self, measure: Measure, ids: list[str]) -> Float64Array:
+        """Return the best value of a measure for each of some questions, float64 (n,)."""
+        values: Float64Array = self._scores.values[:, self._scores.column_of(measure, self._relevance)]
+        return values[[self._places[name] for name in ids]]
+
+
+class _Figure(NamedTuple):
+    """A sample with what the report says of it beside the figure itself."""
+
+    sample: Sample
+    interval: Callable[[Float64Array], Interval | None]
+    ids: list[str]
+    low: float | None = None
+    high: float | None = None
+    bounded: bool = True
+
+
+def requirement_results(
+    subject: Subject, golden: GoldenSet, ideal: Ideal, rules: Rules
+) -> list[schema.RequirementResult]:
+    """Judge every requirement on one backend; one without a figure says why, and is neither passed nor failed."""
+    return [_result(requirement, subject, golden, ideal, rules) for requirement in rules.requirements]
+
+
+def _result(
+    requirement: Requirement, subject: Subject, golden: GoldenSet, ideal: Ideal, rules: Rules
+) -> schema.RequirementResult:
+    figure = _figure(requirement, subject, golden, ideal, rules)
+    if isinstance(figure, str):
+        return _base(requirement, subject, rules, figure)
+    sample, interval = figure.sample, figure.interval(figure.sample.values)
+
+    def bound(values: Float64Array) -> float:
+        found = figure.interval(values)
+        if found is None:
+            return -np.inf if requirement.at_least else np.inf
+        return found.low if requirement.at_least else found.high
+
+    judged = judge(requirement, sample, bound if rules.confidence else None)
+    missed = []
+    if requirement.at_least and not judged.passed and figure.bounded:
+        short = np.flatnonzero(sample.values < sample.best)
+        missed = [figure.ids[place] for place in short[np.argsort(sample.values[short], kind="stable")].tolist()]
+    return _base(requirement, subject, rules).model_copy(
+        update={
+            "value": judged.value,
+            "min": figure.low,
+            "max": figure.high,
+            "ci_low": interval.low if interval is not None else None,
+            "ci_high": interval.high if interval is not None else None,
+            "n": judged.n,
+            "passed": judged.passed,
+            "flips": judged.flips,
+            "best_possible": sample.statistic(sample.best) if figure.bounded else None,
+            "missed": missed,
+        }
+    )
+
+
+def _base(
+    requirement: Requirement, subject: Subject, rules: Rules, reason: str | None = None
+) -> schema.RequirementResult:
+    """Return a requirement of which nothing is known yet."""
+    return schema.RequirementResult(
+        text=requirement.text,
+        subject=subject.label,
+        slice=str(requirement.slice) if requirement.slice is not None else None,
+        quantity=requirement.name,
+        operator=requirement.operator,
+        bound=requirement.bound,
+        value=None,
+        min=None,
+        max=None,
+        ci_low=None,
+        ci_high=None,
+        decided_by="confidence bound" if rules.confidence else "estimate",
+        n=0,
+        passed=None,
+        flips=None,
+        best_possible=None,
+        missed=[],
+        reason=reason,
+    )
+
+
+def _figure(requirement: Requirement, subject: Subject, golden: GoldenSet, ideal: Ideal, rules: Rules) -> _Figure | str:
+    """Return the figure that a requirement is about, or why there is none."""
+    if subject.problems:
+        return f"'{subject.label}' did not pass preflight: {', '.join(subject.problems)}"
+    if subject.run is None or subject.scores is None:
+        return f"'{subject.label}' failed"
+    if requirement.quantity == PARITY:
+        return _parity(requirement, subject, golden, rules.seed)
+    if isinstance(requirement.quantity, str):
+        return _latency(requirement, subject, golden, rules.seed)
+    return _measured(requirement, requirement.quantity, subject.scores, golden, ideal, rules)
+
+
+def _measured(
+    requirement: Requirement, measure: Measure, scores: Scores, golden: GoldenSet, ideal: Ideal, rules: Rules
+) -> _Figure | str:
+    ids = scores.query_ids.to_list()
+    kept = _kept(requirement, golden, ids)
+    if not kept.any():
+        return f"no question {'of the slice ' if requirement.slice is not None else ''}expects anything"
+    column = scores.column_of(measure, rules.relevance)
+    chosen = [name for name, keep in zip(ids, kept.tolist(), strict=True) if keep]
+    values, best = scores.values[kept, column], ideal.of(measure, chosen)
+    low, high = (_exact_mean(side[kept, column]) for side in (scores.low, scores.high))
+    return _Figure(
+        Sample(values, best, np.zeros(len(values)), _exact_mean),
+        lambda sample: mean_interval(sample, rules.seed),
+        chosen,
+        None if np.isnan(low) else low,
+        None if np.isnan(high) else high,
+    )
+
+
+def _parity(requirement: Requirement, subject: Subject, golden: GoldenSet, seed: int) -> _Figure | str:
+    if subject.exact is None or subject.run is None:
+        return f"'{subject.label}' is not held against an exact reference"
+    ids = subject.run.query_ids.to_list()
+    kept = _kept(requirement, golden, ids)
+    values = subject.exact[kept].astype(np.float64)
+    if not len(values):
+        return "the slice has no question"
+    chosen = [name for name, keep in zip(ids, kept.tolist(), strict=True) if keep]
+    sample = Sample(values, np.ones(len(values)), np.zeros(len(values)), _exact_mean)
+    return _Figure(sample, lambda one: bootstrap_interval(one, seed), chosen)
+
+
+def _latency(requirement: Requirement, subject: Subject, golden: GoldenSet, seed: int) -> _Figure | str:
+    if subject.run is None or subject.search_ns is None:
+        return f"no times of '{subject.label}' were taken"
+    ids = subject.run.query_ids.to_list()
+    samples = _times_of(subject, _kept(requirement, golden, ids))
+    if samples is None or not len(samples):
+        return f"no times of '{subject.label}' were taken"
+    share = LATENCIES[str(requirement.quantity)]
+    milliseconds = samples / _NS_PER_MS
+    never = np.full(len(milliseconds), _NEVER_MS)
+    if share is None:
+        sample = Sample(milliseconds, np.zeros(len(milliseconds)), never, _exact_mean)
+        return _Figure(sample, lambda one: bootstrap_interval(one, seed), [], bounded=False)
+
+    def percentile(values: Float64Array) -> float:
+        return float(np.percentile(values, share, method="inverted_cdf"))
+
+    sample = Sample(milliseconds, np.zeros(len(milliseconds)), never, percentile)
+    return _Figure(sample, lambda one: _percentile_interval(one, share / 100), [], bounded=False)
+
+
+def _percentile_interval(values: Float64Array, share: float) -> Interval | None:
+    """Return the distribution-free 95 % interval of a percentile; None where too few samples bound it.
+
+    By order statistics: the number of samples below the percentile is binomial. Source: Conover, Practical
+    Nonparametric Statistics, 1999, section 3.2.
+    """
+    from scipy.stats import binom
+
+    n, ordered = len(values), np.sort(values)
+    low, high = int(binom.ppf(_TAIL, n, share)), int(binom.ppf(1 - _TAIL, n, share)) + 1
+    if low < 1 or high > n:
+        return None
+    return Interval(float(ordered[low - 1]), float(ordered[high - 1]))
+
+
+def _kept(requirement: Requirement, golden: GoldenSet, ids: list[str]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    if requirement.slice is None:
+        return np.ones(len(ids), dtype=bool)
+    return _of_slice(golden, requirement.slice.field, requirement.slice.value, ids)
