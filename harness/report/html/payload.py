@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from harness.data.arrow import numbers, take_rows
-from harness.data.types import Corpus, Int64Array
+from harness.data.arrow import take_rows
+from harness.data.types import Corpus, Int32Array, Int64Array
 from harness.report.html.explorer import Explorer, changes
 from harness.report.html.pools import DEPTH, UNJUDGED, Pools, Top, pools_of, top_of
 
@@ -193,11 +193,12 @@ def _texts(explorer: Explorer, pools: Pools, order: Int64Array, room: int) -> tu
     corpus = explorer.corpus
     if corpus is None:
         return Element("application/json", "[]"), 0
+    rows = corpus.ids.rows_of(pools.ids)
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, 31)
     pieces, size, queries = [packer.compress(b'[[-1,""]')], 0, 0
     plain = [b'[[-1,""]']
     for count, docs in _new_documents(pools, order):
-        content = b"".join(b"," + orjson.dumps(pair) for pair in _pairs(corpus, pools, docs))
+        content = b"".join(b"," + orjson.dumps(pair) for pair in _pairs(corpus, rows[docs], docs))
         before = packer.copy()
         piece = packer.compress(content) + packer.flush(zlib.Z_SYNC_FLUSH)
         if 4 * (size + len(piece) + 64) > 3 * room:
@@ -229,9 +230,8 @@ def _new_documents(pools: Pools, order: Int64Array) -> Iterator[tuple[int, Int64
         yield len(batch), docs
 
 
-def _pairs(corpus: Corpus, pools: Pools, docs: Int64Array) -> Iterator[tuple[int, str]]:
-    """Yield the number and the beginning of the text of each document that the corpus has."""
-    rows = corpus.ids.rows_of(pools.ids.values.take(numbers(docs)))
+def _pairs(corpus: Corpus, rows: Int32Array, docs: Int64Array) -> Iterator[tuple[int, str]]:
+    """Yield the number and the beginning of the text of each document that the corpus has in one of its rows."""
     texts = iter(take_rows(corpus.texts, rows[rows >= 0]).to_pylist())
     for doc in docs[rows >= 0].tolist():
         text = next(texts)

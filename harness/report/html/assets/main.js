@@ -16,7 +16,7 @@ class App {
     document.addEventListener("keydown", (event) => this.key(event));
     this.refresh();
     this.follow(true);
-    model.loadTexts().then(() => this.selection.search && this.refresh());
+    requestIdleCallback(() => model.loadTexts().then(() => this.selection.search && this.refresh()));
   }
 
   row(query) {
