@@ -84,6 +84,24 @@ def test_a_baseline_says_what_it_kept(show: Show, tmp_path: Path) -> None:
     expect(page.locator(".document .ranks")).to_have_text("Rank: csr (before) not kept · csr (after) 3")
 
 
+def test_a_relevant_document_that_a_baseline_does_not_show_is_lost_all_the_same(show: Show, tmp_path: Path) -> None:
+    before = {"q": ["x", "y", "near", "far"]}
+    after = {"q": ["x", "y", "z", "near"]}
+    grades = {"q": {"near": 1, "far": 1}}
+    old, new = (side({"csr": ranking}, grades=grades, texts={"q": "words"}) for ranking in (before, after))
+    write_baseline(tmp_path / "small.json", old, depth=2)
+    page = show(regression(read_baseline(tmp_path / "small.json"), new).html(), "#q=q").page
+    expect(page.locator(".summary")).to_have_text(
+        "1 relevant lost, 0 gained: csr (after) compared with csr (before); 2 relevant documents in all"
+    )
+    page.locator(".missed .hit", has_text="far").click()
+    expect(page.locator(".document .ranks")).to_have_text("Rank: csr (before) 4 · csr (after) not found")
+    page.locator(".ranking .hit", has_text="near").click()
+    expect(page.locator(".document .ranks")).to_have_text("Rank: csr (before) 3 · csr (after) 4")
+    page.locator(".ranking .hit", has_text="z").click()
+    expect(page.locator(".document .ranks")).to_have_text("Rank: csr (before) not kept · csr (after) 3")
+
+
 @pytest.mark.parametrize(
     ("ranks", "headline", "verdict"),
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from harness.data.types import Corpus, Float64Array, Ids, Int64Array, Qrels, Queries, Run
 
-__all__ = ["Agreement", "Expected", "Explorer", "changes"]
+__all__ = ["Agreement", "Expected", "Explorer", "KeptRanks", "changes"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -27,6 +27,17 @@ class Agreement:
     state: npt.NDArray[np.int8]
     causes: Sequence[str]
     cause: npt.NDArray[np.int16]
+
+
+class KeptRanks(NamedTuple):
+    """Ranks of relevant documents in a ranking of which else only the beginning is kept.
+
+    ``ranks`` maps a query to a document to its rank, from 1. ``complete`` says that a relevant document without a rank
+    was not found; otherwise nothing is known of it.
+    """
+
+    ranks: Mapping[str, Mapping[str, int]]
+    complete: bool
 
 
 class Expected(NamedTuple):
@@ -55,8 +66,9 @@ class Explorer:
 
     ``against`` gives each ranking the one that it is compared with, where that is not ``reference`` for all: then only
     these two are shown together. ``kept`` gives how many documents were kept of each ranking, None for all; one of
-    which not all were kept has no scores. With ``expected``, one list a query, documents that nothing expects are not
-    taken for unjudged ones, and ``failed`` bool (R, Q) tells where a backend gave no answer.
+    which not all were kept has no scores, but may have ``kept_ranks``. With ``expected``, one list a query, documents
+    that nothing expects are not taken for unjudged ones, and ``failed`` bool (R, Q) tells where a backend
+    gave no answer.
     """
 
     query_ids: Ids
@@ -73,6 +85,7 @@ class Explorer:
     no_texts: str = ""
     against: Sequence[int] | None = None
     kept: Sequence[int | None] | None = None
+    kept_ranks: Sequence[KeptRanks | None] | None = None
     expected: Sequence[Sequence[Expected]] | None = None
     failed: npt.NDArray[np.bool_] | None = None
 

@@ -20,7 +20,7 @@ import orjson
 
 from harness.data.arrow import take_rows
 from harness.data.types import Corpus, Int32Array, Int64Array
-from harness.report.html.explorer import Explorer, changes
+from harness.report.html.explorer import Explorer, KeptRanks, changes
 from harness.report.html.pools import DEPTH, UNJUDGED, Pools, Top, pools_of, top_of
 
 __all__ = ["TEXT_LENGTH", "Element", "Payload", "payload_of"]
@@ -165,10 +165,20 @@ def _ranks(explorer: Explorer, top: Top, pools: Pools) -> list[list[int | None]]
         kept = explorer.kept[number] if explorer.kept is not None else None
         values: list[int | None] = ranking.tolist()
         if kept is not None:
+            further = explorer.kept_ranks[number] if explorer.kept_ranks is not None else None
             for at in np.flatnonzero((ranking == 0) & (top.hits[number][owner] >= kept)).tolist():
-                values[at] = None
+                values[at] = _kept_rank(explorer, pools, further, int(owner[at]), at)
         ranks.append(values)
     return ranks
+
+
+def _kept_rank(explorer: Explorer, pools: Pools, kept: KeptRanks | None, query: int, at: int) -> int | None:
+    """Return the rank that was kept of a pool's document, 0 where it was not found, None where that is not known."""
+    if kept is None:
+        return None
+    rank = kept.ranks.get(explorer.query_ids[query], {}).get(pools.ids[int(pools.docs[at])])
+    is_relevant = pools.grades[at] != UNJUDGED and pools.grades[at] >= explorer.relevance
+    return rank or (0 if kept.complete and is_relevant else None)
 
 
 def _relevant(explorer: Explorer) -> npt.NDArray[np.int64]:

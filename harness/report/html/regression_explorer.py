@@ -11,7 +11,7 @@ import pyarrow as pa
 from harness.data.arrow import strings
 from harness.data.types import Corpus, Float64Array, Ids, Queries, Run
 from harness.pipeline.regress.compare_sides import Compared
-from harness.report.html.explorer import Explorer
+from harness.report.html.explorer import Explorer, KeptRanks
 from harness.results.side import Side
 
 __all__ = ["explorer_of", "paired_values"]
@@ -27,6 +27,7 @@ class _Ranking:
     run: Run
     figures: Mapping[str, Mapping[str, float]]
     kept: int | None
+    kept_ranks: KeptRanks | None
     against: int
 
 
@@ -52,19 +53,22 @@ def explorer_of(compared: Compared, corpus: Corpus | None, no_texts: str, *, kee
         no_texts=no_texts,
         against=[one.against for one in rankings],
         kept=[one.kept for one in rankings],
+        kept_ranks=[one.kept_ranks for one in rankings],
     )
 
 
 def _rankings(compared: Compared) -> list[_Ranking]:
     """Before and after of each backend, one after the other."""
     found: list[_Ranking] = []
+    complete = compared.report.data.judgments == "same" and not compared.report.data.labels
     for pair in compared.report.backends:
         sides = (compared.before, pair.before, "before"), (compared.after, pair.after, "after")
         runs = [side.ordered(label) if pair.status == "ok" else None for side, label, _ in sides]
         first = len(found)
         for (side, label, when), run in zip(sides, runs, strict=True):
             if run is not None and None not in runs:
-                found.append(_Ranking(f"{label} ({when})", run, side.figures[label], side.depth, first))
+                kept_ranks = KeptRanks(side.relevant_ranks(label), complete) if side.kept_ranks is not None else None
+                found.append(_Ranking(f"{label} ({when})", run, side.figures[label], side.depth, kept_ranks, first))
     return found
 
 

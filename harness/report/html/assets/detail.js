@@ -60,9 +60,8 @@ class Detail {
     const relevant = model.judged ? counted(query.relevant, "relevant document") : "no judgments";
     if (a === b || !model.judged) return relevant;
     const { lost, gained, unknown } = model.relevantMoves(query, a, b);
-    const said = [`${lost.length} relevant lost, ${gained.length} gained: ${model.labels[b]} against ${model.labels[a]}`, `${relevant} in all`];
-    if (unknown.length > 0) said.push(`of ${unknown.length} the rank was not kept`);
-    return said.join("; ");
+    const notKept = unknown.length > 0 ? `, ${unknown.length} not kept` : "";
+    return `${lost.length} relevant lost, ${gained.length} gained${notKept}: ${model.labels[b]} compared with ${model.labels[a]}; ${relevant} in all`;
   }
 
   // The document that explains most: an expected one that is missed, else one that was lost, else the first hit.
@@ -238,7 +237,7 @@ class Detail {
     const rows = missed.map((slot, at) => el("tr", { hidden: at >= MISSED_SHOWN }, el("th", { scope: "row" }, this.hit(slot, "")),
       ...columns.map((ranking) => el("td", { class: "number" }, model.rankText(query, ranking, slot)))));
     const table = this.table("Relevant documents further down", ["document", ...columns.map((ranking) => model.labels[ranking])], rows,
-      `Relevant, but in no ranking's first ${model.depth}: the rank in each`);
+      "Relevant, but not among the documents above: the rank in each");
     table.classList.add("missed");
     if (missed.length > MISSED_SHOWN) {
       const more = el("button", { type: "button", class: "plain-button", onclick: () => {

@@ -20,7 +20,8 @@ class Model {
   // The slots of a ranking's first documents, best first.
   top(query, ranking) {
     const slots = [];
-    query.ranks[ranking].forEach((rank, slot) => { if (rank > 0 && rank <= this.depth) slots[rank - 1] = slot; });
+    const last = Math.min(this.depth, this.kept[ranking] ?? this.depth);
+    query.ranks[ranking].forEach((rank, slot) => { if (rank > 0 && rank <= last) slots[rank - 1] = slot; });
     return slots;
   }
 
