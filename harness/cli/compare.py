@@ -34,9 +34,9 @@ def compare(request: CompareRequest, output: CompareOutput) -> None:
     """
     require(output)
     with nullcontext() if output.dry_run else early_worker(str(request.backends), request.isolation, request.cards):
-        from harness.pipeline import compare as api
+        from harness.pipeline.planning import plan_for
 
-        plan = api.plan_for(request)
+        plan = plan_for(request)
         _check_targets(output)
         if output.dry_run:
             _preview(plan, output.format)
@@ -45,11 +45,11 @@ def compare(request: CompareRequest, output: CompareOutput) -> None:
 
 
 def _preview(plan: Plan, format_name: str) -> None:
-    from harness.pipeline import compare as api
+    from harness.pipeline.planning import preview
 
     with progress_display() as display:
-        resolved, known = api.preview(plan, display)
-    typer.echo(describe_plan(resolved, known, format_name), nl=False)
+        previews = preview(plan, display)
+    typer.echo(describe_plan(previews, format_name), nl=False)
 
 
 def _check_targets(output: CompareOutput) -> None:

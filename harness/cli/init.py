@@ -76,9 +76,9 @@ def init(
 
 def _chosen(given: Choices) -> Choices:
     """What was given, when it can be planned: a faulty golden set is found here, not in CI."""
-    from harness.pipeline import compare as api
     from harness.pipeline.check.check_plan import plan_check
     from harness.pipeline.check.check_request import CheckRequest
+    from harness.pipeline.planning import plan_for
     from harness.plan.config import CompareRequest
     from harness.registry.lookup import dataset_names, find_dataset
 
@@ -86,7 +86,7 @@ def _chosen(given: Choices) -> Choices:
     if corpus is not None and golden is None:
         raise UsageError("--corpus without --golden: nothing would be asked", fix="add --golden FILE")
     if dataset is not None:
-        api.plan_for(CompareRequest(backends=backends, dataset=dataset))
+        plan_for(CompareRequest(backends=backends, dataset=dataset))
     if golden is None and dataset is not None and _has_golden(dataset):
         golden = dataset
     if against and golden is None:

@@ -17,8 +17,7 @@ from harness.errors import ResultError, UnknownNameError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.pipeline.resume import LookUp
-    from harness.plan.plan import Plan
+    from harness.pipeline.planning import Preview
     from harness.report.progress import ProgressDisplay
     from harness.results.check_schema import CheckReport
     from harness.results.regression_schema import RegressionReport
@@ -100,11 +99,11 @@ def named_by_time(name: str) -> Path:
     return _REPORTS / f"{name}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"
 
 
-def describe_plan(plan: Plan, known: Sequence[LookUp], format_name: str) -> str:
+def describe_plan(previews: Sequence[Preview], format_name: str) -> str:
     """What ``--dry-run`` prints."""
     from harness.report.plan_page import render_plan
 
-    return render_plan(plan, known, format_name)
+    return render_plan(previews, format_name)
 
 
 def progress_display() -> ProgressDisplay:

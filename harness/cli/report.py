@@ -80,13 +80,13 @@ def _without_texts(report: Result | CheckReport | RegressionReport) -> Result | 
 
 def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
     """As bytes, because the file says that it is UTF-8, whatever the terminal's encoding is."""
-    from harness.pipeline import compare as api
     from harness.pipeline.check.checked import Checked
     from harness.pipeline.check.run_check import with_corpora
     from harness.pipeline.regress.regression import Regression, with_rankings
     from harness.results.check_schema import CheckReport
     from harness.results.comparison import Comparison
     from harness.results.regression_schema import RegressionReport
+    from harness.results.stored_texts import with_documents
 
     report, place = _stored(folder), folder if folder.is_dir() else folder.parent
     found: Checked | Comparison | Regression
@@ -95,5 +95,5 @@ def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
     elif isinstance(report, CheckReport):
         found = with_corpora(Checked.load(place), cards=cards)
     else:
-        found = api.with_documents(Comparison.load(place), cards=cards)
+        found = with_documents(Comparison.load(place), cards=cards)
     return found.html(keep_text=keep_text).encode()

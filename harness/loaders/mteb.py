@@ -178,6 +178,19 @@ class MtebLoader:
             candidates=lambda: judged().candidates or {},
         )
 
+    def parts(self, spec: DatasetSpec) -> Sequence[str]:
+        """Return the specs of the tasks whose mean an aggregated task is; none for a task with data of its own.
+
+        Raises as :meth:`load` for a missing library and an unknown task.
+        """
+        requested = _Name.of(spec.location)
+        if requested.subset or _recall(str(requested)) is not None:
+            return ()
+        task = _task(requested.task)
+        if not getattr(task, "is_aggregate", False):
+            return ()
+        return [str(_Name(member.metadata.name, "", requested.split)) for member in task.metadata.tasks]
+
     def subsets(self, spec: DatasetSpec) -> Sequence[str]:
         """Return the spec of each subset of a task that has several, where none is named."""
         requested = _Name.of(spec.location)

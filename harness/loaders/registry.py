@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 
 from harness.errors import CardError, UnknownNameError, UsageError
@@ -17,7 +17,7 @@ from harness.loaders.irds import IrdsLoader
 from harness.loaders.mteb import MtebLoader
 from harness.registry.dataset_cards import DatasetCard
 
-__all__ = ["ENTRY_POINT_GROUP", "loader_for", "loader_of", "loaders"]
+__all__ = ["ENTRY_POINT_GROUP", "loader_for", "loader_of", "loaders", "parts_of"]
 
 ENTRY_POINT_GROUP = "harness.loaders"
 
@@ -61,6 +61,16 @@ def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:  # noqa: ARG001 
 def loader_for(spec: DatasetSpec) -> Loader | None:
     """Return the first loader that reads what ``spec`` names."""
     return next((loader for loader in loaders().values() if loader.matches(spec)), None)
+
+
+def parts_of(location: str) -> Sequence[str]:
+    """Return the specs of the datasets whose mean the dataset is that a loader's spec names; none for a single one.
+
+    A loader of aggregated tasks has a method ``parts(spec)``. Raises what that raises.
+    """
+    spec = DatasetSpec(location)
+    parts = getattr(loader_for(spec), "parts", None)
+    return parts(spec) if parts is not None else ()
 
 
 def loader_of(card: DatasetCard) -> Loader:

@@ -18,7 +18,7 @@ from harness.data.arrow import numbers, text_scalar, write_parquet
 from harness.data.types import Qrels, Run
 from harness.errors import DataError
 
-__all__ = ["write_qrels", "write_run", "write_run_columns"]
+__all__ = ["replacing", "write_qrels", "write_run", "write_run_columns"]
 
 
 _QUERIES_AT_ONCE = 256
@@ -33,7 +33,7 @@ def write_run(path: Path | str, run: Run, tag: str) -> None:
     """
     path = Path(path)
     _refuse_white_space(path, run, tag)
-    with _replacing(path) as stream:
+    with replacing(path) as stream:
         for first in range(0, len(run.query_ids), _QUERIES_AT_ONCE):
             last = min(first + _QUERIES_AT_ONCE, len(run.query_ids))
             stream.write(_lines(run, first, last, tag))
@@ -63,7 +63,7 @@ def write_qrels(path: Path | str, qrels: Qrels) -> None:
         pc.binary_join_element_wise(numbers(qrels.grades).cast(pa.string()), text_scalar(""), text_scalar("\n")),
         text_scalar("\t"),
     )
-    with _replacing(Path(path)) as stream:
+    with replacing(Path(path)) as stream:
         stream.write(b"query-id\tcorpus-id\tscore\n")
         stream.write(b"".join(cast("list[bytes]", joined.cast(pa.binary()).to_pylist())))
 
@@ -90,7 +90,7 @@ def _lines(run: Run, first: int, last: int, tag: str) -> bytes:
 
 
 @contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a stream to a temporary neighbour of ``path`` that takes its place when all went well."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

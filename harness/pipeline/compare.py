@@ -1,82 +1,69 @@
-"""``harness.compare``: the main job as one call. The command line is this call and nothing more."""
+"""``harness.compare``: the main job as one call, and its stages from a plan to a result.
+
+::
+
+    request ─ plan_for ─► plan ─┬─ of each dataset ───────────────────────────────────┐
+                                │ 1 load_planned         documents, queries, qrels     │
+                                │ 2 resolved_for         analyzers of its language     │
+                                │ 3 run_plan             an outcome a backend          │
+                                │ 4 References.compare   reference and parity          │
+                                │ 5 assess               metrics                       │
+                                │ 6 trial results, differences, findings               │
+                                └─ 7 leaderboard over all of them ─ 8 Result ──────────┘
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
 
-from harness.data.columns import parse_columns
-from harness.data.dataset import Dataset, DatasetFiles, sample_documents, sample_queries
-from harness.data.problems import Finding
-from harness.data.progress import Display, SilentDisplay
-from harness.data.types import Corpus
+import pyarrow as pa
+
+from harness.data.dataset import Dataset
+from harness.data.progress import Display, Progress, SilentDisplay
 from harness.errors import HarnessError, UsageError
-from harness.loaders import check_dataset, filter_dataset, load_corpus, load_dataset
 from harness.loaders.checks import dataset_findings
-from harness.loaders.structured_files import states_order
-from harness.metrics import is_mean
 from harness.parity.outcome_parity import References
-from harness.pipeline.resume import Identities, LookUp, StoredTrials
+from harness.pipeline.planning import load_planned, plan_for, resolved_for, sampled
 from harness.pipeline.run import run_plan
-from harness.plan.capability_checks import refuse_impossible
-from harness.plan.config import COMPARE_METRICS, CompareOutput, CompareRequest, Output
+from harness.plan.config import CompareOutput, CompareRequest, Output
+from harness.plan.dataset_list import in_dataset_list
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
-from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, in_language, make_plan
+from harness.plan.plan import Plan
 from harness.results import schema
 from harness.results.assess import Assessed, Judge, assess, parity_table, per_query_table
-from harness.results.backend import backend_results
+from harness.results.backend import backend_results, failed_result
 from harness.results.backend_info import LabelledBackend, backend_infos
-from harness.results.checks import (
-    JudgedRun,
-    Weights,
-    difference_finding,
-    metric_findings,
-    named_measures,
-    run_findings,
-)
-from harness.results.collection import dataset_info
+from harness.results.collection import dataset_info, missing_dataset
 from harness.results.comparison import Comparison, DatasetContent
-from harness.results.differences import notable_differences, paired_differences, reference_label, reference_notes
+from harness.results.differences import paired_differences, reference_label, reference_notes
+from harness.results.findings import recorded, result_findings
 from harness.results.frontier import frontier_stats
 from harness.results.hit_rules import HitRules
 from harness.results.latencies import latency_table
+from harness.results.leaderboard import differences_across, make_leaderboard
+from harness.results.schema_base import Json
 from harness.store.cache import Cache
 from harness.store.cache_entries import COMPARISON, WORK
 from harness.store.environment import harness_state, machine, package_versions
 from harness.store.result_folder import check_target
 from harness.store.scratch import scratch_folder
 from harness.wording import counted
-from harness.worker.builds import builds_of
-from harness.worker.embeddings import remote_calls
-from harness.worker.executor import create_executor
-from harness.worker.failure import failure_of
+from harness.worker.failure import Failure, failure_of
 from harness.worker.outcome import Outcome
 
-__all__ = [
-    "Documents",
-    "Preview",
-    "compare",
-    "documents_at",
-    "documents_of",
-    "in_language_of",
-    "plan_for",
-    "plan_of_backends",
-    "preview",
-    "resolved_for",
-    "run",
-    "run_on",
-    "with_documents",
-]
+__all__ = ["compare", "run", "run_on"]
+
+DatasetLike = str | Path | Dataset
 
 
 @keywords_of(CompareRequest, CompareOutput)
 def compare(
     backends: str | Sequence[str],
-    dataset: str | Path | Sequence[str | Path] | Dataset = "cacm",
+    dataset: DatasetLike | Sequence[DatasetLike] = "cacm",
     *,
     display: Display | None = None,
     **options: object,
@@ -85,80 +72,85 @@ def compare(
 
     Args:
         backends: as on the command line, or a list of them.
-        dataset: names and paths as on the command line, or a :class:`harness.Dataset`, whose name is recorded.
+        dataset: names and paths as on the command line, a :class:`harness.Dataset`, whose name is recorded, or a list
+            of such.
         display: where progress is shown; None shows none.
         options: the options of :class:`harness.plan.config.CompareRequest` (``k``, ``metrics``, ``ties``, ``queries``,
             ``split`` …) and ``out``, ``overwrite``, ``no_text`` and ``save_runs``. With ``out`` the result is stored.
 
     Returns:
-        The comparison. A backend that fails is listed in ``Comparison.failed`` and leaves the others alone.
+        The comparison. A backend that fails is listed in ``Comparison.failed`` and leaves the others alone; so does one
+        of several datasets that cannot be loaded.
 
     Raises:
         UsageError: for wrong arguments, before any engine starts.
-        DataError: for malformed datasets, before any engine starts.
+        DataError: for a malformed dataset where it is the only one, before any engine starts.
     """
-    if not isinstance(dataset, str | Path | Dataset | list | tuple):
-        raise UsageError(
-            f"the dataset is a {type(dataset).__name__}",
-            fix="give a name, a path, a list of them, or harness.Dataset.of(corpus, queries, qrels)",
-        )
-    named = dataset.name if isinstance(dataset, Dataset) else dataset
+    names, at_hand = _named(dataset)
     request, output = from_keywords(
-        "harness.compare", {"backends": backends, "dataset": named, **options}, CompareRequest, CompareOutput
+        "harness.compare", {"backends": backends, "dataset": names, **options}, CompareRequest, CompareOutput
     )
     require(output)
-    plan = _plan_for_object(request) if isinstance(dataset, Dataset) else plan_for(request)
+    plan = plan_for(request, at_hand)
     if output.out is not None:
         check_target(output.out, overwrite=output.overwrite)
-    comparison = run(plan, display, output, dataset if isinstance(dataset, Dataset) else None)
+    comparison = run(plan, display, output, at_hand)
     if output.out is None:
         return comparison
     return comparison.save(output.out, overwrite=output.overwrite, keep_text=output.keep_text)
 
 
-def run(
-    plan: Plan, display: Display | None = None, output: Output | None = None, dataset: Dataset | None = None
-) -> Comparison:
-    """Carry out a plan that :func:`plan_for` made; see :func:`compare`. ``output`` is only told of in its command.
-
-    A ``dataset`` that is at hand takes the place of the one that the plan names.
-    """
-    shown: Display = display if display is not None else SilentDisplay()
-    cache = Cache()
-    with cache.intact():
-        whole = _load(plan, cache, shown, dataset)
-        plan = resolved_for(plan, whole)
-        held = f"{counted(len(whole.corpus), 'document')}, {counted(len(whole.queries), 'query')}"
-        shown.done("load", f"{whole.name}, {held}")
-        found = dataset_findings(whole, plan.request.relevance, cache)
-        for one in found:
-            shown.done("load", str(one))
-        sample = _sampled(whole, plan.request)
-        assessed = run_on(plan, sample, cache, shown, lambda _: sample.qrels)
-    command = [*plan.command(), *command_words(output or Output())]
-    report = _report(plan, sample, whole, assessed, command)
-    findings = [*_recorded(found, sample.name), *_findings(plan, sample, assessed, report)]
-    return Comparison(
-        report=report.model_copy(update={"findings": findings}),
-        values=per_query_table(assessed, sample.name),
-        agreement=parity_table(assessed, sample.name),
-        latencies=latency_table(assessed, sample, plan),
-        contents={
-            sample.name: DatasetContent(
-                runs={one.outcome.trial.label: one.outcome.run for one in assessed if one.outcome.run is not None},
-                qrels=sample.qrels,
-                queries=sample.queries,
-                corpus=sample.corpus,
+def _named(dataset: object) -> tuple[str, dict[str, Dataset]]:
+    """Return one or several datasets as a list's text, and those that are objects, by name."""
+    items = list(dataset) if isinstance(dataset, list | tuple) else [dataset]
+    at_hand: dict[str, Dataset] = {}
+    for item in items:
+        if not isinstance(item, str | Path | Dataset):
+            raise UsageError(
+                f"--dataset is {item!r}, of type {type(item).__name__}",
+                fix="give a name, a path, harness.Dataset.of(corpus, queries, qrels), or a list of such",
             )
-        },
-    )
+        if isinstance(item, Dataset) and at_hand.setdefault(item.name, item) is not item:
+            raise UsageError(f"two datasets are called '{item.name}'", fix="name them: Dataset.of(…, name='…')")
+    if not items:
+        raise UsageError("the list of datasets is empty", fix="give one at least")
+    return ",".join(in_dataset_list(item.name) if isinstance(item, Dataset) else str(item) for item in items), at_hand
+
+
+def run(
+    plan: Plan,
+    display: Display | None = None,
+    output: Output | None = None,
+    at_hand: Mapping[str, Dataset] = MappingProxyType({}),
+) -> Comparison:
+    """Carry out a plan that ``plan_for`` made; see :func:`compare`.
+
+    One dataset is open at a time. One of several that cannot be loaded, or for whose language a backend has no
+    analyzer, is a failed trial of every backend. ``output`` is only recorded with the command.
+    """
+    cache, shown = Cache(), display if display is not None else SilentDisplay()
+    parts: list[_Part] = []
+    failures: list[HarnessError] = []
+    for named in plan.datasets:
+        of_one = plan.on(named)
+        section = shown if len(plan.datasets) == 1 else _OfDataset(shown, named.name)
+        try:
+            with cache.intact():
+                parts.append(_compare_on(of_one, at_hand.get(named.name), cache, section))
+        except HarnessError as error:
+            failures.append(error)
+            section.done("load", f"failed: {error.what.splitlines()[0]}")
+            parts.append(_failed(of_one, failure_of(error)))
+    if len(failures) == len(parts):
+        raise failures[0]
+    return _assembled(plan, parts, [*plan.command(), *command_words(output or Output())])
 
 
 def run_on(plan: Plan, dataset: Dataset, cache: Cache, display: Display, judge: Judge) -> list[Assessed]:
-    """Run every trial of a plan on a dataset that is at hand, and score each run by what ``judge`` says of it.
+    """Run every trial of a plan on a dataset, hold it against its reference, and score it by ``judge``'s judgments.
 
-    A dataset without documents is for indexes that were there before: nothing is known of what they should hold.
-    In the plan's order; a backend that fails, or a run that cannot be scored, is among them with its failure.
+    A dataset without documents is for external indexes: nothing is known of what they should hold. In the plan's order;
+    a backend that fails, or a run that cannot be scored, is among them with its failure.
     """
     rules = HitRules.of(dataset)
     # a hit that is left out takes no other hit's place
@@ -171,58 +163,8 @@ def run_on(plan: Plan, dataset: Dataset, cache: Cache, display: Display, judge: 
     return [_assess(outcome, plan, references, judge, rules) for outcome in outcomes]
 
 
-def with_documents(comparison: Comparison, *, cards: Path | None = None) -> Comparison:
-    """Return a stored comparison with the documents that it searched, where its datasets are still to be found.
-
-    Where one is not where it was, nor known by its name, or holds other documents now, ``no_texts`` says so. A result
-    whose texts of queries were left out (``--no-text``) gets none of documents either.
-    """
-    contents = dict(comparison.contents)
-    for name, content in contents.items():
-        if content.queries is None:
-            reason = "Texts of documents are not in this file: the result was stored without texts."
-            contents[name] = replace(content, no_texts=reason)
-        else:
-            found = documents_of(comparison.report.on(name), cards=cards)
-            contents[name] = replace(content, corpus=found.corpus, no_texts=found.no_texts)
-    return replace(comparison, contents=contents)
-
-
-class Documents(NamedTuple):
-    """The documents of a stored result; where they are gone, ``corpus`` is None and ``no_texts`` says why."""
-
-    corpus: Corpus | None
-    no_texts: str
-
-
-def documents_of(report: schema.Result, *, cards: Path | None = None) -> Documents:
-    """The documents that a stored comparison searched, from its dataset's place or name."""
-    provenance = report.dataset.provenance
-    named = (report.plan.given.get("dataset"), provenance.get("path"))
-    places = [str(one) for one in named if one is not None]
-    columns = str(report.plan.given.get("columns") or "")
-    return documents_at(places, provenance.get("corpus_sha256"), columns=columns, cards=cards)
-
-
-def documents_at(
-    places: Sequence[str], digest: str | None, *, columns: str = "", cards: Path | None = None
-) -> Documents:
-    """The documents with this digest, from the first of some places that holds them; ``columns`` as compare has it."""
-    reasons = []
-    for place in dict.fromkeys(places):
-        try:
-            corpus = load_corpus(place, files=DatasetFiles(columns=parse_columns(columns)), cards=cards)
-        except HarnessError as error:
-            reasons.append(error.what)
-            continue
-        if corpus.digest == digest:
-            return Documents(corpus, "")
-        reasons.append(f"'{place}' holds other documents now")
-    return Documents(None, f"Texts of documents are not in this file: {'; '.join(reasons)}.")
-
-
 def _compile_reference(plan: Plan, display: Display) -> None:
-    """Before any backend: compilation, a minute in a fresh installation, is no engine's time, memory or deadline."""
+    """Compile before any backend runs: a minute in a fresh installation is no engine's time, memory or deadline."""
     kinds = {trial.spec.card.oracle.kind for trial in plan.trials if trial.spec.card is not None} - {"none"}
     if not kinds:
         return
@@ -236,140 +178,10 @@ def _compile_reference(plan: Plan, display: Display) -> None:
     display.done("reference", "kernels are compiled")
 
 
-class Preview(NamedTuple):
-    """A plan as it would run on its dataset, and what is known of each of its trials, in its order."""
-
-    plan: Plan
-    known: list[LookUp]
-
-
-def preview(plan: Plan, display: Display | None = None) -> Preview:
-    """What is known of each trial before it runs: its key, and whether a stored outcome would be used instead.
-
-    The dataset is read, because keys hold its content; nothing is analysed, encoded or fetched and no engine starts,
-    but engines are asked for their versions. ``reason`` says so where a key cannot be made on this machine. Raises
-    DataError for malformed collections.
-    """
-    cache, shown = Cache(), display if display is not None else SilentDisplay()
-    dataset = _sampled(_load(plan, cache, shown), plan.request)
-    plan = resolved_for(plan, dataset)
-    with tempfile.TemporaryDirectory(prefix="harness-preview-") as work:
-        identities = Identities(create_executor(plan.execution), Path(work), shown, fetch=False)
-        stored = StoredTrials(cache, HitRules.of(dataset).deepened(plan), dataset, identities)
-        return Preview(plan, [_look_up(stored, trial, plan, dataset, cache) for trial in plan.trials])
-
-
-def _look_up(stored: StoredTrials, trial: Trial, plan: Plan, dataset: Dataset, cache: Cache) -> LookUp:
-    try:
-        found = stored.look_up(trial)
-        return replace(found, remote=remote_calls(trial, dataset, cache), builds=builds_of(trial, plan))
-    except HarnessError as error:
-        return LookUp(None, None, f"no key can be made: {error.what}")
-
-
-def _load(plan: Plan, cache: Cache, display: Display, given: Dataset | None = None) -> Dataset:
-    request, progress = plan.request, display.section("load")
-    files, cards = plan.files, request.cards
-    dataset = given or load_dataset(
-        request.dataset, files=files, split=request.split, cards=cards, cache=cache, progress=progress
-    )
-    if plan.identical_ids is not None:
-        dataset = replace(dataset, identical_ids=plan.identical_ids)
-    if request.labels is not None:
-        dataset = _labelled(dataset, request.labels)
-    if not plan.filter:
-        return dataset
-    return filter_dataset(
-        dataset, plan.filter, request.dataset, files=files, cards=cards, cache=cache, progress=progress
-    )
-
-
-def _labelled(dataset: Dataset, path: Path) -> Dataset:
-    """The dataset with judgments that came later; raises DataError where they contradict its own, or are not of it."""
-    from harness.pipeline.regress.labels import read_labels, refuse_foreign, with_labels
-
-    labels = read_labels(path)
-    refuse_foreign(labels, queries=dataset.queries.ids, documents=dataset.corpus.ids)
-    return replace(dataset, qrels=with_labels(dataset.qrels, labels))
-
-
-def plan_for(request: CompareRequest) -> Plan:
-    """The plan of a request on this machine.
-
-    Raises UsageError or UnknownNameError for wrong arguments and for what an engine cannot do, DataError for a dataset
-    that is not there.
-    """
-    plan = plan_of_backends(request)
-    check_dataset(request.dataset, files=plan.files, cards=request.cards)
-    return plan
-
-
-def _plan_for_object(request: CompareRequest) -> Plan:
-    """Return the plan of a request whose dataset is an object in Python."""
-    plan = plan_of_backends(request)
-    lost = {
-        "split": request.split,
-        "queries=FILE": plan.files.queries,
-        "qrels": plan.files.qrels,
-        "columns": plan.files.columns or None,
-        "filter": plan.filter or None,
-    }
-    named = [name for name, value in lost.items() if value is not None]
-    if named:
-        raise UsageError(
-            f"{', '.join(named)} beside a Dataset, which is read already", fix="give them to Dataset.of, or a path"
-        )
-    note = f"the dataset '{request.dataset}' is an object in Python: no command loads it again"
-    return replace(plan, remarks=(*plan.remarks, note))
-
-
-def plan_of_backends(request: CompareRequest) -> Plan:
-    """As :func:`plan_for`, for a dataset that the caller brings along: the request's is only a name."""
-    plan = make_plan(request, lucene_available=_lucene_available())
-    refuse_impossible(plan)
-    return plan
-
-
-def in_language_of(plan: Plan, language: str | None, analyzer: str | None) -> Plan:
-    """The plan with a dataset's analyzers on this machine; as :func:`harness.plan.plan.in_language`."""
-    return in_language(plan, language, analyzer, lucene_available=_lucene_available())
-
-
-def resolved_for(plan: Plan, dataset: Dataset) -> Plan:
-    """Return the plan with the analyzers of the dataset's language, and notes on the candidates that it names.
-
-    Raises as :func:`harness.plan.plan.in_language`.
-    """
-    if dataset.candidates is not None:
-        plan = among_candidates_of_dataset(plan)
-    return in_language_of(plan, dataset.language, dataset.analyzer)
-
-
-def _lucene_available() -> bool:
-    """True when Anserini's jar and a Java runtime are installed: the default analyzer depends on it."""
-    from harness.java import jvm
-
-    try:
-        jvm.find_jar()
-        jvm.find_java()
-    except HarnessError:
-        return False
-    return True
-
-
-def _sampled(dataset: Dataset, request: CompareRequest) -> Dataset:
-    """Return what is asked for a quick look; documents judged for queries that are left out may go."""
-    if request.sample_queries is not None:
-        dataset = sample_queries(dataset, request.sample_queries, request.seed)
-    if request.max_docs is not None:
-        dataset = sample_documents(dataset, request.max_docs, request.seed)
-    return dataset
-
-
 def _assess(outcome: Outcome, plan: Plan, references: References, judge: Judge, rules: HitRules) -> Assessed:
     """Compare a run with its reference as it is, then score it without hits that the dataset leaves out."""
     try:
-        held = references.compare(outcome)
+        parity = references.compare(outcome)
         if outcome.run is not None:
             outcome = replace(outcome, notes=(*outcome.notes, *rules.not_returned(outcome.run)))
         if rules.leave_out and outcome.run is not None:
@@ -377,76 +189,79 @@ def _assess(outcome: Outcome, plan: Plan, references: References, judge: Judge, 
             k = None if stored else plan.request.k
             rebuilds = tuple(rules.kept(run, k) for run in outcome.rebuilds)
             outcome = replace(outcome, run=rules.kept(outcome.run, k), rebuilds=rebuilds)
-            if held is not None and held.exact is not None:
-                held = held._replace(exact=rules.kept(held.exact, k))
-        return assess(outcome, held, plan, judge)
+            if parity is not None and parity.exact is not None:
+                parity = parity._replace(exact=rules.kept(parity.exact, k))
+        return assess(outcome, parity, plan, judge)
     except HarnessError as error:
         return Assessed(replace(outcome, failure=failure_of(error), run=None), None, None)
 
 
-def _findings(
-    plan: Plan, dataset: Dataset, assessed: Sequence[Assessed], report: schema.Result
-) -> list[schema.FindingInfo]:
-    """Return the pitfalls of metrics, of each backend's run, and of differences between backends."""
-    qrels, relevance = dataset.qrels, plan.request.relevance
-    if qrels is None:
-        return []
-    named = named_measures(plan.measures, COMPARE_METRICS)
-    found = _recorded(metric_findings(qrels, named, relevance=relevance, queries=plan.queries), dataset.name)
-    pool = dataset.competing
-    for one in assessed:
-        if one.scores is None or one.outcome.run is None:
-            continue
-        path = one.outcome.trial.spec.run_path
-        ordered = path is not None and states_order(path)
-        judged = JudgedRun(one.outcome.run, qrels, one.scores, relevance, ordered, _weights(one.outcome), pool)
-        found += _recorded(run_findings(judged), dataset.name, one.outcome.trial.label)
-    primary = next((str(measure) for measure in plan.measures if is_mean(measure)), None)
-    if primary is not None:
-        pairs = notable_differences(assessed, report.differences, primary)
-        found += _recorded([one for one in map(difference_finding, pairs) if one is not None], dataset.name)
-    return found
+@dataclass(frozen=True, eq=False, slots=True)
+class _Part:
+    """One dataset's part of a result; without tables and content where the dataset could not be loaded."""
+
+    dataset: str
+    plan: Plan
+    trials: list[schema.TrialResult]
+    info: schema.DatasetInfo
+    reference: str | None = None
+    differences: list[schema.PairedDifference] = field(default_factory=list)
+    findings: list[schema.FindingInfo] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+    values: pa.Table | None = None
+    agreement: pa.Table | None = None
+    latencies: pa.Table | None = None
+    content: DatasetContent = field(default_factory=DatasetContent)
 
 
-def _weights(outcome: Outcome) -> Weights | None:
-    """Return the learned sparse vectors of an outcome; those of BM25 are made here, and known."""
-    vectors = outcome.vectors
-    if vectors is None or vectors.terms is not None or vectors.sparse is None or vectors.sparse.documents is None:
-        return None
-    idf = bool(outcome.trial.parameters.get("idf", False))
-    return Weights(vectors.sparse.documents, vectors.sparse.queries, idf)
-
-
-def _recorded(found: Sequence[Finding], dataset: str, backend: str | None = None) -> list[schema.FindingInfo]:
-    return [
-        schema.FindingInfo(
-            check=one.check,
-            dataset=dataset,
-            backend=backend,
-            message=one.message,
-            fix=one.fix,
-            examples=list(one.examples),
-        )
-        for one in found
-    ]
-
-
-def _report(
-    plan: Plan, dataset: Dataset, whole: Dataset, assessed: Sequence[Assessed], command: list[str]
-) -> schema.Result:
+def _compare_on(plan: Plan, at_hand: Dataset | None, cache: Cache, display: Display) -> _Part:
+    """Carry out a plan on its only dataset."""
+    whole = load_planned(plan, cache, display, at_hand)
+    plan = resolved_for(plan, whole)
+    size = f"{counted(len(whole.corpus), 'document')}, {counted(len(whole.queries), 'query')}"
+    display.done("load", f"{whole.name}, {size}")
+    in_data = dataset_findings(whole, plan.request.relevance, cache)
+    for finding in in_data:
+        display.done("load", str(finding))
+    dataset = sampled(whole, plan.request)
+    assessed = run_on(plan, dataset, cache, display, lambda _: dataset.qrels)
+    trials = backend_results(assessed, dataset, plan)
     reference = reference_label(plan, assessed)
-    results = backend_results(assessed, dataset, plan)
-    resolved = {
-        **plan.given(),
-        "backends": [trial.label for trial in plan.trials],
-        "metrics": [str(measure) for measure in plan.measures],
-        "queries": plan.queries.value,
-        "identical_ids": dataset.identical_ids or "keep",
-        "split": dataset.provenance.get("split", plan.request.split),
-        "memory_limit": plan.execution.memory_limit_bytes,
-        "reference": reference,
-        "notes": [*plan.notes, *reference_notes(plan, assessed)],
-    }
+    differences = paired_differences(assessed, trials, reference, plan.request.seed)
+    return _Part(
+        dataset.name,
+        plan,
+        trials,
+        dataset_info(dataset, plan, whole),
+        reference=reference,
+        differences=differences,
+        findings=[*recorded(in_data, dataset.name), *result_findings(plan, dataset, assessed, differences)],
+        notes=tuple(reference_notes(plan, assessed)),
+        values=per_query_table(assessed, dataset.name),
+        agreement=parity_table(assessed, dataset.name),
+        latencies=latency_table(assessed, dataset, plan),
+        content=DatasetContent(
+            runs={one.outcome.trial.label: one.outcome.run for one in assessed if one.outcome.run is not None},
+            qrels=dataset.qrels,
+            queries=dataset.queries,
+            corpus=dataset.corpus,
+        ),
+    )
+
+
+def _failed(plan: Plan, failure: Failure) -> _Part:
+    """Return the part of a dataset on which nothing ran: a failed trial of every backend."""
+    error, name = schema.ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log)), plan.only_dataset
+    return _Part(name, plan, [failed_result(trial, name, error) for trial in plan.trials], missing_dataset(name, error))
+
+
+def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Comparison:
+    """Put the parts of all datasets together, and rank the backends over them."""
+    seed = plan.request.seed
+    trials = [trial for part in parts for trial in part.trials]
+    reference = next((part.reference for part in parts if part.reference is not None), None)
+    board = make_leaderboard(trials, _families(plan, parts), seed)
+    across = differences_across(board, None if plan.request.all_pairs else reference, seed) if board is not None else []
     report = schema.Result(
         schema=schema.SCHEMA_VERSION,
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -455,10 +270,79 @@ def _report(
         harness=schema.HarnessInfo(**asdict(harness_state())),
         machine=schema.MachineInfo(**asdict(machine())),
         packages=package_versions(),
-        plan=schema.PlanRecord(given=plan.given(), resolved=resolved),
-        datasets=[dataset_info(dataset, plan, whole)],
-        backends=backend_infos([LabelledBackend(one.label, one.name, one.encoder) for one in results]),
-        trials=results,
-        differences=paired_differences(assessed, results, reference, plan.request.seed),
+        plan=schema.PlanRecord(given=plan.given(), resolved=_resolved(plan, parts, reference)),
+        datasets=[part.info for part in parts],
+        backends=backend_infos([LabelledBackend(one.label, one.name, one.encoder) for one in trials]),
+        trials=trials,
+        differences=[*(row for part in parts for row in part.differences), *across],
+        leaderboard=board,
+        findings=[finding for part in parts for finding in part.findings],
     )
-    return report.model_copy(update={"frontiers": frontier_stats(report)})
+    return Comparison(
+        report=report.model_copy(update={"frontiers": frontier_stats(report)}),
+        values=pa.concat_tables([part.values for part in parts if part.values is not None]),
+        agreement=pa.concat_tables([part.agreement for part in parts if part.agreement is not None]),
+        latencies=_joined([part.latencies for part in parts]),
+        contents={part.dataset: part.content for part in parts},
+    )
+
+
+def _families(plan: Plan, parts: Sequence[_Part]) -> dict[str, list[str]]:
+    """Return aggregated tasks -> their datasets, by the names that results have."""
+    families: dict[str, list[str]] = {}
+    for named, part in zip(plan.datasets, parts, strict=True):
+        if named.task is not None:
+            families.setdefault(named.task, []).append(part.dataset)
+    return families
+
+
+def _joined(tables: Sequence[pa.Table | None]) -> pa.Table | None:
+    made = [table for table in tables if table is not None]
+    return pa.concat_tables(made) if made else None
+
+
+def _resolved(plan: Plan, parts: Sequence[_Part], reference: str | None) -> dict[str, Json | list[str]]:
+    """Return the arguments as they were resolved; ``identical_ids`` and ``split`` only where there is one dataset."""
+    info, of_one = parts[0].info, {}
+    if len(parts) == 1 and info.identical_ids is not None:
+        of_one = {"identical_ids": info.identical_ids.rule, "split": info.provenance.get("split", plan.request.split)}
+    return {
+        **plan.given(),
+        "backends": [trial.label for trial in plan.trials],
+        "metrics": [str(measure) for measure in plan.measures],
+        "queries": plan.queries.value,
+        "memory_limit": plan.execution.memory_limit_bytes,
+        "reference": reference,
+        **of_one,
+        "notes": _notes(plan, parts),
+    }
+
+
+def _notes(plan: Plan, parts: Sequence[_Part]) -> list[str]:
+    """Return what readers must know: of the plan, then of datasets, which are named where not all share it."""
+    if len(parts) == 1:
+        return [*parts[0].plan.notes, *parts[0].notes]
+    about: dict[str, list[str]] = {}
+    for part in parts:
+        failed = [f"could not be loaded: {part.info.error.message}"] if part.info.error is not None else []
+        for note in (*part.plan.on_analyzers, *part.plan.on_candidates, *part.notes, *failed):
+            about.setdefault(note, []).append(part.dataset)
+    of_datasets = [
+        note if len(datasets) == len(parts) else f"{', '.join(datasets)}: {note}" for note, datasets in about.items()
+    ]
+    return [*plan.remarks, *of_datasets]
+
+
+class _OfDataset:
+    """A display on which every line names the dataset."""
+
+    def __init__(self, display: Display, dataset: str) -> None:
+        self._display, self._dataset = display, dataset
+
+    def section(self, label: str) -> Progress:
+        """Return the progress of one encoding or one backend on this dataset."""
+        return self._display.section(f"{self._dataset} · {label}")
+
+    def done(self, label: str, outcome: str) -> None:
+        """Show that one backend is finished on this dataset."""
+        self._display.done(f"{self._dataset} · {label}", outcome)

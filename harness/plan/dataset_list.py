@@ -2,7 +2,7 @@
 
 ::
 
-    list   = item {"," item}
+    list   = item {"," item}                    an item with a comma stands in "…"
     item   = family "/" member {"," member}     miracl/ko,ja: two members of one family
            | family                             nanobeir: every member
            | name | path | loader spec          cacm, ./my-collection, mteb:Ko-StrategyQA
@@ -14,8 +14,9 @@ members of its family, each of which counts.
 
 from __future__ import annotations
 
+import csv
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from harness.errors import UnknownNameError, UsageError
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.lookup import dataset_names, find_dataset, find_families
 
-__all__ = ["DatasetList", "NamedDataset", "parse_datasets"]
+__all__ = ["DatasetList", "NamedDataset", "in_dataset_list", "parse_datasets"]
 
 
 class NamedDataset(NamedTuple):
@@ -40,24 +41,28 @@ class DatasetList(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def parse_datasets(given: str | Sequence[str], cards: Path | None = None) -> DatasetList:
+def parse_datasets(given: str, cards: Path | None = None, *, at_hand: Collection[str] = ()) -> DatasetList:
     """Expand a list of datasets; a text that is a path here is one dataset, whatever commas it holds.
 
     Args:
-        given: the text of ``--dataset``, or its items.
+        given: the text of ``--dataset``.
         cards: an additional folder of cards.
+        at_hand: names of datasets that are objects in Python: they stand for themselves.
 
     Raises:
         UsageError: nothing is named, or a name may be read in two ways.
         UnknownNameError: a name after a member of a family is neither a dataset nor a member of that family. Other
             unknown names are refused where the dataset is located.
     """
-    items = _items(given)
+    items = [given] if given in at_hand else _items(given)
     expanded: list[NamedDataset] = []
     notes: list[str] = []
     mistakes: list[UsageError] = []
     family: DatasetFamily | None = None
     for item in items:
+        if item in at_hand:
+            expanded.append(NamedDataset(item))
+            continue
         try:
             name = _in_family(item, family, cards) if family is not None else item
             family = _family_of(name, cards)
@@ -72,14 +77,16 @@ def parse_datasets(given: str | Sequence[str], cards: Path | None = None) -> Dat
     return DatasetList(tuple(dict.fromkeys(expanded)), tuple(dict.fromkeys(notes)))
 
 
-def _items(given: str | Sequence[str]) -> list[str]:
-    if not isinstance(given, str):
-        items = [str(item) for item in given]
-    elif Path(given).expanduser().exists():
-        items = [given]
-    else:
-        items = [item.strip() for item in given.split(",")]
-    if not items or "" in items:
+def in_dataset_list(name: str) -> str:
+    """Return a name as a list holds it: in quotes where a comma or a quote would cut it."""
+    return '"{}"'.format(name.replace('"', '""')) if "," in name or '"' in name else name
+
+
+def _items(given: str) -> list[str]:
+    if given and Path(given).expanduser().exists():
+        return [given]
+    items = [item.strip() for item in next(csv.reader([given], skipinitialspace=True)) or [""]]
+    if "" in items:
         raise UsageError(
             f"--dataset {given!r} names an empty dataset", fix="give a name, a folder (. for this one), or a list a,b,c"
         )

@@ -18,6 +18,7 @@ from harness.errors import EngineFailureError, EngineUnavailableError, UnknownNa
 from harness.metrics import Measure, QuerySet, parse_measures, require_closed_form
 from harness.plan.backend_spec import BackendSpec, parse_backends, with_components
 from harness.plan.config import QUERY_RULES, ClientKind, CompareRequest, Isolation, Resume
+from harness.plan.dataset_list import NamedDataset
 from harness.plan.expressions import expand, in_list
 from harness.plan.option_fields import checked, command_words, flat, raise_together
 from harness.plan.options import (
@@ -98,6 +99,7 @@ class Trial:
 class Plan:
     """Everything that a comparison will do. ``reference`` is the label of the backend that ``--reference`` names.
 
+    ``datasets`` are those that the request's expression stands for; none where the caller brings the only one along.
     ``remarks`` are the notes for the reader that do not depend on the dataset; those on analyzers (:func:`in_language`)
     and on candidates of second stages (:func:`among_candidates_of_dataset`) do.
     """
@@ -114,6 +116,7 @@ class Plan:
     files: DatasetFiles = field(default_factory=DatasetFiles)
     identical_ids: IdenticalIds | None = None
     reference: str | None = None
+    datasets: tuple[NamedDataset, ...] = ()
     remarks: tuple[str, ...] = ()
     on_analyzers: tuple[str, ...] = ()
     on_candidates: tuple[str, ...] = ()
@@ -123,10 +126,23 @@ class Plan:
         """Notes on the plan for readers of the results."""
         return (*self.on_analyzers, *self.on_candidates, *self.remarks)
 
+    def on(self, dataset: NamedDataset) -> Plan:
+        """Return the plan for one of its datasets."""
+        return replace(self, request=replace(self.request, dataset=dataset.name), datasets=(dataset,))
+
+    @property
+    def only_dataset(self) -> str:
+        """The name of the plan's dataset; raises ValueError where it has several."""
+        (dataset,) = self.datasets
+        return dataset.name
+
     @property
     def dataset_name(self) -> str:
-        """The card's name, or the last part of the path without its suffix: for names of folders."""
-        return Path(self.request.dataset).name.removesuffix(".zip") or "dataset"
+        """A name for folders: the card's, the last part of the path without its suffix, or how many there are."""
+        given = self.request.dataset
+        if len(self.datasets) < 2 or "," not in given:
+            return Path(given).name.removesuffix(".zip") or "dataset"
+        return f"{len(self.datasets)}-datasets"
 
     def components(self, trial: Trial) -> tuple[Trial, ...]:
         """Return the trials whose hits a trial is made of, in its order; none for an engine or a run.

@@ -10,6 +10,7 @@ import orjson
 
 from harness.data.filtering import in_words
 from harness.errors import UnknownNameError
+from harness.pipeline.planning import Preview
 from harness.pipeline.resume import LookUp
 from harness.plan.options import WARM_UP_SECONDS, ExecutionOptions, LoadOptions
 from harness.plan.plan import Plan, Trial
@@ -17,17 +18,21 @@ from harness.plan.plan import Plan, Trial
 __all__ = ["render_plan"]
 
 
-def render_plan(plan: Plan, known: Sequence[LookUp], format_name: str) -> str:
-    """The plan as ``table`` (lines of text), ``markdown``, ``csv`` or ``json``; raises UnknownNameError for another.
+def render_plan(previews: Sequence[Preview], format_name: str) -> str:
+    """Return plans as ``table`` (lines of text), ``markdown``, ``csv`` or ``json``, one for each dataset.
 
-    ``known`` says of each trial, in the plan's order, whether a stored outcome is used instead of running it.
+    Raises UnknownNameError for another format.
     """
     if format_name not in _RENDERERS:
         raise UnknownNameError("format", format_name, _RENDERERS)
-    return _RENDERERS[format_name](plan, known)
+    return _RENDERERS[format_name](previews)
 
 
-def _table(plan: Plan, known: Sequence[LookUp]) -> str:
+def _table(previews: Sequence[Preview]) -> str:
+    return "\n".join(_lines(preview.plan, preview.known) for preview in previews)
+
+
+def _lines(plan: Plan, known: Sequence[LookUp]) -> str:
     lines = [f"{name:<11}{value}" for name, value in _settings(plan).items()]
     for trial, found in zip(plan.trials, known, strict=True):
         lines += [f"backend    {trial.label}", f"             {_parameters(trial)}", f"             {_prospect(found)}"]
@@ -35,7 +40,11 @@ def _table(plan: Plan, known: Sequence[LookUp]) -> str:
     return "\n".join([*lines, *plan.notes]) + "\n"
 
 
-def _markdown(plan: Plan, known: Sequence[LookUp]) -> str:
+def _markdown(previews: Sequence[Preview]) -> str:
+    return "\n".join(_markdown_tables(preview.plan, preview.known) for preview in previews)
+
+
+def _markdown_tables(plan: Plan, known: Sequence[LookUp]) -> str:
     lines = ["| setting | value |", "|---|---|"]
     lines += [f"| {name} | {value} |" for name, value in _settings(plan).items()]
     lines += ["", "| backend | parameters | stored outcome |", "|---|---|---|"]
@@ -46,20 +55,27 @@ def _markdown(plan: Plan, known: Sequence[LookUp]) -> str:
     return "\n".join([*lines, *(f"\n{note}" for note in plan.notes)]) + "\n"
 
 
-def _csv(plan: Plan, known: Sequence[LookUp]) -> str:
+def _csv(previews: Sequence[Preview]) -> str:
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
-    writer.writerow(["backend", "parameter", "value"])
-    for trial, found in zip(plan.trials, known, strict=True):
-        writer.writerows([trial.label, name, value] for name, value in trial.parameters.items())
-        writer.writerow([trial.label, "(stored outcome)", _prospect(found)])
-        writer.writerow([trial.label, "(builds)", found.builds])
-        if found.remote is not None:
-            writer.writerow([trial.label, "(remote calls)", found.remote])
+    writer.writerow(["dataset", "backend", "parameter", "value"])
+    for plan, known in previews:
+        for trial, found in zip(plan.trials, known, strict=True):
+            about = (str(plan.request.dataset), trial.label)
+            writer.writerows([*about, name, value] for name, value in trial.parameters.items())
+            writer.writerow([*about, "(stored outcome)", _prospect(found)])
+            writer.writerow([*about, "(builds)", found.builds])
+            if found.remote is not None:
+                writer.writerow([*about, "(remote calls)", found.remote])
     return sink.getvalue()
 
 
-def _json(plan: Plan, known: Sequence[LookUp]) -> str:
+def _json(previews: Sequence[Preview]) -> str:
+    records = [_record(preview.plan, preview.known) for preview in previews]
+    return orjson.dumps(records[0] if len(records) == 1 else records, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def _record(plan: Plan, known: Sequence[LookUp]) -> dict[str, object]:
     trials = [
         {
             "label": trial.label,
@@ -74,8 +90,7 @@ def _json(plan: Plan, known: Sequence[LookUp]) -> str:
         for trial, found in zip(plan.trials, known, strict=True)
     ]
     measures = [str(measure) for measure in plan.measures]
-    record = {**plan.given(), "metrics": measures, "trials": trials, "notes": list(plan.notes)}
-    return orjson.dumps(record, option=orjson.OPT_INDENT_2).decode() + "\n"
+    return {**plan.given(), "metrics": measures, "trials": trials, "notes": list(plan.notes)}
 
 
 def _files(plan: Plan) -> str:
@@ -156,7 +171,7 @@ def _prospect(found: LookUp) -> str:
     return f"{'is re-used' if found.stored is not None else 'runs'}: {found.reason}{key}"
 
 
-_RENDERERS: dict[str, Callable[[Plan, Sequence[LookUp]], str]] = {
+_RENDERERS: dict[str, Callable[[Sequence[Preview]], str]] = {
     "table": _table,
     "markdown": _markdown,
     "csv": _csv,

@@ -27,6 +27,8 @@ def render(report: Result, format_name: str, *, terminal: bool = False) -> str:
     ``terminal`` makes titles bold (NO_COLOR is honoured). Lines are as long as they need to be: a folded
     number is worse than a line that the terminal breaks.
     """
+    if len(report.datasets) > 1 and format_name != "json":
+        return "\n".join(render(report.on(info.name), format_name, terminal=terminal) for info in report.datasets)
     if format_name == "table":
         return terminal_text(header(report), tables(report), [*notes(report), *legend(report)], terminal=terminal)
     if format_name not in _RENDERERS:

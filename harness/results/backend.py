@@ -13,7 +13,7 @@ from harness.data.types import Run
 from harness.engines.interface import EngineInfo, SearchResult
 from harness.metrics import Scores, is_mean
 from harness.plan.backend_spec import BackendSpec, spell
-from harness.plan.plan import Plan
+from harness.plan.plan import Plan, Trial
 from harness.registry.lookup import load_engine
 from harness.results import schema
 from harness.results.assess import Assessed
@@ -32,7 +32,7 @@ from harness.worker.jobs import TrialRecord
 from harness.worker.process import Finished
 from harness.worker.vectors import Terms, Vectors
 
-__all__ = ["backend_results", "has_terms"]
+__all__ = ["backend_results", "failed_result", "has_terms"]
 
 _NS_PER_S = 1e9
 _MISSING_SHOWN = 100
@@ -79,6 +79,32 @@ def _backend_result(one: Assessed, dataset: Dataset, plan: Plan) -> schema.Trial
             *stage_notes(outcome, plan),
             *rebuild_notes(outcome, plan),
         ],
+    )
+
+
+def failed_result(trial: Trial, dataset: str, error: schema.ErrorInfo) -> schema.TrialResult:
+    """Return the result of a trial that could not run, because its dataset could not be loaded."""
+    return schema.TrialResult(
+        dataset=dataset,
+        name=trial.spec.name,
+        label=trial.label,
+        status="failed",
+        measured=None,
+        reused=False,
+        error=error,
+        engine=None,
+        encoder={},
+        parameters=dict(trial.parameters),
+        phases=None,
+        index=None,
+        search=None,
+        cold=None,
+        closed_loop=[],
+        open_loop=[],
+        queries=None,
+        metrics={},
+        parity=None,
+        notes=[],
     )
 
 

@@ -11,7 +11,7 @@ from harness.data.types import Ids, Qrels
 from harness.plan.plan import Plan
 from harness.results import schema
 
-__all__ = ["dataset_info", "identical_ids_info"]
+__all__ = ["dataset_info", "identical_ids_info", "missing_dataset"]
 
 
 def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema.DatasetInfo:
@@ -46,6 +46,22 @@ def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema.Dataset
             judgments=_sha256(_bytes(qrels)) if qrels is not None else None,
             candidates=candidates,
         ),
+    )
+
+
+def missing_dataset(name: str, error: schema.ErrorInfo) -> schema.DatasetInfo:
+    """Return what is known of a dataset that could not be loaded."""
+    return schema.DatasetInfo(
+        name=name,
+        sha256="",
+        documents=0,
+        empty_documents=0,
+        queries=schema.QueryCounts(searched=0, judged=0, relevant=0),
+        judgments=0,
+        sampled_from=None,
+        provenance={},
+        filter=None,
+        error=error,
     )
 
 

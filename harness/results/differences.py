@@ -17,9 +17,18 @@ from harness.results.checks import PairedValues
 from harness.stats import PairedTest, bootstrap_interval, compare_pairs
 from harness.stats.paired import adjust_family
 
-__all__ = ["metric_losses", "notable_differences", "paired_differences", "reference_label", "reference_notes"]
+__all__ = [
+    "SIGNIFICANT",
+    "metric_losses",
+    "notable_differences",
+    "paired_differences",
+    "reference_label",
+    "reference_notes",
+    "verdict_of",
+]
 
-_SIGNIFICANT = 0.05
+SIGNIFICANT = 0.05
+"""The level below which an adjusted p-value is significant."""
 
 
 def paired_differences(
@@ -126,14 +135,15 @@ def _difference(
         ties=test.ties,
         losses=test.losses,
         within_ties=within_ties,
-        verdict=_verdict(test, p_adjusted),
+        verdict=verdict_of(test, p_adjusted),
     )
 
 
-def _verdict(test: PairedTest, p_adjusted: float | None) -> Literal["same", "better", "worse", "undecided"]:
+def verdict_of(test: PairedTest, p_adjusted: float | None) -> Literal["same", "better", "worse", "undecided"]:
+    """Return what a paired test of b against a came to, at the 5 % level."""
     if not test.changed:
         return "same"
-    if p_adjusted is None or p_adjusted >= _SIGNIFICANT:
+    if p_adjusted is None or p_adjusted >= SIGNIFICANT:
         return "undecided"
     return "better" if test.difference > 0 else "worse"
 

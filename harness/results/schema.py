@@ -291,11 +291,15 @@ class LeaderboardRow(Record):
     backend: str = Field(description="label")
     metric: str
     rank: Count | None = Field(description="from 1, equal means share one; null where a dataset lacks a value")
-    mean: float | None = Field(description="over the datasets, each family counting once; null where one lacks a value")
-    ci_low: float | None = Field(description="95 % interval of the mean over datasets; null below 2 of them")
+    mean: float | None = Field(description="over the datasets, each task counting once; null where one lacks a value")
+    ci_low: float | None = Field(description="95 % interval of the mean over datasets; null below 6 of them")
     ci_high: float | None
-    datasets: Count = Field(description="datasets, or families, that have a value")
-    values: dict[str, float | None] = Field(description="dataset or family -> mean; null where the trial failed")
+    mean_rank: float | None = Field(
+        default=None, description="mean over datasets of its rank on each, equal ones sharing the mean of their places"
+    )
+    wins: Count = Field(default=0, description="datasets on which no backend that has all of them is better")
+    datasets: Count = Field(description="datasets, or aggregated tasks, that have a value")
+    values: dict[str, float | None] = Field(description="dataset or task -> mean; null where the trial failed")
 
 
 class Leaderboard(Record):
@@ -305,10 +309,16 @@ class Leaderboard(Record):
     """
 
     families: dict[str, list[str]] = Field(
-        description="name -> datasets whose mean counts as one dataset, such as the forums of CQADupStack"
+        description="aggregated task -> datasets whose mean counts as one dataset, such as the forums of CQADupStack"
     )
+    datasets: list[str] = Field(description="what counts once: datasets and aggregated tasks, in order")
     metrics: list[str]
     rows: list[LeaderboardRow] = Field(description="by metric, the best first")
+    search_seconds: dict[str, dict[str, float | None]] = Field(
+        default_factory=dict,
+        description="label -> dataset or task -> seconds in which one client asks all of its queries once; null "
+        "without times",
+    )
 
 
 class Result(Record):

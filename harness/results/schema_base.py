@@ -133,8 +133,16 @@ class CandidatesInfo(Record):
     searched: Count = Field(description="documents that every backend was asked for, for each query")
 
 
+class ErrorInfo(Record):
+    """Why a backend has no figures, or a dataset none of any backend."""
+
+    type: str
+    message: str
+    log: list[str] = Field(description="last lines that the worker wrote")
+
+
 class DatasetInfo(Record):
-    """The collection: its name, content and size."""
+    """The dataset: its name, content and size, which are empty where it could not be loaded."""
 
     name: str
     sha256: str = Field(description="of documents, queries, judgments and candidates as they were used")
@@ -151,6 +159,7 @@ class DatasetInfo(Record):
     filter: FilterInfo | None = Field(None, description="null where every document could be returned")
     candidates: CandidatesInfo | None = Field(default=None, description="null where all documents compete")
     content: ContentDigests | None = Field(default=None, description="null in results of earlier versions")
+    error: ErrorInfo | None = Field(default=None, description="why it could not be loaded, one of several")
 
 
 class EngineDescription(Record):
@@ -159,14 +168,6 @@ class EngineDescription(Record):
     name: str
     version: str
     mode: Mode = Field(description="how the engine was reached: embedded, server, …")
-
-
-class ErrorInfo(Record):
-    """Why a backend has no figures."""
-
-    type: str
-    message: str
-    log: list[str] = Field(description="last lines that the worker wrote")
 
 
 class MetricValue(Record):

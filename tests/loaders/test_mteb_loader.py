@@ -16,7 +16,8 @@ from harness.loaders.base import DatasetSpec
 from harness.loaders.dataset import load_corpus, load_dataset
 from harness.loaders.fetching import subsets_of
 from harness.loaders.mteb import MtebLoader
-from harness.pipeline.compare import plan_for, preview
+from harness.loaders.registry import parts_of
+from harness.pipeline.planning import plan_for, preview
 from harness.plan.config import CompareRequest
 
 skip_module_without("mteb")
@@ -347,7 +348,7 @@ def test_a_preview_knows_what_a_second_stage_would_ask_and_what_is_stored(
     reranking(content, tmp_path / "repository", monkeypatch, listed)
     backends = ["csr", "csr|judge:model=one;endpoint=http://127.0.0.1:9/v1"]
     request = CompareRequest(backends=backends, dataset="mteb:Ranked", k=5, resume="always", isolation="none")
-    plan, known = preview(plan_for(request))
+    ((plan, known),) = preview(plan_for(request))
     assert known[0].stored is None
     assert known[1].remote is not None
     assert known[1].remote.startswith("at most 52 calls of")
@@ -355,7 +356,7 @@ def test_a_preview_knows_what_a_second_stage_would_ask_and_what_is_stored(
     assert "a second stage scores all of them and nothing else" in note
     assert not any("raise --k" in one for one in plan.notes)
     harness.compare(dataset="mteb:Ranked", backends=["csr"], k=5, isolation="none")
-    assert preview(plan_for(request)).known[0].stored is not None
+    assert preview(plan_for(request))[0].known[0].stored is not None
 
 
 def test_a_subset_that_is_not_there_brings_the_nearest_by_name_and_language() -> None:
@@ -384,3 +385,12 @@ def test_a_hub_that_is_not_reached_is_asked_once_and_said_once(
     assert str(caught.value).count("was not reached") == 1
     assert waited == []
     assert "Retrying" not in "".join(capfd.readouterr())
+
+
+def test_an_aggregated_task_names_its_parts() -> None:
+    parts = parts_of("mteb:CQADupstackRetrieval")
+    assert len(parts) == 12
+    assert "mteb:CQADupstackAndroidRetrieval" in parts
+    assert parts_of("mteb:CQADupstackRetrieval@test")[0].endswith("@test")
+    assert not parts_of("mteb:SciFact")
+    assert not parts_of("irds:beir/scifact/test")

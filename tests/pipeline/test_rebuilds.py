@@ -14,7 +14,7 @@ from small_world import DOCUMENTS, write_cards, write_collection
 import harness
 from harness.data.progress import SilentDisplay
 from harness.errors import UsageError
-from harness.pipeline.compare import plan_for, preview
+from harness.pipeline.planning import Preview, plan_for, preview
 from harness.plan.config import CompareRequest
 from harness.report.plan_page import render_plan
 from harness.results.comparison import Comparison
@@ -180,7 +180,7 @@ def test_one_stored_build_is_not_enough_for_several(collection: Path, cards: Pat
     request = CompareRequest(
         backends="poor,good", dataset=str(collection), k=3, rebuilds=3, isolation="none", resume="always", cards=cards
     )
-    poor, good = preview(plan_for(request)).known
+    poor, good = preview(plan_for(request))[0].known
     assert (poor.stored, poor.builds, good.builds) == (None, 3, 1)
     assert poor.reason == "its stored outcome was measured without builds 2 to 3"
     assert good.stored is not None, "a deterministic engine needs no more than one"
@@ -190,15 +190,15 @@ def test_a_plan_says_how_often_it_builds(collection: Path, cards: Path, tmp_path
     file = tmp_path / "x.trec"
     file.write_text("q1 Q0 d2 1 1.0 x\n")
     plan = plan_for(CompareRequest(backends=f"poor,good,run:{file}", dataset=str(collection), rebuilds=3, cards=cards))
-    known = preview(plan).known
+    known = preview(plan)[0].known
     assert [found.builds for found in known] == [3, 1, 0]
-    text = render_plan(plan, known, "table")
+    text = render_plan([Preview(plan, known)], "table")
     assert "rebuilds=3" in text
     assert "3 builds" in text
     assert "1 build: the engine is deterministic" in text
-    assert '"builds": 3' in render_plan(plan, known, "json")
-    assert "poor,(builds),3" in render_plan(plan, known, "csv")
-    assert "poor: 3 builds" in render_plan(plan, known, "markdown")
+    assert '"builds": 3' in render_plan([Preview(plan, known)], "json")
+    assert "poor,(builds),3" in render_plan([Preview(plan, known)], "csv")
+    assert "poor: 3 builds" in render_plan([Preview(plan, known)], "markdown")
     assert "--rebuilds 3" in " ".join(plan.command())
     with pytest.raises(UsageError, match="--rebuilds is 0"):
         plan_for(CompareRequest(backends="good", dataset=str(collection), rebuilds=0, cards=cards))

@@ -16,7 +16,7 @@ from small_world import write_cards, write_collection
 from warm_harness import harness_command
 
 import harness
-from harness.pipeline.compare import plan_for, preview
+from harness.pipeline.planning import plan_for, preview
 from harness.pipeline.resume import LookUp, differences
 from harness.plan.config import CompareRequest
 from harness.results.comparison import Comparison
@@ -124,7 +124,7 @@ def test_the_name_of_a_collection_and_its_judgments_change_no_key(
 def look_up(collection: Path, cards: Path, backends: str = "good", **options: object) -> LookUp:
     """What a comparison would do, without running it."""
     given = {"backends": backends, "dataset": str(collection), "cards": cards, "k": 3, "isolation": "none", **options}
-    (found,) = preview(plan_for(CompareRequest(**given))).known  # type: ignore[arg-type]
+    (found,) = preview(plan_for(CompareRequest(**given)))[0].known  # type: ignore[arg-type]
     return found
 
 

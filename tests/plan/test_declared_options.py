@@ -52,7 +52,7 @@ def test_only_what_differs_from_the_defaults_is_recorded() -> None:
         ({"deadline": 0}, "--deadline is 0\n  it must be a number of seconds above 0, such as 0.5 or 90"),
         (
             {"dataset": ["a", 3]},
-            r"--dataset is \['a', 3\], a list\n  it must be the name or path of",
+            r"--dataset is 3, of type int\n  give a name, a path, harness.Dataset.of",
         ),
         ({"save_runs": "beir"}, "--save-runs beir: no such choice\n  known: trec, mteb"),
         ({"cards": 7, "ties": "none"}, r"(?s)--ties none.*--cards is 7\n  it must be a path"),

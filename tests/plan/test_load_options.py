@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from harness.errors import UsageError
+from harness.pipeline.planning import Preview
 from harness.pipeline.resume import LookUp
 from harness.plan.config import CompareRequest
 from harness.plan.options import LoadOptions, parse_levels, parse_rates
@@ -72,11 +73,16 @@ def test_a_dry_run_says_what_would_be_measured() -> None:
     request = CompareRequest(
         backends="qdrant:url=http://127.0.0.1:6333", cold=True, concurrency="1,4", rate="50", load_seconds=2
     )
-    shown = render_plan(make_plan(request, lucene_available=False), KNOWN, "table")
+    shown = render_plan([Preview(make_plan(request, lucene_available=False), KNOWN)], "table")
     wanted = "a cold pass; 1, 4 clients (processes), 2 s each; 50 queries/s (poisson, 4 clients), 2 s each"
     assert wanted in shown
     assert "a cold pass" not in render_plan(
-        make_plan(CompareRequest(backends="qdrant:url=http://127.0.0.1:6333"), lucene_available=False), KNOWN, "table"
+        [
+            Preview(
+                make_plan(CompareRequest(backends="qdrant:url=http://127.0.0.1:6333"), lucene_available=False), KNOWN
+            )
+        ],
+        "table",
     )
 
 

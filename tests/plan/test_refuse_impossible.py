@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UsageError
-from harness.pipeline.compare import plan_for
+from harness.pipeline.planning import plan_for
 from harness.plan.config import CompareRequest
 
 

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from harness import compare
 from harness.cli.report import report
-from harness.pipeline.compare import with_documents
 from harness.results.comparison import Comparison
+from harness.results.stored_texts import with_documents
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 

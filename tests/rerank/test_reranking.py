@@ -20,7 +20,7 @@ import harness
 from harness.data import ranking
 from harness.errors import UsageError
 from harness.metrics import parse_measures, score
-from harness.pipeline import compare as api
+from harness.pipeline.planning import plan_for, preview
 from harness.plan.config import CompareRequest
 from harness.plan.plan import make_plan
 from harness.report.tables import tables as tables_of
@@ -271,9 +271,9 @@ def test_mistakes_are_told_before_anything_runs(backend: str, message: str) -> N
 def test_a_dry_run_says_how_often_a_judge_may_be_asked(tmp_path: Path) -> None:
     backend = "csr|judge:model=m;endpoint=http://127.0.0.1:1/v1;candidates=4"
     request = CompareRequest(backends=backend, dataset=str(write_collection(tmp_path / "small")), max_calls=5)
-    plan = api.plan_for(request)
+    plan = plan_for(request)
     assert plan.trials[-1].parameters["max_calls"] == 5
-    asked = [found.remote for found in api.preview(plan).known]
+    asked = [found.remote for found in preview(plan)[0].known]
     assert asked == [None, "at most 16 calls of 'http://127.0.0.1:1/v1': what is in the cache is not asked again"]
 
 

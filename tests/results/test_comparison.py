@@ -52,7 +52,7 @@ def two() -> Comparison:
         update={
             "datasets": [info, info.model_copy(update={"name": "half"})],
             "trials": [*report.trials, *moved],
-            "leaderboard": Leaderboard(families={}, metrics=["AP"], rows=rows),
+            "leaderboard": Leaderboard(families={}, datasets=["tiny", "half"], metrics=["AP"], rows=rows),
         }
     )
     return Comparison(
@@ -85,7 +85,7 @@ def test_frames_of_several_datasets_say_which(two: Comparison) -> None:
 def test_a_leaderboard_has_a_column_for_each_dataset(two: Comparison) -> None:
     board = two.leaderboard()
     assert board.index.to_list() == [("AP", "csr"), ("AP", "csr:k1=1.2")]
-    assert list(board.columns) == ["rank", "mean", "ci_low", "ci_high", "datasets", "tiny", "half"]
+    assert list(board.columns) == ["rank", "mean", "ci_low", "ci_high", "mean_rank", "wins", "datasets", "tiny", "half"]
     assert Comparison.load(ONE).leaderboard().empty
 
 

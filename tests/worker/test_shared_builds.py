@@ -8,7 +8,7 @@ import pytest
 from small_world import write_cards, write_collection
 
 import harness
-from harness.pipeline.compare import plan_for
+from harness.pipeline.planning import plan_for
 from harness.plan.config import CompareRequest
 from harness.registry.lookup import load_engine
 from harness.worker.builds import SharedBuilds

@@ -28,8 +28,9 @@ from harness.engines.callable.answers import Answer, Asked, Retriever, ask
 from harness.engines.callable.http_endpoint import HTTP_OPTIONS, HttpRetriever, HttpSettings
 from harness.engines.callable.python_callable import PythonRetriever
 from harness.errors import HarnessError, UsageError
-from harness.pipeline import compare as api
 from harness.pipeline.check.stored_vectors import ModelComparison
+from harness.pipeline.compare import run_on
+from harness.pipeline.planning import plan_of_backends
 from harness.plain_url import HIDDEN, without_secrets
 from harness.plan.config import CompareRequest
 from harness.plan.options import ExecutionOptions
@@ -194,7 +195,7 @@ def plan_against(given: Sequence[tuple[str, str | Function]], request: CompareRe
         _require_kind(name, tuple(find_cards("backends", request.cards)))
     if not backends:
         return AgainstPlan(tuple(retrievers), None, functions, execution)
-    plan = api.plan_of_backends(replace(request, backends=backends))
+    plan = plan_of_backends(replace(request, backends=backends))
     if len(plan.trials) != len(backends):
         raise UsageError("--against takes single indexes, no fusions of them", fix="name each on its own")
     for trial in plan.trials:
@@ -267,7 +268,7 @@ def search_indexes(
     nothing = pa.chunked_array([strings([])])
     documents = Corpus(Ids.of([]), nothing, content_digest(Ids.of([]), nothing))
     alone = Dataset(plan.indexes.dataset_name, documents, queries, None)
-    assessed = api.run_on(plan.indexes, alone, cache, display, judge)
+    assessed = run_on(plan.indexes, alone, cache, display, judge)
     results = backend_results(assessed, alone, plan.indexes)
     named = [one for one in plan.retrievers if one.kind == "index"]
     comparison = ModelComparison(queries, corpora, plan.execution, cache, display)

@@ -16,7 +16,6 @@ from harness.loaders.golden import golden_of_records
 from harness.loaders.records import ENDINGS
 from harness.metrics import Measure, is_mean
 from harness.metrics.parse import split_measures
-from harness.pipeline import compare as api
 from harness.pipeline.check.against import AgainstPlan, Function, plan_against
 from harness.pipeline.check.check_request import DEFAULT_BACKENDS, CheckRequest, default_metrics
 from harness.pipeline.check.check_results import Rules
@@ -28,6 +27,7 @@ from harness.pipeline.check.requirements import (
     parse_requirements,
     shown_name,
 )
+from harness.pipeline.planning import plan_of_backends
 from harness.plan.config import CompareRequest
 from harness.plan.options import require_whole_numbers, warm_up_seconds
 from harness.plan.plan import Plan, identical_ids_rule
@@ -136,7 +136,7 @@ def plan_check(request: CheckRequest) -> CheckPlan:
     measures = _measures(request, requirements)
     ties = _ties(request.ties)
     compared = _compare_request(request, golden.name, list(map(str, measures.values())))
-    plans = {name: api.plan_of_backends(replace(compared, dataset=name)) for name in places}
+    plans = {name: plan_of_backends(replace(compared, dataset=name)) for name in places}
     against = plan_against(asked, compared) if asked else None
     if identical_ids_rule(request.identical_ids) == "drop" and against is not None:
         raise UsageError(

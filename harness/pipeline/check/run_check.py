@@ -18,7 +18,6 @@ from harness.data.texts import content_digest
 from harness.data.types import Corpus, Ids, Queries
 from harness.loaders import LoadedCorpus, load_documents
 from harness.loaders.checks import dataset_findings
-from harness.pipeline import compare as api
 from harness.pipeline.check.against import ask_retriever, search_indexes
 from harness.pipeline.check.check_plan import CheckPlan, plan_check
 from harness.pipeline.check.check_request import CheckOptions, CheckRequest
@@ -26,6 +25,8 @@ from harness.pipeline.check.check_results import Ideal, check_subject, requireme
 from harness.pipeline.check.checked import Checked
 from harness.pipeline.check.id_match import Expected
 from harness.pipeline.check.preflight import Examined, Examiner, missing_ids, problem_of
+from harness.pipeline.compare import run_on
+from harness.pipeline.planning import in_language_of
 from harness.plan.config import Output
 from harness.plan.option_fields import command_words
 from harness.results import check_schema as schema
@@ -33,6 +34,7 @@ from harness.results.backend import backend_results
 from harness.results.check_redaction import redacted, without_questions
 from harness.results.collection import identical_ids_info
 from harness.results.schema import HarnessInfo, MachineInfo
+from harness.results.stored_texts import documents_at
 from harness.results.subject import subject_of
 from harness.store.cache import Cache
 from harness.store.environment import harness_state, machine, package_versions
@@ -113,14 +115,14 @@ def _in_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPl
     that the golden set came with. Raises as :func:`harness.plan.plan.in_language`.
     """
     plans = {
-        name: api.in_language_of(one, loaded[name].language, loaded[name].analyzer) for name, one in plan.plans.items()
+        name: in_language_of(one, loaded[name].language, loaded[name].analyzer) for name, one in plan.plans.items()
     }
     against = plan.against
     if against is not None and against.indexes is not None:
         said = {(one.language, one.analyzer) for one in loaded.values()}
         said = said or {(plan.golden.language, plan.golden.analyzer)}
         language, analyzer = next(iter(said)) if len(said) == 1 else (None, None)
-        against = replace(against, indexes=api.in_language_of(against.indexes, language, analyzer))
+        against = replace(against, indexes=in_language_of(against.indexes, language, analyzer))
     return replace(plan, plans=plans, against=against)
 
 
@@ -133,7 +135,7 @@ def with_corpora(checked: Checked, *, cards: Path | None = None) -> Checked:
     places = dict(str(one).split("=", 1) for one in listed) if isinstance(listed, list) else {}
     columns = str(checked.report.settings.get("columns") or "")
     found = {
-        one.name: api.documents_at([places.get(one.name, one.name)], one.sha256, columns=columns, cards=cards)
+        one.name: documents_at([places.get(one.name, one.name)], one.sha256, columns=columns, cards=cards)
         for one in checked.report.corpora
     }
     corpora = {name: one.corpus for name, one in found.items() if one.corpus is not None}
@@ -170,7 +172,7 @@ def _subjects(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cach
     """Every backend of the plan on one corpus."""
     backends = plan.plans[dataset.name]
     examiner = _examiner(plan, expected, dataset.corpus)
-    assessed = api.run_on(backends, dataset, cache, display, examiner.judge)
+    assessed = run_on(backends, dataset, cache, display, examiner.judge)
     return [
         examiner.examined(
             subject_of(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from harness.pipeline import compare as api
 from harness.pipeline.regress.command import python_call
 from harness.pipeline.regress.compare_sides import compare_sides
 from harness.pipeline.regress.judging import Judging
@@ -16,6 +15,7 @@ from harness.pipeline.regress.stored_regression import REGRESSION_NAME, without_
 from harness.plan.config import Output
 from harness.plan.option_fields import command_words, keyword_arguments
 from harness.results.html_texts import LEFT_OUT
+from harness.results.stored_texts import Documents
 from harness.store.result_folder import check_target
 
 __all__ = ["diff", "run_diff"]
@@ -61,7 +61,7 @@ def run_diff(
     found = Regression(report, to_label=label_lines(report, {}), compared=compared)
     if not documents:
         return found
-    read = documents_of_side(other, cards=cards) if output.keep_text else api.Documents(None, LEFT_OUT)
+    read = documents_of_side(other, cards=cards) if output.keep_text else Documents(None, LEFT_OUT)
     return replace(found, corpus=read.corpus, no_texts=read.no_texts)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from harness.errors import UsageError
-from harness.pipeline import compare as api
+from harness.pipeline.planning import plan_for
 from harness.pipeline.regress.command import option_arguments, python_call
 from harness.pipeline.regress.judging import Judging
 from harness.pipeline.regress.set_option import changed_backends
@@ -76,7 +76,7 @@ class Again:
             request = replace(request, backends=_expanded(before, request), sweep=())
             specs = parse_backends(request.backends, cards=request.cards)
             request = replace(request, backends=changed_backends(specs, self.settings))
-        return api.plan_for(request)
+        return plan_for(request)
 
     def command(self, judging: Judging, output: Output) -> list[str]:
         """What does the same again: in a shell, or in Python where the command line has no option for a change."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from harness.data.types import Corpus
 from harness.errors import HarnessError
-from harness.pipeline import compare as api
 from harness.pipeline.regress.compare_sides import Compared, compared_again
 from harness.pipeline.regress.labels import LABEL_FILE, check_no_grades
 from harness.pipeline.regress.read_side import read_side
@@ -24,6 +23,7 @@ from harness.results.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
 from harness.results.presenters import presenter
 from harness.results.regression_schema import RegressionReport
 from harness.results.side import Side
+from harness.results.stored_texts import Documents, documents_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,15 +146,15 @@ def with_rankings(found: Regression, folder: Path, *, cards: Path | None = None)
         why = "The rankings of all queries are not in this file: other results are there now."
         return replace(found, no_texts=why)
     if report.kind == "regress" and not after.texts:  # stored with --no-text, whatever the baseline holds
-        before, documents = replace(before, texts={}), api.Documents(None, LEFT_OUT)
+        before, documents = replace(before, texts={}), Documents(None, LEFT_OUT)
     else:
         documents = documents_of_side(after, cards=cards)
     compared = compared_again(report, before, after)
     return replace(found, compared=compared, corpus=documents.corpus, no_texts=documents.no_texts)
 
 
-def documents_of_side(side: Side, *, cards: Path | None = None) -> api.Documents:
+def documents_of_side(side: Side, *, cards: Path | None = None) -> Documents:
     """The documents of a stored result, if they are still where they were."""
     if side.kind == "check" and not side.report.plan.given:
-        return api.Documents(None, "Texts of documents are not in this file: the check names no corpus, or several.")
-    return api.documents_of(side.report, cards=cards)
+        return Documents(None, "Texts of documents are not in this file: the check names no corpus, or several.")
+    return documents_of(side.report, cards=cards)

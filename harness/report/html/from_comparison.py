@@ -85,9 +85,23 @@ def comparison_page(compared: Compared) -> Document:
 
 
 def comparison_html(compared: Compared) -> str:
-    """Return the page as one HTML file."""
+    """Return the page as one HTML file, without single queries where there are several datasets."""
+    if len(compared.report.datasets) > 1:
+        return render_page(_page_of_several(compared.report))
     no_texts = "" if compared.corpus is not None else compared.no_texts
     return render_page(comparison_page(compared), explorer_of(compared, _runs(compared), compared.corpus, no_texts))
+
+
+def _page_of_several(report: Result) -> Document:
+    names = ", ".join(info.name for info in report.datasets)
+    return Document(
+        title=f"{names}: {', '.join(info.label for info in report.backends)}",
+        subtitle=names,
+        verdicts=[],
+        sections=[],
+        command=[shlex.join(report.command)],
+        made_by=f"harness {report.harness.version} · {report.created}",
+    )
 
 
 def _runs(compared: Compared) -> dict[str, Run]:

@@ -1,0 +1,207 @@
+"""From a request to its plan on this machine, and from a dataset's name to the dataset that the plan searches."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from harness.data.dataset import Dataset, sample_documents, sample_queries
+from harness.data.progress import Display, SilentDisplay
+from harness.errors import HarnessError, UsageError
+from harness.loaders import check_dataset, filter_dataset, load_dataset
+from harness.loaders.registry import parts_of
+from harness.pipeline.resume import Identities, LookUp, StoredTrials
+from harness.plan.capability_checks import refuse_impossible
+from harness.plan.config import CompareRequest
+from harness.plan.dataset_list import NamedDataset, parse_datasets
+from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, in_language, make_plan
+from harness.results.hit_rules import HitRules
+from harness.store.cache import Cache
+from harness.worker.builds import builds_of
+from harness.worker.embeddings import remote_calls
+from harness.worker.executor import create_executor
+
+__all__ = [
+    "Preview",
+    "in_language_of",
+    "load_planned",
+    "plan_for",
+    "plan_of_backends",
+    "preview",
+    "resolved_for",
+    "sampled",
+]
+
+
+def plan_for(request: CompareRequest, at_hand: Mapping[str, Dataset] = MappingProxyType({})) -> Plan:
+    """Return the plan of a request on this machine.
+
+    Args:
+        request: what to compare.
+        at_hand: those of its datasets that are objects in Python, by name.
+
+    Raises:
+        UsageError: an argument is wrong, or an engine cannot do what is asked of it. An UnknownNameError where that is
+            one unknown name.
+        DataError: a dataset is not there.
+    """
+    plan = plan_of_backends(request)
+    listed = parse_datasets(request.dataset, request.cards, at_hand=at_hand)
+    datasets: list[NamedDataset] = []
+    mistakes: list[HarnessError] = []
+    for dataset in listed.datasets:
+        if dataset.name in at_hand:
+            datasets.append(dataset)
+            continue
+        try:
+            parts = () if dataset.task is not None else parts_of(dataset.name)
+            datasets += [NamedDataset(part, dataset.name) for part in parts] or [dataset]
+            if not parts:
+                check_dataset(dataset.name, files=plan.files, cards=request.cards)
+        except HarnessError as error:
+            mistakes.append(error)
+    if len(mistakes) == 1:
+        raise mistakes[0]
+    if mistakes:
+        raise UsageError("\n".join(map(str, mistakes)))
+    _refuse_parts_of_one(plan, len(datasets), at_hand)
+    notes = [*listed.notes, *([_note_on_objects(list(at_hand))] if at_hand else [])]
+    return replace(plan, datasets=tuple(datasets), remarks=(*plan.remarks, *notes))
+
+
+def _refuse_parts_of_one(plan: Plan, datasets: int, at_hand: Collection[str]) -> None:
+    """Refuse files that are of one dataset beside several, and all choices of parts beside one that is read already."""
+    request = plan.request
+    files = {"queries=FILE": plan.files.queries, "qrels": plan.files.qrels, "labels": request.labels}
+    of_one = [name for name, value in files.items() if value is not None]
+    if datasets > 1 and of_one:
+        raise UsageError(
+            f"{', '.join(of_one)} with {datasets} datasets: such a file is of one", fix="compare on that one by itself"
+        )
+    choices = {
+        "split": request.split,
+        "queries=FILE": plan.files.queries,
+        "qrels": plan.files.qrels,
+        "columns": plan.files.columns or None,
+        "filter": plan.filter or None,
+    }
+    named = [name for name, value in choices.items() if value is not None]
+    if at_hand and named:
+        raise UsageError(
+            f"{', '.join(named)} beside a Dataset, which is read already", fix="give them to Dataset.of, or a path"
+        )
+
+
+def _note_on_objects(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"the dataset '{names[0]}' is an object in Python: no command loads it again"
+    return f"the datasets {', '.join(names)} are objects in Python: no command loads them again"
+
+
+def plan_of_backends(request: CompareRequest) -> Plan:
+    """Return the plan of a request for a dataset that the caller brings along: the request's is only a name."""
+    plan = make_plan(request, lucene_available=_lucene_available())
+    refuse_impossible(plan)
+    return plan
+
+
+def in_language_of(plan: Plan, language: str | None, analyzer: str | None) -> Plan:
+    """Return the plan with a dataset's analyzers on this machine; as :func:`harness.plan.plan.in_language`."""
+    return in_language(plan, language, analyzer, lucene_available=_lucene_available())
+
+
+def resolved_for(plan: Plan, dataset: Dataset) -> Plan:
+    """Return the plan with the analyzers of the dataset's language, and notes on the candidates that it names.
+
+    Raises as :func:`harness.plan.plan.in_language`.
+    """
+    if dataset.candidates is not None:
+        plan = among_candidates_of_dataset(plan)
+    return in_language_of(plan, dataset.language, dataset.analyzer)
+
+
+def _lucene_available() -> bool:
+    """Tell whether Anserini's jar and a Java runtime are installed: the default analyzer depends on it."""
+    from harness.java import jvm
+
+    try:
+        jvm.find_jar()
+        jvm.find_java()
+    except HarnessError:
+        return False
+    return True
+
+
+def load_planned(plan: Plan, cache: Cache, display: Display, at_hand: Dataset | None = None) -> Dataset:
+    """Load the one dataset of a plan, or take the one at hand: with later judgments, filtered, not yet sampled."""
+    request, progress = plan.request, display.section("load")
+    files, cards = plan.files, request.cards
+    dataset = at_hand or load_dataset(
+        plan.only_dataset, files=files, split=request.split, cards=cards, cache=cache, progress=progress
+    )
+    if plan.identical_ids is not None:
+        dataset = replace(dataset, identical_ids=plan.identical_ids)
+    if request.labels is not None:
+        dataset = _labelled(dataset, request.labels)
+    if not plan.filter:
+        return dataset
+    return filter_dataset(
+        dataset, plan.filter, plan.only_dataset, files=files, cards=cards, cache=cache, progress=progress
+    )
+
+
+def _labelled(dataset: Dataset, path: Path) -> Dataset:
+    """Return the dataset with judgments that came later; raises DataError where they contradict its own."""
+    from harness.pipeline.regress.labels import read_labels, refuse_foreign, with_labels
+
+    labels = read_labels(path)
+    refuse_foreign(labels, queries=dataset.queries.ids, documents=dataset.corpus.ids)
+    return replace(dataset, qrels=with_labels(dataset.qrels, labels))
+
+
+def sampled(dataset: Dataset, request: CompareRequest) -> Dataset:
+    """Return what is asked for a quick look; documents judged for queries that are left out may go."""
+    if request.sample_queries is not None:
+        dataset = sample_queries(dataset, request.sample_queries, request.seed)
+    if request.max_docs is not None:
+        dataset = sample_documents(dataset, request.max_docs, request.seed)
+    return dataset
+
+
+class Preview(NamedTuple):
+    """A plan as it would run on one dataset, and what is known of each of its trials, in its order."""
+
+    plan: Plan
+    known: list[LookUp]
+
+
+def preview(plan: Plan, display: Display | None = None) -> list[Preview]:
+    """Return what is known before trials run, by dataset: their keys, and whether stored outcomes would be used.
+
+    Datasets are read, because keys hold their content; nothing is analysed, encoded or fetched and no engine starts,
+    but engines are asked for their versions. ``reason`` says so where a key cannot be made on this machine. Raises
+    DataError for malformed collections.
+    """
+    cache, shown = Cache(), display if display is not None else SilentDisplay()
+    return [_preview(plan.on(dataset), cache, shown) for dataset in plan.datasets]
+
+
+def _preview(plan: Plan, cache: Cache, display: Display) -> Preview:
+    dataset = sampled(load_planned(plan, cache, display), plan.request)
+    plan = resolved_for(plan, dataset)
+    with tempfile.TemporaryDirectory(prefix="harness-preview-") as work:
+        identities = Identities(create_executor(plan.execution), Path(work), display, fetch=False)
+        stored = StoredTrials(cache, HitRules.of(dataset).deepened(plan), dataset, identities)
+        return Preview(plan, [_look_up(stored, trial, plan, dataset, cache) for trial in plan.trials])
+
+
+def _look_up(stored: StoredTrials, trial: Trial, plan: Plan, dataset: Dataset, cache: Cache) -> LookUp:
+    try:
+        look_up = stored.look_up(trial)
+        return replace(look_up, remote=remote_calls(trial, dataset, cache), builds=builds_of(trial, plan))
+    except HarnessError as error:
+        return LookUp(None, None, f"no key can be made: {error.what}")

@@ -1,0 +1,203 @@
+"""Backends over several datasets: means, ranks, and tests in which each dataset is one value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from harness.metrics import is_mean, parse_measure
+from harness.results.differences import verdict_of
+from harness.results.schema import Leaderboard, LeaderboardRow, PairedDifference, TrialResult
+from harness.stats import PairedTest, bootstrap_interval, compare_pairs
+from harness.stats.paired import adjust_family
+
+__all__ = ["FEWEST_DATASETS", "differences_across", "make_leaderboard"]
+
+FEWEST_DATASETS = 6
+"""With five, all of one sign, a paired randomisation test gives p = 0.0625: nothing could be significant."""
+_PLACES = 12
+"""Decimals to which two means are equal: what remains is the rounding of another order of addition."""
+
+Values = Mapping[str, Mapping[str, float | None]]
+"""Backend -> dataset or aggregated task -> mean of one metric; None where the trial has none."""
+
+
+def make_leaderboard(
+    trials: Sequence[TrialResult], families: Mapping[str, Sequence[str]], seed: int
+) -> Leaderboard | None:
+    """Rank backends by the mean of each metric over datasets, every dataset counting once whatever its size.
+
+    Args:
+        trials: of every backend on every dataset, failed ones included.
+        families: aggregated task -> its datasets, whose unweighted mean counts as one dataset.
+        seed: of the bootstrap.
+
+    Returns:
+        The leaderboard; None where there are fewer than two datasets, or no metric. A backend that lacks a dataset has
+        neither mean nor rank.
+    """
+    labels = list(dict.fromkeys(trial.label for trial in trials))
+    metrics = list(dict.fromkeys(name for trial in trials for name in trial.metrics if is_mean(parse_measure(name))))
+    columns = _columns([trial.dataset for trial in trials], families)
+    if len({trial.dataset for trial in trials}) < 2 or not metrics:
+        return None
+    seconds = {(trial.label, trial.dataset): _search_seconds(trial) for trial in trials}
+    rows: list[LeaderboardRow] = []
+    for metric in metrics:
+        rows += _rows(metric, _values(metric, trials, labels, columns), seed)
+    return Leaderboard(
+        families={name: list(members) for name, members in families.items()},
+        datasets=list(columns),
+        metrics=metrics,
+        rows=rows,
+        search_seconds={
+            label: {name: _sum(seconds[label, dataset] for dataset in members) for name, members in columns.items()}
+            for label in labels
+        },
+    )
+
+
+def differences_across(board: Leaderboard, reference: str | None, seed: int) -> list[PairedDifference]:
+    """Test backends against ``reference``, or every pair where that is None, with one value a dataset.
+
+    Only backends that have every dataset are compared, and only where there are at least FEWEST_DATASETS. p-values are
+    adjusted by Holm over all of them in which any dataset differs.
+    """
+    if len(board.datasets) < FEWEST_DATASETS:
+        return []
+    made: list[tuple[str, str, str, PairedTest]] = []
+    for metric in board.metrics:
+        values = {
+            row.backend: [float(row.values[name] or 0.0) for name in board.datasets]
+            for row in board.rows
+            if row.metric == metric and row.mean is not None
+        }
+        for a, b in _pairs(list(board.search_seconds), reference):
+            if a in values and b in values:
+                made.append((metric, a, b, compare_pairs(values[a], values[b], seed)))
+    adjusted = adjust_family([test.p if test.changed else None for *_, test in made])
+    return [_difference(*row, p) for row, p in zip(made, adjusted, strict=True)]
+
+
+def _columns(datasets: Iterable[str], families: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Return what counts once -> its datasets, in the order of the datasets."""
+    task_of = {dataset: name for name, members in families.items() for dataset in members}
+    columns: dict[str, list[str]] = {}
+    for dataset in dict.fromkeys(datasets):
+        columns.setdefault(task_of.get(dataset, dataset), []).append(dataset)
+    return columns
+
+
+def _values(
+    metric: str, trials: Sequence[TrialResult], labels: Sequence[str], columns: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, float | None]]:
+    means = {(t.label, t.dataset): t.metrics[metric].mean for t in trials if metric in t.metrics}
+    return {
+        label: {name: _mean([means.get((label, dataset)) for dataset in members]) for name, members in columns.items()}
+        for label in labels
+    }
+
+
+def _rows(metric: str, values: Values, seed: int) -> list[LeaderboardRow]:
+    """Return a row a backend, the best first, incomplete ones last."""
+    complete = {
+        label: np.array([value for value in of_backend.values() if value is not None])
+        for label, of_backend in values.items()
+        if None not in of_backend.values()
+    }
+    means = {label: float(of_backend.mean()) for label, of_backend in complete.items()}
+    ranks = _ranks(means)
+    by_dataset = [
+        _ranks({label: float(array[column]) for label, array in complete.items()})
+        for column in range(len(next(iter(values.values()))))
+    ]
+    rows = []
+    for label in sorted(values, key=lambda label: ranks.get(label, len(values) + 1)):
+        interval = None
+        if label in complete and len(complete[label]) >= FEWEST_DATASETS:
+            interval = bootstrap_interval(complete[label], seed)
+        rows.append(
+            LeaderboardRow(
+                backend=label,
+                metric=metric,
+                rank=ranks.get(label),
+                mean=means.get(label),
+                ci_low=interval.low if interval is not None else None,
+                ci_high=interval.high if interval is not None else None,
+                mean_rank=_mean_rank(label, by_dataset) if label in complete else None,
+                wins=sum(of_dataset.get(label) == 1 for of_dataset in by_dataset),
+                datasets=sum(value is not None for value in values[label].values()),
+                values=dict(values[label]),
+            )
+        )
+    return rows
+
+
+def _ranks(means: Mapping[str, float]) -> dict[str, int]:
+    """Return ranks from 1, the highest first; equal means share the better rank."""
+    rounded = {label: round(mean, _PLACES) for label, mean in means.items()}
+    return {label: 1 + sum(other > mean for other in rounded.values()) for label, mean in rounded.items()}
+
+
+def _mean_rank(label: str, by_dataset: Sequence[Mapping[str, int]]) -> float:
+    """Return the mean over datasets of a backend's rank; equal ones have the mean of the places that they take."""
+    places = [
+        of_dataset[label] + (sum(rank == of_dataset[label] for rank in of_dataset.values()) - 1) / 2
+        for of_dataset in by_dataset
+    ]
+    return float(np.mean(places))
+
+
+def _pairs(labels: Sequence[str], reference: str | None) -> Iterable[tuple[str, str]]:
+    if reference is None:
+        return combinations(labels, 2)
+    return ((reference, label) for label in labels if label != reference)
+
+
+def _difference(metric: str, a: str, b: str, test: PairedTest, p_adjusted: float | None) -> PairedDifference:
+    return PairedDifference(
+        dataset=None,
+        a=a,
+        b=b,
+        metric=metric,
+        difference=test.difference,
+        ci_low=test.interval.low if test.interval is not None else None,
+        ci_high=test.interval.high if test.interval is not None else None,
+        p=test.p,
+        p_adjusted=p_adjusted if test.changed else test.p,
+        effect=test.effect,
+        wins=test.wins,
+        ties=test.ties,
+        losses=test.losses,
+        within_ties=False,
+        verdict=verdict_of(test, p_adjusted),
+    )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if len(known) == len(values) else None
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    total = 0.0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
+
+
+def _search_seconds(trial: TrialResult) -> float | None:
+    """Return the seconds that one client takes for all queries of a dataset, once; None without times."""
+    if trial.search is not None:
+        times, transfer = trial.search.milliseconds, trial.search.transfer_ms
+        if times is None or transfer is None:
+            return None
+        return trial.search.queries * (times.mean + transfer.mean) / 1e3
+    stages = trial.stages
+    if stages is None or stages.first_ms is None or stages.own_ms is None or trial.queries is None:
+        return None
+    return stages.first_ms.n * (stages.first_ms.mean + stages.own_ms) / 1e3

@@ -1,0 +1,172 @@
+"""Means, ranks and tests over several datasets."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.results.leaderboard import FEWEST_DATASETS, differences_across, make_leaderboard
+from harness.results.schema import (
+    LatencyStats,
+    Leaderboard,
+    LeaderboardRow,
+    MetricValue,
+    SearchStats,
+    TrialResult,
+)
+
+LABELS = ("a", "b", "c")
+
+
+def trial(label: str, dataset: str, value: float | None, *, mean_ms: float | None = None) -> TrialResult:
+    metrics = {} if value is None else {"nDCG@10": metric("nDCG@10", value)}
+    return TrialResult.model_construct(
+        dataset=dataset,
+        label=label,
+        name=label,
+        status="failed" if value is None else "ok",
+        metrics=metrics,
+        search=None if mean_ms is None else search(mean_ms),
+        stages=None,
+    )
+
+
+def metric(name: str, value: float) -> MetricValue:
+    return MetricValue.model_construct(metric=name, mean=value)
+
+
+def search(mean_ms: float) -> SearchStats:
+    times = LatencyStats.model_construct(mean=mean_ms, n=10)
+    return SearchStats.model_construct(queries=10, repeats=1, milliseconds=times, transfer_ms=times)
+
+
+def board_of(
+    values: Mapping[str, Sequence[float | None]], families: Mapping[str, Sequence[str]] | None = None
+) -> Leaderboard:
+    count = len(next(iter(values.values())))
+    trials = [trial(label, f"d{place}", values[label][place]) for place in range(count) for label in values]
+    board = make_leaderboard(trials, families or {}, seed=1)
+    assert board is not None
+    return board
+
+
+def by_label(board: Leaderboard) -> dict[str, LeaderboardRow]:
+    return {row.backend: row for row in board.rows}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(2, 9).flatmap(
+        lambda n: st.lists(
+            st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 1.0]), min_size=n, max_size=n), min_size=2, max_size=5
+        )
+    )
+)
+def test_means_ranks_and_wins_are_what_they_say(columns: list[list[float]]) -> None:
+    values = {f"b{place}": column for place, column in enumerate(columns)}
+    rows = by_label(board_of(values))
+    means = {label: math.fsum(column) / len(column) for label, column in values.items()}
+    for label, row in rows.items():
+        assert row.mean == pytest.approx(means[label], abs=1e-12)
+        assert row.rank == 1 + sum(other > means[label] + 1e-9 for other in means.values())
+        best = [max(column[place] for column in columns) for place in range(len(columns[0]))]
+        assert row.wins == sum(value == top for value, top in zip(values[label], best, strict=True))
+        places = [
+            sum(other[at] > value for other in columns) + (sum(other[at] == value for other in columns) + 1) / 2
+            for at, value in enumerate(values[label])
+        ]
+        assert row.mean_rank == pytest.approx(sum(places) / len(places))
+        assert row.datasets == len(columns[0])
+    assert sum(row.mean_rank or 0 for row in rows.values()) == pytest.approx(len(rows) * (len(rows) + 1) / 2)
+    ranks = [row.rank or 0 for row in board_of(values).rows]
+    assert ranks == sorted(ranks)
+
+
+def test_an_aggregated_task_counts_once_whatever_the_number_of_its_datasets() -> None:
+    board = board_of({"a": [1.0, 0.2, 0.4, 0.6], "b": [0.5, 0.6, 0.6, 0.6]}, {"forums": ["d1", "d2", "d3"]})
+    rows = by_label(board)
+    assert board.datasets == ["d0", "forums"]
+    assert rows["a"].values == {"d0": 1.0, "forums": pytest.approx(0.4)}
+    assert rows["a"].mean == pytest.approx(0.7)
+    assert rows["b"].mean == pytest.approx(0.55)
+    assert [row.backend for row in board.rows] == ["a", "b"]
+
+
+def test_a_backend_that_lacks_a_dataset_is_shown_last_and_not_ranked() -> None:
+    board = board_of({"a": [1.0, None, 0.9], "b": [0.5, 0.6, 0.7], "c": [0.4, 0.6, 0.1]})
+    rows = by_label(board)
+    assert (rows["a"].mean, rows["a"].rank, rows["a"].mean_rank, rows["a"].datasets) == (None, None, None, 2)
+    assert rows["a"].values == {"d0": 1.0, "d1": None, "d2": 0.9}
+    assert [row.backend for row in board.rows] == ["b", "c", "a"]
+    assert (rows["b"].rank, rows["b"].wins, rows["c"].wins) == (1, 3, 1)
+
+
+def test_an_aggregated_task_lacks_a_value_where_one_of_its_datasets_does() -> None:
+    rows = by_label(board_of({"a": [1.0, None, 0.5], "b": [1.0, 0.5, 0.5]}, {"forums": ["d1", "d2"]}))
+    assert rows["a"].values == {"d0": 1.0, "forums": None}
+    assert rows["a"].rank is None
+
+
+def test_there_is_no_leaderboard_of_one_dataset_or_without_metrics() -> None:
+    assert make_leaderboard([trial("a", "d", 0.5)], {}, 1) is None
+    assert make_leaderboard([trial("a", "d", None), trial("a", "e", None)], {}, 1) is None
+
+
+def test_search_seconds_are_those_of_all_queries_once() -> None:
+    trials = [
+        trial(label, dataset, 0.5, mean_ms=ms)
+        for (label, ms), dataset in itertools.product([("a", 2.0), ("b", None)], ["d0", "d1", "d2"])
+    ]
+    board = make_leaderboard(trials, {"t": ["d1", "d2"]}, 1)
+    assert board is not None
+    assert board.search_seconds == {
+        "a": {"d0": pytest.approx(0.04), "t": pytest.approx(0.08)},
+        "b": {"d0": None, "t": None},
+    }
+
+
+def test_six_datasets_are_enough_for_a_test_and_five_are_not() -> None:
+    worse = [0.5, 0.4, 0.3, 0.2, 0.1, 0.6]
+    better = [value + 0.01 * place for place, value in enumerate(worse, 1)]
+    assert differences_across(board_of({"a": worse[:5], "b": better[:5]}), "a", 1) == []
+    (row,) = differences_across(board_of({"a": worse, "b": better}), "a", 1)
+    assert FEWEST_DATASETS == 6
+    assert (row.dataset, row.a, row.b, row.wins, row.losses) == (None, "a", "b", 6, 0)
+    assert row.p == pytest.approx(2 / 2**6)
+    assert row.difference == pytest.approx(np.mean(better) - np.mean(worse))
+    assert row.verdict == "better"
+    assert row.ci_low is not None
+    assert row.ci_low > 0
+
+
+def test_tests_across_datasets_are_adjusted_together_and_leave_incomplete_backends_out() -> None:
+    base = [0.5, 0.4, 0.3, 0.2, 0.1, 0.6]
+    values = {
+        "a": base,
+        "b": [value + 0.01 * place for place, value in enumerate(base, 1)],
+        "c": [value + 0.02 * place for place, value in enumerate(base, 1)],
+        "lacks": [None, *base[1:]],
+    }
+    rows = differences_across(board_of(values), "a", 1)
+    assert [row.b for row in rows] == ["b", "c"]
+    assert [row.p_adjusted for row in rows] == [pytest.approx(2 * 2 / 2**6)] * 2
+    assert [row.verdict for row in rows] == ["undecided"] * 2
+    assert [(row.a, row.b) for row in differences_across(board_of(values), None, 1)] == [
+        ("a", "b"),
+        ("a", "c"),
+        ("b", "c"),
+    ]
+
+
+def test_equal_backends_are_the_same() -> None:
+    values = [0.5, 0.4, 0.3, 0.2, 0.1, 0.6]
+    board = board_of({"a": values, "b": values})
+    assert [row.rank for row in board.rows] == [1, 1]
+    (row,) = differences_across(board, "a", 1)
+    assert (row.verdict, row.p, row.ties) == ("same", 1.0, 6)
