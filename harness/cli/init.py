@@ -77,9 +77,8 @@ def init(
 def _chosen(given: Choices) -> Choices:
     """What was given, when it can be planned: a faulty golden set is found here, not in CI."""
     from harness.pipeline.check.check_plan import plan_check
-    from harness.pipeline.check.check_request import CheckRequest
     from harness.pipeline.planning import plan_for
-    from harness.plan.config import CompareRequest
+    from harness.plan.config import CheckRequest, CompareRequest
     from harness.registry.lookup import dataset_names, find_dataset
 
     golden, corpus, dataset, backends, against = given
@@ -106,7 +105,7 @@ def _chosen(given: Choices) -> Choices:
 def _has_golden(dataset: str) -> bool:
     from harness.errors import DataError
     from harness.pipeline.check.check_plan import plan_check
-    from harness.pipeline.check.check_request import CheckRequest
+    from harness.plan.config import CheckRequest
 
     try:
         plan_check(CheckRequest(golden=dataset))

@@ -39,8 +39,8 @@ class DeclaredVerb:
         by_group = sorted(found.values(), key=_place)
         return {field.name: field for field in by_group}
 
-    def run(self, values: Mapping[str, object]) -> None:
-        """Call the function with options of the values by name; those left out have their defaults."""
+    def __call__(self, **values: object) -> None:
+        """Call the function with options of these values; those left out have their defaults."""
         self.function(
             *(kind(**{name: values[name] for name in option_fields(kind) if name in values}) for kind in self.kinds)
         )
@@ -67,7 +67,7 @@ def command_of(name: str, declared: DeclaredVerb, *, configured: bool) -> Any:  
         missing = [field for field in fields.values() if field.default is MISSING and field.name not in values]
         if missing:
             raise _nowhere(name, missing[0], config, declared.function.__doc__ or "")
-        declared.run(values)
+        declared(**values)
 
     parameters = [_parameter(field) for field in declared.fields.values()]
     if configured:

@@ -5,11 +5,14 @@ It comes with the package and does nothing where no golden set is named. What is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+
+from harness.plan.config import CheckRequest
+from harness.plan.option_fields import option_fields
 
 if TYPE_CHECKING:
     from harness.pipeline.check.check_plan import CheckPlan
@@ -22,27 +25,11 @@ __all__ = ["GoldenFile", "GoldenItem", "golden_check"]
 _TOML = "harness.toml"
 
 
-class _Option(NamedTuple):
-    """One setting: its name on the command line without ``--golden-``, in an ini file after ``golden_``."""
-
-    name: str
-    field: str
-    several: bool
-    metavar: str
-    help: str
-
-
-_OPTIONS = (
-    _Option("corpus", "corpus", True, "[NAME=]PLACE", "documents that golden sets are asked of; may be repeated"),
-    _Option("backends", "backends", False, "LIST", "backends that are asked, separated by commas"),
-    _Option(
-        "against", "against", True, "RETRIEVER", "what is there already, as harness check takes it; may be repeated"
-    ),
-    _Option("k", "k", False, "N", "documents to ask for, per question"),
-    _Option("require", "require", True, "REQUIREMENT", "what must hold, such as 'Hit@5>=0.9'; may be repeated"),
-    _Option("match", "match", False, "RULE", "exact, document or prefix"),
-    _Option("delimiter", "delimiter", False, "TEXT", "what stands between a document's id and its chunk's"),
+_OPTIONS = tuple(
+    option_fields(CheckRequest)[name]
+    for name in ("corpus", "backends", "against", "k", "require", "match", "delimiter")
 )
+"""Options of a check that are ``--golden-NAME`` on pytest's command line and ``golden_NAME`` in an ini file."""
 _SETS = pytest.StashKey[frozenset[Path]]()
 
 
@@ -57,11 +44,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help=f"collect a golden set, or what [check] of a {_TOML} says; may be repeated",
     )
     parser.addini("golden_sets", f"golden sets to collect, or files like {_TOML}", type="paths", default=[])
-    for option in _OPTIONS:
-        action = "append" if option.several else "store"
-        group.addoption(f"--golden-{option.name}", action=action, metavar=option.metavar, help=option.help)
-        kind = "linelist" if option.several else "string"
-        parser.addini(f"golden_{option.name}", option.help, type=kind, default=None)  # type: ignore[arg-type]
+    for field in _OPTIONS:
+        action, kind = ("append", "linelist") if field.option.repeated else ("store", "string")
+        help_text = field.option.help.replace("%", "%%")
+        group.addoption(f"--golden-{field.name}", action=action, metavar=field.metavar, help=help_text)
+        parser.addini(f"golden_{field.name}", field.option.help, type=kind, default=None)  # type: ignore[arg-type]
     group.addoption("--golden-per-query", action="store_true", help="also one test for each question of golden sets")
     parser.addini("golden_per_query", "also one test for each question of golden sets", type="bool", default=False)
 
@@ -112,10 +99,11 @@ class GoldenFile(pytest.File):
         """The items; raises CollectError for what cannot be planned, and where there would be none."""
         from harness.errors import HarnessError
         from harness.pipeline.check.check_plan import plan_check
-        from harness.pipeline.check.check_request import CheckRequest
 
         try:
-            self.plan = plan_check(CheckRequest(**_settings(self.config, self.path)))
+            settings = _settings(self.config, self.path)
+            keep_text = not settings.pop("no_text", False)
+            self.plan = plan_check(CheckRequest(**settings), keep_text=keep_text)
         except HarnessError as error:
             raise self.CollectError(str(error)) from error
         per_question = self.config.getoption("--golden-per-query") or self.config.getini("golden_per_query")
@@ -275,12 +263,12 @@ def _settings(config: pytest.Config, path: Path | None) -> dict[str, Any]:
     toml = path if own else config.rootpath / _TOML
     found = _of_toml(toml) if toml is not None and toml.is_file() else {}
     folder = config.inipath.parent if config.inipath is not None else config.rootpath
-    for option in _OPTIONS:
-        asked, listed = config.getoption(f"--golden-{option.name}"), config.getini(f"golden_{option.name}")
+    for name in (field.name for field in _OPTIONS):
+        asked, listed = config.getoption(f"--golden-{name}"), config.getini(f"golden_{name}")
         if asked is not None:
-            found[option.field] = asked
+            found[name] = asked
         elif listed:
-            found[option.field] = [_placed(one, folder) for one in listed] if option.field == "corpus" else listed
+            found[name] = [_placed(one, folder) for one in listed] if name == "corpus" else listed
     if not str(found.get("k", 1)).isdecimal():
         raise UsageError(f"golden_k is '{found['k']}'", fix="give a whole number: how many documents to ask for")
     if "k" in found:
@@ -294,16 +282,10 @@ def _settings(config: pytest.Config, path: Path | None) -> dict[str, Any]:
 
 def _of_toml(path: Path) -> dict[str, Any]:
     """What ``[check]`` says, without what is about the command line alone."""
-    from dataclasses import fields
-
     from harness.cli.config import read_settings
-    from harness.pipeline.check.check_request import CheckRequest
 
-    said: Mapping[str, Any] = read_settings(path, "check")
-    found = {field.name: said[field.name] for field in fields(CheckRequest) if field.name in said}
-    if "no_text" in said:
-        found["keep_text"] = not said["no_text"]
-    return found
+    said = read_settings(path, "check")
+    return {name: said[name] for name in (*option_fields(CheckRequest), "no_text") if name in said}
 
 
 def _placed(corpus: str, folder: Path) -> str:

@@ -7,24 +7,32 @@ longer at every start, and its errors for a union of types name each of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.plan.option_fields import Option, Options
+
+if TYPE_CHECKING:
+    from harness.data.dataset import Dataset
+    from harness.data.golden_set import GoldenSet
+else:
+    Dataset = GoldenSet = object  # importing them takes longer than all else here; who reads one looks at its type
 
 __all__ = [
     "COMPARE_METRICS",
     "GROUPS",
+    "CheckOutput",
+    "CheckRequest",
     "ClientKind",
     "CompareOutput",
     "CompareRequest",
     "Isolation",
+    "JudgedOutput",
     "Output",
     "Resume",
-    "SaveRuns",
 ]
 
 COMPARED = "What to compare"
@@ -41,6 +49,7 @@ LARGEST_SEED = 2**63 - 1
 SECONDS_ABOVE_0 = "a number of seconds above 0, such as 0.5 or 90"
 TIE_RULES = ("trec_eval", "engine", "average")
 QUERY_RULES = ("relevant", "judged", "answered")
+MATCH_RULES = ("exact", "document", "prefix")
 IDENTICAL_IDS = ("auto", "keep", "drop")
 FORMATS = ("table", "markdown", "csv", "json")
 
@@ -78,8 +87,6 @@ class ClientKind(StrEnum):
     THREADS = "threads"
     """A thread of one process, all on one engine: only where the engine's client releases the GIL."""
 
-
-SaveRuns = Literal["trec", "mteb"]
 
 Columns = Annotated[
     str | Sequence[str] | Mapping[str, str],
@@ -462,4 +469,158 @@ class CompareOutput(Output):
     ] = None
     dry_run: Annotated[
         bool, Option(help="Print what would run, and run nothing.", group=OUTPUT, recorded=False, keyword=False)
+    ] = False
+
+
+Retriever = str | Callable[..., object]
+Retrievers = Retriever | Sequence[Retriever] | Mapping[str, Retriever]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRequest(ScoringOptions):
+    """What ``harness check`` asks and requires, as the user gives it.
+
+    In Python ``golden`` may be a golden set itself, the objects of its lines, or a :class:`harness.Dataset`, whose
+    judgments are expected; ``corpus`` may hold datasets; ``against`` may hold callables ``(question, k)``, which a
+    mapping names.
+    """
+
+    golden: Annotated[
+        str | Path | GoldenSet | Dataset | Sequence[Mapping[str, Any]],
+        Option(
+            help="Questions with the ids they expect: a .jsonl or .csv file, or a dataset that has a golden.jsonl.",
+            metavar="GOLDEN",
+            argument=True,
+        ),
+    ]
+    corpus: Annotated[
+        str | Path | Dataset | Sequence[str | Path | Dataset],
+        Option(
+            help="The documents: a table, a folder of text files, or a dataset's name, folder or .zip. May be given "
+            "several times, with names: small=a.jsonl. By default the golden set's own dataset.",
+            group=COMPARED,
+            common=True,
+            metavar="[NAME=]PLACE",
+            repeated=True,
+        ),
+    ] = ()
+    backends: Annotated[
+        str | Sequence[str] | None,
+        Option(
+            help="Backends to index the documents and search them, as compare takes them: "
+            "name, name:key=value;key=value.",
+            group=COMPARED,
+            common=True,
+            metavar="LIST",
+            commas=True,
+            completes="backends",
+            default_text="lucene,csr, and none with --against alone",
+        ),
+    ] = None
+    against: Annotated[
+        Retrievers,
+        Option(
+            help="What is there already, only read: python:MODULE:FUNCTION, http:url=…;ids=…, or an index as "
+            "chroma:path=…;collection=…;model=…. May be given several times.",
+            group=COMPARED,
+            common=True,
+            metavar="[NAME=]BACKEND",
+            repeated=True,
+        ),
+    ] = ()
+    columns: Columns = ()
+    k: Depth = 5
+    require: Annotated[
+        Sequence[str],
+        Option(
+            help="What must hold: 'Hit@5>=0.9', 'p95_ms<=50', 'parity>=1', or of a slice 'lang=de: MRR@5>=0.7'. May be "
+            "given several times.",
+            group=MEASURED,
+            common=True,
+            metavar="REQUIREMENT",
+            repeated=True,
+        ),
+    ] = ()
+    metrics: Annotated[
+        str | Sequence[str],
+        Option(
+            help="Metrics, separated by commas.",
+            group=MEASURED,
+            common=True,
+            metavar="LIST",
+            commas=True,
+            default_text="Hit, MRR, Recall and nDCG at k",
+        ),
+    ] = ()
+    match: Annotated[
+        str,
+        Option(
+            help="exact: expected ids are those of the corpus. document, prefix: the corpus holds chunks of them.",
+            group=MEASURED,
+            choices=MATCH_RULES,
+        ),
+    ] = "exact"
+    delimiter: Annotated[
+        str | None,
+        Option(
+            help="What stands between a document's id and its chunk's, for --match.", group=MEASURED, metavar="TEXT"
+        ),
+    ] = None
+    slice: Annotated[
+        Sequence[str],
+        Option(
+            help="A field of the golden set: one row of figures for each of its values. May be repeated.",
+            group=MEASURED,
+            metavar="FIELD",
+            repeated=True,
+        ),
+    ] = ()
+    ties: Ties = "engine"
+    confidence: Annotated[
+        bool,
+        Option(
+            help="Let the bound of the 95 % interval decide requirements, not the point estimate.", group=STATISTICS
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedOutput(Output):
+    """Where a verdict goes and how it is shown, in continuous integration too."""
+
+    junit: Annotated[
+        Path | None,
+        Option(
+            help="Also write JUnit XML: one case for each thing that is judged.",
+            group=OUTPUT,
+            metavar="FILE",
+            recorded=False,
+            keyword=False,
+        ),
+    ] = None
+    summary: Annotated[
+        Path | None,
+        Option(
+            help="Also append Markdown to this file.",
+            group=OUTPUT,
+            metavar="FILE",
+            default_text="the one that GITHUB_STEP_SUMMARY names, if any",
+            recorded=False,
+            keyword=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOutput(JudgedOutput):
+    """Where the verdict of ``harness check`` goes."""
+
+    junit_per_query: Annotated[
+        bool,
+        Option(
+            help="Also one case for each question and backend in --junit.",
+            group=OUTPUT,
+            recorded=False,
+            keyword=False,
+        ),
     ] = False

@@ -110,7 +110,7 @@ class OptionField:
         members = _members(self.hint)
         if self.option.repeated:
             return "list"
-        for kind, name in ((bool, "bool"), (Path, "path"), (str, "str"), (int, "int"), (float, "float")):
+        for kind, name in ((bool, "bool"), (str, "str"), (Path, "path"), (int, "int"), (float, "float")):
             if kind in members:
                 return cast("Kind", name)
         return "str"
@@ -170,7 +170,7 @@ class OptionField:
         if type(value).__module__ == "numpy" and hasattr(value, "item"):
             value = value.item()
         members = _members(self.hint)
-        if Path in members and isinstance(value, str):
+        if Path in members and str not in members and isinstance(value, str):
             return Path(value)
         listed = any(typing.get_origin(member) is Sequence for member in members)
         if self.option.commas and not listed:
@@ -178,9 +178,9 @@ class OptionField:
                 return str(value)
             if isinstance(value, list | tuple) and all(isinstance(item, str | PathLike) for item in value):
                 return ",".join(map(str, value))
-        if self.option.repeated and listed and value is not None:
-            return tuple(value) if isinstance(value, list | tuple) else (value,)
-        return value
+        if self.option.repeated and listed and isinstance(value, str):
+            return (value,)
+        return tuple(value) if listed and isinstance(value, list) else value
 
     def problem(self, value: object) -> UsageError | None:
         """Return what is wrong with a value: its type, a choice that does not exist, a number out of range."""

@@ -79,7 +79,7 @@ def refused(*arguments: str) -> str:
 def test_check_needs_no_arguments(folder: Path) -> None:
     write(CHECK)
     said = harness("check", "--out", "out", code=1)
-    assert said.startswith("options from harness.toml: golden, corpus, backends, require, ")
+    assert said.startswith("options from harness.toml: golden, corpus, backends, isolation, require, ")
     report = Checked.load("out").report
     assert [one.passed for one in report.requirements] == [False, True]
     assert report.settings["require"] == ["Hit@5>=0.9", "MRR@5>=0.1"]
@@ -161,7 +161,7 @@ def test_a_broken_file_hides_no_help(folder: Path) -> None:
 def test_every_option_of_the_verbs_can_stand_in_the_file() -> None:
     assert configured_verbs() == ("compare", "check", "regress")
     assert {"golden", "corpus", "require", "deadline", "junit", "no_text", "format"} <= settings_of("check").keys()
-    assert settings_of("check")["deadline"].parameter == "deadline_s"
+    assert settings_of("check")["deadline"].kind is float
     assert settings_of("check")["timing"].kind is bool
     assert settings_of("check")["out"].kind is Path
     assert {"dataset", "save_baseline", "sweep"} <= settings_of("compare").keys()

@@ -212,8 +212,10 @@ def test_a_project_without_golden_sets_loads_nothing_heavy(project: pytest.Pytes
 
         def test_nothing_heavy():
             loaded = {name for name in sys.modules if name.partition(".")[0] == "harness"}
-            plugin = "harness.integrations.pytest_plugin"
-            assert loaded == {"harness", "harness._version", "harness.integrations", plugin}
+            options = {f"harness.plan.{name}" for name in ("config", "expressions", "option_fields")}
+            messages = {"harness.errors", "harness.plain_url", "harness.wording"}
+            plugin = {"harness", "harness._version", "harness.integrations", "harness.integrations.pytest_plugin"}
+            assert loaded == {"harness.plan"} | options | messages | plugin
             assert not {"numpy", "pydantic", "typer", "pyarrow"} & sys.modules.keys()
         """
     )

@@ -20,13 +20,9 @@ QUICK = {"timing": False, "isolation": "none"}
 
 def command(*arguments, exit_code):
     """Run the verb in this process; stdout, which a failed requirement fills too."""
-    import typer
+    from harness.cli.app import _build
 
-    from harness.cli.check import check
-
-    app = typer.Typer()
-    app.command()(check)
-    done = CliRunner().invoke(app, [*arguments, "--isolation", "none"])
+    done = CliRunner().invoke(_build(), ["check", *arguments, "--isolation", "none"])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == exit_code, done.output
@@ -331,13 +327,13 @@ def test_the_command_of_a_report_runs_the_same_check_again(small, tmp_path):
         match="document",
         delimiter="#",
         require=["Hit@5>=1"],
-        keep_text=False,
+        no_text=True,
         **QUICK,
     )
     verb, *arguments = checked.report.command[1:]
     assert verb == "check"
     command(*arguments, "--out", str(tmp_path / "again"), exit_code=0)
     again = harness.Checked.load(tmp_path / "again").report
-    assert again.command == [*checked.report.command, "--out", str(tmp_path / "again")]
+    assert again.command == [*checked.report.command[:-1], "--out", str(tmp_path / "again"), "--no-text"]
     assert again.subjects == checked.report.subjects
     assert again.requirements == checked.report.requirements

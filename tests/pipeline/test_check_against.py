@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 from scipy import stats
 from typer.testing import CliRunner
 
@@ -26,11 +25,9 @@ QUICK = {"timing": False, "isolation": "none"}
 
 def command(*arguments, exit_code):
     """Run the verb in this process; its standard output."""
-    from harness.cli.check import check
+    from harness.cli.app import _build
 
-    app = typer.Typer()
-    app.command()(check)
-    done = CliRunner().invoke(app, [*arguments, "--isolation", "none", "--no-timing"])
+    done = CliRunner().invoke(_build(), ["check", *arguments, "--isolation", "none", "--no-timing"])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == exit_code, done.output

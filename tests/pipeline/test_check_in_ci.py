@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-import typer
 from golden_world import COMMAND, HOSTILE, LABEL, QUESTIONS, QUICK, write_golden_world
 from junit_files import read_junit
 from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
 import harness
-from harness.cli.check import check
+from harness.cli.app import _build
 from harness.cli.report import report as print_report
 from harness.errors import ResultError, UsageError
 from harness.pipeline.check.checked import Checked
@@ -41,11 +40,9 @@ class Done(NamedTuple):
 
 
 def command(folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> Done:
-    app = typer.Typer()
-    app.command()(check)
     everything = [*arguments, *COMMAND, "--out", str(folder / "out"), "--overwrite"]
     plain = {"GITHUB_ACTIONS": None, "GITHUB_STEP_SUMMARY": None, "GITHUB_WORKSPACE": None}
-    done = CliRunner().invoke(app, everything, env={**plain, **(environment or {})})
+    done = CliRunner().invoke(_build(), ["check", *everything], env={**plain, **(environment or {})})
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return Done(done.exit_code, done.stdout, done.stderr)
@@ -248,7 +245,7 @@ def test_no_text_leaves_out_what_failures_quote(folder: Path) -> None:
     def quotes(question: str, k: int) -> list[str]:
         raise ValueError(f"{question} as {question!r} as {json.dumps(question)}: {k} hits")
 
-    found = {keep: harness.check(golden, against={"mine": quotes}, keep_text=keep, timing=False) for keep in (0, 1)}
+    found = {keep: harness.check(golden, against={"mine": quotes}, no_text=not keep, timing=False) for keep in (0, 1)}
     for checked in (found[0].report, without_questions(found[1].report)):
         assert "Who said" not in checked.model_dump_json()
         assert checked.preflight[0].examples[0].count("[question]") == 3

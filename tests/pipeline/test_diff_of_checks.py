@@ -117,7 +117,7 @@ def test_chunks_of_expected_documents_have_the_grades_of_both_sides(tmp_path: Pa
 
 
 def test_without_texts_questions_are_matched_by_their_ids(folder: Path, tmp_path: Path) -> None:
-    check(tmp_path / "after", AFTER, CHUNKS, keep_text=False)
+    check(tmp_path / "after", AFTER, CHUNKS, no_text=True)
     report = harness.diff(folder / "before", tmp_path / "after", out=tmp_path / "diff").report
     assert report.data.common_queries == 4
     assert "matched by their ids alone" in report.warnings[-1]

@@ -11,7 +11,14 @@ import harness
 from harness.data.ranking import TieRule
 from harness.errors import UsageError
 from harness.metrics import QuerySet
-from harness.plan.config import QUERY_RULES, TIE_RULES, CompareOutput, CompareRequest
+from harness.pipeline.check.id_match import MatchRule
+from harness.plan.config import (
+    MATCH_RULES,
+    QUERY_RULES,
+    TIE_RULES,
+    CompareOutput,
+    CompareRequest,
+)
 from harness.plan.option_fields import command_words, from_keywords, option_fields
 
 VERBS = (CompareRequest, CompareOutput)
@@ -29,6 +36,7 @@ def test_options_of_compare_are_declared_in_one_place_with_help_and_a_group() ->
 def test_choices_are_those_of_the_rooms_that_take_them() -> None:
     assert list(TIE_RULES) == [rule.value for rule in TieRule]
     assert list(QUERY_RULES) == [rule.value for rule in QuerySet]
+    assert list(MATCH_RULES) == [rule.value for rule in MatchRule]
 
 
 def test_only_what_differs_from_the_defaults_is_recorded() -> None:
@@ -69,6 +77,20 @@ def test_values_of_python_become_those_of_the_options() -> None:
     )
     assert (request.dataset, request.sweep, request.qrels) == ("cacm,b", ("csr:b=0,1",), Path("q"))
     assert output.out == Path("r")
+
+
+@pytest.mark.parametrize(
+    ("keywords", "says"),
+    [
+        ({"requires": "Hit@5>=1"}, r"harness.check\(\) has no keyword 'requires'\n  did you mean 'require'\?"),
+        ({"match": "documents"}, "--match documents: no such choice .did you mean 'document'"),
+        ({"k": "5", "seed": 1.5}, r"(?s)--k is '5'.*--seed is 1.5"),
+        ({"against": 5}, "--against is 5"),
+    ],
+)
+def test_a_wrong_keyword_of_a_check_is_refused(keywords: dict, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        harness.check("chunking-eval", **keywords)
 
 
 def test_help_in_python_shows_every_keyword() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 import harness
 from harness.pipeline.check.check_plan import plan_check
-from harness.pipeline.check.check_request import CheckRequest
 from harness.pipeline.check.run_check import run_check
+from harness.plan.config import CheckRequest
 
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
 pytestmark = pytest.mark.integration

@@ -17,7 +17,6 @@ from harness.loaders.records import ENDINGS
 from harness.metrics import Measure, is_mean
 from harness.metrics.parse import split_measures
 from harness.pipeline.check.against import AgainstPlan, Function, plan_against
-from harness.pipeline.check.check_request import DEFAULT_BACKENDS, CheckRequest, default_metrics
 from harness.pipeline.check.check_results import Rules
 from harness.pipeline.check.id_match import Match
 from harness.pipeline.check.requirements import (
@@ -28,11 +27,15 @@ from harness.pipeline.check.requirements import (
     shown_name,
 )
 from harness.pipeline.planning import plan_of_backends
-from harness.plan.config import CompareRequest
-from harness.plan.options import require_whole_numbers, warm_up_seconds
+from harness.plan.config import CheckRequest, CompareRequest, ScoringOptions
+from harness.plan.option_fields import command_words, flat, option_fields, require
+from harness.plan.options import WARM_UP_SECONDS, warm_up_seconds
 from harness.plan.plan import Plan, identical_ids_rule
 
 __all__ = ["CheckPlan", "plan_check"]
+
+
+DEFAULT_BACKENDS = "lucene,csr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class CheckPlan:
         return f"{backend} on {corpus}" if len(self.plans) > 1 else backend
 
     def command(self) -> list[str]:
-        """The command line that runs this check again."""
+        """Return the command line that runs this check again."""
         request, words = self.request, ["harness", "check", self.golden.source]
         if isinstance(request.golden, str | Path):
             words[2] = str(request.golden)
@@ -71,62 +74,48 @@ class CheckPlan:
         if self.plans:
             trials = next(iter(self.plans.values())).trials
             words += ["--backends", ",".join(trial.label for trial in trials)]
-        for option, value in self.settings().items():
-            if option in ("backends", "corpora") or (option == "metrics" and not request.metrics) or value is None:
-                continue
-            name = f"--{option.replace('_', '-')}"
-            if isinstance(value, bool):
-                words += [name] if value else []
-            elif option == "metrics":
-                words += [name, ",".join(self.rules.measures)]
-            elif isinstance(value, list):
-                words += [word for one in value for word in (name, one)]
-            else:
-                words += [name, str(value)]
-        return words
+        resolved = self._resolved() | {"golden": None, "corpus": None, "backends": None}
+        resolved["metrics"] = ",".join(self.rules.measures) if request.metrics else None
+        if resolved["warm_up"] == WARM_UP_SECONDS:
+            resolved["warm_up"] = None
+        return [*words, *command_words(request, resolved)]
 
     def settings(self) -> dict[str, str | int | float | bool | list[str] | None]:
-        """The arguments as they were resolved, flat."""
-        request = self.request
+        """Return the options as they were resolved, flat."""
+        given = flat(self.request, self._resolved())
+        left_out = ("golden", "corpus", "timing")
+        corpora = [f"{name}={_shown(place)}" for name, place in self.places.items()]
         return {
-            "corpora": [f"{name}={_shown(place)}" for name, place in self.places.items()],
+            "corpora": corpora,
+            **{name: value for name, value in given.items() if name not in left_out},
+            "no_timing": not self.request.timing,
+            "no_text": not self.rules.keep_text,
+        }
+
+    def _resolved(self) -> dict[str, object]:
+        """Return options in the form that does not depend on the environment, or on how Python gave them."""
+        request, rules = self.request, self.rules
+        return {
             "columns": columns_text(self.columns) or None,
             "backends": list(dict.fromkeys(trial.label for plan in self.plans.values() for trial in plan.trials)),
             "against": [one.shown for one in self.against.retrievers] if self.against is not None else [],
-            "k": request.k,
-            "require": [requirement.text for requirement in self.rules.requirements],
-            "metrics": list(self.rules.measures),
-            "identical_ids": request.identical_ids if request.identical_ids != "auto" else None,
-            "match": self.match.rule.value,
+            "require": [requirement.text for requirement in rules.requirements],
+            "metrics": list(rules.measures),
             "delimiter": self.match.delimiter or None,
-            "slice": list(self.rules.slices),
-            "confidence": request.confidence,
-            "ties": request.ties,
-            "relevance": request.relevance,
-            "seed": request.seed,
-            "threads": request.threads,
-            "repeat": request.repeat,
+            "slice": list(rules.slices),
             "warm_up": warm_up_seconds(request.warm_up) if request.timing else None,
-            "no_timing": not request.timing,
-            "jobs": request.jobs,
-            "isolation": request.isolation,
-            "deadline": request.deadline_s,
-            "memory_limit": request.memory_limit,
-            "max_calls": request.max_calls,
-            "resume": request.resume,
-            "cards": str(request.cards) if request.cards is not None else None,
-            "no_text": not request.keep_text,
         }
 
 
-def plan_check(request: CheckRequest) -> CheckPlan:
+def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     """Read the golden set and resolve everything else, before any engine starts.
 
-    Raises UsageError for wrong arguments, DataError for a faulty golden set.
+    Without ``keep_text`` the result holds no texts of questions. Raises UsageError for wrong arguments, DataError for a
+    faulty golden set.
     """
-    require_whole_numbers({"--k": request.k})
+    require(request)
     match = Match.of(request.match, request.delimiter)
-    requirements = parse_requirements(_listed(request.require), request.k)
+    requirements = parse_requirements(list(request.require), request.k)
     golden, place = _golden(request)
     _refuse_empty(golden, request.relevance)
     slices = _slices(request, requirements, golden)
@@ -134,7 +123,7 @@ def plan_check(request: CheckRequest) -> CheckPlan:
     only_asked = bool(asked) and not request.corpus and request.backends is None
     places = {} if only_asked else _places(request, place)
     measures = _measures(request, requirements)
-    ties = _ties(request.ties)
+    ties = TieRule(request.ties)
     compared = _compare_request(request, golden.name, list(map(str, measures.values())))
     plans = {name: plan_of_backends(replace(compared, dataset=name)) for name in places}
     against = plan_against(asked, compared) if asked else None
@@ -155,7 +144,7 @@ def plan_check(request: CheckRequest) -> CheckPlan:
         relevance=request.relevance,
         confidence=request.confidence,
         seed=request.seed,
-        keep_text=request.keep_text,
+        keep_text=keep_text,
     )
     return CheckPlan(request, golden, match, rules, places, plans, against, _columns(request))
 
@@ -170,13 +159,6 @@ def _asked(request: CheckRequest) -> list[tuple[str, str | Function]]:
     if isinstance(given, Mapping):
         return list(given.items())
     return [("", one) for one in ([given] if isinstance(given, str) or callable(given) else given)]
-
-
-def _ties(text: str) -> TieRule:
-    names = [rule.value for rule in TieRule]
-    if text not in names:
-        raise UsageError(f"--ties {text}: no such choice", fix=f"known: {', '.join(names)}")
-    return TieRule(text)
 
 
 def _refuse_empty(golden: GoldenSet, relevance: int) -> None:
@@ -194,10 +176,6 @@ def _refuse_shared_labels(plans: Mapping[str, Plan], against: AgainstPlan | None
     for one in against.retrievers if against is not None else ():
         if one.label in taken:
             raise UsageError(f"a backend is called '{one.label}' too", fix=f"name it: --against 'mine={one.shown}'")
-
-
-def _listed(given: str | Sequence[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
 
 
 def _golden(request: CheckRequest) -> tuple[GoldenSet, str | Path | Dataset | None]:
@@ -270,7 +248,7 @@ def _measures(request: CheckRequest, requirements: Sequence[Requirement]) -> dic
     """Shown name -> measure: those of the tables, then what only requirements ask for; each measure once."""
     texts = split_measures(request.metrics) if isinstance(request.metrics, str) else list(request.metrics)
     found: dict[Measure, str] = {}
-    for text in texts or default_metrics(request.k):
+    for text in texts or _default_metrics(request.k):
         measure = measure_at_depth(text, request.k)
         if not is_mean(measure):
             raise UsageError(f"--metrics {text} is no mean over questions", fix="name others, like Hit@5 or nDCG@10")
@@ -281,9 +259,13 @@ def _measures(request: CheckRequest, requirements: Sequence[Requirement]) -> dic
     return {name: measure for measure, name in found.items()}
 
 
+def _default_metrics(k: int) -> tuple[str, ...]:
+    return (f"Hit@{k}", f"MRR@{k}", f"Recall@{k}", f"nDCG@{k}")
+
+
 def _slices(request: CheckRequest, requirements: Sequence[Requirement], golden: GoldenSet) -> tuple[str, ...]:
     """The fields to slice by: those asked for, and those of requirements. All must occur."""
-    fields = list(dict.fromkeys(_listed(request.slice)))
+    fields = list(dict.fromkeys(request.slice))
     fields += [one.slice.field for one in requirements if one.slice is not None and one.slice.field not in fields]
     for name in fields:
         if name not in golden.fields:
@@ -306,25 +288,14 @@ def _refuse_untimed(request: CheckRequest, requirements: Sequence[Requirement]) 
         )
 
 
-def _compare_request(request: CheckRequest, corpus: str, measures: Sequence[str]) -> CompareRequest:
+def _compare_request(request: CheckRequest, corpus: str, metrics: Sequence[str]) -> CompareRequest:
+    """Return the request of the backends' comparison: what it has in common with the check's is the same."""
+    shared = {name: getattr(request, name) for name in option_fields(ScoringOptions)}
     return CompareRequest(
+        **shared,
         backends=request.backends if request.backends is not None else DEFAULT_BACKENDS,
         dataset=corpus,
         k=request.k,
-        metrics=measures,
-        identical_ids=request.identical_ids,
+        metrics=metrics,
         ties=request.ties,
-        relevance=request.relevance,
-        seed=request.seed,
-        threads=request.threads,
-        repeat=request.repeat,
-        warm_up=request.warm_up,
-        timing=request.timing,
-        jobs=request.jobs,
-        isolation=request.isolation,
-        deadline=request.deadline_s,
-        memory_limit=request.memory_limit,
-        max_calls=request.max_calls,
-        resume=request.resume,
-        cards=request.cards,
     )

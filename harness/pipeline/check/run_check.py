@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,15 +20,14 @@ from harness.loaders import LoadedCorpus, load_documents
 from harness.loaders.checks import dataset_findings
 from harness.pipeline.check.against import ask_retriever, search_indexes
 from harness.pipeline.check.check_plan import CheckPlan, plan_check
-from harness.pipeline.check.check_request import CheckOptions, CheckRequest
 from harness.pipeline.check.check_results import Ideal, check_subject, requirement_results
 from harness.pipeline.check.checked import Checked
 from harness.pipeline.check.id_match import Expected
 from harness.pipeline.check.preflight import Examined, Examiner, missing_ids, problem_of
 from harness.pipeline.compare import run_on
 from harness.pipeline.planning import in_language_of
-from harness.plan.config import Output
-from harness.plan.option_fields import command_words
+from harness.plan.config import CheckOutput, CheckRequest, Output
+from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
 from harness.results import check_schema as schema
 from harness.results.backend import backend_results
 from harness.results.check_redaction import redacted, without_questions
@@ -44,27 +43,36 @@ from harness.wording import counted
 __all__ = ["check", "run_check", "with_corpora"]
 
 
+@keywords_of(CheckRequest, CheckOutput)
 def check(
     golden: str | Path | GoldenSet | Dataset | Sequence[Mapping[str, Any]],
     *,
-    out: str | Path | None = None,
-    overwrite: bool = False,
     display: Display | None = None,
-    **options: Unpack[CheckOptions],
+    **options: object,
 ) -> Checked:
-    """Ask every retriever the questions of a golden set, and hold what it returns against what they expect.
+    """Ask every backend the questions of a golden set, and compare what it returns with what they expect.
 
-    ``options`` are the fields of :class:`harness.pipeline.check.check_request.CheckRequest` (``corpus``, ``backends``,
-    ``k``, ``require`` …). With ``out`` the result is stored there. ``Checked.report.verdict`` is ``passed``,
-    ``failed`` or ``invalid``; nothing is raised for the last two. Raises UsageError for wrong arguments and DataError
-    for a malformed golden set or corpus, before any engine starts.
+    Args:
+        golden: a file, a dataset's name or folder, a golden set itself, the objects of its lines, or a
+            :class:`harness.Dataset`, whose judgments are expected.
+        display: where progress is shown; None shows none.
+        options: the options of :class:`harness.plan.config.CheckRequest` (``corpus``, ``backends``, ``against``, ``k``,
+            ``require`` …) and ``out``, ``overwrite`` and ``no_text``. With ``out`` the result is stored.
+
+    Returns:
+        The result. Its ``report.verdict`` is ``passed``, ``failed`` or ``invalid``; nothing is raised for the last two.
+
+    Raises:
+        UsageError: for wrong arguments, before any engine starts.
+        DataError: for a malformed golden set or corpus, before any engine starts.
     """
-    plan = plan_check(CheckRequest(golden=golden, **options))
-    if out is not None:
-        check_target(Path(out), overwrite=overwrite)
-    output = Output(out=Path(out) if out is not None else None, overwrite=overwrite)
+    request, output = from_keywords("harness.check", {"golden": golden, **options}, CheckRequest, CheckOutput)
+    require(output)
+    plan = plan_check(request, keep_text=output.keep_text)
+    if output.out is not None:
+        check_target(output.out, overwrite=output.overwrite)
     checked = run_check(plan, display, output)
-    return checked if out is None else checked.save(out, overwrite=overwrite)
+    return checked if output.out is None else checked.save(output.out, overwrite=output.overwrite)
 
 
 def run_check(plan: CheckPlan, display: Display | None = None, output: Output | None = None) -> Checked:
@@ -103,7 +111,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
     infos = [_corpus_info(name, one, queries) for name, one in loaded.items()]
     command = [*plan.command(), *command_words(output or Output())]
     report = _report(plan, infos, subjects, problems, warnings, command)
-    if not plan.request.keep_text:
+    if not plan.rules.keep_text:
         report = without_questions(report, (question.question for question in plan.golden))
     return Checked(redacted(report), runs=runs, corpora=corpora)
 
