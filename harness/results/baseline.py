@@ -1,8 +1,9 @@
 """A baseline: one small file for git that later results are held against.
 
-It holds the whole report (plan, versions, machine, content of the dataset, figures, spread over builds), every latency
-sample, and a line for each backend and query: its values and its first documents. Texts never enter it. The same result
-always gives the same bytes, and a change of one ranking changes one line.
+It holds the whole report (plan, versions, machine, content of the datasets, figures, spread over builds), every latency
+sample, and a line for each dataset, backend and query: its values, its first documents, and the ranks of the relevant
+ones to depth k. Texts never enter it. The same result always gives the same
+bytes, and a change of one ranking changes one line.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from harness.data.types import Ids, Run
 from harness.errors import ResultError, UsageError
 from harness.results.schema import Result
 from harness.results.schema_base import Count, Record
-from harness.results.side import OVERLAP, Side, side_of_comparison
+from harness.results.snapshot import OVERLAP, ResultSnapshot, snapshots_of
 from harness.results.stored_json import StoredJson, read_stored_json, validated
 
 if TYPE_CHECKING:
@@ -50,8 +51,9 @@ class QueryLine(Record):
     query: str
     values: dict[str, float] = Field(description="metric -> value; empty for a query that was not evaluated")
     first: list[str] = Field(description="ids of the first documents, in the order in which they were scored")
-    ranks: dict[str, int] = Field(
-        default={}, description="relevant document -> its rank, to depth k; empty in files of the first version"
+    ranks: dict[str, int] | None = Field(
+        default=None,
+        description="relevant document -> its rank, to depth k; null where not kept, as in version 1",
     )
     order_digest: str | None = Field(
         default=None, description="of the ids of the whole ranking; null in files of earlier versions"
@@ -61,21 +63,24 @@ class QueryLine(Record):
     )
 
 
+class BaselineDataset(Record):
+    """What is kept of one dataset."""
+
+    queries: dict[str, str] = Field(description="id -> the beginning of the SHA-256 of the text; empty without texts")
+    latencies: dict[str, dict[str, list[int]]] = Field(
+        description="backend -> query -> nanoseconds of search and transfer together, one a timed pass"
+    )
+    rankings: list[QueryLine] = Field(description="one a backend and query")
+
+
 class Baseline(Record):
     """A baseline as stored."""
 
     schema_version: int = Field(alias="schema")
     kind: Literal["baseline"]
     depth: Count = Field(description="how many documents of each ranking are kept, at most")
-    ranks_kept: bool = Field(
-        default=False, description="whether the ranks of relevant documents are kept; false in files of version 1"
-    )
     report: Result
-    queries: dict[str, str] = Field(description="id -> the beginning of the SHA-256 of the text; empty without texts")
-    latencies: dict[str, dict[str, list[int]]] = Field(
-        description="backend -> query -> nanoseconds of search and transfer together, one a timed pass"
-    )
-    rankings: list[QueryLine] = Field(description="one a backend and query")
+    datasets: dict[str, BaselineDataset]
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
 
@@ -90,13 +95,14 @@ def check_baseline_target(path: Path) -> None:
         _content(path)
 
 
-def write_baseline(path: Path, side: Side, *, depth: int = DEPTH) -> None:
-    """Write ``side`` as a baseline, whole or not at all; an earlier baseline is replaced.
+def write_baseline(path: Path, report: Result, snapshots: Sequence[ResultSnapshot], *, depth: int = DEPTH) -> None:
+    """Write a result as a baseline, whole or not at all; an earlier baseline is replaced.
 
-    Raises UsageError where a backend failed or nothing was scored, because nothing could be held against it, and for a
-    file that is no baseline; ResultError when it cannot be written.
+    ``snapshots`` are what ``report`` says of each of its datasets. Raises UsageError where a backend failed or nothing
+    was scored, because nothing could be compared with it, and for a file that is no baseline; ResultError when it
+    cannot be written.
     """
-    failed = [backend.label for backend in side.report.trials if backend.status == "failed"]
+    failed = list(dict.fromkeys(trial.label for trial in report.trials if trial.status == "failed"))
     if failed:
         raise UsageError(
             f"no baseline was made: {', '.join(failed)} failed", fix="a baseline holds results of every backend"
@@ -105,7 +111,7 @@ def write_baseline(path: Path, side: Side, *, depth: int = DEPTH) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as scratch:
-            scratch.write(b"".join(_lines(side, depth)))
+            scratch.write(b"".join(_lines(report, snapshots, depth)))
         Path(scratch.name).chmod(0o644)
         Path(scratch.name).replace(path)
     except OSError as error:
@@ -114,48 +120,71 @@ def write_baseline(path: Path, side: Side, *, depth: int = DEPTH) -> None:
 
 def save_baseline(comparison: Comparison, path: str | Path) -> None:
     """Write a comparison as a baseline; raises as :func:`write_baseline`."""
-    write_baseline(Path(path), side_of_comparison(comparison))
+    write_baseline(Path(path), comparison.report, snapshots_of(comparison))
 
 
 def describe_baseline(path: Path) -> str:
     """What a baseline is of, in words: backends, collection and date; that it cannot be read where it cannot."""
     try:
-        report = read_baseline(path).report
+        report = validated(_content(path), Baseline).report
     except ResultError:
         return "one that cannot be read"
-    backends = ", ".join(backend.label for backend in report.trials)
-    return f"that of {backends} on {report.dataset.name} from {report.created}"
+    backends = ", ".join(one.label for one in report.backends)
+    datasets = ", ".join(one.name for one in report.datasets)
+    return f"that of {backends} on {datasets} from {report.created}"
 
 
-def read_baseline(path: Path) -> Side:
-    """A baseline as a side; raises ResultError where it is missing, damaged, none, or of a newer schema."""
+def read_baseline(path: Path) -> list[ResultSnapshot]:
+    """Return what a baseline holds of each of its datasets.
+
+    Raises ResultError where it is missing, damaged, none, or of a newer schema.
+    """
     baseline = validated(_content(path), Baseline)
-    figures: dict[str, dict[str, dict[str, float]]] = {backend.label: {} for backend in baseline.report.trials}
-    first_documents: dict[str, dict[str, list[str]]] = {backend.label: {} for backend in baseline.report.trials}
-    ranking_digests: dict[str, dict[str, RankingDigest]] = {label: {} for label in figures}
-    ranks: dict[str, dict[str, Mapping[str, int]]] = {label: {} for label in figures}
-    for line in baseline.rankings:
-        if line.backend not in figures:
-            raise ResultError(f"'{path}' is damaged: its report names no backend '{line.backend}'")
-        for name, value in line.values.items():
-            figures[line.backend].setdefault(name, {})[line.query] = value
-        first_documents[line.backend][line.query] = line.first
-        ranks[line.backend][line.query] = line.ranks
-        if line.order_digest is not None and line.scores_digest is not None:
-            ranking_digests[line.backend][line.query] = RankingDigest(line.order_digest, line.scores_digest)
-    for label, found in figures.items():
-        _refuse_holes(path, label, found)
-    return Side(
+    return [_snapshot(path, baseline, name, kept) for name, kept in baseline.datasets.items()]
+
+
+def _snapshot(path: Path, baseline: Baseline, dataset: str, kept: BaselineDataset) -> ResultSnapshot:
+    report = baseline.report.on(dataset)
+    lines: dict[str, list[QueryLine]] = {trial.label: [] for trial in report.trials}
+    for line in kept.rankings:
+        if line.backend not in lines:
+            raise ResultError(f"'{path}' is damaged: its report names no backend '{line.backend}' on '{dataset}'")
+        lines[line.backend].append(line)
+    figures: dict[str, dict[str, dict[str, float]]] = {label: {} for label in lines}
+    for label, answers in lines.items():
+        for line in answers:
+            for name, value in line.values.items():
+                figures[label].setdefault(name, {})[line.query] = value
+        _refuse_holes(path, label, figures[label])
+    return ResultSnapshot(
         source=str(path),
-        report=baseline.report,
+        report=report,
         figures=figures,
-        hits=lambda label: _run(first_documents[label]),
+        hits=lambda label: _run({line.query: line.first for line in lines[label]}),
         depth=baseline.depth,
-        latencies=baseline.latencies,
-        digests=baseline.queries,
-        kept_digests=ranking_digests,
-        kept_ranks=ranks if baseline.ranks_kept else None,
+        latencies=kept.latencies,
+        digests=kept.queries,
+        kept_digests={
+            label: {
+                line.query: RankingDigest(line.order_digest, line.scores_digest)
+                for line in answers
+                if line.order_digest is not None and line.scores_digest is not None
+            }
+            for label, answers in lines.items()
+        },
+        kept_ranks=_ranks(lines),
     )
+
+
+def _ranks(lines: Mapping[str, Sequence[QueryLine]]) -> dict[str, dict[str, Mapping[str, int]]] | None:
+    """Return label -> query -> relevant document -> rank; None where some line does not hold them."""
+    ranks: dict[str, dict[str, Mapping[str, int]]] = {label: {} for label in lines}
+    for label, answers in lines.items():
+        for line in answers:
+            if line.ranks is None:
+                return None
+            ranks[label][line.query] = line.ranks
+    return ranks
 
 
 def _refuse_holes(path: Path, label: str, figures: Mapping[str, Mapping[str, float]]) -> None:
@@ -175,16 +204,26 @@ def _content(path: Path) -> StoredJson:
     return content.refuse_newer(SCHEMA_VERSION)
 
 
-def _lines(side: Side, depth: int) -> Iterator[bytes]:
-    """The file, piece by piece: one line a query's text, a backend's samples, and a backend's answer to a query."""
-    report = side.report.model_dump_json(by_alias=True, indent=2).encode()
+def _lines(report: Result, snapshots: Sequence[ResultSnapshot], depth: int) -> Iterator[bytes]:
+    """Yield the file: one line a query's text, a backend's samples, and a backend's answer to a query."""
+    whole = report.model_dump_json(by_alias=True, indent=2).encode()
     yield b'{\n"schema": %d,\n"kind": "baseline",\n"depth": %d,\n' % (SCHEMA_VERSION, depth)
-    if side.qrels is not None or side.kept_ranks is not None:
-        yield b'"ranks_kept": true,\n'
-    yield b'"report": ' + report + b',\n"queries": '
-    yield _members({query: orjson.dumps(digest) for query, digest in side.digests.items()}) + b',\n"latencies": '
-    yield _members({label: orjson.dumps(dict(samples)) for label, samples in side.latencies.items()})
-    yield b',\n"rankings": [\n' + b",\n".join(_rankings(side, depth)) + b"\n]\n}\n"
+    yield b'"report": ' + whole + b',\n"datasets": '
+    yield _members({one.report.dataset.name: _dataset(one, depth) for one in snapshots}) + b"\n}\n"
+
+
+def _dataset(snapshot: ResultSnapshot, depth: int) -> bytes:
+    return _members(
+        {
+            "queries": _dumped(snapshot.digests),
+            "latencies": _dumped({label: dict(samples) for label, samples in snapshot.latencies.items()}),
+            "rankings": b"[\n" + b",\n".join(_rankings(snapshot, depth)) + b"\n]",
+        }
+    )
+
+
+def _dumped(content: Mapping[str, object]) -> bytes:
+    return _members({name: orjson.dumps(value) for name, value in content.items()})
 
 
 def _members(content: Mapping[str, bytes]) -> bytes:
@@ -193,18 +232,24 @@ def _members(content: Mapping[str, bytes]) -> bytes:
     return b"{\n" + b",\n".join(orjson.dumps(name) + b": " + value for name, value in content.items()) + b"\n}"
 
 
-def _rankings(side: Side, depth: int) -> Iterator[bytes]:
-    for label in side.labels:
-        figures = side.figures[label]
-        first, digests, ranks = side.first(label, depth), side.ranking_digests(label), side.relevant_ranks(label)
+def _rankings(snapshot: ResultSnapshot, depth: int) -> Iterator[bytes]:
+    kept = snapshot.qrels is not None or snapshot.kept_ranks is not None
+    for label in snapshot.labels:
+        figures = snapshot.figures[label]
+        first, digests = snapshot.first(label, depth), snapshot.ranking_digests(label)
+        ranks = snapshot.relevant_ranks(label)
         for query in dict.fromkeys([*first, *(query for values in figures.values() for query in values)]):
             values = {name: found[query] for name, found in figures.items() if query in found}
-            line = {"backend": label, "query": query, "values": values, "first": first.get(query, [])}
-            if ranks.get(query):
-                line["ranks"] = ranks[query]
-            if query in digests:
-                line |= {"order_digest": digests[query].order, "scores_digest": digests[query].scores}
-            yield orjson.dumps(line)
+            line = QueryLine(
+                backend=label,
+                query=query,
+                values=values,
+                first=first.get(query, []),
+                ranks=dict(ranks.get(query, {})) if kept else None,
+                order_digest=digests[query].order if query in digests else None,
+                scores_digest=digests[query].scores if query in digests else None,
+            )
+            yield orjson.dumps(line.model_dump())
 
 
 def _run(first: Mapping[str, Sequence[str]]) -> Run:

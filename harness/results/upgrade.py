@@ -68,8 +68,19 @@ def _trial_1(backend: Object) -> Object:
 
 
 def _baseline_1(values: Object) -> Object:
-    rankings = [{**line, "values": _renamed_overlaps(line.get("values", {}))} for line in values.get("rankings", [])]
-    return {**values, "schema": 2, "report": _comparison_1(values.get("report", {})), "rankings": rankings}
+    report = values.get("report", {})
+    name = report.get("dataset", {}).get("name")
+    moved = {"queries", "latencies", "rankings"}
+    kept = {key: value for key, value in values.items() if key in moved}
+    kept["rankings"] = [
+        {**line, "values": _renamed_overlaps(line.get("values", {}))} for line in values.get("rankings", [])
+    ]
+    return {
+        **{key: value for key, value in values.items() if key not in moved},
+        "schema": 2,
+        "report": _comparison_1(report),
+        "datasets": {name: kept},
+    }
 
 
 def _check_1(values: Object) -> Object:

@@ -9,21 +9,22 @@ from typing import Any
 import pytest
 from explorers import corpus_of
 from playwright.sync_api import expect
-from regression_sides import AFTER, BEFORE, TEXTS, backend, side
+from regression_sides import AFTER, BEFORE, TEXTS, backend, read_one, side, write_one
 from sample_report import sample_report
 
 from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
 from harness.pipeline.regress.regression import Regression
 from harness.pipeline.regress.verdicts import Rules
-from harness.results.baseline import read_baseline, write_baseline
-from harness.results.side import Side
+from harness.results.snapshot import ResultSnapshot
 
 pytestmark = pytest.mark.integration
 Show = Callable[..., "Opened"]  # noqa: F821 - of conftest
 HACK = '</script><img src=x onerror="window.hacked = true">" onfocus=\'window.hacked = true'
 
 
-def regression(before: Side, after: Side, texts: Mapping[str, str] | None = None, **rules: Any) -> Regression:
+def regression(
+    before: ResultSnapshot, after: ResultSnapshot, texts: Mapping[str, str] | None = None, **rules: Any
+) -> Regression:
     compared = compare_sides("regress", before, after, CompareRules(Rules(**rules)))
     documents = texts if texts is not None else {name: f"text of {name}" for name in "abcdvwxyz"}
     return Regression(compared.report, compared=compared, corpus=corpus_of(documents))
@@ -73,8 +74,8 @@ def test_two_backends_are_each_held_against_their_own(show: Show) -> None:
 
 
 def test_a_baseline_says_what_it_kept(show: Show, tmp_path: Path) -> None:
-    write_baseline(tmp_path / "small.json", side({"csr": BEFORE}), depth=2)
-    found = regression(read_baseline(tmp_path / "small.json"), side({"csr": AFTER}))
+    write_one(tmp_path / "small.json", side({"csr": BEFORE}), depth=2)
+    found = regression(read_one(tmp_path / "small.json"), side({"csr": AFTER}))
     page = show(found.html(), "#q=q2").page
     assert page.locator(".ranking").first.locator(".score").all_inner_texts() == ["", ""]
     assert page.locator(".ranking").last.locator(".score").first.inner_text() != ""
@@ -89,8 +90,8 @@ def test_a_relevant_document_that_a_baseline_does_not_show_is_lost_all_the_same(
     after = {"q": ["x", "y", "z", "near"]}
     grades = {"q": {"near": 1, "far": 1}}
     old, new = (side({"csr": ranking}, grades=grades, texts={"q": "words"}) for ranking in (before, after))
-    write_baseline(tmp_path / "small.json", old, depth=2)
-    page = show(regression(read_baseline(tmp_path / "small.json"), new).html(), "#q=q").page
+    write_one(tmp_path / "small.json", old, depth=2)
+    page = show(regression(read_one(tmp_path / "small.json"), new).html(), "#q=q").page
     expect(page.locator(".summary")).to_have_text(
         "1 relevant lost, 0 gained: csr (after) compared with csr (before); 2 relevant documents in all"
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from engines_for_tests import BUILDS_MADE
+from regression_sides import read_one
 from small_world import write_cards, write_collection
 from typer.testing import CliRunner, Result
 
@@ -17,9 +18,8 @@ from harness.errors import DataError, ResultError, UsageError
 from harness.pipeline.regress.judging import Judging
 from harness.pipeline.regress.regression import Regression
 from harness.report.regression_cases import regression_suites
-from harness.results.baseline import read_baseline
 from harness.results.comparison import Comparison
-from harness.results.side import stored_side
+from harness.results.snapshot import stored_snapshots
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
@@ -51,7 +51,7 @@ def worse(baseline: Path, folder: Path) -> Result:
 
 
 def test_a_baseline_is_small_and_reads_back_as_the_result(baseline: Path, folder: Path) -> None:
-    side, stored = read_baseline(baseline), Comparison.load(folder / "before")
+    side, stored = read_one(baseline), Comparison.load(folder / "before")
     assert side.report == stored.report
     assert baseline.stat().st_size < 50_000
     values = stored.per_query()
@@ -59,7 +59,7 @@ def test_a_baseline_is_small_and_reads_back_as_the_result(baseline: Path, folder
         assert side.figures["csr"][row.metric][row.query_id] == row.value
     assert len(side.first("csr", 10)) == 64
     assert len(side.ranking_digests("csr")) == 64
-    assert side.ranking_digests("csr") == stored_side(folder / "before", stored.report).ranking_digests("csr")
+    assert side.ranking_digests("csr") == stored_snapshots(folder / "before", stored.report)[0].ranking_digests("csr")
 
 
 def test_an_identical_run_is_the_same(baseline: Path, folder: Path) -> None:
@@ -432,7 +432,7 @@ def test_labels_in_the_folder_are_never_overwritten(small: dict[str, Path]) -> N
 
 
 def test_the_published_baseline_reads_and_names_its_plan(repository: Path) -> None:
-    side = read_baseline(repository / "reports" / "baselines" / "cacm.json")
+    side = read_one(repository / "reports" / "baselines" / "cacm.json")
     assert side.labels == ["lucene", "csr"]
     assert set(side.figures["lucene"]) >= {"nDCG@10", "R@1000"}
     assert side.report.plan.given["dataset"] == "cacm"

@@ -7,41 +7,40 @@ import math
 from pathlib import Path
 
 import pytest
-from regression_sides import AFTER, BEFORE, GRADES, backend, side
+from regression_sides import AFTER, BEFORE, GRADES, backend, read_one, side, write_one
 
 from harness.data.memory import qrels_from_dict
 from harness.errors import DataError, UsageError
 from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
 from harness.pipeline.regress.labels import check_no_grades, grades_of, label_lines, read_labels, with_labels
-from harness.results.baseline import read_baseline, write_baseline
 from harness.results.regression_schema import Dossier, RankedDocument, RegressionReport
-from harness.results.side import Side
+from harness.results.snapshot import ResultSnapshot
 
 SECOND = 1 / math.log2(3)
 """What a relevant document at rank 2 adds to the DCG."""
 
 
 @pytest.fixture
-def before() -> Side:
+def before() -> ResultSnapshot:
     return side({"csr": BEFORE})
 
 
 @pytest.fixture
-def after() -> Side:
+def after() -> ResultSnapshot:
     return side({"csr": AFTER}, source="after")
 
 
-def report_of(before: Side, after: Side, **how: object) -> RegressionReport:
+def report_of(before: ResultSnapshot, after: ResultSnapshot, **how: object) -> RegressionReport:
     return compare_sides("regress", before, after, CompareRules(**how)).report  # type: ignore[arg-type]
 
 
-def dossier_of(before: Side, after: Side, **how: object) -> Dossier:
+def dossier_of(before: ResultSnapshot, after: ResultSnapshot, **how: object) -> Dossier:
     dossier = report_of(before, after, **how).backends[0].dossier
     assert dossier is not None
     return dossier
 
 
-def test_queries_are_told_most_changed_first(before: Side, after: Side) -> None:
+def test_queries_are_told_most_changed_first(before: ResultSnapshot, after: ResultSnapshot) -> None:
     found = dossier_of(before, after)
     assert found.metric == "nDCG@2"
     assert found.counts.model_dump() == {"improved": 1, "worsened": 1, "unchanged": 1, "same_ranking": 1}
@@ -73,8 +72,8 @@ def test_relevant_documents_are_followed_to_depth_k() -> None:
 
 
 def test_a_baseline_keeps_the_ranks_of_relevant_documents_alone(tmp_path: Path) -> None:
-    write_baseline(tmp_path / "deep.json", side({"csr": DEEP}, resolved=TWENTY))
-    before = read_baseline(tmp_path / "deep.json")
+    write_one(tmp_path / "deep.json", side({"csr": DEEP}, resolved=TWENTY))
+    before = read_one(tmp_path / "deep.json")
     after = side({"csr": {**SHALLOW, "q1": ["new", *SHALLOW["q1"][:-1]]}}, source="after", resolved=TWENTY)
     found = dossier_of(before, after)
     assert (found.depth, found.relevant_depth, found.lost, found.gained) == (10, 20, 2, 0)
@@ -88,15 +87,16 @@ def test_a_baseline_keeps_the_ranks_of_relevant_documents_alone(tmp_path: Path) 
 
 def test_a_baseline_of_the_first_version_is_followed_as_deep_as_it_keeps(tmp_path: Path) -> None:
     path = tmp_path / "deep.json"
-    write_baseline(path, side({"csr": DEEP}, resolved=TWENTY))
+    write_one(path, side({"csr": DEEP}, resolved=TWENTY))
     stored = json.loads(path.read_bytes())
-    del stored["ranks_kept"]
-    path.write_text(json.dumps({**stored, "rankings": [{**line, "ranks": {}} for line in stored["rankings"]]}))
-    found = dossier_of(read_baseline(path), side({"csr": SHALLOW}, source="after", resolved=TWENTY))
+    for line in stored["datasets"]["cranfield"]["rankings"]:
+        del line["ranks"]
+    path.write_text(json.dumps(stored))
+    found = dossier_of(read_one(path), side({"csr": SHALLOW}, source="after", resolved=TWENTY))
     assert (found.relevant_depth, found.lost, found.gained) == (10, 0, 0)
 
 
-def test_both_rankings_stand_side_by_side(before: Side, after: Side) -> None:
+def test_both_rankings_stand_side_by_side(before: ResultSnapshot, after: ResultSnapshot) -> None:
     query = dossier_of(before, after).queries[0]
     assert query.documents == [
         RankedDocument(document="y", rank_before=1, rank_after=1, grade=None),
@@ -110,7 +110,7 @@ def test_both_rankings_stand_side_by_side(before: Side, after: Side) -> None:
     assert (shallow.depth, shallow.queries[0].entered, shallow.queries[0].left) == (2, ["w"], ["c"])
 
 
-def test_judged_means_judged_for_that_query(before: Side, after: Side) -> None:
+def test_judged_means_judged_for_that_query(before: ResultSnapshot, after: ResultSnapshot) -> None:
     found = dossier_of(before, after)
     third = found.queries[1]  # d, a, b: b is judged, but for q1
     assert (third.judged_before, third.judged_after) == (2, 2)
@@ -118,7 +118,7 @@ def test_judged_means_judged_for_that_query(before: Side, after: Side) -> None:
     assert found.judged_after == pytest.approx((2 / 3 + 1 / 4 + 2 / 3) / 3)
 
 
-def test_values_if_all_unjudged_documents_were_relevant(before: Side, after: Side) -> None:
+def test_values_if_all_unjudged_documents_were_relevant(before: ResultSnapshot, after: ResultSnapshot) -> None:
     second, third = (query.values for query in dossier_of(before, after).queries)
     assert (second[0].before_if_relevant, second[0].after_if_relevant) == pytest.approx((1.0, 1.0))
     # q3: b at rank 3 becomes relevant, so that two documents are, and the ideal is 1 + SECOND
@@ -130,7 +130,7 @@ def test_values_if_all_unjudged_documents_were_relevant(before: Side, after: Sid
     assert second[1].after_if_relevant == pytest.approx(4 / 5)
 
 
-def test_the_most_decisive_label_comes_first(before: Side, after: Side) -> None:
+def test_the_most_decisive_label_comes_first(before: ResultSnapshot, after: ResultSnapshot) -> None:
     found = dossier_of(before, after).to_label
     half = SECOND / (1 + SECOND)
     expected = {
@@ -145,9 +145,11 @@ def test_the_most_decisive_label_comes_first(before: Side, after: Side) -> None:
     assert [(one.rank_before, one.rank_after) for one in found if one.document == "z"] == [(3, None)]
 
 
-def test_against_a_baseline_only_what_it_holds_is_computed(before: Side, after: Side, tmp_path: Path) -> None:
-    write_baseline(tmp_path / "one.json", before, depth=2)
-    found = dossier_of(read_baseline(tmp_path / "one.json"), after)
+def test_against_a_baseline_only_what_it_holds_is_computed(
+    before: ResultSnapshot, after: ResultSnapshot, tmp_path: Path
+) -> None:
+    write_one(tmp_path / "one.json", before, depth=2)
+    found = dossier_of(read_one(tmp_path / "one.json"), after)
     assert found.depth == 2
     ndcg, ap = found.queries[0].values
     assert (ndcg.before_if_relevant, ndcg.after_if_relevant) == pytest.approx((1.0, 1.0))
@@ -156,17 +158,19 @@ def test_against_a_baseline_only_what_it_holds_is_computed(before: Side, after: 
     assert found.to_label[0].document == "w"
 
 
-def test_without_judgments_there_are_rankings_alone(tmp_path: Path, before: Side, after: Side) -> None:
+def test_without_judgments_there_are_rankings_alone(
+    tmp_path: Path, before: ResultSnapshot, after: ResultSnapshot
+) -> None:
     for number, one in enumerate((before, after)):
-        write_baseline(tmp_path / f"{number}.json", one)
-    found = dossier_of(*(read_baseline(tmp_path / f"{number}.json") for number in range(2)))
+        write_one(tmp_path / f"{number}.json", one)
+    found = dossier_of(*(read_one(tmp_path / f"{number}.json") for number in range(2)))
     assert (found.judged_before, found.judged_after, found.to_label) == (None, None, [])
     query = found.queries[0]
     assert (query.judged_before, query.values[0].before_if_relevant, query.entered) == (None, None, ["w", "v"])
 
 
 def test_labels_go_out_and_come_back_and_both_sides_are_scored_with_them(
-    before: Side, after: Side, tmp_path: Path
+    before: ResultSnapshot, after: ResultSnapshot, tmp_path: Path
 ) -> None:
     path = tmp_path / "to-label.jsonl"
     path.write_bytes(label_lines(report_of(before, after), {"w": "the text of w"}))
@@ -190,12 +194,14 @@ def test_labels_go_out_and_come_back_and_both_sides_are_scored_with_them(
         check_no_grades(path)
 
 
-def test_a_baseline_is_scored_again_as_deep_as_it_is(before: Side, after: Side, tmp_path: Path) -> None:
-    write_baseline(tmp_path / "one.json", before, depth=2)
-    report = report_of(read_baseline(tmp_path / "one.json"), after, labels={("q2", "w"): 1})
+def test_a_baseline_is_scored_again_as_deep_as_it_is(
+    before: ResultSnapshot, after: ResultSnapshot, tmp_path: Path
+) -> None:
+    write_one(tmp_path / "one.json", before, depth=2)
+    report = report_of(read_one(tmp_path / "one.json"), after, labels={("q2", "w"): 1})
     assert [metric.metric for metric in report.backends[0].metrics] == ["nDCG@2"]
     assert any("too few to score AP again" in one for one in report.warnings)
-    baselines = [read_baseline(tmp_path / "one.json")] * 2
+    baselines = [read_one(tmp_path / "one.json")] * 2
     with pytest.raises(UsageError, match="neither side holds any"):
         report_of(*baselines, labels={("q2", "w"): 1})
 

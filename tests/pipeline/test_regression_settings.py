@@ -16,7 +16,7 @@ from harness.report.html.regression_tables import verdicts
 from harness.report.regression import render_regression
 from harness.report.regression_cases import regression_suites
 from harness.results.schema import CandidatesInfo, ContentDigests, EngineDescription
-from harness.results.side import Side
+from harness.results.snapshot import ResultSnapshot
 
 
 @pytest.mark.parametrize(
@@ -131,13 +131,13 @@ def test_every_setting_that_differs_is_told_once() -> None:
 
 
 def test_a_prompt_that_was_applied_is_a_setting_though_nobody_gave_it() -> None:
-    def dense(applied: str | None, given: str = "") -> Side:
+    def dense(applied: str | None, given: str = "") -> ResultSnapshot:
         facts: dict[str, str | float | None] = {"normalize": "true", "query_prompt_from": "its configuration"}
         facts |= {} if applied is None else {"query_prompt": applied}
         parameters: dict[str, str | int | float | bool] = {"query_prompt": given, "k1": 1.0}
         return side({"flat": BEFORE}, backends=[backend("flat", parameters=parameters, encoder=facts)])
 
-    def changed(before: Side, after: Side) -> list[tuple[str, str, object, object]]:
+    def changed(before: ResultSnapshot, after: ResultSnapshot) -> list[tuple[str, str, object, object]]:
         found = changed_settings(before, after, [Pair("flat", "flat")])
         return [(one.section, one.setting, one.before, one.after) for one in found]
 

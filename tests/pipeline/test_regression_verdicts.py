@@ -24,7 +24,7 @@ from harness.report.regression_cases import regression_suites
 from harness.report.regression_tables import headline, remarks
 from harness.results.regression_schema import CostChange, MetricJudgement
 from harness.results.schema import SpreadStats, SpreadValue, StageStats
-from harness.results.side import Side
+from harness.results.snapshot import ResultSnapshot
 from harness.stats import compare_pairs, judge
 
 CSR = Pair("csr", "csr")
@@ -230,14 +230,14 @@ def test_of_data_without_judgments_an_exact_backend_is_judged_by_its_overlap() -
     assert report.gate == "passed"
 
 
-def timed(factor: float, **changes: Any) -> Side:
+def timed(factor: float, **changes: Any) -> ResultSnapshot:
     rng = np.random.default_rng(0)
     times = (rng.lognormal(13, 0.3, (40, 2)) * factor).astype(int).tolist()
     latencies = {"csr": {f"q{number}": samples for number, samples in enumerate(times)}}
     return side({"csr": BEFORE}, latencies=latencies, **changes)
 
 
-def costs(before: Side, after: Side) -> Mapping[str, CostChange]:
+def costs(before: ResultSnapshot, after: ResultSnapshot) -> Mapping[str, CostChange]:
     queries = frozenset(f"q{number}" for number in range(40))
     return {one.cost: one for one in cost_changes(before, after, CSR, queries, 42)}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from harness.data.memory import qrels_from_dict
 from harness.data.types import Ids, Qrels, Run
 from harness.metrics import parse_measures, score
 from harness.results import schema
-from harness.results.side import OVERLAP, Side, text_digest
+from harness.results.backend_info import LabelledBackend, backend_infos
+from harness.results.baseline import DEPTH, read_baseline, write_baseline
+from harness.results.snapshot import OVERLAP, ResultSnapshot, text_digest
 
 Rankings = Mapping[str, Sequence[str]]
 GRADES = {"q1": {"a": 2, "b": 1}, "q2": {"c": 1}, "q3": {"a": 1, "d": 0}}
@@ -58,7 +61,7 @@ def side(
     latencies: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
     resolved: Mapping[str, Any] | None = None,
     **report: Any,
-) -> Side:
+) -> ResultSnapshot:
     """A side with every ranking of ``rankings`` (label to query to documents) scored under ``grades``."""
     qrels: Qrels = qrels_from_dict(grades)
     measures = parse_measures(metrics)
@@ -80,16 +83,18 @@ def side(
     content = schema.ContentDigests(
         documents="d" * 64, queries=text_digest("".join(texts.values())), judgments="j" * 64
     )
+    trials = list(backends) if backends is not None else [backend(label) for label in rankings]
     whole = base.model_copy(
         update={
-            "trials": list(backends) if backends is not None else [backend(label) for label in rankings],
+            "backends": backend_infos([LabelledBackend(one.label, one.name, one.encoder) for one in trials]),
+            "trials": trials,
             "differences": [],
             "plan": schema.PlanRecord(given={}, resolved=plan),
             "datasets": [base.dataset.model_copy(update={"queries": counts, "content": content})],
             **report,
         }
     )
-    return Side(
+    return ResultSnapshot(
         source=source,
         report=whole,
         figures=figures,
@@ -101,7 +106,18 @@ def side(
     )
 
 
-def with_dataset(one: Side, **changes: Any) -> Side:
+def write_one(path: Path, one: ResultSnapshot, depth: int = DEPTH) -> None:
+    """Write a baseline of one dataset."""
+    write_baseline(path, one.report, [one], depth=depth)
+
+
+def read_one(path: Path) -> ResultSnapshot:
+    """Read a baseline of one dataset."""
+    (one,) = read_baseline(path)
+    return one
+
+
+def with_dataset(one: ResultSnapshot, **changes: Any) -> ResultSnapshot:
     """The side with other facts about its dataset."""
     dataset = one.report.dataset.model_copy(update=changes)
     return replace(one, report=one.report.model_copy(update={"datasets": [dataset]}))

@@ -12,7 +12,7 @@ from harness.pipeline.regress.labels import to_qrels
 from harness.results import schema
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.check_schema import CheckReport, CheckSubject, QuestionResult
-from harness.results.side import Side, text_digest
+from harness.results.snapshot import ResultSnapshot, text_digest
 from harness.results.stored import read_stored_run
 
 __all__ = ["check_side"]
@@ -21,7 +21,7 @@ _OF_NO_CONSEQUENCE = {"corpora", "against", "require", "confidence", "slice", "n
 """Arguments of a check that change no figure of a question, and those that the data and the backends tell of."""
 
 
-def check_side(folder: Path, report: CheckReport) -> Side:
+def check_side(folder: Path, report: CheckReport) -> ResultSnapshot:
     """A check that was stored in ``folder`` as a side; raises ResultError for one in which nothing was scored.
 
     Metrics keep the names that the check shows (``Hit@5``). Judgments are what the questions expect. Where an expected
@@ -35,7 +35,7 @@ def check_side(folder: Path, report: CheckReport) -> Side:
     asked = next(iter(answered.values())).questions
     exact = report.golden.match == MatchRule.EXACT
     texts = {one.id: one.question for one in asked if one.question is not None}
-    return Side(
+    return ResultSnapshot(
         source=str(folder),
         report=_as_comparison(report, asked),
         figures={one.label: _figures(one) for one in answered.values()},

@@ -29,7 +29,7 @@ from harness.results.regression_schema import (
     RegressionReport,
     SideInfo,
 )
-from harness.results.side import OVERLAP, Side
+from harness.results.snapshot import OVERLAP, ResultSnapshot
 
 __all__ = ["CompareRules", "Compared", "compare_sides", "compared_again"]
 
@@ -57,13 +57,15 @@ class Compared:
     """
 
     report: RegressionReport
-    before: Side
-    after: Side
+    before: ResultSnapshot
+    after: ResultSnapshot
     queries: Sequence[str]
     qrels: Qrels | None
 
 
-def compare_sides(kind: Literal["regress", "diff"], before: Side, after: Side, how: CompareRules) -> Compared:
+def compare_sides(
+    kind: Literal["regress", "diff"], before: ResultSnapshot, after: ResultSnapshot, how: CompareRules
+) -> Compared:
     """Compare two sides; raises ResultError when they have no query or no backend in common, or are of two verbs."""
     if before.kind != after.kind:
         raise ResultError(
@@ -118,7 +120,7 @@ def compare_sides(kind: Literal["regress", "diff"], before: Side, after: Side, h
     return Compared(report, before, after, ordered, qrels)
 
 
-def compared_again(report: RegressionReport, before: Side, after: Side) -> Compared:
+def compared_again(report: RegressionReport, before: ResultSnapshot, after: ResultSnapshot) -> Compared:
     """A stored report, to which no labels were added, with the sides that it is about."""
     common = common_queries(before, after, labels=0)
     ordered = [query for query in _order(before, after) if query in common.queries]
@@ -126,8 +128,8 @@ def compared_again(report: RegressionReport, before: Side, after: Side) -> Compa
 
 
 def _dossier(
-    before: Side,
-    after: Side,
+    before: ResultSnapshot,
+    after: ResultSnapshot,
     pair: Pair,
     queries: Sequence[str],
     qrels: Qrels | None,
@@ -153,7 +155,7 @@ def _dossier(
     )
 
 
-def _order(before: Side, after: Side) -> Mapping[str, None]:
+def _order(before: ResultSnapshot, after: ResultSnapshot) -> Mapping[str, None]:
     """Every query in the order of its first mention."""
     known = dict.fromkeys([*before.digests, *after.digests])
     for side in (before, after):
@@ -163,7 +165,7 @@ def _order(before: Side, after: Side) -> Mapping[str, None]:
     return known
 
 
-def _judgments(before: Side, after: Side, common: Common) -> Qrels | None:
+def _judgments(before: ResultSnapshot, after: ResultSnapshot, common: Common) -> Qrels | None:
     """The later judgments, or the earlier ones where those are at hand and the same.
 
     Of checks that match chunks, both: each side knows those that it found.
@@ -179,8 +181,8 @@ def _judgments(before: Side, after: Side, common: Common) -> Qrels | None:
 
 
 def _with_labels(
-    before: Side, after: Side, qrels: Qrels | None, labels: Labels, common: Common
-) -> tuple[Side, Side, Qrels, list[str]]:
+    before: ResultSnapshot, after: ResultSnapshot, qrels: Qrels | None, labels: Labels, common: Common
+) -> tuple[ResultSnapshot, ResultSnapshot, Qrels, list[str]]:
     if qrels is None:
         raise UsageError(
             "--labels add to judgments, and neither side holds any", fix="compare a result folder with judgments"
@@ -205,15 +207,15 @@ def _with_labels(
     return sides[0], sides[1], more, warnings
 
 
-def _error(before: Side, after: Side, pair: Pair) -> str | None:
+def _error(before: ResultSnapshot, after: ResultSnapshot, pair: Pair) -> str | None:
     """Which side of a pair failed, and why; None where both have results."""
-    for when, backend in (("before", before.backend(pair.before)), ("now", after.backend(pair.after))):
+    for when, backend in (("before", before.trial(pair.before)), ("now", after.trial(pair.after))):
         if backend.status == "failed":
             return f"failed {when}: {backend.error.message if backend.error is not None else 'no reason is stored'}"
     return None
 
 
-def _search_seconds(side: Side, label: str) -> float | None:
+def _search_seconds(side: ResultSnapshot, label: str) -> float | None:
     passes = side.latencies.get(label)
     return sum(map(sum, passes.values())) / 1e9 if passes else None
 
@@ -228,7 +230,7 @@ def _gate(backends: Sequence[BackendChange], *, gated: bool) -> Literal["passed"
     return "failed" if failed else "passed"
 
 
-def _info(side: Side) -> SideInfo:
+def _info(side: ResultSnapshot) -> SideInfo:
     report = side.report
     return SideInfo(
         source=side.source,

@@ -11,7 +11,7 @@ from harness.data.types import Float64Array, Int64Array
 from harness.pipeline.regress.pairing import Pair, machine_changes
 from harness.results.regression_schema import CostChange
 from harness.results.schema import TrialResult
-from harness.results.side import Side
+from harness.results.snapshot import ResultSnapshot
 
 __all__ = ["TOLERANCE", "cost_changes"]
 
@@ -44,20 +44,24 @@ _TIMED: dict[str, Callable[[Float64Array], Float64Array]] = {
 """Figures of many sets of samples, (sets, n) nanoseconds, one figure a set."""
 
 
-def cost_changes(before: Side, after: Side, pair: Pair, common: frozenset[str], seed: int) -> list[CostChange]:
+def cost_changes(
+    before: ResultSnapshot, after: ResultSnapshot, pair: Pair, common: frozenset[str], seed: int
+) -> list[CostChange]:
     """Every cost that both sides have; ``x`` where machine or conditions differ, because figures then say nothing.
 
     Latency is of search and transfer together, over the queries that both sides timed. Its intervals are percentile
     bootstrap intervals over queries, seeded: they know how queries differ, not how a machine's state does.
     """
-    ours, theirs = before.backend(pair.before), after.backend(pair.after)
+    ours, theirs = before.trial(pair.before), after.trial(pair.after)
     reason = _not_comparable(before, after, ours, theirs)
     samples = _samples(before.latencies.get(pair.before, {}), after.latencies.get(pair.after, {}), common)
     timed = _timed(samples, seed, reason) if samples is not None else []
     return [*timed, *_measured_once(ours, theirs, reason)]
 
 
-def _not_comparable(before: Side, after: Side, ours: TrialResult, theirs: TrialResult) -> str | None:
+def _not_comparable(
+    before: ResultSnapshot, after: ResultSnapshot, ours: TrialResult, theirs: TrialResult
+) -> str | None:
     """Why costs cannot stand side by side; None where they can."""
     machine = machine_changes(before.report, after.report)
     if machine:

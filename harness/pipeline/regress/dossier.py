@@ -21,7 +21,7 @@ from harness.results.regression_schema import (
     RankedDocument,
     ToLabel,
 )
-from harness.results.side import OVERLAP, Side
+from harness.results.snapshot import OVERLAP, ResultSnapshot
 
 __all__ = ["make_dossier"]
 
@@ -41,8 +41,8 @@ class _Rankings:
     keeps the ranks of documents relevant then, has kept those of all that are relevant now.
     """
 
-    before: Side
-    after: Side
+    before: ResultSnapshot
+    after: ResultSnapshot
     pair: Pair
     grades: Grades
     depth: int
@@ -102,7 +102,7 @@ class _Rankings:
         }
 
     @property
-    def sides(self) -> tuple[tuple[Side, str], tuple[Side, str]]:
+    def sides(self) -> tuple[tuple[ResultSnapshot, str], tuple[ResultSnapshot, str]]:
         """Both sides, each with the label of the backend there."""
         return (self.before, self.pair.before), (self.after, self.pair.after)
 
@@ -119,20 +119,20 @@ class _Rankings:
             self._missing(query, self.relevant[1], self.relevant[0], self.before) if self.relevant is not None else []
         )
 
-    def _missing(self, query: str, here: _Ranks, there: _Ranks, side: Side) -> list[str]:
+    def _missing(self, query: str, here: _Ranks, there: _Ranks, side: ResultSnapshot) -> list[str]:
         ranks = here.get(query, {})
         missing = sorted(ranks.keys() - there.get(query, {}).keys(), key=ranks.__getitem__)
         return [document for document in missing if self.absence(side, relevant=True) == "not found"]
 
-    def absence(self, side: Side, *, relevant: bool) -> Absence:
+    def absence(self, side: ResultSnapshot, *, relevant: bool) -> Absence:
         """Say what it means that a side has no rank of a document: a baseline keeps the ranks of relevant ones only."""
         kept = side.depth is None or side.deepest >= self.relevant_depth
         return "not found" if kept or (relevant and side.kept_ranks is not None and self.same_judgments) else "not kept"
 
 
 def make_dossier(
-    before: Side,
-    after: Side,
+    before: ResultSnapshot,
+    after: ResultSnapshot,
     pair: Pair,
     queries: Sequence[str],
     qrels: Qrels | None,

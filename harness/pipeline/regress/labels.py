@@ -18,7 +18,7 @@ from harness.data.ranking import TieRule
 from harness.data.types import Ids, Qrels, Run
 from harness.errors import DataError, UsageError
 from harness.metrics import Measure, QuerySet, score
-from harness.results.side import OVERLAP, Side
+from harness.results.snapshot import OVERLAP, ResultSnapshot
 
 if TYPE_CHECKING:
     from harness.results.regression_schema import RegressionReport
@@ -173,20 +173,20 @@ def to_qrels(grades: Grades) -> Qrels:
     return group_judgments(Judgments(list(range(len(rows))), *columns), Problems("judgments"))
 
 
-def _can_score(side: Side, measure: Measure) -> bool:
+def _can_score(side: ResultSnapshot, measure: Measure) -> bool:
     """Tell whether a side holds enough to score again: all hits, or as many as the measure looks at, in their order."""
     if side.depth is None or not side.rescorable:
         return side.rescorable
     return isinstance(measure.cutoff, int) and measure.cutoff <= side.depth and side.ties is not TieRule.AVERAGE
 
 
-def scorable(sides: Sequence[Side], measures: Mapping[str, Measure]) -> dict[str, Measure]:
+def scorable(sides: Sequence[ResultSnapshot], measures: Mapping[str, Measure]) -> dict[str, Measure]:
     """Return the measures, by their names, that every side can be scored by again."""
     return {name: measure for name, measure in measures.items() if all(_can_score(side, measure) for side in sides)}
 
 
 def score_again(
-    side: Side,
+    side: ResultSnapshot,
     run: Run,
     qrels: Qrels,
     measures: Mapping[str, Measure],
@@ -215,7 +215,7 @@ def _of_same_collection(qrels: Qrels, run: Run) -> Qrels:
     return replace(qrels, doc_ids=Ids.of([*qrels.doc_ids, run.doc_ids[0]]))
 
 
-def relabelled(side: Side, qrels: Qrels) -> tuple[Side, list[str]]:
+def relabelled(side: ResultSnapshot, qrels: Qrels) -> tuple[ResultSnapshot, list[str]]:
     """Score a side again under ``qrels``; return it with the names of the metrics that could not be scored.
 
     These are left out; overlaps with the reference stay as they are, because no judgment enters them.

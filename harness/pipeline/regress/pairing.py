@@ -9,7 +9,7 @@ from harness.errors import ResultError, UsageError
 from harness.registry.parameters import current_spelling
 from harness.results.regression_schema import DataRelation, PairedBy, Sameness, SettingChange, Value
 from harness.results.schema import Result, TrialResult
-from harness.results.side import Side
+from harness.results.snapshot import ResultSnapshot
 from harness.wording import counted
 
 __all__ = [
@@ -116,7 +116,7 @@ class Common(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def common_queries(before: Side, after: Side, *, labels: int = 0) -> Common:
+def common_queries(before: ResultSnapshot, after: ResultSnapshot, *, labels: int = 0) -> Common:
     """Return the queries that have the same id and, where both results know it, the same text.
 
     Raises ResultError when there are none: nothing can be said of the two.
@@ -148,7 +148,7 @@ def common_queries(before: Side, after: Side, *, labels: int = 0) -> Common:
     return Common(frozenset(common), relation, tuple(_warnings(before, after, relation, len(same_id))))
 
 
-def _asked(side: Side) -> dict[str, None]:
+def _asked(side: ResultSnapshot) -> dict[str, None]:
     """Return every query that a result knows, in order; without texts, also those answered and not evaluated."""
     queries = dict.fromkeys(side.digests)
     if not queries:
@@ -167,7 +167,7 @@ class _Relation(NamedTuple):
     candidates: Sameness
 
 
-def _relation(before: Side, after: Side) -> _Relation:
+def _relation(before: ResultSnapshot, after: ResultSnapshot) -> _Relation:
     one, other = before.report.dataset, after.report.dataset
     if one.sha256 == other.sha256:
         return _Relation("same", "same", "same", "same")
@@ -188,7 +188,7 @@ def _same(one: str | None, other: str | None) -> Sameness:
     return "same" if one == other else "different"
 
 
-def _warnings(before: Side, after: Side, relation: DataRelation, same_id: int) -> list[str]:
+def _warnings(before: ResultSnapshot, after: ResultSnapshot, relation: DataRelation, same_id: int) -> list[str]:
     one, other = before.report.dataset, after.report.dataset
     warnings = []
     if relation.documents == "different":
@@ -214,13 +214,13 @@ def _warnings(before: Side, after: Side, relation: DataRelation, same_id: int) -
     return warnings
 
 
-def changed_settings(before: Side, after: Side, pairs: Sequence[Pair]) -> list[SettingChange]:
+def changed_settings(before: ResultSnapshot, after: ResultSnapshot, pairs: Sequence[Pair]) -> list[SettingChange]:
     """Return every setting that differs: of the data, the plan, each pair of backends, versions and machine."""
     one, other = before.report, after.report
     return [
         *_changes("dataset", None, _dataset(one), _dataset(other)),
         *_changes("plan", None, _plan(one), _plan(other)),
-        *(change for pair in pairs for change in _of_pair(before.backend(pair.before), after.backend(pair.after))),
+        *(change for pair in pairs for change in _of_pair(before.trial(pair.before), after.trial(pair.after))),
         *_changes("harness", None, _harness(one), _harness(other)),
         *_changes("packages", None, _packages(one), _packages(other)),
         *_changes("machine", None, _machine(one), _machine(other)),

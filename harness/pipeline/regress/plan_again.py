@@ -17,7 +17,7 @@ from harness.plan.config import CompareRequest, Output
 from harness.plan.option_fields import command_words, from_keywords, keyword_arguments, option_fields
 from harness.plan.plan import Plan
 from harness.results.schema import PlanRecord
-from harness.results.side import Side
+from harness.results.snapshot import ResultSnapshot
 
 __all__ = ["OPTIONS", "Again"]
 
@@ -52,7 +52,7 @@ class Again:
     dataset: str | Path | None = None
     options: Mapping[str, object] = field(default_factory=dict)
 
-    def plan(self, before: Side) -> Plan:
+    def plan(self, before: ResultSnapshot) -> Plan:
         """The plan of ``before``, which the baseline holds, with the changes.
 
         Raises UsageError for the result of a check, whose plan is no comparison's.
@@ -104,6 +104,6 @@ def _request(record: PlanRecord, options: Mapping[str, object]) -> CompareReques
     return cast("CompareRequest", request)
 
 
-def _expanded(before: Side, request: CompareRequest) -> str | Sequence[str]:
+def _expanded(before: ResultSnapshot, request: CompareRequest) -> str | Sequence[str]:
     """The backends with sweeps as the labels that they had become."""
     return [backend.label for backend in before.report.trials] if request.sweep else request.backends

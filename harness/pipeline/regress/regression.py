@@ -22,7 +22,7 @@ from harness.results.comparison import Comparison
 from harness.results.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
 from harness.results.presenters import presenter
 from harness.results.regression_schema import RegressionReport
-from harness.results.side import Side
+from harness.results.snapshot import ResultSnapshot
 from harness.results.stored_texts import Documents, documents_of
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def with_rankings(found: Regression, folder: Path, *, cards: Path | None = None)
     return replace(found, compared=compared, corpus=documents.corpus, no_texts=documents.no_texts)
 
 
-def documents_of_side(side: Side, *, cards: Path | None = None) -> Documents:
+def documents_of_side(side: ResultSnapshot, *, cards: Path | None = None) -> Documents:
     """The documents of a stored result, if they are still where they were."""
     if side.kind == "check" and not side.report.plan.given:
         return Documents(None, "Texts of documents are not in this file: the check names no corpus, or several.")

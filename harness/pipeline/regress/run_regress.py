@@ -21,7 +21,7 @@ from harness.pipeline.regress.regression import Regression
 from harness.pipeline.regress.stored_regression import without_texts
 from harness.plan.config import Output
 from harness.plan.plan import Plan
-from harness.results.side import Side, side_of_comparison
+from harness.results.snapshot import ResultSnapshot, snapshots_of
 from harness.store.result_folder import check_target
 
 __all__ = ["regress", "run_regress"]
@@ -64,7 +64,8 @@ def run_regress(again: Again, judging: Judging, output: Output, display: Display
         check_no_grades(output.out / LABEL_FILE)
     _refuse_unknown(before, plan, how)
     comparison = api.run(plan, display)
-    compared = compare_sides("regress", before, side_of_comparison(comparison), how)
+    (after,) = snapshots_of(comparison)
+    compared = compare_sides("regress", before, after, how)
     report = compared.report.model_copy(update={"command": again.command(judging, output)})
     report = report if output.keep_text else without_texts(report)
     documents = {one.document for change in report.backends if change.dossier for one in change.dossier.to_label}
@@ -73,7 +74,7 @@ def run_regress(again: Again, judging: Judging, output: Output, display: Display
     return Regression(report, comparison, label_lines(report, texts), compared, corpus)
 
 
-def _refuse_unknown(before: Side, plan: Plan, how: CompareRules) -> None:
+def _refuse_unknown(before: ResultSnapshot, plan: Plan, how: CompareRules) -> None:
     """What names nothing is refused now, not after an hour of work."""
     how.rules.refuse_unknown({name for figures in before.figures.values() for name in figures})
     for pair in how.pairs:

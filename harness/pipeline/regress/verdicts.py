@@ -16,7 +16,7 @@ from harness.metrics import is_mean, parse_measures
 from harness.pipeline.regress.pairing import Pair
 from harness.results.regression_schema import MetricJudgement
 from harness.results.schema import SpreadValue, TrialResult
-from harness.results.side import OVERLAP, Side
+from harness.results.snapshot import OVERLAP, ResultSnapshot
 from harness.stats import Change, Judgement, NoiseFloor, TestName, judge_family
 from harness.stats.mean_error import sum_of_variances
 from harness.wording import counted
@@ -49,12 +49,12 @@ class Rules:
                 raise UnknownNameError("metric of both results", name, known)
 
 
-def noise_warnings(before: Side, after: Side, pairs: Iterable[Pair]) -> list[str]:
+def noise_warnings(before: ResultSnapshot, after: ResultSnapshot, pairs: Iterable[Pair]) -> list[str]:
     """That some verdicts may be noise: of backends whose builds differ, where a side has no spread over builds."""
     once: list[str] = []
     combined: list[str] = []
     for pair in pairs:
-        results = before.backend(pair.before), after.backend(pair.after)
+        results = before.trial(pair.before), after.trial(pair.after)
         if _may_be_noise(*results):
             (combined if any(one.stages is not None for one in results) else once).append(pair.after)
     found = []
@@ -70,7 +70,7 @@ def noise_warnings(before: Side, after: Side, pairs: Iterable[Pair]) -> list[str
     return found
 
 
-def metric_warnings(before: Side, after: Side) -> list[str]:
+def metric_warnings(before: ResultSnapshot, after: ResultSnapshot) -> list[str]:
     """The metrics that are not judged because one of the results lacks them."""
     ours, theirs = before.measures, after.measures
     lacking = {
@@ -104,7 +104,7 @@ class _Question(NamedTuple):
 
 
 def judge_pairs(
-    before: Side, after: Side, pairs: Sequence[Pair], common: Iterable[str], rules: Rules
+    before: ResultSnapshot, after: ResultSnapshot, pairs: Sequence[Pair], common: Iterable[str], rules: Rules
 ) -> dict[Pair, list[MetricJudgement]]:
     """Every metric of every pair over the ``common`` queries that both sides were evaluated on.
 
@@ -127,9 +127,11 @@ def judge_pairs(
     return found
 
 
-def _questions(before: Side, after: Side, pair: Pair, queries: Sequence[str], rules: Rules) -> list[_Question]:
+def _questions(
+    before: ResultSnapshot, after: ResultSnapshot, pair: Pair, queries: Sequence[str], rules: Rules
+) -> list[_Question]:
     ours, theirs = before.figures[pair.before], after.figures[pair.after]
-    results = before.backend(pair.before), after.backend(pair.after)
+    results = before.trial(pair.before), after.trial(pair.after)
     ties = _Ties(before, after, pair)
     names = [name for name in theirs if name in ours]
     metrics = [name for name in names if not name.startswith(OVERLAP) and is_mean(parse_measures([name])[0])]
@@ -148,7 +150,7 @@ def _questions(before: Side, after: Side, pair: Pair, queries: Sequence[str], ru
 class _Ties:
     """The rankings of one pair, looked at where a value differs: whether they differ in the order of ties alone."""
 
-    def __init__(self, before: Side, after: Side, pair: Pair) -> None:
+    def __init__(self, before: ResultSnapshot, after: ResultSnapshot, pair: Pair) -> None:
         contents = before.report.dataset.content, after.report.dataset.content
         same_judgments = (
             contents[0] is not None and contents[1] is not None and (contents[0].judgments == contents[1].judgments)

@@ -12,7 +12,7 @@ from harness.data.arrow import strings
 from harness.data.types import Corpus, Float64Array, Ids, Queries, Run
 from harness.pipeline.regress.compare_sides import Compared
 from harness.report.html.explorer import Explorer, KeptRanks
-from harness.results.side import Side
+from harness.results.snapshot import ResultSnapshot
 
 __all__ = ["explorer_of", "paired_values"]
 
@@ -95,7 +95,7 @@ def _column(figures: Mapping[str, Mapping[str, float]], metric: str, queries: Se
 def paired_values(compared: Compared, before: str, after: str, metric: str) -> Float64Array:
     """After minus before on every query that both sides were evaluated on, float64 (n,)."""
 
-    def of_side(side: Side, label: str) -> Float64Array:
+    def of_side(side: ResultSnapshot, label: str) -> Float64Array:
         return np.array(_column(side.figures[label], metric, compared.queries), dtype=np.float64)
 
     moved = of_side(compared.after, after) - of_side(compared.before, before)

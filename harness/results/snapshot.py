@@ -1,10 +1,11 @@
-"""One of two results that are compared: a result folder, a baseline file, or what was just run, seen the same way."""
+"""A result as others are compared with it, dataset by dataset: a result folder, a baseline file, or what just ran."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -19,17 +20,15 @@ from harness.data.types import Ids, Int64Array, Qrels, Run
 from harness.errors import ResultError, UnknownNameError
 from harness.metrics import Measure, parse_measure
 from harness.results.schema import Result, TrialResult
-from harness.results.stored import (
-    StoredResult,
-)
+from harness.results.stored import StoredResult
 
 if TYPE_CHECKING:
     from harness.results.comparison import Comparison
 
-__all__ = ["OVERLAP", "THIS_RUN", "Side", "side_of_comparison", "stored_side", "text_digest"]
+__all__ = ["OVERLAP", "THIS_RUN", "ResultSnapshot", "snapshots_of", "stored_snapshots", "text_digest"]
 
 THIS_RUN = "this run"
-"""Where a side comes from that is stored nowhere yet."""
+"""The source of a result that is stored nowhere yet."""
 
 OVERLAP = "reference overlap@"
 """The share of the exact first hits that an engine returned, as a figure beside the metrics; a depth follows."""
@@ -37,16 +36,17 @@ _DIGITS = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
-    """What a comparison of two results reads of one of them.
+class ResultSnapshot:
+    """What a comparison of two results reads of one of them, on one dataset.
 
-    ``figures`` maps a backend's label to its per-query figures: a metric (or the overlap with the reference) to each
-    query's value. ``hits`` gives a backend's hits, None where there are none; ``depth`` is how many of them at most are
-    there for a query, None for all. ``latencies`` are nanoseconds of search and transfer together, by query, one a
-    pass. ``texts`` are those of the queries, where they are known; ``digests`` name each query's text. ``kind`` is the
-    verb that made the result. Without ``rescorable`` its hits cannot be scored again by its ``qrels``.
-    ``kept_digests`` are those of whole rankings of which ``hits`` gives only the beginning, None where all are there;
-    ``kept_ranks`` are the ranks, to depth k, that the documents relevant to each query have in them.
+    ``report`` says nothing of other datasets. ``figures`` maps a backend's label to its per-query figures: a metric (or
+    the overlap with the reference) to each query's value. ``hits`` gives a backend's hits, None where there are none;
+    ``depth`` is how many of them at most are there for a query, None for all. ``latencies`` are nanoseconds of search
+    and transfer together, by query, one a pass. ``texts`` are those of the queries, where they are known; ``digests``
+    name each query's text. ``kind`` is the verb that made the result. Without ``rescorable`` its hits cannot be scored
+    again by its ``qrels``. ``kept_digests`` are of whole rankings of which ``hits`` gives only the beginning, None
+    where all hits are there; ``kept_ranks`` are the ranks, to depth k, that the documents relevant to each query have
+    in them, None where they were not kept.
     """
 
     source: str
@@ -140,9 +140,9 @@ class Side:
         """Labels of the backends that have results, in the plan's order."""
         return [backend.label for backend in self.report.trials if backend.status == "ok"]
 
-    def backend(self, label: str) -> TrialResult:
-        """One backend's part of the report; raises KeyError."""
-        return next(one for one in self.report.trials if one.label == label)
+    def trial(self, label: str) -> TrialResult:
+        """Return one backend's part of the report; raises KeyError."""
+        return {trial.label: trial for trial in self.report.trials}[label]
 
     def ordered(self, label: str) -> Run | None:
         """A backend's hits in the order in which they were scored; under ``average``, in trec_eval's."""
@@ -159,54 +159,69 @@ class Side:
         return {query: ids[top.of_query(row)] for row, query in enumerate(top.query_ids)}
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Tables:
-    """The per-query tables of a comparison."""
+def stored_snapshots(folder: Path, report: Result) -> list[ResultSnapshot]:
+    """Return a comparison's result folder, whose ``report`` was read, by dataset; raises ResultError for damage."""
+    stored = StoredResult(folder, report)
+    values, agreement, latencies = stored.per_query(), stored.agreement(), stored.latencies()
+    return [
+        _snapshot(
+            str(folder),
+            report.on(name),
+            (_of(values, name), _of(agreement, name), _of(latencies, name)),
+            partial(_stored_run, stored, name),
+            texts=stored.query_texts(name),
+            qrels=stored.qrels(name),
+        )
+        for name in (info.name for info in report.datasets)
+    ]
 
-    values: pa.Table
-    agreement: pa.Table
-    latencies: pa.Table | None
+
+def _stored_run(stored: StoredResult, dataset: str, label: str) -> Run | None:
+    failed = {trial.label for trial in stored.report.of_dataset(dataset) if trial.status == "failed"}
+    return None if label in failed else stored.run(dataset, label)
 
 
-def _side_of(
+def snapshots_of(comparison: Comparison) -> list[ResultSnapshot]:
+    """Return a comparison that just ran, by dataset."""
+    found = []
+    for name, content in comparison.contents.items():
+        queries = content.queries
+        texts = dict(zip(queries.ids, queries.texts.to_pylist(), strict=True)) if queries is not None else {}
+        tables = (_of(table, name) for table in (comparison.values, comparison.agreement, comparison.latencies))
+        report, runs = comparison.report.on(name), content.runs
+        found.append(_snapshot(THIS_RUN, report, tuple(tables), runs.get, texts=texts, qrels=content.qrels))
+    return found
+
+
+def _snapshot(
     source: str,
     report: Result,
-    tables: _Tables,
+    tables: tuple[pa.Table | None, ...],
     hits: Callable[[str], Run | None],
     *,
     texts: Mapping[str, str],
     qrels: Qrels | None,
-) -> Side:
-    """A comparison with all its hits as a side; ``texts`` are those of its queries, empty where they were not kept."""
-    labels = [backend.label for backend in report.trials if backend.status == "ok"]
-    depths = {backend.label: _depths(backend) for backend in report.trials}
-    return Side(
+) -> ResultSnapshot:
+    """Return a dataset with all its hits; ``tables`` are values, agreement and latencies, ``texts`` of its queries."""
+    values, agreement, latencies = tables
+    succeeded = [trial for trial in report.trials if trial.status == "ok"]
+    return ResultSnapshot(
         source=source,
         report=report,
         figures={
-            label: {**_metrics(tables.values, label), **_overlaps(tables.agreement, label, depths[label])}
-            for label in labels
+            trial.label: {**_metrics(values, trial.label), **_overlaps(agreement, trial.label, _depths(trial))}
+            for trial in succeeded
         },
         hits=hits,
-        latencies={label: _samples(tables.latencies, label) for label in labels if tables.latencies is not None},
+        latencies={one.label: _samples(latencies, one.label) for one in succeeded if latencies is not None},
         texts=texts,
         digests={query: text_digest(text) for query, text in texts.items()},
         qrels=qrels,
     )
 
 
-def stored_side(folder: Path, report: Result) -> Side:
-    """A comparison's result folder, whose ``report`` was read, as a side; raises ResultError where it is damaged."""
-    failed = {backend.label for backend in report.trials if backend.status == "failed"}
-    stored, dataset = StoredResult(folder, report), report.dataset.name
-    return _side_of(
-        str(folder),
-        report,
-        _Tables(stored.per_query(), stored.agreement(), stored.latencies()),
-        lambda label: None if label in failed else stored.run(dataset, label),
-        texts=stored.query_texts(dataset),
-        qrels=stored.qrels(dataset),
-    )
+def _of(table: pa.Table | None, dataset: str) -> pa.Table | None:
+    return table.filter(pc.equal(table["dataset"], text_scalar(dataset))) if table is not None else None
 
 
 def text_digest(text: str) -> str:
@@ -245,17 +260,3 @@ def _samples(table: pa.Table, label: str) -> dict[str, list[int]]:
     for query, sample in zip(mine["query_id"].to_pylist(), total.tolist(), strict=True):
         samples.setdefault(query, []).append(sample)
     return samples
-
-
-def side_of_comparison(comparison: Comparison) -> Side:
-    """A comparison that just ran as a side."""
-    queries = comparison.queries
-    texts = dict(zip(queries.ids, queries.texts.to_pylist(), strict=True)) if queries is not None else {}
-    return _side_of(
-        THIS_RUN,
-        comparison.report,
-        _Tables(comparison.values, comparison.agreement, comparison.latencies),
-        comparison.runs.get,
-        texts=texts,
-        qrels=comparison.qrels,
-    )
