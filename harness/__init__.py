@@ -3,6 +3,7 @@
 ``harness.compare`` runs backends on a dataset, ``harness.Comparison`` is its result; ``harness.regress`` runs a
 baseline's plan again and ``harness.diff`` compares two stored results, ``harness.Regression`` is what both return and
 ``harness.Judging`` how they judge;
+``harness.verify`` runs published configurations;
 ``harness.evaluate`` scores a run, ``harness.audit`` does so as other tools do; ``harness.check`` holds a golden set
 against retrievers; ``harness.Dataset.of`` makes a dataset of objects for all of them.
 Nothing heavy is imported before one of them is used.
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from harness.pipeline.regress.judging import Judging
     from harness.pipeline.regress.regression import Regression
     from harness.pipeline.regress.run_regress import regress
+    from harness.pipeline.verify import verify
     from harness.results.comparison import Comparison
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "diff",
     "evaluate",
     "regress",
+    "verify",
 ]
 
 _HOMES = {
@@ -54,6 +57,7 @@ _HOMES = {
     "diff": "harness.pipeline.regress.diff",
     "evaluate": "harness.pipeline.evaluate",
     "regress": "harness.pipeline.regress.run_regress",
+    "verify": "harness.pipeline.verify",
 }
 
 

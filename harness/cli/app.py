@@ -75,6 +75,7 @@ VERBS = {
     "check": Verb("harness.cli.check:check", "Hold retrievers against a golden set of questions.", True),
     "init": Verb("harness.cli.init:init", "Write a harness.toml, so that CI needs no arguments."),
     "eval": Verb("harness.cli.evaluate:evaluate", "Score runs against relevance judgments."),
+    "verify": Verb("harness.cli.verify:verify", "Run published configurations and compare every printed digit."),
     "regress": Verb("harness.cli.regress:regress", "Run a baseline's plan again and judge whether it got worse.", True),
     "diff": Verb("harness.cli.diff:diff", "Compare two stored results, without running anything."),
     "report": Verb("harness.cli.report:report", "Print a stored comparison again, in any format."),

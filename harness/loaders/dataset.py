@@ -72,6 +72,7 @@ def load_dataset(
     cards: Path | None = None,
     cache: Cache | None = None,
     progress: Progress | None = None,
+    fields: tuple[str, ...] | None = None,
 ) -> Dataset:
     """Return documents, queries and judgments of a dataset.
 
@@ -83,6 +84,7 @@ def load_dataset(
         cards: an additional folder of cards.
         cache: where texts are prepared, once, to be memory-mapped.
         progress: told how many records were read.
+        fields: fields of a document that are searched, other than those of the card, whose facts are not checked then.
 
     Returns:
         The dataset. ``qrels`` is None for a collection without judgments.
@@ -94,7 +96,7 @@ def load_dataset(
         UsageError: for a split that is not there, for the name of a family, for a dataset that its owners give out, and
             where a folder has the name of a family or of its member.
     """
-    place = _locate(name_or_path, files or DatasetFiles(), cards)
+    place = _locate(name_or_path, files or DatasetFiles(), cards)._replace(fields=fields)
     card, loaded = place.card, place.load(split, progress)
     cache = cache or Cache()
     query_source = loaded.queries or TextSource.failing(
@@ -113,7 +115,7 @@ def load_dataset(
         judged = _read_judgments(loaded.judgments, loaded.split, known)
     parts = _Read(loaded, query_source, documents, queries, judged)
     kept = _without(queries, loaded.queries_of_other_splits)
-    if card is not None:
+    if card is not None and fields is None:
         _check_card(card, parts, len(kept))
     for note in parts.notes:
         _log.info("%s: %s", place.spec.location, note)
@@ -297,16 +299,21 @@ def locate_dataset(name_or_path: str | Path, *, cards: Path | None = None) -> Lo
 
 
 class _Place(NamedTuple):
-    """Where a dataset is, and who reads it; ``loader`` is None where nobody does."""
+    """Where a dataset is, and who reads it; ``loader`` is None where nobody does.
+
+    ``fields`` take the place of the card's.
+    """
 
     name: str
     spec: DatasetSpec
     card: DatasetCard | None
     loader: Loader | None
+    fields: tuple[str, ...] | None = None
 
     @property
     def rule(self) -> JoinRule:
-        return JoinRule() if self.card is None else JoinRule(self.card.fields, self.card.separator)
+        rule = JoinRule() if self.card is None else JoinRule(self.card.fields, self.card.separator)
+        return rule if self.fields is None else rule._replace(fields=self.fields)
 
     @property
     def drops_empty(self) -> bool:

@@ -42,7 +42,17 @@ from harness.metrics.scoring import score
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Audit", "Change", "Difference", "Example", "Match", "Published", "audit_run", "parse_published"]
+__all__ = [
+    "Audit",
+    "Change",
+    "Difference",
+    "Example",
+    "Match",
+    "Published",
+    "audit_run",
+    "parse_published",
+    "single_changes",
+]
 
 _ROUNDING = 1e-12
 _EXAMPLES = 3
@@ -172,6 +182,17 @@ def audit_run(
         values[measure] = row
     match = None if number is None else _published(scorer, measures, number, drop_identical)
     return Audit(tuple(measures), values, tuple(differences), match)
+
+
+def single_changes(run: Run, qrels: Qrels, measure: Measure, settings: Settings) -> Iterator[tuple[Change, float]]:
+    """Score a run with one aspect of ``settings`` changed at a time.
+
+    Yields:
+        Each change that changes the value of any query, and the mean that it gives.
+    """
+    scorer = _Scorer(run, qrels)
+    for change, changed in _changed(scorer, measure, settings):
+        yield change, scorer.outcome(measure, changed).mean
 
 
 class _Number(NamedTuple):
@@ -464,14 +485,19 @@ def _conventions(scorer: _Scorer, measure: Measure, number: _Number, drop_identi
 def _single_changes(scorer: _Scorer, base: _Candidate, number: _Number) -> Iterator[_Candidate]:
     measure = base.match.measure
     convention = next(one for one in (HARNESS, *CONVENTIONS) if one.name == base.match.convention)
-    unchanged = scorer.outcome(measure, base.settings)
+    for change, settings in _changed(scorer, measure, base.settings):
+        yield _candidate(scorer, measure, convention, change, settings, number)
+
+
+def _changed(scorer: _Scorer, measure: Measure, base: Settings) -> Iterator[tuple[Change, Settings]]:
+    """Yield the settings with one aspect changed, where that changes any query's value."""
+    unchanged = scorer.outcome(measure, base)
     for aspect in aspects_of(measure):
         for value in aspect.alternatives:
-            if value != getattr(base.settings, aspect.name):
-                settings = replace(base.settings, **{aspect.name: value})
+            if value != getattr(base, aspect.name):
+                settings = replace(base, **{aspect.name: value})
                 if not scorer.outcome(measure, settings).same(unchanged):
-                    change = _change(aspect, base.settings, settings)
-                    yield _candidate(scorer, measure, convention, change, settings, number)
+                    yield _change(aspect, base, settings), settings
 
 
 def _candidate(

@@ -33,6 +33,8 @@ __all__ = [
     "JudgedOutput",
     "Output",
     "Resume",
+    "VerifyOutput",
+    "VerifyRequest",
 ]
 
 COMPARED = "What to compare"
@@ -624,3 +626,54 @@ class CheckOutput(JudgedOutput):
             keyword=False,
         ),
     ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyRequest(Options):
+    """What ``harness verify`` runs."""
+
+    datasets: Annotated[
+        Sequence[str],
+        Option(
+            argument=True,
+            help="Names of datasets, members of families, or families; what is not on this machine is downloaded.",
+            metavar="DATASET",
+            repeated=True,
+            completes="dataset",
+        ),
+    ] = ()
+    all: Annotated[
+        bool,
+        Option(
+            help="Every dataset with published configurations; those that are not here are listed, not downloaded.",
+            group=COMPARED,
+        ),
+    ] = False
+    available: Annotated[bool, Option(help="Every such dataset that is on this machine.", group=COMPARED)] = False
+    data: Annotated[
+        str | Path | Sequence[str | Path],
+        Option(
+            help="A folder in which datasets lie under their names: DIR/scifact is beir/scifact.",
+            group=COMPARED,
+            metavar="DIR",
+            repeated=True,
+        ),
+    ] = ()
+    cards: Cards = None
+    explain: Annotated[bool, Option(help="Find the single changes that give a missed number.", group=STATISTICS)] = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyOutput(Options):
+    """How the result of ``harness verify`` is shown."""
+
+    format: Annotated[
+        str,
+        Option(
+            common=True,
+            help="How the result is printed.",
+            group=OUTPUT,
+            choices=("table", "markdown", "json"),
+            keyword=False,
+        ),
+    ] = "table"

@@ -1,0 +1,491 @@
+"""``harness.verify``: run published configurations, and compare every printed digit with what is measured here.
+
+Statistics of the index come before scores: where the engine holds other documents or other terms, no score can agree.
+A number that differs is explained by variants, each with one change: another convention of scoring the same run, or
+another run. Those that give the printed number to the digit are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from harness.data.arrow import numbers, take_rows
+from harness.data.dataset import Dataset
+from harness.data.progress import Display, SilentDisplay
+from harness.data.ranking import TieBreak, TieRule, without_identical_ids
+from harness.data.texts import content_digest
+from harness.data.types import Corpus, Ids
+from harness.errors import HarnessError, UsageError
+from harness.loaders import load_dataset
+from harness.loaders.fetching import stored_files
+from harness.metrics import QuerySet, parse_measure, score
+from harness.metrics.audit import single_changes
+from harness.metrics.conventions import Countable, IdenticalIds, Settings
+from harness.pipeline.planning import plan_of_backends, resolved_for
+from harness.pipeline.run import run_plan
+from harness.plan.backend_spec import BackendSpec, parse_backends, spell
+from harness.plan.config import CompareRequest, VerifyRequest
+from harness.plan.dataset_list import parse_datasets
+from harness.plan.option_fields import from_keywords, keywords_of, require
+from harness.plan.plan import Trial
+from harness.registry.dataset_cards import DatasetCard
+from harness.registry.lookup import dataset_names, find_dataset, unknown_dataset
+from harness.registry.parameters import ParameterValue
+from harness.registry.published import Published
+from harness.results.hit_rules import HitRules
+from harness.store.cache import Cache
+from harness.store.cache_entries import COMPARISON, WORK
+from harness.store.scratch import scratch_folder
+from harness.worker.outcome import Outcome
+
+__all__ = ["IndexFact", "PrintedNumber", "Variant", "Verification", "VerifiedDataset", "as_printed", "run", "verify"]
+
+_Change: TypeAlias = tuple[str, str, str]
+"""An aspect, and what it is before and after."""
+_DEPTH = 1000
+_PARAMETERS: tuple[tuple[str, Mapping[str, ParameterValue]], ...] = (
+    ("analyzer", {"analyzer": "lucene-english"}),
+    ("analyzer", {"analyzer": "snowball-english"}),
+    ("analyzer", {"analyzer": "lucene-yoruba"}),
+    ("analyzer", {"analyzer": "whitespace"}),
+    ("k1 and b", {"k1": 0.9, "b": 0.4}),
+    ("k1 and b", {"k1": 1.2, "b": 0.75}),
+    ("k1 and b", {"k1": 1.5, "b": 0.75}),
+    ("k1 and b", {"k1": 2.0, "b": 0.75}),
+    ("k1 and b", {"k1": 0.82, "b": 0.68}),
+    ("model", {"model": "bm25"}),
+    ("model", {"model": "ql"}),
+    ("smoothing", {"mu": 1500.0}),
+    ("smoothing", {"mu": 2000.0}),
+    ("smoothing", {"mu": 2500.0}),
+    ("feedback", {"rm3": False, "axiom": False}),
+    ("feedback", {"rm3": True, "axiom": False}),
+    ("feedback", {"rm3": False, "axiom": True}),
+)
+"""Values of parameters that published runs differ in; ``lucene-yoruba`` and ``whitespace`` only cut at white space."""
+_ONLY_OF_MODEL = {"k1": "bm25", "b": "bm25", "mu": "ql"}
+"""Parameters that one of Lucene's models does not have."""
+_TIES = {TieRule.TREC_EVAL.value: TieBreak.ID_DESCENDING, TieRule.ENGINE.value: TieBreak.LISTED}
+_COUNTABLE = {
+    QuerySet.RELEVANT.value: Countable.RELEVANT,
+    QuerySet.JUDGED.value: Countable.JUDGED,
+    QuerySet.ANSWERED.value: Countable.ANSWERED,
+}
+
+
+class Variant(NamedTuple):
+    """One change of a published configuration, and the value that it gives; ``aspect`` says what is changed."""
+
+    aspect: str
+    before: str
+    after: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFact:
+    """A statistic of an index as printed and as measured; None where the engine does not tell it."""
+
+    backend: str
+    statistic: str
+    printed: int
+    measured: int | None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both are equal."""
+        return self.printed == self.measured
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedNumber:
+    """One published number beside the measured one.
+
+    Attributes:
+        measured: None where the backend failed, for the reason in ``error``.
+        variants: Of a missed number the single changes that give it, in the order in which they are tried.
+        nearest: The single change that comes nearest, where none gives it.
+        tried: How many single changes were tried that change any query's value.
+    """
+
+    system: str
+    source: str
+    backend: str
+    options: Mapping[str, str | int]
+    metric: str
+    printed: str
+    measured: float | None
+    error: str | None = None
+    variants: tuple[Variant, ...] = ()
+    nearest: Variant | None = None
+    tried: int = 0
+
+    @property
+    def difference(self) -> float | None:
+        """Measured minus printed; None where the backend failed."""
+        return None if self.measured is None else self.measured - _value(self.printed)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the measured value, rounded to as many digits, is the printed one."""
+        return self.measured is not None and as_printed(self.measured, self.printed) == self.printed
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedDataset:
+    """What was verified on one split of a dataset; ``unavailable`` says why nothing was, None otherwise."""
+
+    name: str
+    split: str | None
+    documents: int | None = None
+    queries: int | None = None
+    index: tuple[IndexFact, ...] = ()
+    numbers: tuple[PrintedNumber, ...] = ()
+    unavailable: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What ``harness.verify`` returns."""
+
+    datasets: tuple[VerifiedDataset, ...]
+
+    @property
+    def missed(self) -> int:
+        """How many published numbers differ, those of the index included."""
+        facts = sum(not fact.agrees for dataset in self.datasets for fact in dataset.index)
+        measured = (number for dataset in self.datasets for number in dataset.numbers if number.measured is not None)
+        return facts + sum(not number.agrees for number in measured)
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a dataset was not available or a backend failed."""
+        return any(
+            dataset.unavailable is not None or any(number.measured is None for number in dataset.numbers)
+            for dataset in self.datasets
+        )
+
+
+@keywords_of(VerifyRequest)
+def verify(datasets: str | Sequence[str] = (), *, display: Display | None = None, **options: object) -> Verification:
+    """Run the published configurations of datasets and compare every digit; the command is ``harness verify``.
+
+    Args:
+        datasets: Names of cards, members of families and families, as on the command line or in a list; what is not
+            on this machine is downloaded.
+        display: Where progress is shown; None shows none.
+        options: The options of :class:`harness.plan.config.VerifyRequest`: ``all``, ``available``, ``data``,
+            ``explain``, ``cards``.
+
+    Returns:
+        Every printed and measured number. A dataset that cannot be loaded, or a backend that fails, is among them with
+        the reason.
+
+    Raises:
+        UsageError: Nothing is named, or names beside ``all`` or ``available``.
+        UnknownNameError: There is no such dataset.
+    """
+    named = [datasets] if isinstance(datasets, str) else list(datasets)
+    (request,) = from_keywords("harness.verify", {"datasets": named, **options}, VerifyRequest)
+    return run(request, display)
+
+
+def run(request: VerifyRequest, display: Display | None = None) -> Verification:
+    """Verify what a request names; see :func:`verify`."""
+    require(request)
+    shown, cards = display if display is not None else SilentDisplay(), request.cards
+    folders = [Path(one) for one in ([request.data] if isinstance(request.data, str | Path) else request.data)]
+    sweeping = request.all or request.available
+    if bool(request.datasets) == sweeping:
+        raise UsageError(
+            "name datasets, or ask for all or the available ones: one of these",
+            fix="harness verify cacm, harness verify --available or harness verify --all",
+        )
+    if sweeping:
+        names = list(dataset_names(cards))
+    else:
+        names = [one.name for given in request.datasets for one in parse_datasets(given, cards).datasets]
+    verified: list[VerifiedDataset] = []
+    for name in dict.fromkeys(names):
+        rows = published_configurations(name, cards)
+        if not rows and not sweeping:
+            verified.append(
+                VerifiedDataset(name, None, unavailable="no published number says which backend computes it")
+            )
+        for split in dict.fromkeys(row.split for row in rows):
+            of_split = [row for row in rows if row.split == split]
+            place = _place(name, folders)
+            missing = _missing(name, split, cards) if sweeping and place == name else None
+            if missing is None:
+                verified.append(_Verifier(name, split, place, request.explain, cards, shown).run(of_split))
+            elif not request.available:
+                verified.append(VerifiedDataset(name, split, unavailable=missing))
+    return Verification(tuple(verified))
+
+
+def published_configurations(name: str, cards: Path | None = None) -> list[Published]:
+    """Return the published scores of a dataset that state which backend computes them.
+
+    Raises:
+        UnknownNameError: There is no such dataset.
+    """
+    card = find_dataset(name, cards)
+    if card is None:
+        raise unknown_dataset(name, cards)
+    return [row for row in card.published if row.backend is not None]
+
+
+def as_printed(value: float, printed: str) -> str:
+    """Write a value with the digits, and as the percentage, that a printed number has."""
+    digits, percent = len(printed.rstrip("%").partition(".")[2]), printed.endswith("%")
+    return f"{value * (100 if percent else 1):.{digits}f}{'%' if percent else ''}"
+
+
+def _value(printed: str) -> float:
+    return float(printed.rstrip("%")) / (100 if printed.endswith("%") else 1)
+
+
+def _place(name: str, folders: Sequence[Path]) -> str:
+    """Return the folder of a dataset, or its name where none of the folders holds it."""
+    places = (folder / part for folder in folders for part in (name, name.rpartition("/")[2]))
+    return next((str(place) for place in places if place.exists()), name)
+
+
+def _missing(name: str, split: str | None, cards: Path | None) -> str | None:
+    """Return why a dataset cannot be loaded without a download; None where it can."""
+    card = find_dataset(name, cards)
+    if isinstance(card, DatasetCard) and card.location is not None:
+        return None if card.location.exists() else f"'{card.location}' is not there"
+    try:
+        downloaded = stored_files(name, cards=cards).downloaded or {}
+    except HarnessError as error:
+        return error.what.replace(f"'{name}' ", "")
+    local = downloaded.get(split or "", downloaded.get(""))
+    if local is not None and (local.complete or (local.complete is None and local.paths)):
+        return None
+    return "not on this machine (harness datasets fetch NAME)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Verifier:
+    """Verify the rows of one split of a dataset, which ``place`` is the folder or the name of."""
+
+    name: str
+    split: str | None
+    place: str
+    explain: bool
+    cards: Path | None
+    display: Display
+
+    def run(self, rows: Sequence[Published]) -> VerifiedDataset:
+        try:
+            dataset = self.load()
+            if dataset.qrels is None:
+                raise UsageError(f"'{self.name}' has no judgments", fix="published numbers need them")
+            outcomes = self.outcomes(dataset, [(row, str(row.backend)) for row in rows])
+        except HarnessError as error:
+            return VerifiedDataset(self.name, self.split, unavailable=str(error))
+        facts, taken = list[IndexFact](), list[PrintedNumber]()
+        for row, outcome in zip(rows, outcomes, strict=True):
+            facts += _index_facts(row, outcome)
+            taken += [_measure(row, metric, outcome, dataset) for metric in row.scores]
+        unique = {(fact.statistic, fact.printed, fact.measured): fact for fact in reversed(facts)}
+        if self.explain and any(not number.agrees and number.measured is not None for number in taken):
+            taken = self.explained(taken, rows, outcomes, dataset)
+        return VerifiedDataset(
+            self.name,
+            self.split,
+            len(dataset.corpus),
+            len(dataset.queries),
+            tuple(reversed(unique.values())),
+            tuple(taken),
+        )
+
+    def load(self, fields: tuple[str, ...] | None = None) -> Dataset:
+        """Read the dataset; ``fields`` are those of a document that are searched, None for what its card says."""
+        folder, cards = self.place != self.name, self.cards
+        place, split = (Path(self.place), None) if folder else (self.name, self.split)
+        dataset = load_dataset(place, split=split, cards=cards, progress=self.display.section("load"), fields=fields)
+        if folder and isinstance(card := find_dataset(self.name, cards), DatasetCard):
+            rule = card.identical_ids
+            return replace(dataset, name=self.name, language=card.language, analyzer=card.analyzer, identical_ids=rule)
+        return dataset
+
+    def outcomes(self, dataset: Dataset, wanted: Sequence[tuple[Published, str]]) -> list[Outcome]:
+        """Run backends, each as deep as its row was published; those of one depth share their indexes."""
+        done: dict[tuple[int, str], Outcome] = {}
+        for k in dict.fromkeys(_depth(row) for row, _ in wanted):
+            backends = list(dict.fromkeys(backend for row, backend in wanted if _depth(row) == k))
+            request = CompareRequest(
+                backends=backends,
+                dataset=self.name,
+                k=k,
+                identical_ids="keep",
+                timing=False,
+                resume="missing",
+                cards=self.cards,
+            )
+            plan = resolved_for(plan_of_backends(request), dataset)
+            # hits with their query's id are dropped after the cut, as those who publish do
+            kept = replace(dataset, identical_ids="keep")
+            cache = Cache()
+            with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
+                ran = run_plan(HitRules.of(kept).deepened(plan), kept, cache, work, self.display)
+            by_identity = {outcome.trial.spec.identity: outcome for outcome in ran}
+            specs = parse_backends(backends, cards=self.cards)
+            done |= {(k, text): by_identity[spec.identity] for text, spec in zip(backends, specs, strict=True)}
+        return [done[_depth(row), backend] for row, backend in wanted]
+
+    def explained(
+        self, taken: list[PrintedNumber], rows: Sequence[Published], outcomes: Sequence[Outcome], dataset: Dataset
+    ) -> list[PrintedNumber]:
+        """Return the numbers, those that are missed with the single changes that give them."""
+        of_row = [(row, outcome, metric) for row, outcome in zip(rows, outcomes, strict=True) for metric in row.scores]
+        missed = [
+            (place, *of_row[place])
+            for place, number in enumerate(taken)
+            if number.measured is not None and not number.agrees
+        ]
+        variants: dict[int, list[Variant]] = {
+            place: list(_rescored(row, metric, outcome, dataset)) for place, row, outcome, metric in missed
+        }
+        for place, variant in self._again(missed, dataset):
+            variants[place].append(variant)
+        for place, tried in variants.items():
+            taken[place] = _with_variants(taken[place], tried)
+        return taken
+
+    def _again(
+        self, missed: Sequence[tuple[int, Published, Outcome, str]], dataset: Dataset
+    ) -> Iterator[tuple[int, Variant]]:
+        """Run again with one change at a time; yield the place of the missed number, and what the change gives."""
+        changes = [
+            (place, row, metric, *change)
+            for place, row, outcome, metric in missed
+            for change in self._other_backends(outcome.trial)
+        ]
+        searches = [(dataset, changes)]
+        for change, other in self._other_datasets(dataset):
+            searches.append(
+                (other, [(place, row, metric, change, str(row.backend)) for place, row, _, metric in missed])
+            )
+        for searched, wanted in searches:
+            outcomes = self.outcomes(searched, [(row, backend) for _, row, _, _, backend in wanted])
+            for (place, row, metric, change, _), outcome in zip(wanted, outcomes, strict=True):
+                number = _measure(row, metric, outcome, dataset)
+                if number.measured is not None:
+                    yield place, Variant(*change, number.measured)
+
+    def _other_backends(self, trial: Trial) -> Iterator[tuple[_Change, str]]:
+        """Yield the changes of a backend's parameters that it takes and that can have an effect."""
+        now, model = trial.parameters, trial.parameters.get("model", "bm25")
+        for aspect, values in _PARAMETERS:
+            differing = {name: value for name, value in values.items() if now.get(name) != value}
+            usable = values.keys() <= now.keys() and all(_ONLY_OF_MODEL.get(name, model) == model for name in values)
+            if differing and usable and self._possible(changed := _changed(trial.spec, differing)):
+                yield (aspect, _spelt({name: now[name] for name in differing}), _spelt(differing)), changed
+
+    def _possible(self, backend: str) -> bool:
+        try:
+            plan_of_backends(CompareRequest(backends=[backend], dataset=self.name, timing=False, cards=self.cards))
+        except HarnessError:  # the backend does not take these values: no variant
+            return False
+        return True
+
+    def _other_datasets(self, dataset: Dataset) -> Iterator[tuple[_Change, Dataset]]:
+        """Yield the dataset with other texts, and what is changed."""
+        titles = dataset.titles
+        if titles is not None and titles.filled and titles.searched:
+            for field in ("text", "title"):
+                yield ("texts of documents", "title and text", f"{field} alone"), self.load((field,))
+        if len(empty := dataset.corpus.empty_rows):
+            filled = np.delete(np.arange(len(dataset.corpus)), empty)
+            ids = Ids(dataset.corpus.ids.values.take(numbers(filled)))
+            texts = take_rows(dataset.corpus.texts, filled)
+            corpus = Corpus(ids, texts, content_digest(ids, texts))
+            yield ("documents without text", "indexed", "left out"), replace(dataset, corpus=corpus)
+
+
+def _with_variants(number: PrintedNumber, every: Sequence[Variant]) -> PrintedNumber:
+    tried = [one for one in every if not np.isnan(one.value)]  # no query counts
+    giving = tuple(one for one in tried if as_printed(one.value, number.printed) == number.printed)
+    nearest = min(tried, key=lambda one: abs(one.value - _value(number.printed)), default=None)
+    return replace(number, variants=giving, nearest=None if giving else nearest, tried=len(tried))
+
+
+def _depth(row: Published) -> int:
+    return int(row.options.get("k", _DEPTH))
+
+
+def _changed(spec: BackendSpec, values: Mapping[str, ParameterValue]) -> str:
+    """Write the backend with other values of parameters."""
+    return f"{spec.name}:{';'.join(f'{name}={spell(value)}' for name, value in {**spec.overrides, **values}.items())}"
+
+
+def _spelt(values: Mapping[str, ParameterValue]) -> str:
+    return ", ".join(f"{name}={spell(value)}" for name, value in values.items())
+
+
+def _index_facts(row: Published, outcome: Outcome) -> list[IndexFact]:
+    if outcome.record is None:
+        return []
+    index = outcome.record.index
+    facts = outcome.vectors.facts if outcome.vectors is not None else {}
+    told: dict[str, object] = {**facts, "unique_terms": facts.get("distinct_terms"), **index.state}
+    told["documents"] = index.indexed
+    measured = {name: value for name in row.index if isinstance(value := told.get(name), int)}
+    return [IndexFact(str(row.backend), name, printed, measured.get(name)) for name, printed in row.index.items()]
+
+
+def _measure(row: Published, metric: str, outcome: Outcome, dataset: Dataset) -> PrintedNumber:
+    """Score a run as the number was published."""
+    about = (row.system, row.source, str(row.backend), row.options, metric, row.scores[metric])
+    if outcome.run is None:
+        reason = outcome.failure.message if outcome.failure is not None else "it has no run"
+        return PrintedNumber(*about, None, reason)
+    if dataset.qrels is None:
+        return PrintedNumber(*about, None, "the dataset has no judgments")
+    options = row.options
+    run = without_identical_ids(outcome.run) if _drops(row, dataset) else outcome.run
+    try:
+        scores = score(
+            run,
+            dataset.qrels,
+            [parse_measure(metric)],
+            ties=str(options.get("ties", TieRule.TREC_EVAL)),
+            queries=str(options.get("queries", QuerySet.RELEVANT)),
+            relevance=int(options.get("relevance", 1)),
+        )
+    except HarnessError as error:
+        return PrintedNumber(*about, None, str(error))
+    return PrintedNumber(*about, scores.means()[0].value)
+
+
+def _drops(row: Published, dataset: Dataset) -> bool:
+    return row.options.get("identical_ids", dataset.identical_ids) == "drop"
+
+
+def _rescored(row: Published, metric: str, outcome: Outcome, dataset: Dataset) -> Iterator[Variant]:
+    """Yield the single changes of how a run is scored, with the value of each."""
+    ties = _TIES.get(str(row.options.get("ties", TieRule.TREC_EVAL)))
+    if outcome.run is None or dataset.qrels is None or ties is None:
+        return
+    settings = Settings(
+        ties=ties,
+        queries=_COUNTABLE[str(row.options.get("queries", QuerySet.RELEVANT))],
+        identical_ids=IdenticalIds.AFTER_CUT if _drops(row, dataset) else IdenticalIds.KEEP,
+        relevance=int(row.options.get("relevance", 1)),
+    )
+    for change, value in single_changes(outcome.run, dataset.qrels, parse_measure(metric), settings):
+        yield Variant(change.aspect, change.here, change.there, value)
+    number, asked, judged = _measure(row, metric, outcome, dataset), len(dataset.queries), len(dataset.qrels.query_ids)
+    if number.measured is not None and asked != judged:  # a query without judgments as one that finds nothing
+        share = judged / asked
+        yield Variant(
+            "queries averaged over", f"{judged:,} with judgments", f"all {asked:,} of the file", number.measured * share
+        )

@@ -1,0 +1,235 @@
+"""A verification of published numbers as a document: the index first, then every printed digit and its explanation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+
+from harness.pipeline.verify import PrintedNumber, Variant, Verification, VerifiedDataset
+from harness.report.document import Cell, Column, Document, Notes, Section, Table, Tone, Value, Verdict
+from harness.wording import counted
+
+__all__ = ["render_verification", "verification_document"]
+
+_MORE_DIGITS = 2
+"""A measured value is shown with so many digits more than the printed one."""
+
+
+def verification_document(verification: Verification) -> Document:
+    """Build the document of a verification."""
+    done = [dataset for dataset in verification.datasets if dataset.unavailable is None]
+    left_out = [dataset for dataset in verification.datasets if dataset.unavailable is not None]
+    sections = [_section(dataset) for dataset in done]
+    if left_out:
+        by_reason: dict[str, list[str]] = {}
+        for dataset in left_out:
+            by_reason.setdefault(str(dataset.unavailable), []).append(dataset.name)
+        lines = [f"not verified, {reason}: {', '.join(names)}" for reason, names in by_reason.items()]
+        sections.append(Section("not-verified", "Not verified", [Notes(lines)]))
+    values = [
+        Value(dataset.name, number.system, number.metric, number.measured)
+        for dataset in done
+        for number in dataset.numbers
+    ]
+    return Document(
+        title="Published numbers",
+        subtitle=", ".join(_name(dataset) for dataset in done) or "no dataset was verified",
+        verdicts=[_verdict(dataset) for dataset in done],
+        sections=sections,
+        command=(),
+        made_by="",
+        values=values,
+    )
+
+
+def _name(dataset: VerifiedDataset) -> str:
+    return f"{dataset.name} ({dataset.split})" if dataset.split else dataset.name
+
+
+def _verdict(dataset: VerifiedDataset) -> Verdict:
+    """Say in a line how many numbers agree."""
+    agree, total = sum(number.agrees for number in dataset.numbers), len(dataset.numbers)
+    failed = sum(number.measured is None for number in dataset.numbers)
+    other_index = [fact.statistic for fact in dataset.index if not fact.agrees]
+    detail = f"{counted(failed, 'number')} could not be measured: a backend failed" if failed else ""
+    if other_index:
+        detail = f"the index differs ({', '.join(other_index)}), so that scores can only agree by chance"
+    whole = agree == total and not other_index
+    tone: Tone = "good" if whole else "unsure" if agree + failed == total and not other_index else "bad"
+    return Verdict(tone, f"{_name(dataset)}: {agree} of {total} published numbers to the printed digit", detail)
+
+
+def _section(dataset: VerifiedDataset) -> Section:
+    sources = list(dict.fromkeys(number.source for number in dataset.numbers))
+    held = f"{counted(dataset.documents or 0, 'document')}, {counted(dataset.queries or 0, 'query')}"
+    notes = [note for number in dataset.numbers for note in _notes(number)]
+    return Section(
+        dataset.name.replace("/", "-"),
+        f"{_name(dataset)}: {held}",
+        [_index(dataset), _scores(dataset, sources), Notes(notes)],
+    )
+
+
+def _index(dataset: VerifiedDataset) -> Table:
+    rows = [
+        [
+            Cell(fact.statistic.replace("_", " ")),
+            Cell(f"{fact.printed:,}", value=fact.printed),
+            Cell("–" if fact.measured is None else f"{fact.measured:,}", value=fact.measured),
+            _agreement(fact.agrees),
+        ]
+        for fact in dataset.index
+    ]
+    columns = [Column("statistic", numeric=False), Column("printed"), Column("measured"), Column("", numeric=False)]
+    return Table(f"Index of {_name(dataset)}", columns, rows)
+
+
+def _scores(dataset: VerifiedDataset, sources: Sequence[str]) -> Table:
+    rows = [
+        [
+            Cell(number.system),
+            Cell(number.metric),
+            Cell(number.printed, value=float(number.printed.rstrip("%"))),
+            Cell(_digits(number.measured, number.printed), value=number.measured),
+            Cell(_signed(number.difference, number.printed), value=number.difference),
+            _agreement(number.agrees, failed=number.measured is None),
+            Cell(f"[{sources.index(number.source) + 1}]"),
+        ]
+        for number in dataset.numbers
+    ]
+    columns = [
+        Column("system", numeric=False),
+        Column("metric", numeric=False),
+        Column("printed", help="as published"),
+        Column("measured"),
+        Column("difference", help="measured minus printed"),
+        Column("", numeric=False),
+        Column("in", numeric=False),
+    ]
+    legend = [f"[{place}] {source}" for place, source in enumerate(sources, 1)]
+    return Table(f"Scores on {_name(dataset)}", columns, rows, legend)
+
+
+def _agreement(agrees: bool, *, failed: bool = False) -> Cell:
+    if failed:
+        return Cell("failed", tone="unsure")
+    return Cell("to the digit", tone="good") if agrees else Cell("differs", tone="bad")
+
+
+def _digits(value: float | None, printed: str) -> str:
+    """Write a value like the printed one, with more digits."""
+    if value is None:
+        return "–"
+    digits, percent = len(printed.rstrip("%").partition(".")[2]) + _MORE_DIGITS, printed.endswith("%")
+    return f"{value * (100 if percent else 1):.{digits}f}{'%' if percent else ''}"
+
+
+def _signed(value: float | None, printed: str) -> str:
+    if value is None:
+        return "–"
+    text = _digits(abs(value), printed)
+    return f"{'+' if value >= 0 else '−'}{text}"
+
+
+def _notes(number: PrintedNumber) -> Iterator[str]:
+    """Explain a number that is missed."""
+    about = f"{number.system}, {number.metric}"
+    if number.error is not None:
+        yield f"{about}: {number.backend} failed: {number.error}"
+    elif not number.agrees:
+        measured = f"{_digits(number.measured, number.printed)} measured by {number.backend}"
+        yield f"{about}: {number.printed} is printed, {measured}"
+        for variant in number.variants:
+            yield f"  one change gives {number.printed}: {_change(variant, number)}"
+        if not number.variants and number.tried:
+            nearest = "" if number.nearest is None else f"; the nearest is {_change(number.nearest, number)}"
+            yield f"  none of {number.tried} single changes gives {number.printed}{nearest}"
+
+
+def _change(variant: Variant, number: PrintedNumber) -> str:
+    value = _digits(variant.value, number.printed)
+    return f"{variant.aspect}: {variant.after} in place of {variant.before} ({value})"
+
+
+def render_verification(verification: Verification, format_name: str) -> str:
+    """Return the verification as ``table``, ``markdown`` or ``json``."""
+    return _RENDERERS[format_name](verification)
+
+
+def _json(verification: Verification) -> str:
+    content = [
+        {
+            **asdict(dataset),
+            "index": [asdict(fact) | {"agrees": fact.agrees} for fact in dataset.index],
+            "numbers": [
+                asdict(number)
+                | {
+                    "difference": number.difference,
+                    "agrees": number.agrees,
+                    "variants": [variant._asdict() for variant in number.variants],
+                    "nearest": None if number.nearest is None else number.nearest._asdict(),
+                }
+                for number in dataset.numbers
+            ],
+        }
+        for dataset in verification.datasets
+    ]
+    return json.dumps(
+        {"missed": verification.missed, "incomplete": verification.incomplete, "datasets": content}, indent=2
+    )
+
+
+def _text(verification: Verification) -> str:
+    """Write the document as plain text."""
+    document = verification_document(verification)
+    lines = [
+        f"{_SIGNS[verdict.tone]} {verdict.headline}" + f"\n  {verdict.detail}" * bool(verdict.detail)
+        for verdict in document.verdicts
+    ]
+    for section in document.sections:
+        for block in section.blocks:
+            if isinstance(block, Table) and block.rows:
+                lines += ["", block.title, *_columns(block), *(f"  {line}" for line in block.legend)]
+            elif isinstance(block, Notes) and block.lines:
+                lines += ["", *block.lines]
+    return "\n".join(lines)
+
+
+def _columns(table: Table) -> Iterator[str]:
+    cells = [[column.name for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        placed = [
+            text.rjust(wide) if column.numeric else text.ljust(wide)
+            for text, wide, column in zip(row, widths, table.columns, strict=True)
+        ]
+        yield f"  {'  '.join(placed)}".rstrip()
+
+
+def _markdown(verification: Verification) -> str:
+    """Write the document as Markdown."""
+    document = verification_document(verification)
+    parts = [
+        f"# {document.title}",
+        *(f"{verdict.headline}. {verdict.detail}".rstrip() for verdict in document.verdicts),
+    ]
+    for section in document.sections:
+        parts.append(f"## {section.title}")
+        for block in section.blocks:
+            if isinstance(block, Table) and block.rows:
+                rule = ["--:" if column.numeric else "---" for column in block.columns]
+                rows = [
+                    [column.name for column in block.columns],
+                    rule,
+                    *([cell.text for cell in row] for row in block.rows),
+                ]
+                parts.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
+                parts += ["\n".join(f"- {line}" for line in block.legend)] * bool(block.legend)
+            elif isinstance(block, Notes) and block.lines:
+                parts.append("\n".join(f"- {line.strip()}" for line in block.lines))
+    return "\n\n".join(parts)
+
+
+_SIGNS = {"good": "✓", "bad": "✕", "unsure": "?", "plain": "·"}
+_RENDERERS: Mapping[str, Callable[[Verification], str]] = {"table": _text, "markdown": _markdown, "json": _json}

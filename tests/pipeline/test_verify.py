@@ -1,0 +1,228 @@
+"""Published configurations run again: every digit, the index before scores, and what explains a missed number."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.errors import UnknownNameError, UsageError
+from harness.pipeline.verify import PrintedNumber, VerifiedDataset, as_printed
+
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
+
+DOCUMENTS = {
+    "q1": ("", "cats in a garden"),
+    "d1": ("Cats", "they sleep in the garden all day long"),
+    "d2": ("Dogs", "a dog chased the cats of the garden"),
+    "d3": ("Gardens", "water, light and cats"),
+    "d4": ("", ""),
+}
+QUERIES = {"q1": "cats garden", "q2": "dog water", "q3": "zeppelin"}
+QRELS = {"q1": {"d1": 2, "d3": 1}, "q2": {"d3": 1}}
+CARD = """
+name = "pets"
+summary = "animals of a house"
+format = "beir"
+path = "../pets"
+language = "en"
+licence = "none"
+source = "here"
+
+[[published]]
+system = "BM25"
+source = "a page"
+backend = "{backend}"
+options = {{ {options} }}
+index = {{ {index} }}
+scores = {{ {scores} }}
+"""
+CACM = """
+[[published]]
+system = "BM25"
+source = "a planted claim"
+backend = "lucene"
+options = {{ k = 1000, ties = "engine", queries = "judged" }}
+index = {{ terms = {terms} }}
+scores = {{ AP = "{ap}", "P@30" = "{p30}" }}
+"""
+
+
+def claim(
+    folder: Path, scores: str, backend: str = "csr:analyzer=whitespace", options: str = "k = 9", index: str = ""
+) -> Path:
+    """Write the collection and its card; return the folder of cards."""
+    pets = folder / "pets"
+    (pets / "qrels").mkdir(parents=True, exist_ok=True)
+    corpus = [{"_id": name, "title": title, "text": text} for name, (title, text) in DOCUMENTS.items()]
+    (pets / "corpus.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in corpus))
+    (pets / "queries.jsonl").write_text(
+        "".join(f"{json.dumps({'_id': name, 'text': text})}\n" for name, text in QUERIES.items())
+    )
+    lines = [f"{query}\t{document}\t{grade}\n" for query, judged in QRELS.items() for document, grade in judged.items()]
+    (pets / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
+    (folder / "datasets").mkdir(exist_ok=True)
+    card = CARD.format(scores=scores, backend=backend, options=options, index=index)
+    (folder / "datasets" / "pets.toml").write_text(card)
+    return folder
+
+
+def verified(folder: Path, scores: str, **claims: str) -> VerifiedDataset:
+    (dataset,) = harness.verify("pets", cards=claim(folder, scores, **claims)).datasets
+    assert dataset.unavailable is None
+    return dataset
+
+
+def number(folder: Path, scores: str, **claims: str) -> PrintedNumber:
+    (found,) = verified(folder, scores, **claims).numbers
+    return found
+
+
+def reasons(found: PrintedNumber) -> list[str]:
+    return [f"{one.aspect}: {one.after}" for one in found.variants]
+
+
+@pytest.mark.parametrize(
+    ("value", "printed", "shown"),
+    [(0.31225, "0.3123", "0.3123"), (0.225, "0.2250", "0.2250"), (0.3971, "39.7%", "39.7%"), (0.5, "1", "0")],
+)
+def test_a_value_is_written_as_the_printed_number_is(value: float, printed: str, shown: str) -> None:
+    assert as_printed(value, printed) == shown
+
+
+def test_cacm_gives_all_twelve_published_numbers_to_the_digit() -> None:
+    pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+    verification = harness.verify("cacm")
+    (dataset,) = verification.datasets
+    assert [(fact.statistic, fact.printed, fact.measured) for fact in dataset.index] == [
+        ("documents", 3204, 3204),
+        ("terms", 320_968, 320_968),
+    ]
+    printed = {(one.system.removesuffix(" (Anserini)"), one.metric): one.printed for one in dataset.numbers}
+    assert printed == {
+        ("BM25", "AP"): "0.3123",
+        ("BM25", "P@30"): "0.1942",
+        ("BM25+RM3", "AP"): "0.3648",
+        ("BM25+RM3", "P@30"): "0.2224",
+        ("BM25+AX", "AP"): "0.3077",
+        ("BM25+AX", "P@30"): "0.1955",
+        ("QL", "AP"): "0.3265",
+        ("QL", "P@30"): "0.1942",
+        ("QL+RM3", "AP"): "0.3629",
+        ("QL+RM3", "P@30"): "0.2250",
+        ("QL+AX", "AP"): "0.2907",
+        ("QL+AX", "P@30"): "0.1840",
+    }
+    assert [one.printed for one in dataset.numbers if not one.agrees] == []
+    assert (verification.missed, verification.incomplete) == (0, False)
+
+
+def test_planted_claims_on_cacm_are_explained(tmp_path: Path, repository: Path) -> None:
+    pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+    (tmp_path / "datasets").mkdir()
+    bundled = (repository / "datasets" / "cacm.toml").read_text(encoding="utf-8").partition("[[published]]")[0]
+    moved = bundled.replace('path = "cacm"', f'path = "{repository}/datasets/cacm"')
+    claims = CACM.format(terms=320_967, ap="0.3097", p30="0.1578")
+    (tmp_path / "datasets" / "cacm.toml").write_text(moved + claims)
+    verification = harness.verify("cacm", cards=tmp_path)
+    (dataset,) = verification.datasets
+    assert [(fact.measured, fact.agrees) for fact in dataset.index] == [(320_968, False)]
+    ap, p30 = dataset.numbers
+    assert reasons(ap) == ["k1 and b: k1=1.2, b=0.75"]
+    assert reasons(p30) == ["queries averaged over: all 64 of the file"]
+    assert verification.missed == 3
+
+
+def test_a_number_that_agrees_is_not_explained(tmp_path: Path) -> None:
+    dataset = verified(
+        tmp_path, '"nDCG@3" = "0.095", AP = "20.8%"', index="documents = 5, terms = 27, unique_terms = 19"
+    )
+    assert [(one.agrees, one.tried) for one in dataset.numbers] == [(True, 0), (True, 0)]
+    assert [(fact.statistic, fact.agrees) for fact in dataset.index] == [
+        ("documents", True),
+        ("terms", True),
+        ("unique_terms", True),
+    ]
+    assert (dataset.documents, dataset.queries) == (5, 3)
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ('"nDCG@3" = "0.3100"', ["hits with their query's id: dropped before the ranking is cut"]),
+        ('"nDCG@3" = "0.0689"', ["gain: 2^grade - 1"]),
+        ('"nDCG@3" = "0.2500"', ["ideal ranking: the returned documents"]),
+        ('"nDCG@3" = "0.0633"', ["queries averaged over: all 3 of the file"]),
+        ('"nDCG@3" = "0.4354"', ["analyzer: analyzer=lucene-english", "analyzer: analyzer=snowball-english"]),
+        ('"nDCG@3" = "0.00"', ["texts of documents: title alone"]),
+        ('AP = "0.2500"', ["lowest relevant grade: 2"]),
+    ],
+)
+def test_a_missed_number_is_explained_by_one_change(tmp_path: Path, scores: str, expected: list[str]) -> None:
+    found = number(tmp_path, scores)
+    assert not found.agrees
+    assert reasons(found) == expected
+    assert found.nearest is None
+
+
+def test_options_decide_how_a_run_is_scored(tmp_path: Path) -> None:
+    assert number(tmp_path, '"nDCG@3" = "0.3100"', options='k = 9, identical_ids = "drop"').agrees
+    assert number(tmp_path, 'AP = "0.25"', options="k = 9, relevance = 2").agrees
+    cut = number(tmp_path, 'AP = "0.2083"', options="k = 1")
+    assert (cut.measured, cut.agrees) == (0.0, False)
+
+
+def test_a_number_that_nothing_gives_has_a_nearest_variant(tmp_path: Path) -> None:
+    found = number(tmp_path, '"R@2" = "0.9999"')
+    assert (found.measured, found.agrees, found.variants) == (0.0, False, ())
+    assert found.nearest is not None
+    assert (found.nearest.aspect, found.nearest.value) == ("analyzer", 0.75)
+    assert found.tried > 5
+    (dataset,) = harness.verify("pets", cards=tmp_path, explain=False).datasets
+    assert (dataset.numbers[0].tried, dataset.numbers[0].nearest) == (0, None)
+
+
+def test_a_backend_that_fails_leaves_the_verification_incomplete(tmp_path: Path) -> None:
+    cards = claim(tmp_path, 'AP = "0.1"', backend="lucene:heap=1k")
+    verification = harness.verify("pets", cards=cards)
+    (found,) = verification.datasets[0].numbers
+    assert (found.measured, found.agrees, found.difference) == (None, False, None)
+    assert found.error
+    assert (verification.missed, verification.incomplete) == (0, True)
+
+
+def test_folders_hold_datasets_under_their_names(tmp_path: Path) -> None:
+    cards = claim(tmp_path, 'AP = "0.2083"')
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "pets").rename(tmp_path / "elsewhere" / "pets")
+    (gone,) = harness.verify("pets", cards=cards).datasets
+    assert gone.unavailable is not None
+    (found,) = harness.verify("pets", cards=cards, data=tmp_path / "elsewhere").datasets
+    assert [one.agrees for one in found.numbers] == [True]
+
+
+def test_all_lists_what_is_not_here_and_available_leaves_it_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards = claim(tmp_path, 'AP = "0.2083"')
+    named = ["beir/scifact", "chunking-eval", "pets"]
+    monkeypatch.setattr("harness.pipeline.verify.dataset_names", lambda _: dict.fromkeys(named, ""))
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "nothing"))
+    every = harness.verify(all=True, cards=cards)
+    assert [(one.name, one.unavailable is None) for one in every.datasets] == [("beir/scifact", False), ("pets", True)]
+    assert every.incomplete
+    here = harness.verify(available=True, cards=cards)
+    assert [one.name for one in here.datasets] == ["pets"]
+    assert (here.missed, here.incomplete) == (0, False)
+
+
+def test_what_cannot_be_verified_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError):
+        harness.verify("pots", cards=claim(tmp_path, 'AP = "0.1"'))
+    for arguments in ({}, {"datasets": "cacm", "all": True}):
+        with pytest.raises(UsageError, match="name datasets"):
+            harness.verify(**arguments)  # type: ignore[arg-type]
+    (dataset,) = harness.verify("chunking-eval").datasets
+    assert dataset.unavailable == "no published number says which backend computes it"
