@@ -79,5 +79,5 @@ def test_the_exit_code_says_whether_a_number_differs_or_was_not_measured(
     verb = load_verb("verify")
     assert isinstance(verb, DeclaredVerb)
     with pytest.raises(typer.Exit) if code else nullcontext() as ended:
-        verb.run({"datasets": ["pets"]})
+        verb(datasets=["pets"])
     assert code == (0 if ended is None else ended.value.exit_code)
