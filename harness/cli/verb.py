@@ -41,6 +41,9 @@ class DeclaredVerb:
 
     def __call__(self, **values: object) -> None:
         """Call the function with options of these values; those left out have their defaults."""
+        unknown = values.keys() - self.fields.keys()
+        if unknown:
+            raise TypeError(f"no option of the verb: {', '.join(sorted(unknown))}")
         self.function(
             *(kind(**{name: values[name] for name in option_fields(kind) if name in values}) for kind in self.kinds)
         )

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -23,6 +21,8 @@ from harness.loaders import trec
 from harness.loaders.structured_files import states_order
 from harness.metrics import Measure, QuerySet, Scores, TieRule, parse_measures, score
 from harness.metrics.audit import Audit, audit_run
+from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, ScoreOptions
+from harness.plan.option_fields import from_keywords, keywords_of, require
 from harness.results.checks import JudgedRun, metric_findings, named_measures, run_findings
 from harness.wording import counted
 
@@ -30,11 +30,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-E = TypeVar("E", bound=StrEnum)
 
 __all__ = [
-    "AUDITED_METRICS",
-    "DEFAULT_METRICS",
     "EvaluatedRun",
     "QrelsLike",
     "RunLike",
@@ -45,10 +42,6 @@ __all__ = [
     "evaluate_run",
     "p_mrr",
 ]
-
-DEFAULT_METRICS = "nDCG@10,AP,RR,P@10,R@100"
-AUDITED_METRICS = "nDCG@10,AP@100,RR@10,P@10,R@100"
-"""What an audit takes by default: metrics with cutoffs, which all tools compute."""
 
 RunLike: TypeAlias = "Run | Mapping[Any, Any] | Sequence[Any] | pd.DataFrame | pa.Table | str | PathLike[str]"
 """A run as one of the shapes of ``harness.data.memory.RUNS``, its path, or its columns."""
@@ -106,7 +99,7 @@ class EvaluatedRun(Scores):
     @cached_property
     def metric_findings(self) -> tuple[Finding, ...]:
         """What the judgments cannot support among the measures that were named, whatever the run."""
-        judged, named = self.judged, named_measures(self.asked, DEFAULT_METRICS)
+        judged, named = self.judged, named_measures(self.asked, EVAL_METRICS)
         return tuple(metric_findings(judged.qrels, named, relevance=judged.relevance, queries=self.queries))
 
     @cached_property
@@ -134,47 +127,46 @@ def evaluate_run(
     return EvaluatedRun(**vars(scores), judged=JudgedRun(run, qrels, scores, relevance, ordered), asked=tuple(measures))
 
 
+@keywords_of(ScoreOptions)
 def evaluate(
     run: RunLike,
     qrels: QrelsLike,
-    metrics: str | Iterable[str | Measure] = DEFAULT_METRICS,
-    *,
-    ties: TieRule | str = TieRule.TREC_EVAL,
-    queries: QuerySet | str = QuerySet.RELEVANT,
-    relevance: int = 1,
-    labels: str | PathLike[str] | None = None,
-    identical_ids: str = "auto",
+    metrics: str | Iterable[str | Measure] = EVAL_METRICS,
+    **options: object,
 ) -> EvaluatedRun:
     """Score a run against judgments; the command ``harness eval`` is this call.
 
-    ``run`` is ``{query id: {document id: score}}``, a frame with ``query_id``, ``doc_id``, ``score``, the path of a
-    TREC run, or one of the other shapes that ``docs/how-to/score-a-run.md`` lists; ``qrels`` likewise, with grades.
-    Ids that are whole numbers become text. ``metrics`` are names like ``"nDCG@10,AP"`` or ``["nDCG@10", "AP"]``.
+    Args:
+        run: ``{query id: {document id: score}}``, a frame with ``query_id``, ``doc_id``, ``score``, the path of a TREC
+            run, or one of the other shapes that ``docs/how-to/score-a-run.md`` lists. Ids that are whole numbers become
+            text.
+        qrels: the same, with grades.
+        metrics: names like ``"nDCG@10,AP"`` or ``["nDCG@10", "AP"]``.
+        options: those of :class:`harness.plan.config.ScoreOptions`. ``ties`` is ``trec_eval`` (score descending, then
+            document id descending), ``engine`` (the order given) or ``average``; ``queries`` is ``relevant``,
+            ``judged`` or ``answered``; ``relevance`` is the lowest relevant grade; ``labels`` is a filled-in
+            ``to-label.jsonl`` of a regression, whose grades are added to ``qrels``. With ``identical_ids="drop"`` hits
+            that have their query's id are left out first; ``auto`` does what a :class:`harness.Dataset` given as
+            ``qrels`` says, and keeps them otherwise. Of a dataset with candidates, as those of reranking tasks, only
+            hits among these are scored.
 
-    ``ties`` is ``trec_eval`` (score descending, then document id descending), ``engine`` (the order given) or
-    ``average``; ``queries`` is ``relevant``, ``judged`` or ``answered``; ``relevance`` is the lowest relevant grade.
-    ``labels`` is a filled-in ``to-label.jsonl`` of a regression, whose grades are added to ``qrels``. With
-    ``identical_ids="drop"`` hits that have their query's id are left out first; ``auto`` does what a
-    :class:`harness.Dataset` given as ``qrels`` says, and keeps them otherwise. Of a dataset with candidates, as those
-    of reranking tasks, only hits among these are scored.
-
-    ``findings`` of what is returned are the pitfalls that the command prints. Metrics are judged when they were named:
-    the default ones are not.
+    Returns:
+        The scores. Their ``findings`` are the pitfalls that the command prints. Metrics are judged when they were
+        named: the default ones are not.
 
     Raises:
-        UsageError: an argument has none of the shapes, all of which are listed, or a metric does not exist.
+        UsageError: an argument has none of the shapes, all of which are listed, or a metric or keyword does not exist.
         DataError: malformed input, a run without any hits, judgments of nothing, or a run that shares no id with them.
         RankingError: scores that are not finite, and duplicate documents.
     """
+    (how,) = from_keywords("harness.evaluate", options, ScoreOptions)
+    require(how)
     measures = _measures(metrics)
-    ties, queries = _one_of(TieRule, ties, "tie rule"), _one_of(QuerySet, queries, "set of queries")
-    if not isinstance(relevance, SupportsIndex):
-        raise UsageError(f"the relevance level is {relevance!r}, expected a whole number")
-    hits, judgments, drops = _read(run, qrels, identical_ids)
-    if labels is not None:
+    hits, judgments, drops = _read(run, qrels, how.identical_ids)
+    if how.labels is not None:
         from harness.pipeline.regress.labels import read_labels, with_labels
 
-        judgments = with_labels(judgments, read_labels(Path(labels)))
+        judgments = with_labels(judgments, read_labels(how.labels))
     _require_content(hits, judgments)
     if drops:
         hits = without_identical_ids(hits)
@@ -184,16 +176,16 @@ def evaluate(
             judgments,
             measures,
             ordered=isinstance(run, str | PathLike) and states_order(run),
-            ties=ties,
-            queries=queries,
-            relevance=relevance,
+            ties=TieRule(how.ties or TieRule.TREC_EVAL),
+            queries=QuerySet(how.queries or QuerySet.RELEVANT),
+            relevance=how.relevance,
         )
 
 
 def audit(
     run: RunLike,
     qrels: QrelsLike,
-    metrics: str | Iterable[str | Measure] = AUDITED_METRICS,
+    metrics: str | Iterable[str | Measure] = AUDIT_METRICS,
     *,
     identical_ids: str = "auto",
     published: str | None = None,
@@ -355,10 +347,3 @@ def _measures(metrics: str | Iterable[str | Measure]) -> list[Measure]:
             f"the metrics are of type {type(metrics).__name__}", fix="give a text like 'nDCG@10,AP' or a list of names"
         )
     return parse_measures(metrics if isinstance(metrics, str) else [str(metric) for metric in metrics])
-
-
-def _one_of(kind: type[E], value: str, what: str) -> E:
-    try:
-        return kind(value)
-    except ValueError as error:
-        raise UnknownNameError(what, str(value), [member.value for member in kind]) from error

@@ -22,30 +22,40 @@ else:
     Dataset = GoldenSet = object  # importing them takes longer than all else here; who reads one looks at its type
 
 __all__ = [
+    "AUDIT_METRICS",
     "COMPARE_METRICS",
+    "EVAL_METRICS",
     "GROUPS",
     "CheckOutput",
     "CheckRequest",
     "ClientKind",
     "CompareOutput",
     "CompareRequest",
+    "EvalRequest",
     "Isolation",
     "JudgedOutput",
     "Output",
     "Resume",
+    "ScoreOptions",
     "VerifyOutput",
     "VerifyRequest",
 ]
 
+SCORED = "What to score"
 COMPARED = "What to compare"
 SEARCH = "How to search"
 MEASURED = "What to measure"
 STATISTICS = "Statistics"
 TIMING = "Timing and load"
 OUTPUT = "Output"
-GROUPS = (COMPARED, SEARCH, MEASURED, STATISTICS, TIMING, OUTPUT)
+GROUPS = (SCORED, COMPARED, SEARCH, MEASURED, STATISTICS, TIMING, OUTPUT)
 """The headings of ``--help``, in its order."""
 COMPARE_METRICS = ("nDCG@10", "AP", "R@100", "RR@10")
+EVAL_METRICS = "nDCG@10,AP,RR,P@10,R@100"
+AUDIT_METRICS = "nDCG@10,AP@100,RR@10,P@10,R@100"
+"""Metrics with cutoffs, which all tools compute."""
+HIGHEST_GRADE = 2**31 - 1
+"""The highest grade of judgments, as trec_eval reads them."""
 LARGEST_SEED = 2**63 - 1
 """The largest number that a stored result holds."""
 SECONDS_ABOVE_0 = "a number of seconds above 0, such as 0.5 or 90"
@@ -676,4 +686,112 @@ class VerifyOutput(Options):
             choices=("table", "markdown", "json"),
             keyword=False,
         ),
+    ] = "table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOptions(Options):
+    """How ``harness.evaluate`` and ``harness eval`` score a run."""
+
+    relevance: Annotated[
+        int,
+        Option(
+            help="Lowest grade that counts as relevant.",
+            group=MEASURED,
+            metavar="GRADE",
+            least=1,
+            most=HIGHEST_GRADE,
+            flags=("--relevance-level", "-l"),
+        ),
+    ] = 1
+    ties: Annotated[
+        str | None,
+        Option(help="Order of equal scores.", group=MEASURED, choices=TIE_RULES, default_text="trec_eval"),
+    ] = None
+    queries: Annotated[
+        str | None,
+        Option(
+            help="Queries that means are taken over.",
+            group=MEASURED,
+            choices=QUERY_RULES,
+            default_text="relevant, and answered with --format trec_eval",
+        ),
+    ] = None
+    identical_ids: Annotated[
+        str,
+        Option(
+            help="Hits that have their query's id: keep them, or drop them before scoring. auto is the dataset's rule, "
+            "which a file of judgments does not tell: it keeps them.",
+            group=MEASURED,
+            choices=IDENTICAL_IDS,
+        ),
+    ] = "auto"
+    labels: Annotated[
+        Path | None,
+        Option(
+            help="Judgments that came later, a filled-in to-label.jsonl of regress or diff: they add to --qrels.",
+            group=SCORED,
+            metavar="FILE",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalRequest(ScoreOptions):
+    """What ``harness eval`` scores and prints."""
+
+    qrels: Annotated[
+        Path,
+        Option(
+            help="Judgments: TREC or BEIR layout, JSON or Parquet; plain or gzip.",
+            group=SCORED,
+            common=True,
+            metavar="FILE",
+        ),
+    ]
+    run: Annotated[
+        Sequence[str | Path],
+        Option(
+            help="A run, may be repeated: TREC layout, JSON (MTEB's predictions too: FILE#subset/split), or Parquet.",
+            group=SCORED,
+            common=True,
+            metavar="FILE",
+            repeated=True,
+        ),
+    ]
+    metrics: Annotated[
+        str | None,
+        Option(
+            help="Metrics, separated by commas; trec_eval's names work too.",
+            group=MEASURED,
+            common=True,
+            metavar="LIST",
+            commas=True,
+            default_text=f"{EVAL_METRICS}, and trec_eval's official ones with --format trec_eval",
+        ),
+    ] = None
+    trec_eval: Annotated[
+        bool, Option(help="trec_eval's own choice: --queries answered --ties trec_eval.", group=MEASURED)
+    ] = False
+    audit: Annotated[
+        bool,
+        Option(
+            help="Score one run as trec_eval, Anserini, BEIR, MTEB, sentence-transformers and ranx do, and say why the "
+            f"values differ. Default metrics: {AUDIT_METRICS}.",
+            group=MEASURED,
+        ),
+    ] = False
+    published: Annotated[
+        str | None,
+        Option(
+            help="With --audit: a number from a paper, as printed (0.397, or nDCG@10=39.7). Names what gives it.",
+            group=MEASURED,
+            metavar="VALUE",
+        ),
+    ] = None
+    per_query: Annotated[bool, Option(help="Every query's values too.", group=OUTPUT, common=True, flags=("-q",))] = (
+        False
+    )
+    format: Annotated[
+        str, Option(help="How the scores are printed.", group=OUTPUT, choices=(*FORMATS, "trec_eval"))
     ] = "table"

@@ -41,7 +41,7 @@ def test_eval_with_its_own_metrics_is_silent_on_them(
     assert "P@10" in (printed := capsys.readouterr()).out
     assert "warning" not in printed.out + printed.err
     assert harness.evaluate(tmp_path / "run.trec", tmp_path / "qrels.tsv").findings == ()
-    eval_verb(qrels=tmp_path / "qrels.tsv", run=[tmp_path / "run.trec"], output=ScoreFormat.TREC_EVAL)
+    eval_verb(qrels=tmp_path / "qrels.tsv", run=[tmp_path / "run.trec"], format=ScoreFormat.TREC_EVAL)
     assert "warning" not in capsys.readouterr().err
 
 

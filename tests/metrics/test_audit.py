@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
 import harness
-from harness.cli.evaluate import evaluate as eval_verb
+from harness.cli.app import _build
 from harness.data.memory import run_from_dict
 from harness.data.ranking import TieBreak, order_as
 from harness.errors import DataError, UsageError
@@ -285,12 +284,8 @@ def files(tmp_path: Path) -> list[str]:
     return ["--qrels", str(tmp_path / "qrels"), "--run", str(tmp_path / "run.trec"), "--audit"]
 
 
-app = typer.Typer()
-app.command()(eval_verb)
-
-
 def invoke(*arguments: str) -> str:
-    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    result = CliRunner().invoke(_build(), ["eval", *arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -346,11 +341,11 @@ class TestCommand:
     )
     def test_refused(self, files, more, message):
         with pytest.raises(UsageError, match=message):
-            CliRunner().invoke(app, [*files, *more], catch_exceptions=False)
+            CliRunner().invoke(_build(), ["eval", *files, *more], catch_exceptions=False)
 
     def test_published_without_an_audit(self, files):
         with pytest.raises(UsageError, match="part of --audit"):
-            CliRunner().invoke(app, [*files[:-1], "--published", "0.4"], catch_exceptions=False)
+            CliRunner().invoke(_build(), ["eval", *files[:-1], "--published", "0.4"], catch_exceptions=False)
 
 
 def test_the_page_is_the_table(repository: Path):

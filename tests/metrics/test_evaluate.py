@@ -18,7 +18,7 @@ from warm_harness import harness_command
 
 import harness
 from harness.cli.evaluate import evaluate as eval_verb
-from harness.errors import DataError, HarnessError, UnknownNameError, UsageError
+from harness.errors import DataError, HarnessError, UsageError
 from harness.loaders.trec_write import write_run
 from harness.metrics import QuerySet, TieRule
 from harness.pipeline.evaluate import as_qrels, as_run
@@ -54,12 +54,12 @@ def test_a_run_without_judged_documents_is_zeros_for_trec_eval_alone(tmp_path, c
 
     (tmp_path / "qrels").write_text("q1 0 a 1\nq2 0 b 1\n")
     (tmp_path / "run").write_text("q1 Q0 zz 1 2.0 t\n")
-    command(tmp_path / "qrels", [tmp_path / "run"], output=ScoreFormat.TREC_EVAL, ties=TieRule.TREC_EVAL)
+    command(qrels=tmp_path / "qrels", run=[tmp_path / "run"], format=ScoreFormat.TREC_EVAL, ties=TieRule.TREC_EVAL)
     printed = dict(line.split("\tall\t") for line in capfd.readouterr().out.splitlines())
     printed = {name.strip(): value for name, value in printed.items()}
     assert (printed["num_q"], printed["num_rel_ret"], printed["map"], printed["P_10"]) == ("1", "0", "0.0000", "0.0000")
     with pytest.raises(DataError, match="its only document id is not judged"):
-        command(tmp_path / "qrels", [tmp_path / "run"])
+        command(qrels=tmp_path / "qrels", run=[tmp_path / "run"])
 
 
 def test_every_form_of_input_gives_the_same_scores(files):
@@ -88,9 +88,9 @@ def test_every_form_of_input_gives_the_same_scores(files):
 
 
 def test_faults_of_the_call_are_named(files):
-    with pytest.raises(UnknownNameError, match="unknown tie rule 'trec'"):
+    with pytest.raises(UsageError, match=r"--ties trec: no such choice \(did you mean 'trec_eval'"):
         harness.evaluate(RUN, QRELS, ties="trec")
-    with pytest.raises(UnknownNameError, match="unknown set of queries 'all'"):
+    with pytest.raises(UsageError, match="--queries all: no such choice"):
         harness.evaluate(RUN, QRELS, queries="all")
     with pytest.raises(UsageError, match="without a column query_id or qid or q_id; its columns: doc_id, score"):
         harness.evaluate(pd.DataFrame({"doc_id": ["a"], "score": [1.0]}), QRELS)
@@ -126,7 +126,7 @@ def test_the_text_is_trec_evals(files, capsys):
     for name in (*names, *recalls, *cuts):
         every = [values[query][name] for query in values]
         expected.append(_line(name, "all", pytrec_eval.compute_aggregated_measure(name, every)))
-    printed = _printed(capsys, files, output=ScoreFormat.TREC_EVAL, per_query=True)
+    printed = _printed(capsys, files, format=ScoreFormat.TREC_EVAL, per_query=True)
     assert printed.out.splitlines() == expected
     assert "4 queries judged, 3 with a relevant document, 3 answered; averaged over 3 (answered)" in printed.err
 
@@ -137,11 +137,11 @@ def _line(name, query, value):
 
 def test_trec_evals_text_keeps_its_order_and_names_what_it_lacks(files, capsys):
     printed = _printed(
-        capsys, files, metrics="RR@10,ndcg_cut.10,P_5,map,AP(rel=2)", output=ScoreFormat.TREC_EVAL, relevance=1
+        capsys, files, metrics="RR@10,ndcg_cut.10,P_5,map,AP(rel=2)", format=ScoreFormat.TREC_EVAL, relevance=1
     )
     names = [line.split("\t")[0].strip() for line in printed.out.splitlines()]
     assert names == ["map", "P_5", "ndcg_cut_10", "RR@10", "AP(rel=2)"]
-    leveled = _printed(capsys, files, metrics="map,AP(rel=2)", output=ScoreFormat.TREC_EVAL, relevance=2)
+    leveled = _printed(capsys, files, metrics="map,AP(rel=2)", format=ScoreFormat.TREC_EVAL, relevance=2)
     assert leveled.out.splitlines() == [f"{'map':<22}\tall\t0.1111"]
 
 
@@ -149,16 +149,16 @@ def test_trec_evals_text_keeps_its_order_and_names_what_it_lacks(files, capsys):
 @pytest.mark.parametrize("per_query", [False, True])
 def test_output_is_as_recorded(files, capsys, golden, output, per_query):
     runs = ("run.trec", "other.trec")
-    printed = _printed(capsys, files, runs, metrics="nDCG@10,AP,infAP,NumRet", output=output, per_query=per_query)
+    printed = _printed(capsys, files, runs, metrics="nDCG@10,AP,infAP,NumRet", format=output, per_query=per_query)
     golden(printed.out)
 
 
 def test_csv_and_json_carry_full_precision_and_nothing_for_unknown(files, capsys):
-    rows = list(csv.DictReader(io.StringIO(_printed(capsys, files, metrics="AP,infAP", output=ScoreFormat.CSV).out)))
+    rows = list(csv.DictReader(io.StringIO(_printed(capsys, files, metrics="AP,infAP", format=ScoreFormat.CSV).out)))
     scores = harness.evaluate(RUN, QRELS, "AP,infAP")
     assert float(rows[0]["value"]) == scores.means()[0].value
     assert rows[1]["low"] == ""
-    entry = json.loads(_printed(capsys, files, metrics="AP,infAP", output=ScoreFormat.JSON).out)["runs"][0]
+    entry = json.loads(_printed(capsys, files, metrics="AP,infAP", format=ScoreFormat.JSON).out)["runs"][0]
     assert entry["measures"]["AP"]["high"] == scores.means()[0].high
     assert entry["measures"]["infAP"]["low"] is None
     assert entry["queries"] == {
@@ -200,12 +200,12 @@ def test_a_broken_run_stops_none_of_the_others(files, capsys, output):
     files["alien.trec"] = files["run.trec"].with_name("alien.trec")
     files["alien.trec"].write_text("x1 Q0 a 1 1 t\n")
     with pytest.raises(DataError) as caught:
-        _printed(capsys, files, ("broken.trec", "run.trec", "alien.trec", "other.trec"), metrics="AP", output=output)
+        _printed(capsys, files, ("broken.trec", "run.trec", "alien.trec", "other.trec"), metrics="AP", format=output)
     expected, printed = caught.value, capsys.readouterr()
     assert expected.exit_code == 3
     assert "broken.trec: 1 problem\n  line 1: the score is NaN" in str(expected)
     assert "alien.trec: 1 problem" in str(expected)
-    assert printed.out == _printed(capsys, files, ("run.trec", "other.trec"), metrics="AP", output=output).out
+    assert printed.out == _printed(capsys, files, ("run.trec", "other.trec"), metrics="AP", format=output).out
 
 
 def test_faulty_judgments_stop_everything(files, capsys):
@@ -247,9 +247,10 @@ def test_one_judged_query_is_no_plural(files, capsys):
     [
         ({"metrics": 5}, "the metrics are of type int"),
         ({"metrics": None}, "the metrics are of type NoneType"),
-        ({"ties": 5}, "unknown tie rule '5'"),
-        ({"queries": []}, "unknown set of queries"),
-        ({"relevance": "2"}, "the relevance level is '2', expected a whole number"),
+        ({"ties": 5}, "--ties is 5\n  it must be one of: trec_eval, engine, average"),
+        ({"queries": []}, "--queries is [], a list"),
+        ({"relevences": 2}, "harness.evaluate() has no keyword 'relevences'\n  did you mean 'relevance'?"),
+        ({"relevance": "2"}, "--relevance is '2'\n  it must be a whole number from 1 to 2,147,483,647"),
     ],
 )
 def test_options_of_another_type_are_refused(options, message):

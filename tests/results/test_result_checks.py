@@ -21,7 +21,8 @@ from harness.data.types import SparseVectors
 from harness.errors import DataError
 from harness.loaders import load_dataset
 from harness.metrics import QuerySet, TieRule, official_measures, parse_measures, score
-from harness.pipeline.evaluate import DEFAULT_METRICS, as_qrels, as_run
+from harness.pipeline.evaluate import as_qrels, as_run
+from harness.plan.config import EVAL_METRICS
 from harness.report.scores import ScoreFormat
 from harness.results.checks import (
     METRIC_CHECKS,
@@ -273,21 +274,21 @@ def test_a_metric_that_no_ranking_can_bring_to_one_half() -> None:
 @pytest.mark.parametrize(
     ("metrics", "chosen"),
     [
-        (DEFAULT_METRICS, ""),
+        (EVAL_METRICS, ""),
         ("R@100,P@10,RR,AP,nDCG@10", ""),
-        (f"{DEFAULT_METRICS},P@1000", "P@1000"),
+        (f"{EVAL_METRICS},P@1000", "P@1000"),
         ("official", ""),
         ("official,P@7", "P@7"),
         ("P@10,nDCG@10", "P@10,nDCG@10"),
     ],
 )
 def test_whole_sets_of_defaults_are_nobody_s_choice(metrics: str, chosen: str) -> None:
-    named = named_measures(parse_measures(metrics), DEFAULT_METRICS)
+    named = named_measures(parse_measures(metrics), EVAL_METRICS)
     assert ",".join(map(str, named)) == chosen
 
 
 def test_the_measures_of_trec_eval_alone_are_not_judged() -> None:
-    assert metric_findings(as_qrels(one_each()), named_measures(official_measures(), DEFAULT_METRICS)) == []
+    assert metric_findings(as_qrels(one_each()), named_measures(official_measures(), EVAL_METRICS)) == []
     assert [one.check for one in metric_findings(as_qrels(one_each()), official_measures())] == [
         "metric-without-support",
         "metric-without-support",
@@ -411,7 +412,7 @@ def shown(
     path.write_text(json.dumps(run) if ending == "json" else "".join(lines))
     judgments = [f"{query} 0 {doc} {grade}\n" for query, docs in one_each().items() for doc, grade in docs.items()]
     qrels.write_text("".join(judgments))
-    eval_verb(qrels=qrels, run=[path], metrics="nDCG@10,P@10", output=output)
+    eval_verb(qrels=qrels, run=[path], metrics="nDCG@10,P@10", format=output)
     printed = capsys.readouterr()
     return printed.out, printed.err
 
