@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -136,11 +136,16 @@ def run(
         section = shown if len(plan.datasets) == 1 else _OfDataset(shown, named.name)
         try:
             with cache.intact():
-                parts.append(_compare_on(of_one, at_hand.get(named.name), cache, section))
+                part = _compare_on(of_one, at_hand.get(named.name), {part.dataset for part in parts}, cache, section)
         except HarnessError as error:
             failures.append(error)
             section.done("load", f"failed: {error.what.splitlines()[0]}")
-            parts.append(_failed(of_one, failure_of(error)))
+            part = _failed(of_one, failure_of(error))
+        except KeyboardInterrupt as interrupted:
+            if parts:
+                interrupted.add_note(f"{len(parts)} of {len(plan.datasets)} datasets had finished")
+            raise
+        parts.append(part)
     if len(failures) == len(parts):
         raise failures[0]
     return _assembled(plan, parts, [*plan.command(), *command_words(output or Output())])
@@ -163,11 +168,16 @@ def run_on(plan: Plan, dataset: Dataset, cache: Cache, display: Display, judge: 
     return [_assess(outcome, plan, references, judge, rules) for outcome in outcomes]
 
 
+_compiled: set[str] = set()
+"""Kinds of references whose kernels this process has compiled."""
+
+
 def _compile_reference(plan: Plan, display: Display) -> None:
     """Compile before any backend runs: a minute in a fresh installation is no engine's time, memory or deadline."""
     kinds = {trial.spec.card.oracle.kind for trial in plan.trials if trial.spec.card is not None} - {"none"}
-    if not kinds:
+    if kinds <= _compiled:
         return
+    _compiled.update(kinds)
     from harness.exact import compile_dense_kernels, compile_kernels
 
     display.section("reference").start("compile, once per installation", None)
@@ -214,9 +224,11 @@ class _Part:
     content: DatasetContent = field(default_factory=DatasetContent)
 
 
-def _compare_on(plan: Plan, at_hand: Dataset | None, cache: Cache, display: Display) -> _Part:
-    """Carry out a plan on its only dataset."""
+def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cache: Cache, display: Display) -> _Part:
+    """Carry out a plan on its only dataset, which is called by its path where another one has its name."""
     whole = load_planned(plan, cache, display, at_hand)
+    if whole.name in taken:
+        whole = replace(whole, name=plan.only_dataset)
     plan = resolved_for(plan, whole)
     size = f"{counted(len(whole.corpus), 'document')}, {counted(len(whole.queries), 'query')}"
     display.done("load", f"{whole.name}, {size}")

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from harness.errors import UnknownNameError, UsageError
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
-from harness.registry.lookup import dataset_names, find_dataset, find_families
+from harness.registry.lookup import dataset_names, find_dataset
 
 __all__ = ["DatasetList", "NamedDataset", "in_dataset_list", "parse_datasets"]
 
@@ -121,7 +121,8 @@ def _family_of(name: str, cards: Path | None) -> DatasetFamily | None:
     stem, slash, _ = name.partition("/")
     if not slash or ":" in stem or stem in ("", ".", "..", "~"):
         return None
-    return find_families(cards).get(stem)
+    named = find_dataset(stem, cards)
+    return named if isinstance(named, DatasetFamily) else None
 
 
 def _members(named: DatasetCard | DatasetFamily, cards: Path | None, notes: list[str]) -> Iterator[NamedDataset]:
