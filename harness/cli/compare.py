@@ -90,9 +90,10 @@ def _save_baseline(comparison: Comparison, path: Path) -> None:
 def _save(comparison: Comparison, output: CompareOutput, dataset: str) -> Comparison:
     out = output.out
     if out is None:
-        return comparison.save(named_by_time(dataset), keep_text=output.keep_text, numbered=True)
+        place = named_by_time(dataset)
+        return comparison.save(place, keep_text=output.keep_text, numbered=True, save_runs=output.save_runs)
     try:
-        return comparison.save(out, overwrite=output.overwrite, keep_text=output.keep_text)
+        return comparison.save(out, overwrite=output.overwrite, keep_text=output.keep_text, save_runs=output.save_runs)
     except UsageError as error:  # the folder was free when this comparison began
         raise UsageError(
             f"{error.what}: somebody wrote it meanwhile",

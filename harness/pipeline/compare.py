@@ -91,13 +91,17 @@ def compare(
         "harness.compare", {"backends": backends, "dataset": names, **options}, CompareRequest, CompareOutput
     )
     require(output)
+    if output.save_runs is not None and output.out is None:
+        raise UsageError("save_runs without out: nothing is stored", fix="give the folder of the result: out=…")
     plan = plan_for(request, at_hand)
     if output.out is not None:
         check_target(output.out, overwrite=output.overwrite)
     comparison = run(plan, display, output, at_hand)
     if output.out is None:
         return comparison
-    return comparison.save(output.out, overwrite=output.overwrite, keep_text=output.keep_text)
+    return comparison.save(
+        output.out, overwrite=output.overwrite, keep_text=output.keep_text, save_runs=output.save_runs
+    )
 
 
 def _named(dataset: object) -> tuple[str, dict[str, Dataset]]:

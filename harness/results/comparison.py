@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from harness.errors import ResultError, UnknownNameError, UsageError
 from harness.results.frontier import frontiers
 from harness.results.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
 from harness.results.presenters import presenter
+from harness.results.saved_runs import SAVED_RUNS, write_saved_runs
 from harness.results.schema import (
     ClosedLoopStats,
     LeaderboardRow,
@@ -100,27 +102,31 @@ class Comparison:
         overwrite: bool = False,
         keep_text: bool = True,
         numbered: bool = False,
+        save_runs: str | None = None,
         extra: Mapping[str, bytes] | None = None,
     ) -> Comparison:
         """Write everything into ``folder``, whole or not at all, and return the comparison with its new folder.
 
         ``report.html`` is among it. ``keep_text=False`` leaves all texts out; ``numbered`` writes to ``folder-2`` …
-        where others have the name; ``extra`` are further files. Raises UsageError for a folder that holds something
-        else, or an earlier result without ``overwrite``; ResultError when it cannot be written.
+        where others have the name; ``save_runs`` adds the hits in another tool's layout below ``saved-runs/``;
+        ``extra`` are further files. Raises UsageError for a folder that holds something else, or an earlier result
+        without ``overwrite``; ResultError when it cannot be written.
         """
         contents = self.contents.items()
+        runs = {
+            (trial.dataset, trial.label): self.run(trial.label, trial.dataset)
+            for trial in self.report.trials
+            if self._has_run(trial)
+        }
         content = ResultContent(
             per_query=self.values,
             parity=self.agreement,
             latencies=self.latencies,
-            runs={
-                (trial.dataset, trial.label): self.run(trial.label, trial.dataset)
-                for trial in self.report.trials
-                if self._has_run(trial)
-            },
+            runs=runs,
             qrels={name: content.qrels for name, content in contents if content.qrels is not None},
             queries={name: one.queries for name, one in contents if one.queries is not None and keep_text},
             extra={HTML_NAME: self.html(keep_text=keep_text).encode(), **(extra or {})},
+            further=partial(_save_runs, result=self.report, runs=runs, layout=save_runs) if save_runs else None,
         )
         place = write_result(Path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
         return replace(self, folder=place)
@@ -363,6 +369,10 @@ class Comparison:
 
     def __str__(self) -> str:
         return self.render()
+
+
+def _save_runs(folder: Path, *, result: Result, runs: Mapping[tuple[str, str], Run], layout: str) -> None:
+    write_saved_runs(folder / SAVED_RUNS, result, runs, layout)
 
 
 def _queries(texts: Mapping[str, str]) -> Queries | None:

@@ -53,6 +53,7 @@ __all__ = [
     "read_stored_run",
     "write_check",
     "write_result",
+    "write_run_file",
 ]
 
 Stored = TypeVar("Stored", Result, CheckReport)
@@ -70,7 +71,8 @@ class ResultContent(NamedTuple):
     """What lies beside the report: tables with a column ``dataset``, and the hits by dataset and label.
 
     ``qrels`` and ``queries`` are by dataset; a dataset without judgments, or whose texts are left out, is not among
-    them. ``latencies`` are the raw samples, None where no times were taken. ``extra`` are further files, by name.
+    them. ``latencies`` are the raw samples, None where no times were taken. ``extra`` are further files, by name, and
+    ``further`` writes more of them into the folder.
     """
 
     per_query: pa.Table
@@ -80,6 +82,7 @@ class ResultContent(NamedTuple):
     qrels: Mapping[str, Qrels] = MappingProxyType({})
     queries: Mapping[str, Queries] = MappingProxyType({})
     extra: Mapping[str, bytes] = MappingProxyType({})
+    further: Callable[[Path], None] | None = None
 
 
 def write_result(
@@ -105,6 +108,8 @@ def write_result(
         for dataset, queries in content.queries.items():
             table = pa.table({"id": queries.ids.values, "text": queries.texts})
             write_parquet(table, building.folder / QUERIES / f"{file_name(dataset)}{_PARQUET}")
+        if content.further is not None:
+            content.further(building.folder)
     return building.place
 
 
@@ -140,7 +145,7 @@ def _building(
         for (dataset, label), run in runs.items():
             folder = building.folder / RUNS / file_name(dataset)
             folder.mkdir(exist_ok=True)
-            _write_run(folder, label, run)
+            write_run_file(folder, file_name(label), run)
         for name, content in extra.items():
             (building.folder / name).write_bytes(content)
         yield building
@@ -266,14 +271,14 @@ def read_stored_run(folder: Path, dataset: str, label: str) -> Run:
     raise ResultError(f"'{folder}' holds no run of '{label}' on '{dataset}'")
 
 
-def _write_run(folder: Path, label: str, run: Run) -> None:
-    """As TREC; as Parquet where an id holds TREC's separator, white space, or nothing was found: no file is empty."""
+def write_run_file(folder: Path, name: str, run: Run, ending: str = _TREC, *, tag: str | None = None) -> None:
+    """Write a run as TREC; as Parquet where an id holds white space, or nothing was found: no file is empty."""
     from harness.loaders.trec_write import write_run, write_run_columns
 
     if not run.hits or holds_white_space(run.query_ids) or holds_white_space(run.doc_ids):
-        write_run_columns(folder / f"{file_name(label)}{_PARQUET}", run)
+        write_run_columns(folder / f"{name}{_PARQUET}", run)
     else:
-        write_run(folder / f"{file_name(label)}{_TREC}", run, tag=file_name(label))
+        write_run(folder / f"{name}{ending}", run, tag=tag or name)
 
 
 def holds_white_space(ids: Ids) -> bool:

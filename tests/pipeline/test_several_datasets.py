@@ -58,7 +58,9 @@ def family(tmp_path: Path) -> Path:
     (folder / "made.toml").write_text(FAMILY)
     for number, name in enumerate(("one", "two", "a", "b"), 1):
         corpus = write_collection(folder / name) / "corpus.jsonl"
-        corpus.write_text(corpus.read_text().replace("the cat sat", f"the cat {'garden ' * number}sat on {name} {tmp_path.name}"))
+        corpus.write_text(
+            corpus.read_text().replace("the cat sat", f"the cat {'garden ' * number}sat on {name} {tmp_path.name}")
+        )
     return folder.parent
 
 

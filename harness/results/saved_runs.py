@@ -1,0 +1,98 @@
+"""Hits for other tools (``--save-runs``): TREC's run files, or MTEB's predictions, in a folder for each model.
+
+A second stage lies in ``<first>__<reranker>/``, as evaluators that rerank what others found expect it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.data.types import Run
+from harness.errors import UnknownNameError
+from harness.loaders.predictions_write import predictions_name, write_predictions
+from harness.results.schema import DatasetInfo, Result, TrialResult
+from harness.results.stored import file_name, write_run_file
+
+__all__ = ["SAVED_RUNS", "write_saved_runs"]
+
+SAVED_RUNS = "saved-runs"
+"""The folder inside a result folder."""
+LAYOUTS = ("trec", "mteb")
+Runs = Mapping[tuple[str, str], Run]
+"""Hits by dataset and label."""
+
+
+def write_saved_runs(folder: Path, result: Result, runs: Runs, layout: str) -> None:
+    """Write the hits of every trial that has any below ``folder``.
+
+    ``trec``: ``<model>/<dataset>.trec``, Parquet where an id holds white space. ``mteb``:
+    ``<model>/<TASK>_predictions.json`` with a subset and split for each dataset of the task; a dataset that is no task
+    of MTEB is a task of its own name, with the subset ``default``. Raises UnknownNameError for another layout.
+    """
+    if layout not in LAYOUTS:
+        raise UnknownNameError("layout of runs", layout, LAYOUTS)
+    for label, model in _folders(result).items():
+        own = {dataset: run for (dataset, of_label), run in runs.items() if of_label == label}
+        if not own:
+            continue
+        place = folder / model
+        place.mkdir(parents=True)
+        if layout == "trec":
+            for dataset, run in own.items():
+                write_run_file(place, file_name(dataset), run, ".trec", tag=model)
+        else:
+            _write_tasks(place, label, result, own)
+
+
+def _write_tasks(place: Path, label: str, result: Result, runs: Mapping[str, Run]) -> None:
+    tasks: dict[str, dict[str, dict[str, Run]]] = {}
+    for info in result.datasets:
+        if info.name in runs:
+            task, subset, split = _place_in_mteb(info)
+            tasks.setdefault(task, {}).setdefault(subset, {})[split] = runs[info.name]
+    trial = next(trial for trial in result.trials if trial.label == label and trial.dataset in runs)
+    revision = trial.encoder.get("revision")
+    for task, subsets in tasks.items():
+        write_predictions(
+            place / predictions_name(task),
+            subsets,
+            model=_model(trial),
+            revision=str(revision) if revision is not None else None,
+        )
+
+
+def _place_in_mteb(info: DatasetInfo) -> tuple[str, str, str]:
+    """Return the task, the subset and the split by which MTEB would look for the dataset's predictions."""
+    facts = info.provenance
+    split = facts.get("split") or "test"
+    if "mteb_task" in facts:
+        return facts["mteb_task"], facts.get("subset", "default"), split
+    return file_name(info.name), "default", split
+
+
+def _folders(result: Result) -> dict[str, str]:
+    """Return label -> folder: the model's name, or the label where there is none or several backends share it."""
+    trials = {trial.label: trial for trial in reversed(result.trials) if trial.status == "ok"}
+    models = {label: _model(trial) for label, trial in trials.items()}
+    counts = Counter(models.values())
+    plain = {label: model if counts[model] == 1 else label for label, model in models.items()}
+    folders: dict[str, str] = {}
+    for info in result.backends:
+        if info.label in trials:
+            folders[info.label] = _folder(info.label, trials, plain)
+    return folders
+
+
+def _folder(label: str, trials: Mapping[str, TrialResult], plain: Mapping[str, str]) -> str:
+    stages = trials[label].stages if label in trials else None
+    if stages is None or stages.reranking is None:
+        return file_name(plain.get(label, label).replace("/", "__"))
+    return f"{_folder(stages.of[0], trials, plain)}__{file_name(_model(trials[label]).replace('/', '__'))}"
+
+
+def _model(trial: TrialResult) -> str:
+    if trial.stages is not None:
+        return str(trial.parameters.get("model") or trial.name)
+    return str(trial.encoder.get("model") or trial.label)

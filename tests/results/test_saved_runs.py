@@ -1,0 +1,68 @@
+"""`--save-runs`: hits in the layouts of other tools, read back by `harness eval`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from small_world import write_collection
+
+import harness
+from harness.errors import UnknownNameError, UsageError
+from harness.loaders.trec import read_qrels, read_run
+from harness.metrics import parse_measures, score
+from harness.results.comparison import Comparison
+
+BACKENDS = ["csr:analyzer=whitespace", "csr:analyzer=whitespace|keywords:candidates=3"]
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    root = tmp_path_factory.mktemp("data")
+    datasets = [write_collection(root / name) for name in ("x", "y")]
+    return harness.compare(BACKENDS, datasets, k=5, timing=False, isolation="none", metrics="AP")
+
+
+def scored(path: str | Path, qrels: Path) -> float:
+    (summary,) = score(read_run(path), read_qrels(qrels), parse_measures("AP")).means()
+    return summary.value
+
+
+@pytest.mark.parametrize(("layout", "name"), [("trec", "x.trec"), ("mteb", "x_predictions.json")])
+def test_hits_lie_in_a_folder_for_each_model_and_score_the_same(
+    result: Comparison, layout: str, name: str, tmp_path: Path
+) -> None:
+    stored = result.save(tmp_path / "out", save_runs=layout)
+    assert stored.folder is not None
+    folder = stored.folder / "saved-runs"
+    first = next(path.name for path in folder.iterdir() if "__" not in path.name)
+    assert sorted(path.name for path in folder.iterdir()) == sorted([first, f"{first}__keywords"])
+    means = result.metrics()["AP"]
+    qrels = stored.folder / "qrels" / "x.tsv"
+    assert scored(folder / first / name, qrels) == pytest.approx(means["x", BACKENDS[0]])
+    assert scored(folder / f"{first}__keywords" / name, qrels) == pytest.approx(means["x", BACKENDS[1]])
+    assert (folder / first / name.replace("x", "y", 1)).exists()
+
+
+def test_predictions_say_whose_they_are(result: Comparison, tmp_path: Path) -> None:
+    result.save(tmp_path / "out", save_runs="mteb")
+    (path,) = (tmp_path / "out" / "saved-runs").glob("*__keywords/x_predictions.json")
+    stored = json.loads(path.read_text())
+    assert stored["mteb_model_meta"] == {"model_name": "keywords", "revision": None}
+    assert list(stored["default"]) == ["test"]
+
+
+def test_without_the_option_there_is_no_such_folder(result: Comparison, tmp_path: Path) -> None:
+    result.save(tmp_path / "out")
+    assert not (tmp_path / "out" / "saved-runs").exists()
+
+
+def test_a_layout_that_there_is_not_and_a_result_that_is_not_stored_are_refused(
+    result: Comparison, tmp_path: Path
+) -> None:
+    with pytest.raises(UnknownNameError, match="beir"):
+        result.save(tmp_path / "out", save_runs="beir")
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(UsageError, match="save_runs without out"):
+        harness.compare("csr", write_collection(tmp_path / "x"), save_runs="trec")
