@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from harness.cli.app import ExitCode
-from harness.cli.ci import check_ci_files, write_check_for_ci
+from harness.cli.ci import check_ci_files, write_for_ci
 from harness.cli.early_worker import early_worker
 from harness.cli.output import named_by_time, progress_display, stored_at, write_report
 from harness.cli.verb import verb
@@ -42,6 +42,6 @@ def check(request: CheckRequest, output: CheckOutput) -> None:
     place = output.out or named_by_time(f"check-{plan.golden.name}")
     stored = checked.save(place, overwrite=output.overwrite, numbered=output.out is None)
     with stored_at(stored.folder):
-        write_check_for_ci(checked.report, output.junit, output.summary, per_query=output.junit_per_query)
-        write_report(checked.report, output.format)
+        write_for_ci(checked.report, output.junit, output.summary, per_query=output.junit_per_query)
+        write_report(checked.report, output.format, verbose=output.verbose)
     raise typer.Exit(_EXIT_CODES[checked.report.verdict])

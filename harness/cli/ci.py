@@ -13,8 +13,7 @@ from typer import Option
 from harness.errors import ResultError, UsageError
 
 if TYPE_CHECKING:
-    from harness.report.github import Annotation
-    from harness.report.junit import Suite
+    from harness.report.document import Annotation
     from harness.results.check_schema import CheckReport
     from harness.results.regression_schema import RegressionReport
 
@@ -23,8 +22,7 @@ __all__ = [
     "PerQueryOption",
     "SummaryOption",
     "check_ci_files",
-    "write_check_for_ci",
-    "write_regression_for_ci",
+    "write_for_ci",
 ]
 
 JunitOption = Annotated[
@@ -54,35 +52,19 @@ def check_ci_files(junit: Path | None, summary: Path | None, *, per_query: bool 
             raise UsageError(f"{option} {path} is a folder", fix="name a file")
 
 
-def write_check_for_ci(report: CheckReport, junit: Path | None, summary: Path | None, *, per_query: bool) -> None:
-    """Write what was asked for of a check, and what GitHub's actions take; raises ResultError where that fails."""
-    from harness.report.check_cases import check_suites
-    from harness.report.check_markdown import check_markdown
-    from harness.report.github import check_annotations
-    from harness.report.markdown_parts import SUMMARY_BYTES
+def write_for_ci(
+    report: CheckReport | RegressionReport, junit: Path | None, summary: Path | None, *, per_query: bool = False
+) -> None:
+    """Write the files that were asked for, and what GitHub's actions take; raises ResultError where that fails."""
+    from harness.report.formats import document_of
+    from harness.report.render.junit import render_junit
+    from harness.report.render.markdown import SUMMARY_BYTES, render_markdown
 
-    _write_junit(junit, f"harness check {report.golden.name}", check_suites(report, per_question=per_query))
-    _append_summary(summary, lambda: check_markdown(report, SUMMARY_BYTES))
-    _annotate(check_annotations(report), report.golden.source)
-
-
-def write_regression_for_ci(report: RegressionReport, junit: Path | None, summary: Path | None) -> None:
-    """The same of a regression report."""
-    from harness.report.github import regression_annotations
-    from harness.report.markdown_parts import SUMMARY_BYTES
-    from harness.report.regression_cases import regression_suites
-    from harness.report.regression_markdown import regression_markdown
-
-    _write_junit(junit, f"harness {report.kind} {report.after.dataset.name}", regression_suites(report))
-    _append_summary(summary, lambda: regression_markdown(report, SUMMARY_BYTES))
-    _annotate(regression_annotations(report), report.before.source)
-
-
-def _write_junit(path: Path | None, name: str, suites: Sequence[Suite]) -> None:
-    from harness.report.junit import junit_xml
-
-    if path is not None:
-        _write(path, junit_xml(name, suites), "w")
+    document = document_of(report)
+    if junit is not None:
+        _write(junit, render_junit(document, per_query=per_query), "w")
+    _append_summary(summary, lambda: render_markdown(document, SUMMARY_BYTES))
+    _annotate(document.annotations, report.golden.source if report.kind == "check" else report.before.source)
 
 
 def _append_summary(path: Path | None, markdown: Callable[[], str]) -> None:
@@ -92,9 +74,9 @@ def _append_summary(path: Path | None, markdown: Callable[[], str]) -> None:
         _write(place, markdown(), "a")
 
 
-def _annotate(annotations: list[Annotation], source: str) -> None:
+def _annotate(annotations: Sequence[Annotation], source: str) -> None:
     """On stderr, where GitHub reads them too, so that stdout stays the report."""
-    from harness.report.github import workflow_commands
+    from harness.report.render.github import workflow_commands
 
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in workflow_commands(annotations, _in_workspace(source)):

@@ -71,7 +71,7 @@ def _run(plan: Plan, output: CompareOutput) -> None:
     with stored_at(stored.folder):
         if output.save_baseline is not None:
             _save_baseline(comparison, output.save_baseline)
-        write_report(comparison.report, output.format)
+        write_report(comparison.report, output.format, verbose=output.verbose, sort=output.sort)
     if comparison.failed or comparison.unmeasured:
         raise typer.Exit(ExitCode.UNAVAILABLE)
 

@@ -8,9 +8,17 @@ from typing import Annotated
 import typer
 
 from harness.cli.app import ExitCode
-from harness.cli.ci import JunitOption, SummaryOption, check_ci_files, write_regression_for_ci
+from harness.cli.ci import JunitOption, SummaryOption, check_ci_files, write_for_ci
 from harness.cli.compare_options import CardsOption, LabelsOption, NoTextOption, OutOption, OverwriteOption
-from harness.cli.output import FormatOption, named_by_time, stored_at, write_report
+from harness.cli.output import (
+    FormatOption,
+    SortOption,
+    VerboseOption,
+    check_format,
+    named_by_time,
+    stored_at,
+    write_report,
+)
 from harness.cli.regress_options import (
     MarginOption,
     MaxDropOption,
@@ -35,6 +43,8 @@ def diff(
     out: OutOption = None,
     overwrite: OverwriteOption = False,
     format_name: FormatOption = "table",
+    verbose: VerboseOption = False,
+    sort: SortOption = None,
     junit: JunitOption = None,
     summary: SummaryOption = None,
     cards: CardsOption = None,
@@ -48,9 +58,8 @@ def diff(
     """
     from harness.pipeline.regress.diff import run_diff
     from harness.plan.config import Output
-    from harness.report.regression import check_regression_format
 
-    check_regression_format(format_name)
+    check_format(format_name)
     check_ci_files(junit, summary)
     how = judging(max_drop, margin=margin, test=test, labels=labels, queries=queries, pairs=pairs, gate=False)
     output = Output(out=out, overwrite=overwrite, no_text=no_text, format=format_name)
@@ -58,7 +67,7 @@ def diff(
     place = out or named_by_time(f"diff-{after.stem}")
     stored = found.save(place, overwrite=overwrite, keep_text=not no_text, numbered=out is None)
     with stored_at(stored.folder, "regression.json"):
-        write_regression_for_ci(found.report, junit, summary)
-        write_report(found.report, format_name)
+        write_for_ci(found.report, junit, summary)
+        write_report(found.report, format_name, verbose=verbose, sort=sort)
     if found.report.gate is not None and found.report.gate != "passed":
         raise typer.Exit(ExitCode.FAILED if found.failed else ExitCode.UNAVAILABLE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FormatOption",
+    "SortOption",
+    "VerboseOption",
     "check_format",
     "describe_plan",
     "named_by_time",
@@ -36,31 +39,25 @@ __all__ = [
 
 _REPORTS = Path("reports")
 
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", help="Print every table, not only the short form of the result.")
+]
+SortOption = Annotated[
+    str | None,
+    typer.Option("--sort", help="Order the backends of every table by this column, the best first.", metavar="METRIC"),
+]
 FormatOption = Annotated[str, typer.Option("--format", help="table, markdown, csv or json.", metavar="FORMAT")]
 
 
-def write_report(report: Result | CheckReport | RegressionReport, format_name: str) -> None:
-    """Print a report; on a terminal with bold titles, unless NO_COLOR is set."""
-    print_result(_render(report, format_name, terminal=sys.stdout.isatty()))
+def write_report(
+    report: Result | CheckReport | RegressionReport, format_name: str, *, verbose: bool = False, sort: str | None = None
+) -> None:
+    """Print a report; on a terminal in its width and with bold titles (NO_COLOR is honoured)."""
+    from harness.report.formats import render
 
-
-def _render(report: Result | CheckReport | RegressionReport, format_name: str, *, terminal: bool) -> str:
-    """Import what renders this kind of report alone."""
-    from harness.results.schema import Result
-
-    if isinstance(report, Result):
-        from harness.report.render import render
-
-        return render(report, format_name, terminal=terminal)
-    from harness.results.check_schema import CheckReport
-
-    if isinstance(report, CheckReport):
-        from harness.report.check_render import render_check
-
-        return render_check(report, format_name, terminal=terminal)
-    from harness.report.regression import render_regression
-
-    return render_regression(report, format_name, terminal=terminal)
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal else None
+    print_result(render(report, format_name, verbose=verbose, sort=sort, width=width, styled=terminal))
 
 
 def print_result(text: str | bytes) -> None:
@@ -88,7 +85,7 @@ def check_format(format_name: str, *, others: Sequence[str] = ()) -> None:
 
     Raises UnknownNameError.
     """
-    from harness.report.render import FORMATS
+    from harness.report.formats import FORMATS
 
     if format_name not in (known := (*FORMATS, *others)):
         raise UnknownNameError("format", format_name, known)

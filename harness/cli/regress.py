@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from harness.cli.app import ExitCode
-from harness.cli.ci import JunitOption, SummaryOption, check_ci_files, write_regression_for_ci
+from harness.cli.ci import JunitOption, SummaryOption, check_ci_files, write_for_ci
 from harness.cli.compare_options import (
     CardsOption,
     DeadlineOption,
@@ -20,7 +20,16 @@ from harness.cli.compare_options import (
     ResumeOption,
 )
 from harness.cli.early_worker import early_worker
-from harness.cli.output import FormatOption, named_by_time, progress_display, stored_at, write_report
+from harness.cli.output import (
+    FormatOption,
+    SortOption,
+    VerboseOption,
+    check_format,
+    named_by_time,
+    progress_display,
+    stored_at,
+    write_report,
+)
 from harness.cli.regress_options import (
     BaselineOption,
     ChangedBackendsOption,
@@ -72,6 +81,8 @@ def regress(
     out: OutOption = None,
     overwrite: OverwriteOption = False,
     format_name: FormatOption = "table",
+    verbose: VerboseOption = False,
+    sort: SortOption = None,
     junit: JunitOption = None,
     summary: SummaryOption = None,
     cards: CardsOption = None,
@@ -88,9 +99,8 @@ def regress(
         from harness.pipeline.regress.plan_again import OPTIONS, Again
         from harness.pipeline.regress.run_regress import run_regress
         from harness.plan.config import Output
-        from harness.report.regression import check_regression_format
 
-        check_regression_format(format_name)
+        check_format(format_name)
         check_ci_files(junit, summary)
         how = judging(max_drop, margin=margin, test=test, labels=labels, queries=queries, pairs=pairs, gate=True)
         output = Output(out=out, overwrite=overwrite, no_text=no_text, format=format_name)
@@ -101,8 +111,8 @@ def regress(
     place = out or named_by_time(f"regress-{baseline.stem}")
     stored = found.save(place, overwrite=overwrite, keep_text=not no_text, numbered=out is None)
     with stored_at(stored.folder, "regression.json"):
-        write_regression_for_ci(found.report, junit, summary)
-        write_report(found.report, format_name)
+        write_for_ci(found.report, junit, summary)
+        write_report(found.report, format_name, verbose=verbose, sort=sort)
     _exit(found)
 
 

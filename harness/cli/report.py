@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.compare_options import CardsOption
-from harness.cli.output import check_format, print_result, write_report
+from harness.cli.output import SortOption, VerboseOption, check_format, print_result, write_report
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ def report(
     format_name: Annotated[
         str, typer.Option("--format", help="table, markdown, csv, json or html.", metavar="FORMAT")
     ] = "table",
+    verbose: VerboseOption = False,
+    sort: SortOption = None,
     no_text: Annotated[bool, typer.Option("--no-text", help="Leave texts of questions and documents out.")] = False,
     cards: CardsOption = None,
     schema: Annotated[bool, typer.Option("--schema", help="Describe every field of report.json, and exit.")] = False,
@@ -53,7 +55,7 @@ def report(
         print_result(_page(folder, cards, keep_text=not no_text))
         return
     stored = _stored(folder)
-    write_report(_without_texts(stored) if no_text else stored, format_name)
+    write_report(_without_texts(stored) if no_text else stored, format_name, verbose=verbose, sort=sort)
 
 
 def _stored(folder: Path) -> Result | CheckReport | RegressionReport:

@@ -17,7 +17,7 @@ from harness.plan.option_fields import option_fields
 if TYPE_CHECKING:
     from harness.pipeline.check.check_plan import CheckPlan
     from harness.pipeline.check.checked import Checked
-    from harness.report.junit import Case
+    from harness.report.document import Case
     from harness.results.check_schema import CheckReport
 
 __all__ = ["GoldenFile", "GoldenItem", "golden_check"]
@@ -164,8 +164,8 @@ class GoldenItem(pytest.Item):
     def setup(self) -> None:
         """Ask the questions, if no item before did; raises where nothing could be judged."""
         from harness.errors import HarnessError
-        from harness.report.check_cases import preflight_text
-        from harness.report.junit import Outcome
+        from harness.report.document import Outcome
+        from harness.report.documents.check_cases import preflight_text
 
         try:
             report = cast("GoldenFile", self.parent).checked().report
@@ -179,7 +179,7 @@ class GoldenItem(pytest.Item):
 
     def runtest(self) -> None:
         """Fail or skip as the case says."""
-        from harness.report.junit import Outcome
+        from harness.report.document import Outcome
 
         if self._case.outcome is Outcome.SKIPPED:
             pytest.skip(self._case.message)
@@ -202,7 +202,7 @@ class RequirementItem(GoldenItem):
 
     def case(self, report: CheckReport) -> Case:
         """A failure says the figure, and the questions behind it. The figure goes into pytest's own JUnit XML too."""
-        from harness.report.check_cases import requirement_case
+        from harness.report.documents.check_cases import requirement_case
 
         found = next(one for one in report.requirements if (one.text, one.subject) == (self.what, self.label))
         self.user_properties += [("value", found.value), ("n", found.n)]
@@ -214,7 +214,7 @@ class QuestionItem(GoldenItem):
 
     def case(self, report: CheckReport) -> Case:
         """A failure says what was expected and what was found."""
-        from harness.report.check_cases import question_case, subject_error
+        from harness.report.documents.check_cases import question_case, subject_error
 
         subject = next(one for one in report.subjects if one.label == self.label)
         for question in subject.questions:

@@ -1,26 +1,33 @@
 """Describe what a verb found as a document that every renderer shows: verdicts, sections, tables, figures and notes.
 
 A document is built once from a result. Terminal, Markdown and HTML show the same tables, verdicts and notes from it;
-CSV prints its values. All texts are plain: each renderer escapes them in its own way.
+CSV prints its values, JUnit its suites, GitHub its annotations. All texts are plain: each renderer escapes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Literal, NamedTuple
 
+from harness.errors import UnknownNameError
 from harness.report.figures import Drawing
 
 __all__ = [
+    "TIES",
+    "Annotation",
     "Block",
+    "Case",
     "Cell",
     "Column",
     "Document",
     "Facts",
     "Figure",
     "Notes",
+    "Outcome",
     "Section",
+    "Suite",
     "Table",
     "Tone",
     "Value",
@@ -29,6 +36,8 @@ __all__ = [
 
 Tone = Literal["good", "bad", "unsure", "plain"]
 """How a statement is meant. Each tone has a sign of its own as well as a colour."""
+TIES = "the range of the mean over all orders of tied documents"
+"""What the tie ranges of cells are."""
 Best = Literal["highest", "lowest"]
 """Which value of a column is the best."""
 
@@ -48,10 +57,13 @@ class Column:
 
     Args:
         name: Its heading.
-        numeric: Set flush right in figures of one width.
+        numeric: Set flush right in figures of one width; otherwise the cells are texts, which may be broken.
         help: A sentence that explains the name.
         best: Which value is marked as the best; None marks none.
         priority: 0 stays whatever the width; where a table is too wide, columns of the highest priority go first.
+        below: Heading of the cells' second lines, where they become a column of their own.
+        below_priority: As ``priority``, for that column.
+        follows: It belongs to the column before it, from which it is not parted.
     """
 
     name: str
@@ -59,6 +71,9 @@ class Column:
     help: str = ""
     best: Best | None = None
     priority: int = 0
+    below: str = ""
+    below_priority: int = 0
+    follows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +83,7 @@ class Cell:
     Args:
         text: What is shown.
         mark: A sign beside it, which the table's legend explains.
-        below: A smaller line below it (in parentheses where there is one line only).
+        below: A smaller second line, such as an interval.
         tone: Whether it is good or bad news.
         value: The exact number behind the text, by which rows sort and the best is found; None sorts last.
         ties: The range that ties leave the number, as text; a footnote where there is no room beside it.
@@ -86,7 +101,8 @@ class Cell:
 class Table:
     """Rows of cells; the first cell of every row names it.
 
-    ``legend`` explains marks, one line each. ``detail`` tables are left out of short forms.
+    ``legend`` explains marks and columns, one line each. ``detail`` tables are left out of short forms, which show the
+    first ``most`` rows of the others.
     """
 
     title: str
@@ -94,6 +110,32 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     legend: Sequence[str] = ()
     detail: bool = False
+    most: int | None = None
+
+    def best(self, column: int) -> float | None:
+        """Return the best value of a column; None where the column has no best, or only one row a value."""
+        direction = self.columns[column].best
+        values = [row[column].value for row in self.rows]
+        known = [value for value in values if value is not None]
+        if direction is None or len(known) < 2 or min(known) == max(known):
+            return None
+        return max(known) if direction == "highest" else min(known)
+
+    def sorted_by(self, name: str) -> Table:
+        """Return the same table with its rows sorted by the column of that name, best or greatest first.
+
+        Rows without a value come last; a table that has no such column stays as it is.
+        """
+        names = [column.name for column in self.columns]
+        if name not in names:
+            return self
+        at = names.index(name)
+        if not self.columns[at].numeric:
+            return replace(self, rows=sorted(self.rows, key=lambda row: row[at].text))
+        sign = 1 if self.columns[at].best == "lowest" else -1
+        key = [(value is None, sign * (value or 0.0)) for value in (row[at].value for row in self.rows)]
+        order = sorted(range(len(self.rows)), key=lambda number: key[number])
+        return replace(self, rows=[self.rows[number] for number in order])
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +199,64 @@ class Value:
     n: int | None = None
 
 
+class Outcome(StrEnum):
+    """How a case ended; the values of all but ``PASSED`` are the names of their elements in JUnit's XML."""
+
+    PASSED = "passed"
+    FAILURE = "failure"
+    """What was required does not hold."""
+    ERROR = "error"
+    """It could not be judged."""
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A test case. ``message`` is one line, ``text`` all there is to say; both are for outcomes but ``PASSED``.
+
+    ``seconds`` is 0 where nothing was measured. ``detail`` cases are written only where every query is asked for.
+    """
+
+    name: str
+    classname: str
+    outcome: Outcome = Outcome.PASSED
+    message: str = ""
+    text: str = ""
+    seconds: float = 0.0
+    detail: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Cases that belong together, with facts about all of them. ``timestamp`` is ISO 8601; an offset is left out.
+
+    ``shared`` are the seconds that all cases took together, where they are about one measurement; else they are added.
+    """
+
+    name: str
+    cases: Sequence[Case]
+    timestamp: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    shared: float | None = None
+
+    def count(self, outcome: Outcome) -> int:
+        """Return the number of cases that ended so."""
+        return sum(case.outcome is outcome for case in self.cases)
+
+    @property
+    def seconds(self) -> float:
+        """The time of all cases."""
+        return sum(case.seconds for case in self.cases) if self.shared is None else self.shared
+
+
+class Annotation(NamedTuple):
+    """An error, perhaps about a line of a file, counted from 1."""
+
+    title: str
+    message: str
+    line: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """Hold everything that is shown of a result.
@@ -168,8 +268,12 @@ class Document:
         sections: Tables, figures and notes in reading order.
         command: The command lines that make it again.
         made_by: Program, version and time.
-        labels: Short labels that cells use -> the full label, where they differ.
+        kind: The verb that it is of, and ``name`` the data: together they name it for programs.
+        outcome: How it ended, in a word: ``passed``; empty where nothing was required.
+        labels: Long labels of backends, as texts use them -> short ones, for where there is little room.
         values: Every number, one a dataset, backend and metric.
+        suites: What was judged, as test cases.
+        annotations: What is wrong, with the lines of the golden set that it is about.
     """
 
     title: str
@@ -178,5 +282,42 @@ class Document:
     sections: Sequence[Section]
     command: Sequence[str]
     made_by: str
+    kind: str = ""
+    name: str = ""
+    outcome: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     values: Sequence[Value] = ()
+    suites: Sequence[Suite] = ()
+    annotations: Sequence[Annotation] = ()
+
+    def tables(self, *, detail: bool = True) -> Iterator[Table]:
+        """Yield the tables in reading order; without ``detail`` those of the short form."""
+        for section in self.sections:
+            for block in section.blocks:
+                if isinstance(block, Table) and (detail or not (section.detail or block.detail)):
+                    yield block
+
+    def sorted_by(self, name: str) -> Document:
+        """Return the same document with the rows of its tables in the order of the column of that name, best first.
+
+        The first table that has the column decides; tables whose rows have the same names follow it, and a table of
+        other rows is sorted by its own column of that name. Raises UnknownNameError where there is no such column.
+        """
+        known = dict.fromkeys(column.name for table in self.tables() for column in table.columns)
+        if name not in known:
+            raise UnknownNameError("column to sort by", name, list(known))
+        first = next(table for table in self.tables() if name in [column.name for column in table.columns])
+        places = {row[0].text: place for place, row in reversed(list(enumerate(first.sorted_by(name).rows)))}
+
+        def ordered(table: Table) -> Table:
+            if any(row[0].text not in places for row in table.rows):
+                return table.sorted_by(name)
+            return replace(table, rows=sorted(table.rows, key=lambda row: places[row[0].text]))
+
+        return replace(
+            self,
+            sections=[
+                replace(one, blocks=[ordered(block) if isinstance(block, Table) else block for block in one.blocks])
+                for one in self.sections
+            ],
+        )

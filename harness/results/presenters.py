@@ -9,12 +9,10 @@ from typing import Any
 __all__ = ["presenter"]
 
 _PRESENTERS: Mapping[str, str] = {
-    "comparison text": "harness.report.render:render",
+    "text": "harness.report.formats:render",
     "comparison page": "harness.report.html.from_comparison:comparison_html",
-    "check text": "harness.report.check_render:render_check",
     "check page": "harness.report.html.from_check:check_html",
-    "check failures": "harness.report.check_cases:failures",
-    "regression text": "harness.report.regression:render_regression",
+    "check failures": "harness.report.documents.check_cases:failures",
     "regression page": "harness.report.html.from_regression:regression_html",
 }
 

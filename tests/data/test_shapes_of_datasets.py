@@ -20,7 +20,7 @@ from harness.data.columns import columns_text, parse_columns
 from harness.data.dataset import Dataset, DatasetFiles
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import load_corpus, load_dataset
-from harness.report.render import render
+from harness.report.formats import render
 
 CORPUS = [
     ("7", "Reset", 'Hold the button, "gently",\n\nfor ten seconds'),

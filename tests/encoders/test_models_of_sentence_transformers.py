@@ -28,7 +28,7 @@ from harness.encoders.sources import create_model, encoding_key
 from harness.encoders.sparsity import sparsity
 from harness.errors import EngineUnavailableError, UsageError
 from harness.registry.parameters import ParameterValue, encoder_parameters
-from harness.report.tables import header
+from harness.report.documents.compare import comparison_header as header
 from harness.results import schema
 
 pytestmark = pytest.mark.integration

@@ -10,7 +10,8 @@ from sample_report import sample_report
 from harness.data.ranking import TieRule
 from harness.data.types import Float64Array, Ids
 from harness.metrics import Measure, QueryCounts, QuerySet, Scores
-from harness.report.differences import differences, legend_of_differences, mark_of
+from harness.report.document import Table
+from harness.report.documents.quality import pair_tables, quality_table
 from harness.results.assess import Assessed
 from harness.results.differences import paired_differences
 from harness.results.schema import Result
@@ -22,6 +23,16 @@ def report(*updates: dict[str, Any], reference: str | None = "qdrant") -> Result
     rows = [whole.differences[0].model_copy(update=update) for update in updates]
     resolved = {**whole.plan.resolved, "reference": reference}
     return whole.model_copy(update={"differences": rows, "plan": whole.plan.model_copy(update={"resolved": resolved})})
+
+
+def quality(result: Result) -> Table:
+    table = quality_table(result, "cranfield")
+    assert table is not None
+    return table
+
+
+def meanings(table: Table) -> list[str]:
+    return [line for line in table.legend if line[0] in "▲▼~=≈"]
 
 
 @pytest.mark.parametrize(
@@ -38,33 +49,38 @@ def report(*updates: dict[str, Any], reference: str | None = "qdrant") -> Result
 )
 def test_every_verdict_has_a_mark_with_a_meaning(verdict: str, within_ties: bool, mark: str) -> None:
     one = report({"verdict": verdict, "within_ties": within_ties})
-    assert mark_of(one.differences[0]) == mark
-    (meaning,) = legend_of_differences(one)
-    assert meaning.startswith(f"{mark}: ")
+    table = quality(one)
+    assert [cell.mark for row in table.rows for cell in row if cell.mark] == [mark]
+    (meaning,) = meanings(table)
+    assert meaning.startswith(f"{mark} ")
 
 
 def test_rows_are_backends_under_a_reference_and_pairs_without_one() -> None:
     update = {"metric": "AP", "difference": -0.25, "verdict": "worse", "within_ties": False}
-    (table,) = differences(report(update), ["AP", "P@5"])
-    assert (table.title, table.columns) == ("Differences from qdrant", ("backend", "AP", "P@5"))
-    assert table.rows == (("lucene:model=ql", "−0.2500 ▼", "–"),)
-    assert "worse than qdrant" in legend_of_differences(report(update))[0]
-    (table,) = differences(report(update, reference=None), ["AP"])
-    assert (table.title, table.rows) == ("Differences between backends", (("lucene:model=ql − qdrant", "−0.2500 ▼"),))
-    assert "worse than the one after the minus sign" in legend_of_differences(report(update, reference=None))[0]
+    table = quality(report(update))
+    assert [column.name for column in table.columns] == ["backend", "nDCG@10", "AP", "− qdrant", "answered"]
+    assert [(row[3].text, row[3].mark) for row in table.rows] == [("", ""), ("−0.2500", "▼"), ("–", "")]
+    assert "worse than qdrant" in meanings(table)[0]
+    assert pair_tables(report(update), "cranfield") == []
+    (table,) = pair_tables(report(update, reference=None), "cranfield")
+    assert (table.title, table.rows[0][0].text) == ("Differences between backends", "lucene:model=ql − qdrant")
+    assert [(cell.text, cell.mark) for cell in table.rows[0][1:]] == [("–", ""), ("−0.2500", "▼")]
+    assert "worse than the one after the minus sign" in meanings(table)[0]
 
 
 def test_without_pairs_there_is_no_table() -> None:
-    assert differences(report(), ["AP"]) == []
-    assert legend_of_differences(report()) == []
+    assert pair_tables(report(reference=None), "cranfield") == []
+    assert meanings(quality(report())) == []
+    assert [column.name for column in quality(report()).columns] == ["backend", "nDCG@10", "AP", "answered"]
 
 
 def test_the_legend_counts_the_comparisons_in_which_a_query_differs() -> None:
     moved: dict[str, Any] = {"verdict": "undecided", "within_ties": False}
     unchanged = {"verdict": "same", "within_ties": False, "wins": 0, "losses": 0, "p": 1.0, "p_adjusted": 1.0}
-    assert "Holm's correction for the 2 comparisons of this table;" in legend_of_differences(report(moved, moved))[0]
-    found = legend_of_differences(report(moved, unchanged))
-    assert "for the 1 of 2 comparisons of this table in which a query differs;" in found[0]
+    assert "Holm's correction for 2 comparisons" in meanings(quality(report(moved, moved)))[0]
+    found = meanings(quality(report(moved, unchanged)))
+    assert "for the 1 of 2 comparisons in which a query differs" in found[0]
+    assert "for the one comparison" in meanings(quality(report(moved)))[0]
 
 
 def test_one_family_in_comparisons_and_in_judgements() -> None:

@@ -21,11 +21,13 @@ from harness.cli.report import report as print_report
 from harness.errors import ResultError, UsageError
 from harness.pipeline.check.checked import Checked
 from harness.plain_url import without_secrets
-from harness.report.check_cases import check_suites
-from harness.report.check_markdown import check_markdown
-from harness.report.github import SHOWN_BY_GITHUB, Annotation, check_annotations, workflow_commands
-from harness.report.junit import Outcome, junit_xml
-from harness.report.markdown_parts import COMMENT_BYTES, comment_marker
+from harness.report.document import Annotation, Outcome
+from harness.report.documents.check import check_document
+from harness.report.documents.check_cases import check_annotations, check_suites
+from harness.report.formats import render
+from harness.report.render.github import SHOWN_BY_GITHUB, workflow_commands
+from harness.report.render.junit import junit_xml, render_junit
+from harness.report.render.markdown import COMMENT_BYTES
 from harness.results.check_redaction import redacted, without_questions
 from harness.results.schema import ErrorInfo
 
@@ -78,7 +80,7 @@ def test_junit_holds_a_case_for_each_requirement_and_question(folder: Path) -> N
 def test_requirements_share_the_time_of_asking(folder: Path) -> None:
     timed = {**QUICK, "timing": True}
     report = harness.check(folder / "golden.jsonl", corpus=folder / "chunks.jsonl", require=REQUIRE, **timed).report
-    (suite,) = check_suites(report, per_question=True)
+    (suite,) = check_suites(report)
     required = [case.seconds for case in suite.cases if case.name in {one.text for one in report.requirements}]
     assert required
     assert {*required} == {suite.seconds}
@@ -99,7 +101,7 @@ def test_a_missing_id_is_an_error_of_the_golden_set(folder: Path, tmp_path: Path
     report = Checked.load(tmp_path / "out").report
     (_, place) = check_annotations(report)
     assert (place.title, place.message, place.line) == ("invalid: missing-ids", "question 'q' expects 'wood'", 1)
-    comment = check_markdown(report)
+    comment = render(report, "markdown")
     assert "⚠️" in comment
     assert "question 'q' expects 'wood'" in comment
 
@@ -111,14 +113,14 @@ def test_a_backend_that_failed_is_an_error(checked: Checked) -> None:
     unknown = [one.model_copy(update={"passed": None, "reason": "it failed"}) for one in report.requirements]
     broken = report.model_copy(update={"subjects": [failed], "requirements": unknown, "verdict": "invalid"})
     for requirements in (unknown, []):
-        suites = check_suites(broken.model_copy(update={"requirements": requirements}), per_question=True)
+        suites = check_suites(broken.model_copy(update={"requirements": requirements}))
         cases = [case for one in suites for case in one.cases]
         assert [case.outcome for case in cases] == [Outcome.ERROR] * max(1, len(requirements))
         assert "it broke\nthe last line" in cases[0].text
         assert read_junit(junit_xml("check", suites)).get("errors") == str(len(cases))
     titles = [one.title for one in check_annotations(broken)]
     assert titles[:2] == [f"{LABEL} failed", f"Hit@5>=0.9 could not be judged on {LABEL}"]
-    assert "the last line" in check_markdown(broken)
+    assert "the last line" in render(broken, "markdown")
 
 
 def test_summary_and_annotations_where_github_runs(folder: Path) -> None:
@@ -152,13 +154,12 @@ def test_nothing_is_written_where_nobody_asked(folder: Path) -> None:
 
 def test_a_check_of_which_nothing_is_required_does_not_say_that_it_passed(checked: Checked) -> None:
     plain = checked.report.model_copy(update={"requirements": [], "verdict": "passed"})
-    said = "nothing is required, so nothing can fail: --require 'Hit@5>=0.9' makes a verdict of it"
-    text, comment = Checked(plain).render(), check_markdown(plain)
-    assert text.startswith("CHECKED: ")
+    said = "Nothing was required, so nothing can fail"
+    text, comment = Checked(plain).render(), render(plain, "markdown")
     assert "harness check: `golden` checked" in comment
     assert said in text
     assert said in comment
-    assert "PASSED" not in text
+    assert "Passed" not in text
     assert "✅" not in comment
     assert said not in checked.render()
 
@@ -191,14 +192,14 @@ def test_commands_are_escaped_and_few() -> None:
 
 def test_markdown_shows_data_as_it_is(checked: Checked) -> None:
     text = checked.render("markdown")
-    assert text.startswith(comment_marker("check", "golden") + "\n")
+    assert text.startswith("<!-- harness check: golden -->\n")
     page = MarkdownIt("commonmark").enable("table").render(text)
     assert "<script>" not in page
     assert "&lt;script&gt;alert(1)" in page
     # mentions count outside code alone
     assert "@somebody" not in re.sub(r"<code.*?</code>", "", page, flags=re.DOTALL)
     rows = [row.count("<td") for row in re.findall(r"<tr>.*?</tr>", page, flags=re.DOTALL) if "<td" in row]
-    assert set(rows) == {8, 6, 5}  # requirements and slices, metrics and speed, questions
+    assert set(rows) == {8, 5, 9, 11, 6}  # requirements, questions, metrics, slices, speed
     assert "<td><code>fish (not found)</code></td>" in page
 
 
@@ -215,7 +216,7 @@ def test_a_comment_fits_however_many_questions_fail(folder: Path, tmp_path: Path
         slice=slices,
         **QUICK,
     ).report
-    text = check_markdown(report)
+    text = render(report, "markdown")
     assert len(text.encode()) <= COMMENT_BYTES < 65_536
     assert "not fit here" in text
     assert "Hit@5>=0.9" in text
@@ -314,7 +315,7 @@ def test_no_output_holds_the_secret_of_a_url(checked: Checked) -> None:
         )
     )
     outputs = [Checked(plain).render(name) for name in ("table", "markdown", "csv", "json")]
-    outputs.append(junit_xml("check", check_suites(plain, per_question=True)))
+    outputs.append(render_junit(check_document(plain), per_query=True))
     outputs += workflow_commands(check_annotations(plain), None)
     assert any("host" in text for text in outputs)
     assert not [text for text in outputs if "hush" in text]

@@ -90,7 +90,7 @@ def test_every_phase_is_told(collection: Path, cards: Path, tmp_path: Path, monk
     assert [phases.encode_source for phases in stored if phases] == ["cached", "partly cached"]
     assert stored[0] is not None
     assert stored[0].encode_seconds is None
-    assert "cached" in again.render()
+    assert "cached" in again.render(verbose=True)
 
 
 def test_metrics_are_those_of_the_metric_core(comparison: Comparison) -> None:
@@ -344,8 +344,8 @@ def test_backends_that_answer_different_queries_are_told_apart(
     answered = harness.compare([f"run:{short}", "good"], collection, cards=cards, queries="answered", metrics="AP")
     counts = [backend.queries for backend in answered.report.trials]
     assert [(count.answered, count.evaluated) for count in counts if count is not None] == [(1, 1), (3, 3)]
-    lines = answered.render().splitlines()
-    assert [line.split()[-2:] for line in lines if line.startswith((" run:", " good"))][:2] == [["1", "1"], ["3", "3"]]
+    lines = answered.render(verbose=True).splitlines()
+    assert [line.split()[-2:] for line in lines if line.startswith(("run:", "good"))][:2] == [["1", "1"], ["3", "3"]]
 
 
 def test_only_means_have_intervals_and_differences(collection: Path, cards: Path) -> None:

@@ -78,7 +78,7 @@ def test_the_command_line_gates_by_the_names_that_the_check_shows(folder: Path, 
     given = "diff", folder / "before", folder / "after", "--out", tmp_path / "diff"
     done = run(*given, "--max-drop", "MRR@2=0.5", "--junit", tmp_path / "junit.xml", "--summary", tmp_path / "s.md")
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("PASSED: nothing is worse")
+    assert "✓ Passed: nothing is worse" in done.stdout
     assert "MRR@2" in (tmp_path / "junit.xml").read_text()
     assert (tmp_path / "s.md").read_text().startswith("<!-- harness diff: ")
     page = (tmp_path / "diff" / "report.html").read_text(encoding="utf-8")

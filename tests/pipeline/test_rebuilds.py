@@ -114,7 +114,7 @@ def test_what_each_build_took_is_kept(collection: Path, cards: Path, tmp_path: P
     assert frame.loc[("poor", 2), "seconds"] == second.seconds
     assert frame.loc[("poor", 3), "reference overlap@3"] == third.reference_overlap["3"]
     assert compared.spread().loc[("poor", "bytes"), "max"] == max(one.bytes or 0 for one in found.each)
-    assert f"poor,spread.build.2,seconds,{second.seconds}" in compared.render("csv")
+    assert f",poor,spread.build.2.seconds,{second.seconds},,," in compared.render("csv")
     compared.save(tmp_path / "stored")
     assert harness.Comparison.load(tmp_path / "stored").report == compared.report
 
@@ -144,7 +144,7 @@ def test_without_judgments_and_beside_deterministic_engines(
     assert (good.spread, fused.spread, spread_of(poor).builds) == (None, None, 2)
     assert "built once, not 2 times: its engine declares that every build gives the same rankings" in good.notes
     assert "no spread over 2 builds: it is made of the first build of each backend that it names" in fused.notes
-    assert "Spread over 2 builds" in compared.render()
+    assert "Spread over 2 builds" in compared.render(verbose=True)
     made.unlink()
     unjudged = compare(write_collection(tmp_path / "unjudged", judged=False), cards, rebuilds=2)
     found = spread_of(unjudged.report.trials[0])

@@ -17,7 +17,7 @@ from harness.cli.app import _build
 from harness.errors import DataError, ResultError, UsageError
 from harness.pipeline.regress.judging import Judging
 from harness.pipeline.regress.regression import Regression
-from harness.report.regression_cases import regression_suites
+from harness.report.documents.regress import change_document
 from harness.results.comparison import Comparison
 from harness.results.snapshot import stored_snapshots
 
@@ -80,8 +80,8 @@ def test_the_page_is_drawn_again_from_what_is_stored(worse: Result, folder: Path
     again = run("report", folder / "after", "--format", "html")
     assert again.exit_code == 0, again.output
     assert again.stdout == written
-    assert run("report", folder / "after").output.startswith("FAILED: worse beyond the allowed drop")
-    assert run("report", folder / "after" / "report.json").output.startswith("cacm · 3,204 documents")
+    assert "✕ Failed: worse beyond the allowed drop (0)" in run("report", folder / "after").output
+    assert "\ncacm · 3,204 documents" in run("report", folder / "after" / "report.json").output
 
 
 def test_its_command_judges_the_same_again(worse: Result, baseline: Path, folder: Path) -> None:
@@ -100,7 +100,7 @@ def test_its_command_judges_the_same_again(worse: Result, baseline: Path, folder
 
 def test_other_parameters_are_worse_and_the_queries_that_lost_most_are_named(worse: Result, folder: Path) -> None:
     assert worse.exit_code == 1, worse.output
-    assert "FAILED: worse beyond the allowed drop: csr:k1=3.0;b=0.95 R@1000" in worse.output
+    assert "✕ Failed: worse beyond the allowed drop (0): R@1000 of csr:k1=3.0;b=0.95" in worse.output
     report = Regression.load(folder / "after").report
     recall, ndcg = report.backends[0].metrics
     assert (recall.verdict, recall.gate) == ("worse", "failed")
@@ -116,7 +116,7 @@ def test_other_parameters_are_worse_and_the_queries_that_lost_most_are_named(wor
     lost = (values["after"] - values["before"]).sort_values()
     assert dossier.queries[0].query == lost.index[0]
     assert dossier.queries[0].values[0].difference == pytest.approx(lost.iloc[0])
-    assert f" {lost.index[0]}  " in worse.output
+    assert f"\n{lost.index[0]} " in worse.output
     settings = {(one.section, one.setting): (one.before, one.after) for one in report.settings}
     assert settings == {("parameters", "k1"): (0.9, 3.0), ("parameters", "b"): (0.4, 0.95)}
 
@@ -185,7 +185,7 @@ def test_diff_runs_nothing_and_has_a_gate_only_when_asked(
     assert worse.exit_code == 1
     plain = run("diff", baseline, folder / "after")
     assert plain.exit_code == 0, plain.output
-    assert plain.output.startswith("COMPARED · 1 worse, 1 undecided · ")
+    assert "· Compared, without a gate (--max-drop makes one)" in plain.output.splitlines()
     assert run("diff", folder / "before", folder / "after", "--max-drop", "0").exit_code == 1
     assert run("diff", folder / "before", folder / "after", "--max-drop", "R@1000=0.05").exit_code == 0
     alone = harness.diff(folder / "before", folder / "after", judging=Judging(max_drop={"R@1000": 0.0}))
@@ -213,8 +213,9 @@ def test_diff_leaves_a_page_and_never_a_result_behind(worse: Result, folder: Pat
 def test_every_format_holds_the_verdict(worse: Result, folder: Path, form: str) -> None:
     assert worse.exit_code == 1
     text = harness.diff(folder / "before", folder / "after").render(form)
-    assert "worse" in text
     assert "R@1000" in text
+    assert "fell by" in text or form in ("csv", "json")
+    assert ",difference.R@1000,-0." in text or form != "csv"
     if form == "json":
         assert json.loads(text)["kind"] == "diff"
 
@@ -288,7 +289,7 @@ def test_every_latency_sample_is_kept(small: dict[str, Path]) -> None:
     costs = {cost.cost: cost for cost in again.report.backends[0].costs}
     assert (costs["p50_ms"].samples_before, costs["p50_ms"].samples_after) == (6, 6)
     assert costs["p50_ms"].ci_low is not None
-    (suite,) = regression_suites(again.report)
+    (suite,) = change_document(again.report).suites
     assert {case.seconds for case in suite.cases} == {suite.seconds}
     assert suite.seconds > 0.0
 
@@ -380,7 +381,7 @@ def test_a_backend_that_fails_is_exit_code_3(small: dict[str, Path]) -> None:
     done = run("regress", "--baseline", small["base"] / "healthy", "--out", small["base"] / "broken")
     write_cards(small["cards"], good="BruteForce")
     assert done.exit_code == 3, done.output
-    assert done.stdout.startswith("INVALID: good failed, so nothing passed")
+    assert "? Invalid: good failed, so nothing passed" in done.stdout.splitlines()
     assert Regression.load(small["base"] / "broken").report.gate == "invalid"
 
 

@@ -8,11 +8,11 @@ import pytest
 from junit_files import read_junit
 from regression_sides import AFTER, BEFORE, side
 
-from harness.cli.ci import write_regression_for_ci
+from harness.cli.ci import write_for_ci
 from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
-from harness.report.markdown_parts import COMMENT_BYTES
-from harness.report.regression import render_regression
-from harness.report.regression_markdown import regression_markdown
+from harness.report.documents.regress import change_document
+from harness.report.formats import render
+from harness.report.render.markdown import COMMENT_BYTES, render_markdown
 from harness.results.regression_schema import RegressionReport
 
 
@@ -39,7 +39,7 @@ def test_files_and_annotations(
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    write_regression_for_ci(report, tmp_path / "junit.xml", None)
+    write_for_ci(report, tmp_path / "junit.xml", None)
     root = read_junit(tmp_path / "junit.xml")
     cases = {(case.get("classname"), case.get("name")): [one.tag for one in case] for case in root.iter("testcase")}
     assert cases == {("csr", "nDCG@2"): ["failure"], ("csr", "AP"): [], ("gone", "is compared"): ["error"]}
@@ -49,14 +49,15 @@ def test_files_and_annotations(
     assert capsys.readouterr().err.splitlines()[0] == "::error title=gone failed::it broke"
     summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert summary.startswith("<!-- harness regress: ")
-    assert "nDCG@2 failed on csr" in summary
+    assert "nDCG@2 of csr" in summary
+    assert "second words" in summary
 
 
 def test_a_comment_is_cut_and_says_so(report: RegressionReport) -> None:
-    whole = render_regression(report, "markdown")
+    whole = render(report, "markdown")
     assert len(whole.encode()) <= COMMENT_BYTES
     assert "not fit here" not in whole
-    cut = regression_markdown(report, 1_500)
+    cut = render_markdown(change_document(report), 1_500)
     assert len(cut.encode()) <= 1_500
     assert "not fit here" in cut
 
@@ -67,7 +68,7 @@ def test_without_texts_none_is_written(tmp_path: Path) -> None:
     (backend,) = found.backends
     failed = [one.model_copy(update={"gate": "failed"}) for one in backend.metrics]
     found = found.model_copy(update={"backends": [backend.model_copy(update={"metrics": failed})]})
-    write_regression_for_ci(found, tmp_path / "junit.xml", tmp_path / "summary.md")
+    write_for_ci(found, tmp_path / "junit.xml", tmp_path / "summary.md")
     for name in ("junit.xml", "summary.md"):
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert "words" not in text

@@ -12,9 +12,8 @@ from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
 from harness.pipeline.regress.pairing import Pair, changed_settings, common_queries, machine_changes, pair_backends
 from harness.pipeline.regress.set_option import changed_backends
 from harness.plan.backend_spec import parse_backends
-from harness.report.html.regression_tables import verdicts
-from harness.report.regression import render_regression
-from harness.report.regression_cases import regression_suites
+from harness.report.documents.regress import change_document
+from harness.report.formats import render
 from harness.results.schema import CandidatesInfo, ContentDigests, EngineDescription
 from harness.results.snapshot import ResultSnapshot
 
@@ -52,11 +51,11 @@ def test_backends_that_only_their_place_pairs_are_called_unlike() -> None:
     assert [one.paired_by for one in report.backends] == ["label", "position"]
     (warning,) = (one for one in report.warnings if "UNLIKE" in one)
     assert warning.startswith("UNLIKE BACKENDS ARE COMPARED (lucene before, qdrant now): ")
-    assert render_regression(report, "table").splitlines()[1] == f"warning: {warning}"
-    assert f"warning: {warning}" in render_regression(report, "markdown").partition("<details>")[0]
-    assert "-,warning,1," in render_regression(report, "csv")
-    assert "lucene before, qdrant now" in str(regression_suites(report)[0].properties)
-    assert any(warning == one.headline for one in verdicts(report))
+    verdicts = change_document(report).verdicts
+    assert (verdicts[1].tone, verdicts[1].headline) == ("unsure", warning)
+    assert f"? {warning}" in render(report, "table").splitlines()
+    assert "UNLIKE BACKENDS ARE COMPARED" in render(report, "markdown").partition("<details>")[0]
+    assert "lucene before, qdrant now" in str(change_document(report).suites[0].properties)
     told = [backend(label, parameters=given) for label, given in (("csr", {"idf": True}), ("qdrant", {}))]
     changed = compare_sides(
         "diff",
@@ -64,7 +63,7 @@ def test_backends_that_only_their_place_pairs_are_called_unlike() -> None:
         side({"qdrant": BEFORE}, backends=told[1:], source="after"),
         CompareRules(),
     ).report
-    assert "idf true → – (qdrant)" in verdicts(changed)[0].detail
+    assert "idf true → – (qdrant)" in change_document(changed).verdicts[0].detail
     asked = CompareRules(pairs=[Pair("lucene", "qdrant")])
     said = compare_sides("diff", before, after, asked).report
     assert said.backends[1].paired_by == "given"

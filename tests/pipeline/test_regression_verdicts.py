@@ -18,11 +18,9 @@ from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
 from harness.pipeline.regress.cost_changes import cost_changes
 from harness.pipeline.regress.pairing import Pair
 from harness.pipeline.regress.verdicts import Rules, judge_pairs, sentence
-from harness.report.github import regression_annotations
-from harness.report.junit import Outcome
-from harness.report.regression_cases import regression_suites
-from harness.report.regression_tables import headline, remarks
-from harness.results.regression_schema import CostChange, MetricJudgement
+from harness.report.document import Notes, Outcome
+from harness.report.documents.regress import change_document
+from harness.results.regression_schema import CostChange, MetricJudgement, RegressionReport
 from harness.results.schema import SpreadStats, SpreadValue, StageStats
 from harness.results.snapshot import ResultSnapshot
 from harness.stats import compare_pairs, judge
@@ -190,12 +188,12 @@ def test_a_gate_that_nothing_was_judged_by_is_invalid() -> None:
         "not judged, because the later result lacks it: AP",
         "not judged, because the earlier result lacks it: nDCG@2",
     ]
-    assert headline(report).startswith("INVALID: nothing was judged of csr · no metrics")
-    (case,) = regression_suites(report)[0].cases
+    assert change_document(report).verdicts[0].headline == "Invalid: nothing was judged of csr"
+    (case,) = change_document(report).suites[0].cases
     assert (case.outcome, case.message) == (Outcome.ERROR, "there is no metric that both results know")
-    assert [one.title for one in regression_annotations(report)] == ["csr was not judged"]
+    assert [one.title for one in change_document(report).annotations] == ["csr was not judged"]
     ungated = compare_sides("diff", before, after, CompareRules(Rules(allowed_drop=None))).report
-    assert (ungated.gate, regression_suites(ungated)[0].cases) == (None, [])
+    assert (ungated.gate, change_document(ungated).suites[0].cases) == (None, [])
 
 
 def test_a_metric_that_one_side_lacks_is_named_and_the_others_are_judged() -> None:
@@ -215,10 +213,14 @@ def test_what_is_worse_and_has_no_gate_is_told_beside_a_pass() -> None:
         for values in overlap.values()
     )
     report = compare_sides("regress", before, after, CompareRules()).report
-    said = "PASSED: nothing is worse beyond the allowed drop · 1 worse (without a gate: csr reference overlap@10)"
-    assert headline(report).startswith(said)
+    (passed, *_) = change_document(report).verdicts
+    assert passed.headline == "Passed: nothing is worse beyond the allowed drop (0)"
+    assert passed.detail == "Worse without a gate: reference overlap@10 of csr."
     plain = compare_sides("diff", before, after, CompareRules(Rules(allowed_drop=None))).report
-    assert headline(plain).startswith("COMPARED · 1 worse, 1 same · ")
+    (compared, fell, same) = change_document(plain).verdicts
+    assert compared.headline.startswith("Compared, without a gate")
+    assert fell.headline == f"csr: {plain.backends[0].metrics[1].sentence}"
+    assert same.headline == "The same: nDCG@10 of csr"
 
 
 def test_of_data_without_judgments_an_exact_backend_is_judged_by_its_overlap() -> None:
@@ -344,6 +346,13 @@ def test_ties_excuse_the_gate_and_no_ranking_that_is_not_cut_may_lack_a_document
         ]
         (found,) = judge_pairs(*sides, [CSR], list(before["nDCG@10"]), Rules())[CSR]
         assert (found.verdict, found.gate) == (verdict, gate)
+
+
+def remarks(report: RegressionReport) -> Sequence[str]:
+    (section,) = (one for one in change_document(report).sections if one.anchor == "notes")
+    (notes,) = section.blocks
+    assert isinstance(notes, Notes)
+    return notes.lines
 
 
 def test_where_nothing_is_tested_nothing_is_said_of_tests() -> None:

@@ -23,7 +23,7 @@ from harness.metrics import parse_measures, score
 from harness.pipeline.planning import plan_for, preview
 from harness.plan.config import CompareRequest
 from harness.plan.plan import make_plan
-from harness.report.tables import tables as tables_of
+from harness.report.documents.compare import comparison_document
 from harness.results.ceiling import best_order
 from harness.results.comparison import Comparison
 
@@ -125,8 +125,8 @@ def test_the_ceiling_is_the_best_order_of_the_candidates(comparison: Comparison)
 
 
 def test_second_stages_stand_in_no_table_of_parity(comparison: Comparison) -> None:
-    tables = {table.title.partition(",")[0]: table for table in tables_of(comparison.report)}
-    shown = {row[0] for row in tables["Parity with the exact reference"].rows}
+    tables = {table.title.partition(",")[0]: table for table in comparison_document(comparison.report).tables()}
+    shown = {row[0].text for row in tables["Parity with the exact reference"].rows}
     assert shown == {one.label for one in comparison.report.trials} - {one.label for one in reranked(comparison)}
 
 

@@ -8,8 +8,9 @@ import pytest
 from sample_report import sample_report, swept_report
 
 from harness.plan.expressions import Swept, swept
-from harness.report.render import render
-from harness.report.tables import legend, notes, tables
+from harness.report.documents.compare import comparison_document
+from harness.report.documents.parity_tables import frontier_notes, frontier_tables
+from harness.report.formats import render
 from harness.results.frontier import frontiers, on_frontier
 
 
@@ -66,25 +67,26 @@ def test_without_judgments_the_recall_decides() -> None:
 
 
 def test_the_table_shows_what_is_weighed_and_the_legend_what_the_mark_means() -> None:
-    table = next(one for one in tables(swept_report()) if one.title.startswith("Frontier"))
-    assert table.columns == ("ef_search", "nDCG@10", "loss", "recall@10", "recall@1000", *table.columns[5:])
-    assert [row[-1] for row in table.rows] == ["●", "●", "", "–"]
-    assert table.rows[0][:3] == ("10", "0.3000", "−0.1000 [−0.1100, −0.0900]")
-    assert table.rows[3][1] == "failed"
+    (table,) = frontier_tables(swept_report())
+    names = [column.name for column in table.columns]
+    assert names[:5] == ["ef_search", "nDCG@10", "loss", "recall@10", "recall@1000"]
+    assert [row[-1].text for row in table.rows] == ["●", "●", "", "–"]
+    assert [cell.text for cell in table.rows[0][:3]] == ["10", "0.3000", "−0.1000"]
+    assert table.rows[0][2].below == "[−0.1100, −0.0900]"
+    assert table.rows[3][1].text == "failed"
     assert {len(row) for row in table.rows} == {len(table.columns)}
-    assert any("on the frontier: no other value has at least its nDCG@10" in line for line in legend(swept_report()))
+    assert any("on the frontier: no other value has at least its nDCG@10" in line for line in table.legend)
 
 
 def test_without_times_there_is_no_frontier_and_a_note_says_so() -> None:
     report = swept_report(timed=False)
-    assert not any(one.title.startswith("Frontier") for one in tables(report))
-    assert "no frontier of chroma, ef_search: no latencies were measured" in notes(report)
-    assert not any("frontier" in line for line in legend(report))
+    assert frontier_tables(report) == []
+    assert list(frontier_notes(report)) == ["no frontier of chroma, ef_search: no latencies were measured"]
 
 
 def test_a_comparison_without_a_sweep_says_nothing_of_frontiers() -> None:
     assert frontiers(sample_report()) == []
-    assert not any("frontier" in line for line in [*notes(sample_report()), *legend(sample_report())])
+    assert "frontier" not in str(comparison_document(sample_report()).sections)
 
 
 def test_a_sweep_is_taken_apart() -> None:

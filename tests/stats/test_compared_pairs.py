@@ -44,7 +44,7 @@ def test_all_are_compared_with_the_first(compared: Callable[..., Comparison]) ->
     comparison = compared(BACKENDS)
     assert pairs(comparison) == [("good", "good:k1=2.0"), ("good", "good:k1=3.0")]
     assert comparison.report.plan.resolved["reference"] == "good"
-    assert "Differences from good" in comparison.render()
+    assert "− good" in comparison.render(verbose=True)
     frame = comparison.differences()
     assert frame[["b", "metric"]].values.tolist() == [
         [backend, metric] for backend in ("good:k1=2.0", "good:k1=3.0") for metric in ("AP", "RR@10")
@@ -64,7 +64,7 @@ def test_all_pairs_are_one_larger_family(compared: Callable[..., Comparison]) ->
     comparison = compared(BACKENDS, all_pairs=True)
     assert pairs(comparison) == [("good", "good:k1=2.0"), ("good", "good:k1=3.0"), ("good:k1=2.0", "good:k1=3.0")]
     assert comparison.report.plan.resolved["reference"] is None
-    assert "Differences between backends" in comparison.render()
+    assert "Differences between backends" in comparison.render(verbose=True)
     frame = comparison.differences()
     assert frame["p_adjusted"].tolist() == holm(frame["p"])
 
@@ -78,5 +78,5 @@ def test_where_the_first_failed_the_next_is_the_reference(compared: Callable[...
 def test_a_reference_that_failed_is_replaced_by_nothing(compared: Callable[..., Comparison]) -> None:
     comparison = compared("good,absent,good:k1=2.0", reference="absent")
     assert pairs(comparison) == []
-    assert "no differences: the reference absent has no scores" in comparison.render()
+    assert "no differences: the reference absent has no scores" in comparison.render(verbose=True)
     assert comparison.differences().empty

@@ -19,7 +19,7 @@ from statsmodels.stats.weightstats import ttost_paired
 import harness.stats
 from harness.data.types import Float64Array
 from harness.errors import DataError, UnknownNameError, UsageError
-from harness.report.tables import notes
+from harness.report.documents.compare import comparison_notes as notes
 from harness.stats import (
     NoiseFloor,
     bootstrap_interval,

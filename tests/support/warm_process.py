@@ -32,7 +32,7 @@ _LATER = (
     "harness.pipeline.regress.diff",
     "harness.pipeline.regress.plan_again", "harness.report.html.from_check", "harness.report.html.from_comparison",
     "harness.report.html.from_regression", "harness.report.plan_page",
-    "harness.report.regression", "jinja2", "numba.cpython.charseq", "numpy.ma", "pandas",
+    "harness.report.formats", "jinja2", "numba.cpython.charseq", "numpy.ma", "pandas",
     "pyarrow.parquet", "rich.table", "scipy.optimize", "scipy.sparse", "scipy.special", "scipy.stats", "yaml",
 )  # fmt: skip
 """What is imported only when it is needed, and mostly is."""

@@ -73,8 +73,10 @@ def test_a_second_stage_scores_every_candidate_and_nothing_else() -> None:
     assert stages is not None
     assert stages.reranking is not None
     assert (stages.reranking.candidates, stages.reranking.pairs) == (10, 60)
-    assert "all 30 documents that backends return; second stages score exactly these" in found.render()
-    assert "a second stage scores all of them and nothing else, whatever candidates= and --k say" in found.render()
+    assert "all 30 documents that backends return; second stages score exactly these" in found.render(verbose=True)
+    assert "a second stage scores all of them and nothing else, whatever candidates= and --k say" in found.render(
+        verbose=True
+    )
 
 
 def test_all_candidates_are_scored_and_counted_where_fewer_hits_are_asked_for() -> None:
@@ -84,7 +86,7 @@ def test_all_candidates_are_scored_and_counted_where_fewer_hits_are_asked_for() 
     assert hits_of(few.runs[second]) == expected
     stages = [one.trial(second).stages for one in (few, all_of_them)]
     assert stages[0] == stages[1]
-    assert "raise --k" not in few.render()
+    assert "raise --k" not in few.render(verbose=True)
 
 
 def test_equal_whole_numbers_keep_the_order_of_the_first_stage_and_then_that_of_ids() -> None:
@@ -106,9 +108,9 @@ def test_parity_is_of_all_candidates_however_few_are_kept_and_says_so() -> None:
         assert backend.parity is not None
         assert (backend.parity.tie_equivalent, backend.parity.queries) == (6, 6)
         assert backend.parity.overlap == {"10": 1.0}
-    assert "Parity with the exact reference, 6 queries, among the candidates" in found.render()
-    assert "Recall against exact dense search, 6 queries, among the candidates" in found.render()
-    assert "among the candidates" not in compare(dataset(None), CSR).render()
+    assert "Parity with the exact reference, 6 queries, among the candidates" in found.render(verbose=True)
+    assert "Recall against exact dense search, 6 queries, among the candidates" in found.render(verbose=True)
+    assert "among the candidates" not in compare(dataset(None), CSR).render(verbose=True)
 
 
 def test_a_stored_outcome_is_that_of_its_candidates() -> None:
@@ -163,7 +165,7 @@ def test_candidates_that_a_backend_did_not_return_are_counted_and_named(tmp_path
     cut, reranked = found.report.trials
     note = "3 of 4 candidates were not returned, and have no rank: d8 of query q0, d10 of query q0, d9 of query q1"
     assert cut.notes[0] == note
-    assert note in found.render()
+    assert note in found.render(verbose=True)
     assert not any("not returned" in one for one in reranked.notes)
 
 

@@ -80,7 +80,7 @@ def test_clients_ask_together_and_get_the_same_answers(
         assert level.peak_rss_bytes is not None
         assert level.peak_rss_bytes > level.clients * 10_000_000
     assert found.unmeasured == []
-    assert "Search, clients in closed loop" in found.render()
+    assert "Search, clients in closed loop" in found.render(verbose=True)
 
 
 def test_threads_share_one_engine_where_it_says_so(collection: Path, cards: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_client_that_dies_is_counted_and_the_others_are_measured(collection: P
     assert level.milliseconds is not None
     assert level.milliseconds.n >= 2 * WITH_TERMS
     assert any("3 clients: 1 of 3 client processes failed" in note for note in only(found).notes)
-    assert "0 + 1 clients" in found.render()
+    assert "0 + 1 clients" in found.render(verbose=True)
 
 
 def test_failed_queries_are_counted_and_are_no_samples(collection: Path, cards: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_cold_pass_is_a_new_process_and_every_query_once(collection: Path, car
     assert cold.open_seconds > 0
     assert cold.first_query_ms is not None
     assert cold.resident_share is None or 0 <= cold.resident_share <= 1
-    assert "Search, cold" in found.render()
+    assert "Search, cold" in found.render(verbose=True)
 
 
 def test_a_server_is_asked_at_a_fixed_rate_while_its_index_is_there(collection: Path, cards: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_server_is_asked_at_a_fixed_rate_while_its_index_is_there(collection: 
     assert fixed.service_ms is not None
     assert fixed.service_ms.p50 <= fixed.milliseconds.p50
     assert (fixed.errors, fixed.unserved, fixed.different_queries) == (0, 0, 0)
-    assert "Search, queries at a fixed rate" in found.render()
+    assert "Search, queries at a fixed rate" in found.render(verbose=True)
     assert any("--cold" in note for note in backend.notes)
 
 

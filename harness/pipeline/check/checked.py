@@ -109,9 +109,12 @@ class Checked:
         ]
         return pd.DataFrame(rows)
 
-    def render(self, format: str = "table") -> str:  # noqa: A002 - the name of the command line's option
-        """The report as ``table``, ``markdown``, ``csv`` or ``json``."""
-        return str(presenter("check text")(self.report, format))
+    def render(self, format: str = "table", *, verbose: bool = False, sort: str | None = None) -> str:  # noqa: A002 - the name of the command line's option
+        """Return the report as ``table``, ``markdown``, ``csv`` or ``json``.
+
+        ``verbose`` adds to ``table`` what answers no first question; ``sort`` names the column that orders rows.
+        """
+        return str(presenter("text")(self.report, format, verbose=verbose, sort=sort))
 
     def html(self, *, keep_text: bool = True) -> str:
         """The report as one HTML file that needs nothing else.

@@ -113,9 +113,12 @@ class Regression:
             ]
         )
 
-    def render(self, format: str = "table") -> str:  # noqa: A002 - the name of the command line's option
-        """The report as ``table``, ``markdown``, ``csv`` or ``json``."""
-        return str(presenter("regression text")(self.report, format))
+    def render(self, format: str = "table", *, verbose: bool = False, sort: str | None = None) -> str:  # noqa: A002 - the name of the command line's option
+        """Return the report as ``table``, ``markdown``, ``csv`` or ``json``.
+
+        ``verbose`` adds to ``table`` what answers no first question; ``sort`` names the column that orders rows.
+        """
+        return str(presenter("text")(self.report, format, verbose=verbose, sort=sort))
 
     def html(self, *, keep_text: bool = True) -> str:
         """The report as one HTML file that needs nothing else; ``keep_text=False`` leaves all texts out."""

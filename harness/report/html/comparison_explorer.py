@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy
 from harness.data.types import Corpus, Float64Array, Ids, Int32Array, Run
-from harness.report.html.comparison_verdicts import reference_of
+from harness.report.documents.verdicts import reference_of
 from harness.report.html.explorer import Agreement, Explorer
 
 if TYPE_CHECKING:
-    from harness.report.html.from_comparison import Compared
+    from harness.report.documents.comparison_figures import Compared
 
 __all__ = ["explorer_of"]
 
@@ -38,7 +38,7 @@ def explorer_of(compared: Compared, runs: Mapping[str, Run], corpus: Corpus | No
         runs=list(runs.values()),
         metrics=metrics,
         values=_values(compared.values, labels, metrics, ids) if metrics else None,
-        reference=labels.index(str(reference_of(report))),
+        reference=labels.index(str(reference_of(report, report.dataset.name))),
         queries=compared.queries,
         qrels=compared.qrels,
         relevance=int(str(report.plan.resolved["relevance"])),

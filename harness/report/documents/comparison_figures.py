@@ -1,8 +1,9 @@
-"""The pictures of a comparison's page."""
+"""Draw a comparison: means, differences query by query, recall by depth, parity, latency."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +11,10 @@ import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy, text_scalar
 from harness.data.ranking import TieRule
-from harness.data.types import Float64Array, Ids, Qrels, Run
+from harness.data.types import Corpus, Float64Array, Ids, Qrels, Queries, Run
 from harness.metrics import Measure, QuerySet, parse_measure, score
-from harness.report.document import Block, Figure
+from harness.report.document import Figure
+from harness.report.documents.verdicts import reference_of
 from harness.report.figures import (
     Bar,
     Bars,
@@ -25,11 +27,10 @@ from harness.report.figures import (
     Strips,
     Tradeoff,
 )
-from harness.report.html.comparison_verdicts import reference_of
 from harness.report.html.pools import DEPTH, top_of
 from harness.results.schema import Result, TrialResult
 
-__all__ = ["cost_pictures", "parity_picture", "quality_pictures"]
+__all__ = ["Compared", "comparison_figures"]
 
 _DEPTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _DRAWN = 6
@@ -39,10 +40,78 @@ _LEVELS = ("bit-equal", "identical", "tie-equivalent", "different")
 _SIGNS = ("≡", "=", "≈", "≠")
 
 
-def quality_pictures(report: Result, values: pa.Table, runs: Mapping[str, Run], qrels: Qrels | None) -> list[Block]:
+class Compared(Protocol):
+    """A result with its tables and runs, such as :class:`harness.results.comparison.Comparison`."""
+
+    @property
+    def report(self) -> Result:
+        """The stored result."""
+
+    @property
+    def values(self) -> pa.Table:
+        """Per-query values."""
+
+    @property
+    def agreement(self) -> pa.Table:
+        """Per-query agreement with the references."""
+
+    @property
+    def latencies(self) -> pa.Table | None:
+        """Raw samples, None where none are kept."""
+
+    @property
+    def qrels(self) -> Qrels | None:
+        """The judgments, None without."""
+
+    @property
+    def queries(self) -> Queries | None:
+        """The queries with their texts, None without."""
+
+    @property
+    def corpus(self) -> Corpus | None:
+        """The documents with their texts; where they are None, ``no_texts`` says why."""
+
+    @property
+    def no_texts(self) -> str:
+        """Why there are no texts of documents."""
+
+    def run(self, label: str) -> Run:
+        """Return a backend's ranked documents."""
+
+
+def comparison_figures(compared: Compared, runs: Mapping[str, Run]) -> dict[str, list[Figure]]:
+    """Return the figures of each section by its anchor; ``runs`` are the rankings by label.
+
+    Those of single queries need the rankings of the only dataset; of several datasets there are the means.
+    """
+    report = compared.report
+    if len(report.datasets) > 1:
+        return {"quality": _means(report)}
+    return {
+        "quality": _quality(report, compared.values, runs, compared.qrels),
+        "parity": _parity(report),
+        "cost": _cost(report, compared.latencies),
+    }
+
+
+def _means(report: Result) -> list[Figure]:
+    """Means over datasets, with their intervals."""
+    board, series = report.leaderboard, {info.label: at for at, info in enumerate(report.backends)}
+    made = []
+    for metric in board.metrics[:_DRAWN] if board is not None else ():
+        rows = [
+            Bar(row.backend, row.mean, row.ci_low, row.ci_high, series[row.backend])
+            for row in (board.rows if board is not None else ())
+            if row.metric == metric
+        ]
+        made.append(Figure(f"{metric}, mean over datasets, with 95 % intervals", Bars(metric, rows)))
+    return made
+
+
+def _quality(report: Result, values: pa.Table, runs: Mapping[str, Run], qrels: Qrels | None) -> list[Figure]:
     """Means with intervals, differences query by query, recall by depth, and how far rankings overlap."""
     metrics = list(dict.fromkeys(name for one in report.trials for name in one.metrics))
-    made: list[Block] = [
+    made: list[Figure] = [
         Figure(f"{name}, with 95 % intervals", Bars(name, _bars(report, name))) for name in metrics[:_DRAWN]
     ]
     made += _differences(report, values, metrics[:1])
@@ -67,9 +136,9 @@ def _bars(report: Result, metric: str) -> list[Bar]:
     return rows
 
 
-def _differences(report: Result, values: pa.Table, metrics: Sequence[str]) -> list[Block]:
-    reference = reference_of(report)
-    made: list[Block] = []
+def _differences(report: Result, values: pa.Table, metrics: Sequence[str]) -> list[Figure]:
+    reference = reference_of(report, report.dataset.name)
+    made: list[Figure] = []
     for metric in metrics:
         others = [one.label for one in report.trials if metric in one.metrics and one.label != reference]
         for label in others[:_DRAWN]:
@@ -133,7 +202,7 @@ def _overlaps(runs: Sequence[Run]) -> Float64Array:
     return shares
 
 
-def parity_picture(report: Result) -> list[Block]:
+def _parity(report: Result) -> list[Figure]:
     """How many queries of each backend are how close to its exact reference."""
     rows = {}
     for one in report.trials:
@@ -150,12 +219,12 @@ def parity_picture(report: Result) -> list[Block]:
     return [Figure("Queries by how they relate to the exact reference", drawing, note, wide=True)]
 
 
-def cost_pictures(report: Result, latencies: pa.Table | None) -> list[Block]:
+def _cost(report: Result, latencies: pa.Table | None) -> list[Figure]:
     """Quality against latency, and how latencies are distributed, where they were measured."""
     numbers = _numbers(report)
     timed = [one for one in report.trials if one.search is not None and one.search.milliseconds is not None]
     metric = next((name for one in timed for name in one.metrics), None)
-    made: list[Block] = []
+    made: list[Figure] = []
     spots = [spot for one in timed if (spot := _spot(numbers[one.label], one, metric)) is not None]
     if len(spots) > 1 and metric is not None:
         note = "Better upwards, with 95 % intervals; faster to the left."

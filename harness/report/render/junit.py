@@ -6,64 +6,25 @@ The model knows nothing of golden sets or baselines: whoever has verdicts makes 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
-__all__ = ["Case", "Outcome", "Suite", "junit_xml", "xml_text"]
+from harness.report.document import Case, Document, Outcome, Suite
+
+__all__ = ["junit_xml", "render_junit", "xml_text"]
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 has no way to write, not even escaped (section 2.2, production 2)."""
 
 
-class Outcome(StrEnum):
-    """How a case ended; the values of all but ``PASSED`` are the names of their elements."""
-
-    PASSED = "passed"
-    FAILURE = "failure"
-    """What was required does not hold."""
-    ERROR = "error"
-    """It could not be judged."""
-    SKIPPED = "skipped"
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One test case. ``message`` is one line, ``text`` all there is to say; both are for outcomes but ``PASSED``.
-
-    ``seconds`` is 0 where nothing was measured.
-    """
-
-    name: str
-    classname: str
-    outcome: Outcome = Outcome.PASSED
-    message: str = ""
-    text: str = ""
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Suite:
-    """Cases that belong together, with facts about all of them. ``timestamp`` is ISO 8601; an offset is left out.
-
-    ``shared`` are the seconds that all cases took together, where they are about one measurement; else they are added.
-    """
-
-    name: str
-    cases: Sequence[Case]
-    timestamp: str
-    properties: Mapping[str, str] = field(default_factory=dict)
-    shared: float | None = None
-
-    def count(self, outcome: Outcome) -> int:
-        """The cases that ended so."""
-        return sum(case.outcome is outcome for case in self.cases)
-
-    @property
-    def seconds(self) -> float:
-        """The time of all cases."""
-        return sum(case.seconds for case in self.cases) if self.shared is None else self.shared
+def render_junit(document: Document, *, per_query: bool = False) -> str:
+    """Return the suites of a document as XML; the cases of single queries only with ``per_query``."""
+    suites = [
+        replace(suite, cases=[case for case in suite.cases if per_query or not case.detail])
+        for suite in document.suites
+    ]
+    return junit_xml(f"harness {document.kind} {document.name}", suites)
 
 
 def junit_xml(name: str, suites: Sequence[Suite]) -> str:

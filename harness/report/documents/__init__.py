@@ -1,0 +1,1 @@
+"""Builders of documents, one module a verb."""

@@ -1,0 +1,180 @@
+"""Make cells of quantities, and the parts that documents of several verbs have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from harness.report.document import Cell, Column, Facts, Section, Tone, Value
+from harness.results.schema import HarnessInfo, IdenticalIdsInfo, LatencyStats, MachineInfo
+from harness.wording import counted
+
+__all__ = [
+    "ABSENT",
+    "FAILED",
+    "absent",
+    "count",
+    "empty_documents",
+    "flat_rows",
+    "identical_ids",
+    "interval",
+    "latencies",
+    "latency_columns",
+    "listed",
+    "made_by",
+    "milliseconds",
+    "number",
+    "probability",
+    "seconds",
+    "sections_with_content",
+    "signed",
+    "size",
+    "text",
+    "tie_range",
+    "values_of",
+]
+
+ABSENT = "–"
+FAILED = "failed"
+_MEBIBYTE = 1024**2
+_GIB = 1024**3
+_PROBABLE = 0.001
+_NAMED = 3
+
+
+def text(content: str, mark: str = "", below: str = "", tone: Tone = "plain") -> Cell:
+    """Return a cell of words."""
+    return Cell(content, mark, below, tone)
+
+
+def number(value: float | None, form: str = ".4f", unit: str = "", *, below: str = "", ties: str = "") -> Cell:
+    """Return a cell of a quantity in the given format, with its unit; a dash for None."""
+    if value is None:
+        return Cell(ABSENT)
+    written = f"{value:{form}}{unit}"
+    return Cell(f"−{written[1:]}" if written.startswith("-") else written, below=below, value=value, ties=ties)
+
+
+def absent(columns: int, first: str = ABSENT) -> list[Cell]:
+    """Return cells that hold nothing; the first may say why."""
+    return [Cell(first), *[Cell(ABSENT)] * (columns - 1)]
+
+
+def count(value: int | None) -> Cell:
+    """Return a cell of a whole number."""
+    return number(value, ",")
+
+
+def seconds(value: float | None) -> Cell:
+    """Return a cell of seconds, to the millisecond."""
+    return number(value, ",.3f")
+
+
+def milliseconds(value: float | None) -> Cell:
+    """Return a cell of milliseconds, to the microsecond."""
+    return number(value, ",.3f")
+
+
+def size(value: float | None) -> Cell:
+    """Return a cell of bytes, in MiB."""
+    return Cell(ABSENT) if value is None else Cell(f"{value / _MEBIBYTE:,.1f} MiB", value=value)
+
+
+def signed(value: float | None, digits: int = 4) -> str:
+    """Return a difference with its sign; 0 has none."""
+    if value is None:
+        return ABSENT
+    return f"{value:+.{digits}f}".replace("-", "−") if value else "0"
+
+
+def interval(low: float | None, high: float | None, form: str = ".3f") -> str:
+    """Return an interval in brackets; nothing where there is none."""
+    return f"[{low:{form}}, {high:{form}}]".replace("-", "−") if low is not None and high is not None else ""
+
+
+def tie_range(low: float | None, high: float | None) -> str:
+    """Return the range that ties leave a mean of at most 1; nothing where they do not move it."""
+    if low is None or high is None or f"{low:.4f}" == f"{high:.4f}":
+        return ""
+    return f"[{f'{low:.4f}'.removeprefix('0')}–{f'{high:.4f}'.removeprefix('0')}]"
+
+
+def probability(p: float | None) -> str:
+    """Return a p-value as it is printed."""
+    if p is None:
+        return ABSENT
+    return f"<{_PROBABLE}" if p < _PROBABLE else f"{p:.3f}"
+
+
+def latency_columns() -> list[Column]:
+    """Return the columns of :func:`latencies`."""
+    return [*(Column(f"{name} ms", best="lowest") for name in ("p50", "p95", "p99")), Column("n")]
+
+
+def latencies(stats: LatencyStats | None, otherwise: str = ABSENT) -> list[Cell]:
+    """Return the cells of percentiles and of how many samples they are; ``otherwise`` where there are none."""
+    if stats is None:
+        return [Cell(otherwise)] * 3 + [Cell("0" if otherwise == FAILED else ABSENT)]
+    return [*(milliseconds(value) for value in (stats.p50, stats.p95, stats.p99)), count(stats.n)]
+
+
+def listed(names: Sequence[str], most: int = _NAMED) -> str:
+    """Return names as an enumeration, the first of many."""
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
+
+def empty_documents(empty: int, left_out: int) -> str:
+    """Return how many documents are empty and how many empty ones were left out, in parentheses; or nothing."""
+    said = [f"{number:,} {what}" for number, what in ((empty, "empty"), (left_out, "empty left out")) if number]
+    return f" ({', '.join(said)})" if said else ""
+
+
+def identical_ids(info: IdenticalIdsInfo | None, noun: str) -> list[str]:
+    """Return the rule where it matters: some queries, which the report calls ``noun``, have the id of a document."""
+    if info is None or not info.queries:
+        return []
+    verb = "left out" if info.rule == "drop" else "kept"
+    return [f"{counted(info.queries, noun)} with a document's id: such hits are {verb}"]
+
+
+def made_by(
+    harness: HarnessInfo, machine: MachineInfo, created: str, title: str = "Made by", *, unfolded: bool = False
+) -> Facts:
+    """Return version and commit, when, and on what machine."""
+    state = ", with uncommitted changes" if harness.dirty else ""
+    rows = {
+        "harness": f"{harness.version}{f', commit {harness.commit}' if harness.commit else ''}{state}",
+        "created": created,
+        "system": f"{machine.system} · {machine.python}",
+        "processor": f"{machine.processor} · {machine.cores} cores · {machine.memory_bytes / _GIB:.1f} GiB",
+        **machine.thread_limits,
+    }
+    return Facts(title, list(rows.items()), open=unfolded)
+
+
+def flat_rows(values: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Return names and values as texts; what is None is left out."""
+    return [
+        (name, ", ".join(map(str, value)) if isinstance(value, list) else str(value))
+        for name, value in values.items()
+        if value is not None
+    ]
+
+
+def sections_with_content(sections: Sequence[Section]) -> list[Section]:
+    """Return the sections that have any block."""
+    return [one for one in sections if one.blocks]
+
+
+def values_of(dataset: str, backend: str, prefix: str, content: Mapping[str, object]) -> Iterator[Value]:
+    """Yield each number of a nested part of a result, under its dotted name; texts are left out.
+
+    The ``n`` of a part is the ``n`` of the numbers beside it.
+    """
+    samples = content.get("n")
+    for name, value in content.items():
+        if isinstance(value, Mapping):
+            yield from values_of(dataset, backend, f"{prefix}{name}.", value)
+        elif isinstance(value, int | float) and not isinstance(value, bool) and name != "n":
+            yield Value(dataset, backend, prefix + name, value, n=samples if isinstance(samples, int) else None)

@@ -1,0 +1,398 @@
+"""Build the document of a check: a golden set held against backends."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from harness.report.document import (
+    Block,
+    Cell,
+    Column,
+    Document,
+    Facts,
+    Figure,
+    Notes,
+    Section,
+    Table,
+    Tone,
+    Value,
+    Verdict,
+)
+from harness.report.documents.cells import (
+    ABSENT,
+    FAILED,
+    count,
+    empty_documents,
+    flat_rows,
+    identical_ids,
+    interval,
+    latencies,
+    latency_columns,
+    listed,
+    made_by,
+    number,
+    sections_with_content,
+    text,
+    tie_range,
+    values_of,
+)
+from harness.report.documents.check_cases import check_annotations, check_suites, expected_and_found, verdict_in_words
+from harness.report.documents.costs import BACKEND
+from harness.report.figures import Bar, Bars, Percentiles
+from harness.results.check_schema import (
+    CheckReport,
+    CheckSubject,
+    CorpusInfo,
+    PreflightProblem,
+    QuestionResult,
+    RequirementResult,
+)
+from harness.results.schema_base import MetricValue
+from harness.wording import counted, few_for_interval
+
+__all__ = ["check_document"]
+
+_SHOWN = 20
+_IN_SHORT = 5
+_NAMED = 3
+_DRAWN = 4
+_LOG_LINES = 5
+_TEXT = 300
+_WORDS = {"ok": ABSENT, "failed": FAILED, "invalid": "invalid"}
+_INTERVALS = "intervals are of 95 %, BCa bootstrap over questions that expect something, exact of 0/1 values"
+_OUTCOMES: dict[bool | None, tuple[str, Tone, str]] = {
+    True: ("passed", "good", "✓"),
+    False: ("failed", "bad", "✕"),
+    None: ("not judged", "unsure", "?"),
+}
+
+
+def check_document(report: CheckReport) -> Document:
+    """Return everything that is shown of a check."""
+    said = list(_notes(report))
+    sections = [
+        Section("preflight", "What makes it invalid", [_problem_facts(one) for one in report.preflight]),
+        Section("requirements", "Requirements", _requirements(report)),
+        Section("quality", "Quality", [*_metrics(report), *_bars(report), *_slices(report)]),
+        Section("missed", "Questions behind what failed", list(_missed(report))),
+        Section("cost", "Speed and parity", [*_speed(report), *_percentiles(report)]),
+        Section("notes", "What to know of the figures", [Notes(said)] if said else []),
+        Section("provenance", "Provenance", list(_provenance(report)), detail=True),
+    ]
+    backends = listed([one.label for one in report.subjects], _DRAWN) or "nothing was asked"
+    return Document(
+        title=f"{report.golden.name}: {backends}",
+        subtitle=_header(report),
+        verdicts=list(_verdicts(report)),
+        sections=sections_with_content(sections),
+        command=[shlex.join(report.command)],
+        made_by=f"harness {report.harness.version} · {report.created}",
+        kind="check",
+        name=report.golden.name,
+        outcome=_outcome(report),
+        values=list(_values(report)),
+        suites=check_suites(report),
+        annotations=check_annotations(report),
+    )
+
+
+def _header(report: CheckReport) -> str:
+    """Return one line that says on what, how much and under which rules."""
+    golden, settings = report.golden, report.settings
+    matched = "exact ids" if golden.delimiter is None else f"ids matched by {golden.match}, '{golden.delimiter}'"
+    parts = [
+        golden.name,
+        f"{counted(golden.questions, 'question')}, {golden.expecting:,} with an expected document",
+        *(said for corpus in report.corpora for said in _corpus(corpus)),
+        matched,
+        f"k={settings['k']}",
+        f"ties={settings['ties']}",
+    ]
+    return " · ".join(parts)
+
+
+def _corpus(corpus: CorpusInfo) -> list[str]:
+    """Return the size of a corpus, and its rule for identical ids where that matters."""
+    documents = f"{corpus.name}: {counted(corpus.documents, 'document')}"
+    empty = empty_documents(corpus.empty_documents, corpus.empty_left_out)
+    return [f"{documents}{empty}", *identical_ids(corpus.identical_ids, "question")]
+
+
+def _outcome(report: CheckReport) -> str:
+    """Return the verdict; a check that passed because nothing is required of it is only ``checked``."""
+    return "checked" if report.verdict == "passed" and not report.requirements else report.verdict
+
+
+def _verdicts(report: CheckReport) -> Iterator[Verdict]:
+    """Yield the verdict, then what it rests on, the most pressing first."""
+    yield _overall(report)
+    for problem in report.preflight:
+        yield Verdict("bad", _problem(problem), problem.fix)
+    for subject in report.subjects:
+        if subject.error is not None:
+            yield Verdict("bad", f"{subject.label} failed", subject.error.message)
+    for one in report.requirements:
+        if one.passed is False:
+            yield Verdict("bad", f"{one.text} failed on {one.subject}", _why(one))
+        elif one.passed is None and not report.preflight:
+            yield Verdict("unsure", f"{one.text} could not be judged on {one.subject}", one.reason or "")
+
+
+def _overall(report: CheckReport) -> Verdict:
+    required = len(report.requirements)
+    failed = sum(one.passed is False for one in report.requirements)
+    if report.verdict == "invalid":
+        what = "nothing was asked" if not report.subjects else "not everything could be judged"
+        return Verdict("unsure", f"Invalid: {what}", "Mend what is named below, and run it again.")
+    if report.verdict == "failed":
+        return Verdict("bad", f"Failed: {failed} of {counted(required, 'requirement')} not met")
+    if not required:
+        return Verdict(
+            "plain", "Nothing was required, so nothing can fail", "Add --require 'Hit@5>=0.9' for a verdict."
+        )
+    met = f"{counted(required, 'requirement')} {'is' if required == 1 else 'are'} met"
+    shown = [f"{one.subject}: {one.text} is {_quantity(one.value, one).text}" for one in report.requirements[:_DRAWN]]
+    return Verdict("good", f"Passed: {met}", "; ".join(shown))
+
+
+def _why(one: RequirementResult) -> str:
+    missed = f". Below their best: {', '.join(one.missed[:_NAMED])}" if one.missed else ""
+    more = f" and {len(one.missed) - _NAMED:,} more" if len(one.missed) > _NAMED else ""
+    return f"{verdict_in_words(one)}{missed}{more}"
+
+
+def _problem(one: PreflightProblem) -> str:
+    return f"{one.subject}: {one.message}" if one.subject is not None else one.message
+
+
+def _problem_facts(one: PreflightProblem) -> Facts:
+    """Return a problem with what to do and the first of the things it is about."""
+    rows = [("found by", one.check), ("fix", one.fix)]
+    rows += [("" if at else "examples", example) for at, example in enumerate(one.examples)]
+    return Facts(_problem(one), rows, open=True)
+
+
+def _notes(report: CheckReport) -> Iterator[str]:
+    """Yield what a reader of the figures must know besides, one line each."""
+    for warning in report.warnings:
+        yield f"warning ({warning.check}): {_problem(warning)}"
+        yield from (f"    {line}" for example in warning.examples for line in example.splitlines())
+        yield f"  fix: {warning.fix}"
+    without = report.golden.without_expectation
+    if without:
+        named = ", ".join(without[:_NAMED]) + (", …" if len(without) > _NAMED else "")
+        expects = f"{counted(len(without), 'question')} expect{'s' if len(without) == 1 else ''}"
+        yield f"{expects} nothing, and no mean counts {'it' if len(without) == 1 else 'them'}: {named}"
+    shared: dict[str, list[str]] = {}
+    for subject in report.subjects:
+        if subject.error is not None and subject.error.log:
+            yield f"last lines of {subject.label}, which failed:"
+            yield from (f"    {line}" for line in subject.error.log[-_LOG_LINES:])
+        for note in subject.notes:
+            shared.setdefault(note, []).append(subject.label)
+    yield from (f"{', '.join(labels)}: {note}" for note, labels in shared.items())
+    if any(value.ci_low is not None for subject in report.subjects for value in subject.metrics.values()):
+        yield from few_for_interval([report.golden.expecting])
+    yield from (*report.golden.notes, *report.notes)
+
+
+def _requirements(report: CheckReport) -> list[Block]:
+    """Tabulate every requirement on every backend: value, bound, interval, range of ties, and what would flip it."""
+    columns = [
+        Column("requirement", numeric=False),
+        BACKEND,
+        Column("verdict", numeric=False),
+        Column("value", below="95 % interval", below_priority=1),
+        Column("range of ties", priority=4, help="for the worst and the best order of documents with equal scores"),
+        Column("n", priority=3, help="questions behind the value; of a latency, samples"),
+        Column("would flip", priority=2, help="questions that would have to change, each as far as it can"),
+    ]
+    legend = ["would flip: questions that would have to change, each as far as it can, for the other verdict"]
+    if any(one.decided_by != "estimate" for one in report.requirements):
+        legend.append("a bound of the interval decides, not the value (--confidence)")
+    rows = [_requirement(one) for one in report.requirements]
+    return [Table("Requirements", columns, rows, legend)] if rows else []
+
+
+def _requirement(one: RequirementResult) -> list[Cell]:
+    word, tone, sign = _OUTCOMES[one.passed]
+    digits = 3 if one.quantity.endswith("_ms") else 4
+    known = interval(one.ci_low, one.ci_high, f",.{digits}f")
+    value = _quantity(one.value, one)
+    return [
+        text(one.text),
+        text(one.subject),
+        text(word, sign, tone=tone),
+        Cell(value.text, below=known, value=one.value),
+        text(interval(one.min, one.max, f",.{digits}f") if tie_range(one.min, one.max) else ABSENT),
+        count(one.n),
+        count(one.flips),
+    ]
+
+
+def _quantity(value: float | None, one: RequirementResult) -> Cell:
+    return number(value, ",.3f", " ms") if one.quantity.endswith("_ms") else number(value)
+
+
+def _missed(report: CheckReport) -> Iterator[Block]:
+    """Yield the questions below their best of each failed requirement, worst first: what each expected and got."""
+    columns = [
+        Column("question", numeric=False),
+        Column("text", numeric=False),
+        Column("expected", numeric=False),
+        Column("found", numeric=False),
+        Column("line", priority=1),
+    ]
+    subjects = {subject.label: subject for subject in report.subjects}
+    for one in report.requirements:
+        if one.passed is False and one.missed:
+            by_id = {question.id: question for question in subjects[one.subject].questions}
+            rows = [_question(by_id[name]) for name in one.missed[:_SHOWN]]
+            more = len(one.missed) - _SHOWN
+            legend = [f"… and {more:,} more, in report.json"] if more > 0 else []
+            title = f"{one.text} failed on {one.subject}: {counted(len(one.missed), 'question')} below their best"
+            yield Table(title, columns, rows, legend, most=_IN_SHORT)
+
+
+def _question(question: QuestionResult) -> list[Cell]:
+    said = question.question if question.question is not None else ABSENT
+    shown = said if len(said) <= _TEXT else f"{said[:_TEXT]} …"
+    expected, found = expected_and_found(question)
+    return [text(question.id), text(shown), text(expected), text(found), count(question.line)]
+
+
+def _metric_names(report: CheckReport) -> list[str]:
+    return list(next((subject.metrics for subject in report.subjects if subject.metrics), {}))
+
+
+def _metric_columns(names: Sequence[str]) -> list[Column]:
+    return [
+        Column(name, best="highest", priority=at, below="95 % interval", below_priority=20 + at)
+        for at, name in enumerate(names)
+    ]
+
+
+def _means(metrics: Mapping[str, MetricValue], names: Sequence[str], otherwise: str = ABSENT) -> list[Cell]:
+    return [_mean(metrics[name]) if name in metrics else text(otherwise) for name in names]
+
+
+def _mean(value: MetricValue) -> Cell:
+    known = interval(value.ci_low, value.ci_high)
+    return number(value.mean, below=known, ties=tie_range(value.min, value.max))
+
+
+def _metrics(report: CheckReport) -> list[Block]:
+    names = _metric_names(report)
+    if not names:
+        return []
+    rows = [
+        [
+            text(one.label, below=one.corpus or "" if len(report.corpora) > 1 else ""),
+            *_means(one.metrics, names, _WORDS[one.status]),
+        ]
+        for one in report.subjects
+    ]
+    columns = [Column("backend", numeric=False, below="documents"), *_metric_columns(names)]
+    return [Table("Quality", columns, rows, [_INTERVALS])]
+
+
+def _slices(report: CheckReport) -> Iterator[Block]:
+    """Yield a table a field: a row for each of its values and each backend."""
+    names = _metric_names(report)
+    for field in dict.fromkeys(one.field for subject in report.subjects for one in subject.slices):
+        rows = [
+            [text(one.value), text(subject.label), count(_behind(one.metrics)), *_means(one.metrics, names)]
+            for subject in report.subjects
+            for one in subject.slices
+            if one.field == field
+        ]
+        columns = [Column(field, numeric=False), BACKEND, Column("n"), *_metric_columns(names)]
+        rows.sort(key=lambda row: row[0].text)
+        yield Table(f"By {field}", columns, rows, [_INTERVALS])
+
+
+def _behind(metrics: Mapping[str, MetricValue]) -> int:
+    return next((value.n for value in metrics.values()), 0)
+
+
+def _bars(report: CheckReport) -> Iterator[Block]:
+    """Yield the first metrics as bars with their intervals."""
+    for name in _metric_names(report)[:_DRAWN]:
+        rows = []
+        for at, one in enumerate(report.subjects):
+            value = one.metrics.get(name)
+            low, high = (value.ci_low, value.ci_high) if value is not None else (None, None)
+            rows.append(Bar(one.label, value.mean if value is not None else None, low, high, at))
+        yield Figure(f"{name}, with 95 % intervals", Bars(name, rows))
+
+
+def _speed(report: CheckReport) -> list[Block]:
+    """Tabulate the latency of single questions, and how many rankings are exact up to ties."""
+    timed = [one for one in report.subjects if one.milliseconds is not None or one.parity is not None]
+    columns = [
+        BACKEND,
+        *latency_columns(),
+        Column("exact up to ties", help="questions ranked as the exact reference does"),
+    ]
+    rows = [[text(one.label), *latencies(one.milliseconds), _exact(one)] for one in timed]
+    return [Table("Speed and parity", columns, rows, detail=True)] if rows else []
+
+
+def _exact(subject: CheckSubject) -> Cell:
+    parity = subject.parity
+    if parity is None:
+        return text(ABSENT)
+    return Cell(f"{parity.tie_equivalent:,} of {parity.queries:,}", value=parity.tie_equivalent)
+
+
+def _percentiles(report: CheckReport) -> list[Block]:
+    times = {one.label: one.milliseconds for one in report.subjects if one.milliseconds is not None}
+    if not times:
+        return []
+    note = (
+        "The box runs from the median (marker) to the 95th percentile, its inner line is the 90th, the whisker ends at "
+        "the 99th."
+    )
+    rows = {label: (one.p50, one.p90, one.p95, one.p99) for label, one in times.items()}
+    series = {one.label: at for at, one in enumerate(report.subjects)}
+    return [Figure("Latency of a question, one client", Percentiles(rows, series), note)]
+
+
+def _provenance(report: CheckReport) -> Iterator[Facts]:
+    """Yield versions, parameters, machine, commit and content of the data."""
+    yield made_by(report.harness, report.machine, report.created)
+    golden = report.golden.model_dump(exclude={"without_expectation", "notes"})
+    yield Facts(f"Golden set {report.golden.name}", flat_rows(golden))
+    for corpus in report.corpora:
+        yield Facts(f"Documents {corpus.name}", flat_rows(corpus.model_dump(exclude={"name"})))
+    for one in report.subjects:
+        engine = f"{one.engine.name} {one.engine.version}, {one.engine.mode}" if one.engine is not None else None
+        facts = {"backend": one.backend, "documents": one.corpus, "engine": engine, **one.parameters}
+        yield Facts(f"Backend {one.label}", flat_rows(facts))
+    yield Facts("Settings", flat_rows(report.settings))
+    yield Facts("Packages", list(report.packages.items()))
+
+
+def _values(report: CheckReport) -> Iterator[Value]:
+    """Yield every number: metrics, those of slices and questions, requirements, latencies and parity."""
+    for one in report.subjects:
+        name = one.corpus or report.golden.name
+        for metric, value in one.metrics.items():
+            yield Value(name, one.label, metric, value.mean, value.ci_low, value.ci_high, value.n)
+            if value.min is not None and value.max is not None:
+                yield Value(name, one.label, f"ties.{metric}", value.mean, value.min, value.max, value.n)
+        for part in one.slices:
+            for metric, value in part.metrics.items():
+                place = f"{metric} where {part.field}={part.value}"
+                yield Value(name, one.label, place, value.mean, value.ci_low, value.ci_high, value.n)
+        content = one.model_dump(include={"milliseconds", "parity"})
+        yield from values_of(name, one.label, "", content)
+        for question in one.questions:
+            for metric, figure in question.values.items():
+                yield Value(name, one.label, f"{metric} of question {question.id}", figure, n=1)
+    for required in report.requirements:
+        bounds = (required.value, required.ci_low, required.ci_high, required.n)
+        yield Value(report.golden.name, required.subject, f"requirement {required.text}", *bounds)
+        passed = None if required.passed is None else float(required.passed)
+        yield Value(report.golden.name, required.subject, f"passed {required.text}", passed, n=required.n)

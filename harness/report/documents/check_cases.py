@@ -1,0 +1,234 @@
+"""Judge a check as test cases: one for each requirement and each question; and name the lines that are wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from harness.report.document import Annotation, Case, Outcome, Suite
+from harness.report.documents.cells import interval
+from harness.results.check_schema import (
+    CheckReport,
+    CheckSubject,
+    PreflightProblem,
+    QuestionResult,
+    RequirementResult,
+)
+from harness.wording import counted
+
+__all__ = [
+    "check_annotations",
+    "check_suites",
+    "expected_and_found",
+    "failures",
+    "preflight_text",
+    "question_case",
+    "requirement_case",
+    "subject_error",
+    "verdict_in_words",
+]
+
+_SHOWN = 20
+
+
+def check_suites(report: CheckReport) -> list[Suite]:
+    """Return a suite for the golden set itself where it is invalid, then one for each backend."""
+    facts = _facts(report)
+    suites = []
+    if report.preflight:
+        cases = [_preflight_case(problem) for problem in report.preflight]
+        suites.append(Suite(f"{report.golden.name}: preflight", cases, report.created, facts))
+    for subject in report.subjects:
+        cases = list(_subject_cases(report, subject))
+        engine = subject.engine
+        own = {"engine": f"{engine.name} {engine.version}"} if engine is not None else {}
+        suites.append(
+            Suite(f"{report.golden.name}: {subject.label}", cases, report.created, facts | own, _seconds(subject))
+        )
+    return suites
+
+
+def failures(report: CheckReport) -> list[str]:
+    """Say of each case that did not pass what was expected and what was found."""
+    cases = [case for suite in check_suites(report) for case in suite.cases if not case.detail]
+    return [f"{case.name} [{case.classname}]: {case.text}" for case in cases if case.outcome is not Outcome.PASSED]
+
+
+def requirement_case(report: CheckReport, one: RequirementResult) -> Case:
+    """A requirement: a failure says the figure and the questions behind it, an error why there is no figure.
+
+    Its time is that of asking the questions, which the requirements of a subject share.
+    """
+    if one.passed is None:
+        reason = one.reason or "it could not be judged"
+        trouble = [
+            subject_error(subject).text for subject in report.subjects if subject.label == one.subject and subject.error
+        ]
+        return Case(one.text, one.subject, Outcome.ERROR, reason, "\n".join([reason, *trouble]))
+    subject = next(subject for subject in report.subjects if subject.label == one.subject)
+    if one.passed:
+        return Case(one.text, one.subject, seconds=_seconds(subject))
+    said = verdict_in_words(one)
+    lines = [f"{one.text} failed on {one.subject}: {said}", *_missed_lines(subject, one)]
+    return Case(one.text, one.subject, Outcome.FAILURE, said, "\n".join(lines), _seconds(subject))
+
+
+def question_case(report: CheckReport, subject: CheckSubject, question: QuestionResult) -> Case:
+    """A question: it passes when something that it expects is among the hits; one that expects nothing is skipped."""
+    return replace(_question_case(report, subject, question), detail=True)
+
+
+def _question_case(report: CheckReport, subject: CheckSubject, question: QuestionResult) -> Case:
+    wanted = [one for one in question.expected if one.grade >= report.golden.relevance]
+    seconds = (question.milliseconds or 0.0) / 1000
+    if question.failed:
+        message = "the retriever failed: it gave no answer"
+        return Case(question.id, subject.label, Outcome.ERROR, message, message, seconds)
+    if not wanted:
+        return Case(question.id, subject.label, Outcome.SKIPPED, "it expects nothing", seconds=seconds)
+    if any(one.rank is not None for one in wanted):
+        return Case(question.id, subject.label, seconds=seconds)
+    message = f"nothing that is expected is among the first {report.settings['k']} hits"
+    told = f"{message}\n{_question_line(question)}"
+    return Case(question.id, subject.label, Outcome.FAILURE, message, told, seconds)
+
+
+def subject_error(subject: CheckSubject) -> Case:
+    """A subject that has no answers, and the last lines that it wrote."""
+    message = subject.error.message if subject.error is not None else "it has no answers"
+    return Case("answers questions", subject.label, Outcome.ERROR, message, "\n".join([message, *_log(subject)]))
+
+
+def preflight_text(problem: PreflightProblem) -> str:
+    """What is wrong and with whom, the first of the things it is about, and what to do."""
+    about = f"{problem.subject}: " if problem.subject is not None else ""
+    return "\n".join([f"{about}{problem.message}", *(f"  {example}" for example in problem.examples), problem.fix])
+
+
+def _subject_cases(report: CheckReport, subject: CheckSubject) -> Iterator[Case]:
+    required = [one for one in report.requirements if one.subject == subject.label]
+    yield from (requirement_case(report, one) for one in required)
+    if subject.error is not None and not required:
+        yield subject_error(subject)
+    if subject.status != "invalid":  # its answers mean nothing
+        yield from (question_case(report, subject, question) for question in subject.questions)
+
+
+def _preflight_case(problem: PreflightProblem) -> Case:
+    classname = problem.subject or problem.corpus or "golden set"
+    return Case(problem.check, classname, Outcome.ERROR, problem.message, preflight_text(problem))
+
+
+def _seconds(subject: CheckSubject) -> float:
+    """Return how long the questions took, all passes together; 0 where no times were taken."""
+    times = subject.milliseconds
+    return times.n * times.mean / 1000 if times is not None else 0.0
+
+
+def _log(subject: CheckSubject) -> list[str]:
+    return subject.error.log if subject.error is not None else []
+
+
+def _facts(report: CheckReport) -> dict[str, str]:
+    golden, settings = report.golden, report.settings
+    facts = {
+        "harness": report.harness.version,
+        "golden": golden.source,
+        "golden.sha256": golden.sha256,
+        "questions": str(golden.questions),
+        "questions.expecting": str(golden.expecting),
+        "k": str(settings["k"]),
+        "ties": str(settings["ties"]),
+        "match": golden.match,
+    }
+    if golden.delimiter is not None:
+        facts["match.delimiter"] = golden.delimiter
+    return facts | {f"corpus.{corpus.name}": f"{counted(corpus.documents, 'document')}" for corpus in report.corpora}
+
+
+def verdict_in_words(one: RequirementResult) -> str:
+    """Return the figure of a requirement that was judged, and what would have to change for it to pass."""
+    digits = 3 if one.quantity.endswith("_ms") else 4
+    said = f"it is {one.value:,.{digits}f}" if one.value is not None else "there is no figure"
+    said += f"{_brackets(one, digits)} over {one.n:,}"
+    if one.decided_by != "estimate":
+        said += ", and a bound of the interval decides"
+    if one.flips is None:
+        best = "" if one.best_possible is None else f": a perfect retriever would reach {one.best_possible:.4f}"
+        return f"{said}; nothing can meet it{best}{_too_few(one)}"
+    unit = "sample" if one.best_possible is None else "question"
+    return f"{said}; {counted(one.flips, unit)} would have to change for it to pass"
+
+
+def _brackets(one: RequirementResult, digits: int) -> str:
+    known = [f"95 % interval {interval(one.ci_low, one.ci_high, f',.{digits}f')}"] if one.ci_low is not None else []
+    if one.min is not None and one.max is not None and f"{one.min:.4f}" != f"{one.max:.4f}":
+        known.append(f"ties leave {interval(one.min, one.max, f',.{digits}f')}")
+    return f" ({', '.join(known)})" if known else ""
+
+
+def _too_few(one: RequirementResult) -> str:
+    """Say where the estimate could meet the bound, but no bound of an interval over so few questions."""
+    if one.decided_by == "estimate":
+        return ""
+    if one.n < 2:
+        return ", and an interval needs 2 values"
+    shown = one.best_possible is not None and one.operator.startswith(">") and one.best_possible >= one.bound
+    return ", but so few questions cannot show it" if shown else ""
+
+
+def _missed_lines(subject: CheckSubject, one: RequirementResult) -> list[str]:
+    """Return the questions that a failed requirement is about, worst first: what each expected, and what was found."""
+    by_id = {question.id: question for question in subject.questions}
+    lines = [_question_line(by_id[name]) for name in one.missed[:_SHOWN]]
+    if len(one.missed) > _SHOWN:
+        lines.append(f"… and {len(one.missed) - _SHOWN:,} more, in report.json")
+    return lines
+
+
+def _question_line(question: QuestionResult) -> str:
+    said = f" {question.question!r}" if question.question is not None else ""
+    expected, found = expected_and_found(question)
+    return f"{question.id}{said}: expected {expected}; found {found}"
+
+
+def expected_and_found(question: QuestionResult) -> tuple[str, str]:
+    """Return each id that a question expects with its rank, and the ids that came back."""
+    ranks = (f"{one.id} ({'not found' if one.rank is None else f'rank {one.rank}'})" for one in question.expected)
+    return ", ".join(ranks), ", ".join(question.top) or "nothing"
+
+
+def check_annotations(report: CheckReport) -> list[Annotation]:
+    """Return what is wrong: what is invalid, failed requirements, then the golden lines behind them, each once."""
+    found = [Annotation(f"invalid: {one.check}", preflight_text(one)) for one in report.preflight]
+    found += [place for one in report.preflight for place in _places(one, report.golden.source)]
+    found += [Annotation(f"{one.label} failed", one.error.message) for one in report.subjects if one.error is not None]
+    for one in report.requirements:
+        if one.passed is False:
+            found.append(Annotation(f"{one.text} failed on {one.subject}", verdict_in_words(one)))
+        elif one.passed is None:
+            found.append(Annotation(f"{one.text} could not be judged on {one.subject}", str(one.reason)))
+    return [*found, *_missed_questions(report)]
+
+
+def _places(problem: PreflightProblem, source: str) -> Iterator[Annotation]:
+    """Yield those of a problem's examples that name a line of the golden set."""
+    for example in problem.examples:
+        named = re.match(r", line (\d+): ", example.removeprefix(source)) if example.startswith(source) else None
+        if named is not None:
+            said = example.removeprefix(source)[named.end() :]
+            yield Annotation(f"invalid: {problem.check}", said, int(named[1]))
+
+
+def _missed_questions(report: CheckReport) -> Iterator[Annotation]:
+    """Yield the questions of failed requirements, in the order of the file, with every backend that missed them."""
+    lines: dict[tuple[int, str], list[str]] = {}
+    for subject in report.subjects:
+        missed = {name for one in report.requirements if one.subject == subject.label for name in one.missed}
+        for question in subject.questions:
+            if question.id in missed:
+                said = lines.setdefault((question.line, question.id), [])
+                said.append(f"{subject.label}: {_question_line(question)}")
+    for (line, name), said in sorted(lines.items()):
+        yield Annotation(f"question {name}", "\n".join(said), line)

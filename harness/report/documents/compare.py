@@ -1,0 +1,259 @@
+"""Build the document of a comparison."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from harness.data.filtering import in_words
+from harness.data.problems import Finding
+from harness.report.document import Block, Document, Facts, Figure, Notes, Section, Value
+from harness.report.documents.cells import (
+    empty_documents,
+    flat_rows,
+    identical_ids,
+    listed,
+    made_by,
+    sections_with_content,
+    values_of,
+)
+from harness.report.documents.costs import cost_tables, spread_tables
+from harness.report.documents.parity_tables import frontier_notes, frontier_tables, parity_tables
+from harness.report.documents.quality import leaderboard_tables, pair_tables, quality_table
+from harness.report.documents.verdicts import comparison_verdicts
+from harness.results.frontier import frontier_stats
+from harness.results.schema import (
+    CandidatesInfo,
+    DatasetInfo,
+    FilterInfo,
+    FindingInfo,
+    PairedDifference,
+    Result,
+    TrialResult,
+)
+from harness.wording import counted, few_for_interval
+
+__all__ = ["comparison_document", "comparison_header", "comparison_notes", "comparison_values"]
+
+_LOG_LINES = 5
+_NAMED = 4
+
+
+def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] | None = None) -> Document:
+    """Return everything that is shown of a comparison.
+
+    ``figures`` are drawings of single queries and samples, which a result without its tables lacks, by the anchor of
+    their section: ``quality``, ``parity``, ``cost``.
+    """
+    several, drawn = len(result.datasets) > 1, figures or {}
+    quality: list[Block] = [*leaderboard_tables(result)]
+    parity: list[Block] = [*drawn.get("parity", [])]
+    cost: list[Block] = [*drawn.get("cost", [])]
+    for dataset in result.datasets:
+        where, trials = f", {dataset.name}" if several else "", result.of_dataset(dataset.name)
+        table = quality_table(result, dataset.name, where)
+        quality += [table] if table is not None else []
+        quality += pair_tables(result, dataset.name, where)
+        parity += parity_tables(trials, where, candidates=dataset.candidates is not None)
+        cost += [*spread_tables(trials, where), *cost_tables(trials, result.machine.cores, where)]
+    said = list(comparison_notes(result))
+    sections = [
+        Section("quality", "Quality", [*quality, *drawn.get("quality", [])]),
+        Section("frontier", "What a setting costs and buys", frontier_tables(result)),
+        Section("parity", "Parity with the exact reference", parity),
+        Section("cost", "Cost", cost),
+        Section("notes", "What to know before comparing", [Notes(said)] if said else []),
+        Section("provenance", "Provenance", list(_provenance(result)), detail=True),
+    ]
+    data = ", ".join(dataset.name for dataset in result.datasets)
+    return Document(
+        title=f"{data}: {listed([info.label for info in result.backends], _NAMED)}",
+        subtitle=comparison_header(result),
+        verdicts=comparison_verdicts(result),
+        sections=sections_with_content(sections),
+        command=[shlex.join(result.command)],
+        made_by=f"harness {result.harness.version} · {result.created}",
+        kind="compare",
+        name=data,
+        labels={info.label: info.short_label for info in result.backends if info.label != info.short_label},
+        values=list(comparison_values(result)),
+    )
+
+
+def comparison_header(result: Result) -> str:
+    """Return one line that says on what, how much and under which rules."""
+    resolved = result.plan.resolved
+    several = len(result.datasets) > 1
+    data = [" · ".join(_data(dataset, result)) for dataset in result.datasets]
+    analyzers = sorted({str(one.encoder["analyzer"]) for one in result.trials if one.encoder.get("analyzer")})
+    models = sorted(
+        {f"vectors by {one.encoder['model']}{_prompts(one)}" for one in result.trials if one.encoder.get("model")}
+    )
+    rules = " · ".join([f"k={resolved['k']}", f"ties={resolved['ties']}", *analyzers, *models])
+    return "\n".join([*data, rules]) if several else " · ".join([*data, rules])
+
+
+def _data(dataset: DatasetInfo, result: Result) -> Iterator[str]:
+    """Yield what was searched of a dataset."""
+    trials = result.of_dataset(dataset.name)
+    left_out = int(dataset.provenance.get("empty_documents_dropped", 0))
+    documents = counted(dataset.documents, "document")
+    if dataset.documents_sampled_from is not None:
+        documents = f"{dataset.documents:,} of {counted(dataset.documents_sampled_from, 'document')}, a subsample"
+    yield dataset.name
+    yield f"{documents}{empty_documents(dataset.empty_documents, left_out)}"
+    yield from identical_ids(dataset.identical_ids, "query")
+    if dataset.filter is not None:
+        yield _filter(dataset.filter)
+    if dataset.candidates is not None:
+        yield _candidates(dataset.candidates, trials)
+    if dataset.sampled_from is not None:
+        yield f"{dataset.queries.searched:,} of {counted(dataset.sampled_from, 'query')}, a sample"
+    else:
+        yield counted(dataset.queries.searched, "query")
+    evaluated = {one.queries.evaluated for one in trials if one.queries is not None}
+    judged = f"{dataset.queries.judged:,} judged, {dataset.queries.relevant:,} with a relevant document"
+    if len(evaluated) == 1:
+        judged += f", {evaluated.pop():,} evaluated"
+    yield judged if dataset.judgments else "no judgments, so no metrics"
+
+
+def _prompts(trial: TrialResult) -> str:
+    """Return what stood before queries and documents when they were encoded; nothing where nothing did."""
+    prompts = {role: trial.encoder.get(f"{role}_prompt") for role in ("query", "document")}
+    said = [f"{role} prompt {text!r}" for role, text in prompts.items() if text]
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _candidates(info: CandidatesInfo, trials: Sequence[TrialResult]) -> str:
+    among = f"{info.fewest:,}" if info.fewest == info.most else f"{info.fewest:,} to {info.most:,}"
+    reranked = any(one.stages is not None and one.stages.reranking is not None for one in trials)
+    said = f"each query ranked among its {among} candidates, of all {info.searched:,} documents that backends return"
+    return f"{said}; second stages score exactly these" if reranked else said
+
+
+def _filter(info: FilterInfo) -> str:
+    matching = counted(info.matching, "document matches", "documents match")
+    return f"filter {in_words(info.fields)}: {matching} ({info.selectivity:.2%})"
+
+
+def comparison_notes(result: Result) -> Iterator[str]:
+    """Yield failures, proven causes of differences, pitfalls with their cases, and what else a reader must know."""
+    for dataset in result.datasets:
+        about = f"{dataset.name}: " if len(result.datasets) > 1 else ""
+        yield from (f"{about}{line}" for line in _of_dataset(dataset, result.of_dataset(dataset.name)))
+    yield from (_finding(one) for one in result.findings if _says_more(one, result))
+    yield from frontier_notes(result)
+    yield from few_for_interval(
+        one.queries.evaluated
+        for one in result.trials
+        if one.queries is not None and any(value.ci_low is not None for value in one.metrics.values())
+    )
+    notes = result.plan.resolved.get("notes")
+    yield from map(str, notes if isinstance(notes, list) else [])
+
+
+def _of_dataset(dataset: DatasetInfo, trials: Sequence[TrialResult]) -> Iterator[str]:
+    if dataset.documents_sampled_from is not None:
+        yield (
+            "the corpus is a subsample, every judged document and a random part of the others: retrieval is easier "
+            "than on the whole, and figures are not comparable with published ones"
+        )
+    if dataset.filter is not None and dataset.filter.relevant:
+        yield (
+            f"of {dataset.filter.relevant:,} relevant judgments {dataset.filter.relevant_matching:,} are of documents "
+            "that match the filter; metrics count the others too, and no backend can find those"
+        )
+    shared: dict[str, list[str]] = {}
+    for one in trials:
+        if one.error is not None and one.error.log:
+            yield f"last lines of {one.label}, which failed:"
+            yield from (f"    {line}" for line in one.error.log[-_LOG_LINES:])
+        for note in one.notes:
+            shared.setdefault(note, []).append(one.label)
+    yield from (f"{', '.join(labels)}: {note}" for note, labels in shared.items())
+
+
+def _says_more(finding: FindingInfo, result: Result) -> bool:
+    """Return whether the verdict, which has the first finding of each check, leaves anything of this one unsaid."""
+    same = [one for one in result.findings if one.check == finding.check]
+    return finding is not same[0] or bool(finding.examples)
+
+
+def _finding(finding: FindingInfo) -> str:
+    about = f"{finding.backend}: " if finding.backend is not None else ""
+    return str(Finding(finding.check, "warning", about + finding.message, finding.fix, tuple(finding.examples)))
+
+
+def _provenance(result: Result) -> Iterator[Facts]:
+    """Yield versions, parameters, machine, commit and content of the data."""
+    yield made_by(result.harness, result.machine, result.created)
+    for dataset in result.datasets:
+        data = {"SHA-256 of documents, queries and judgments": dataset.sha256, **dataset.provenance}
+        yield Facts(f"Dataset {dataset.name}", list(data.items()))
+    for one in result.trials:
+        engine = f"{one.engine.name} {one.engine.version}, {one.engine.mode}" if one.engine is not None else None
+        about = f" on {one.dataset}" if len(result.datasets) > 1 else ""
+        facts = {"engine": engine, "measured": one.measured, **one.parameters, **one.encoder}
+        yield Facts(f"Backend {one.label}{about}", flat_rows(facts))
+    yield Facts("Settings", flat_rows(result.plan.resolved))
+    yield Facts("Packages", list(result.packages.items()))
+
+
+def comparison_values(result: Result) -> Iterator[Value]:
+    """Yield every number: quality, differences, parity, losses and costs; the leaderboard's dataset is ``mean``."""
+    for one in result.trials:
+        yield from _metrics(one)
+        yield from _agreement(one)
+        content = one.model_dump(include={"queries", "phases", "index", "search", "stages", "cold"})
+        yield from values_of(one.dataset, one.label, "", content)
+        for closed in one.closed_loop:
+            yield from values_of(one.dataset, one.label, f"closed_loop.{closed.clients}.", closed.model_dump())
+        for level in one.open_loop:
+            yield from values_of(one.dataset, one.label, f"open_loop.{level.rate:g}.", level.model_dump())
+        yield from _spread(one)
+        yield Value(one.dataset, one.label, "failed", float(one.status == "failed"))
+    yield from (_difference(row) for row in result.differences)
+    for frontier in frontier_stats(result):
+        for point in frontier.points:
+            yield Value(frontier.dataset, point.backend, f"on_frontier.{frontier.parameter}", float(point.on_frontier))
+    for row in result.leaderboard.rows if result.leaderboard is not None else ():
+        yield Value("mean", row.backend, row.metric, row.mean, row.ci_low, row.ci_high, row.datasets)
+
+
+def _metrics(one: TrialResult) -> Iterator[Value]:
+    for name, value in one.metrics.items():
+        yield Value(one.dataset, one.label, name, value.mean, value.ci_low, value.ci_high, value.n)
+        if value.min is not None and value.max is not None:
+            yield Value(one.dataset, one.label, f"ties.{name}", value.mean, value.min, value.max, value.n)
+
+
+def _agreement(one: TrialResult) -> Iterator[Value]:
+    if one.parity is None:
+        return
+    queries = one.parity.queries
+    for value in values_of(one.dataset, one.label, "parity.", one.parity.model_dump(exclude={"loss"}) | {"n": queries}):
+        yield Value(one.dataset, one.label, value.metric, value.mean, n=queries)
+    for name, loss in one.parity.loss.items():
+        yield Value(one.dataset, one.label, f"loss.{name}", loss.difference, loss.ci_low, loss.ci_high, queries)
+
+
+def _spread(one: TrialResult) -> Iterator[Value]:
+    """Yield means over several builds, with the lowest and the highest of them as bounds, then each build."""
+    if one.spread is None:
+        return
+    overlaps = {f"reference_overlap.{depth}": value for depth, value in one.spread.reference_overlap.items()}
+    for name, figure in {**one.spread.metrics, **overlaps, **one.spread.costs}.items():
+        yield Value(one.dataset, one.label, f"spread.{name}", figure.mean, figure.min, figure.max, one.spread.builds)
+        yield Value(one.dataset, one.label, f"spread.{name}.sd", figure.sd, n=one.spread.builds)
+    rankings = one.spread.model_dump(include={"identical", "identical_share", "pairwise_overlap"})
+    yield from values_of(one.dataset, one.label, "spread.", rankings | {"n": one.spread.queries})
+    for build in one.spread.each:
+        prefix = f"spread.build.{build.build}."
+        yield from values_of(one.dataset, one.label, prefix, build.model_dump(exclude={"build"}))
+
+
+def _difference(row: PairedDifference) -> Value:
+    queries = row.wins + row.ties + row.losses
+    name = f"difference.{row.metric} from {row.a}"
+    return Value(row.dataset or "mean", row.b, name, row.difference, row.ci_low, row.ci_high, queries)

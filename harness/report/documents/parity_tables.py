@@ -1,0 +1,175 @@
+"""Tabulate how runs relate to their exact results, and what the values of a swept parameter cost and buy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.report.document import Cell, Column, Table
+from harness.report.documents.cells import ABSENT, FAILED, absent, count, interval, milliseconds, number, signed, text
+from harness.report.documents.costs import BACKEND
+from harness.results.frontier import RECALL, Frontier, Point, frontiers, recall_of
+from harness.results.schema import LossStats, ParityStats, Result, TrialResult
+from harness.wording import counted
+
+__all__ = ["frontier_notes", "frontier_tables", "parity_tables"]
+
+_ON_FRONTIER = "●"
+
+
+def parity_tables(trials: Sequence[TrialResult], where: str = "", *, candidates: bool = False) -> list[Table]:
+    """Return parity with the references of term weights; recall of dense backends, and what their means lose.
+
+    Second stages have no reference by their nature, and no row. Where queries are ranked among ``candidates``, runs and
+    references hold these alone, all of them, and titles say so.
+    """
+    shown = [one for one in trials if one.stages is None or one.stages.reranking is None]
+    dense = [one for one in shown if _is_dense(one)]
+    end = f"{', among the candidates' if candidates else ''}{where}"
+    made = [_parity([one for one in shown if not _is_dense(one)], end), _recall(dense, end), _losses(dense, where)]
+    return [table for table in made if table.rows]
+
+
+def _is_dense(trial: TrialResult) -> bool:
+    if trial.parity is not None:
+        return trial.parity.reference == "dense"
+    return trial.encoder.get("encoder") == "dense"
+
+
+def _parity(trials: Sequence[TrialResult], end: str) -> Table:
+    legend = [
+        "bit-equal ⊂ identical ⊂ tie-equivalent: queries with the same scores, ranking, and ranking up to ties",
+        "overlap, RBO: means; Δscore: the largest relative difference",
+    ]
+    return _relation("Parity with the exact reference", "reference", "overlap", trials, end, legend)
+
+
+def _recall(trials: Sequence[TrialResult], end: str) -> Table:
+    legend = [
+        "recall@n: share of the exact best n that are among the engine's",
+        "Δscore of dense vectors: relative to the largest score that the query could have",
+    ]
+    table = _relation("Recall against exact dense search", "similarity", "recall", trials, end, legend)
+    rows = [[*row, _in_graph(one)] for row, one in zip(table.rows, trials, strict=False)]
+    return Table(table.title, [*table.columns, Column("in graph")], rows, legend, detail=True)
+
+
+def _relation(
+    title: str, kind: str, share: str, trials: Sequence[TrialResult], end: str, legend: Sequence[str]
+) -> Table:
+    depths = sorted({int(depth) for one in trials if one.parity for depth in one.parity.overlap})
+    columns = [
+        BACKEND,
+        Column(kind, numeric=False),
+        *(Column(name, priority=3) for name in ("bit-equal", "identical")),
+        Column("tie-equiv."),
+        *(Column(f"{share if at == 0 else ''}@{depth}", priority=1 + at) for at, depth in enumerate(depths)),
+        *(Column(name, priority=5) for name in ("RBO", "Δscore")),
+        *([Column("proven causes", numeric=False, priority=4)] if any(map(_causes, trials)) else []),
+    ]
+    queries = next((one.parity.queries for one in trials if one.parity), 0)
+    rows = [[text(one.label), *_related(one, depths)][: len(columns)] for one in trials] if queries else []
+    return Table(f"{title}, {counted(queries, 'query')}{end}", columns, rows, legend, detail=True)
+
+
+def _related(trial: TrialResult, depths: Sequence[int]) -> list[Cell]:
+    parity = trial.parity
+    if parity is None:
+        return absent(7 + len(depths), FAILED if trial.status == "failed" else "none")
+    difference = number(parity.max_rel_score_diff, ".1e") if parity.max_rel_score_diff else Cell("0", value=0.0)
+    return [
+        text(parity.mode),
+        *map(count, (parity.bit_equal, parity.identical, parity.tie_equivalent)),
+        *(number(parity.overlap.get(str(depth))) for depth in depths),
+        number(parity.rbo),
+        difference,
+        text(_causes(trial)),
+    ]
+
+
+def _causes(trial: TrialResult) -> str:
+    causes = trial.parity.causes if trial.parity is not None else {}
+    return ", ".join(f"{cause} ({queries:,})" for cause, queries in causes.items())
+
+
+def _in_graph(trial: TrialResult) -> Cell:
+    vectors = trial.index.state.get("vectors_in_graph") if trial.index is not None else None
+    if not isinstance(vectors, int):
+        return text(ABSENT)
+    return count(vectors) if vectors else text("full scan")
+
+
+def _losses(trials: Sequence[TrialResult], where: str) -> Table:
+    found: list[tuple[str, ParityStats]] = [(one.label, one.parity) for one in trials if one.parity and one.parity.loss]
+    names = list(found[0][1].loss) if found else []
+    rows = [[text(label), *(_loss(parity.loss.get(name)) for name in names)] for label, parity in found]
+    columns = [
+        BACKEND,
+        *(
+            Column(name, best="highest", below="95 % interval", below_priority=10, priority=at)
+            for at, name in enumerate(names)
+        ),
+    ]
+    legend = ["loss: the engine's mean minus that of exact search on the same vectors"]
+    return Table(f"Loss against exact dense search{where}", columns, rows, legend, detail=True)
+
+
+def _loss(loss: LossStats | None) -> Cell:
+    if loss is None:
+        return text(ABSENT)
+    if loss.difference == 0 and loss.ci_low == loss.ci_high:
+        return Cell("0", value=0.0)
+    below = interval(loss.ci_low, loss.ci_high, "+.4f")
+    return Cell(signed(loss.difference), below=below, value=loss.difference)
+
+
+def frontier_tables(result: Result) -> list[Table]:
+    """Return one table for each sweep that was timed."""
+    return [_frontier(one) for one in frontiers(result) if one.timed and one.measure is not None]
+
+
+def _frontier(frontier: Frontier) -> Table:
+    trials, metric = [point.backend for point in frontier.points], str(frontier.measure)
+    depths = sorted({int(depth) for one in trials if one.parity for depth in one.parity.overlap})
+    judged = any(one.metrics for one in trials)
+    lossy = judged and any(one.parity and one.parity.loss for one in trials)
+    columns = [
+        Column(frontier.sweep.parameter, numeric=False),
+        *([Column(metric, best="highest")] if judged else []),
+        *([Column("loss", priority=3, below="95 % interval", below_priority=4)] if lossy else []),
+        *(Column(f"{RECALL}{depth}", best="highest", priority=2) for depth in depths),
+        Column("p50 ms", best="lowest"),
+        Column("p95 ms", best="lowest", priority=3),
+        Column("queries/s", best="highest", priority=4),
+        Column("frontier", numeric=False),
+    ]
+    rows = [_point(point, metric, depths, judged=judged, lossy=lossy) for point in frontier.points]
+    best = f"{_ON_FRONTIER} on the frontier: no other value has at least its {metric} and at most its p50"
+    legend = [best] if any(point.best for point in frontier.points) else []
+    return Table(f"Frontier of {frontier.name}", columns, rows, legend)
+
+
+def _point(point: Point, metric: str, depths: Sequence[int], *, judged: bool, lossy: bool) -> list[Cell]:
+    trial = point.backend
+    if trial.status == "failed":
+        return [text(point.value), *absent(4 + judged + lossy + len(depths), FAILED)]
+    loss = trial.parity.loss.get(metric) if trial.parity is not None else None
+    times = trial.search.milliseconds if trial.search is not None else None
+    return [
+        text(point.value),
+        *([number(point.quality)] if judged else []),
+        *([_loss(loss)] if lossy else []),
+        *(number(recall_of(trial, depth)) for depth in depths),
+        milliseconds(times.p50 if times is not None else None),
+        milliseconds(times.p95 if times is not None else None),
+        number(trial.search.qps if trial.search is not None else None, ",.0f"),
+        text(_ON_FRONTIER if point.best else ""),
+    ]
+
+
+def frontier_notes(result: Result) -> Iterator[str]:
+    """Yield why a sweep has no frontier."""
+    for one in frontiers(result):
+        if not one.timed:
+            yield f"no frontier of {one.name}: no latencies were measured"
+        elif one.measure is None:
+            yield f"no frontier of {one.name}: there are neither judgments nor an exact result"

@@ -1,0 +1,248 @@
+"""Tabulate how good backends are: means with their differences and intervals, pairs, and means over datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.errors import UnknownNameError
+from harness.metrics.parse import parse_measure
+from harness.metrics.registry import kind_of
+from harness.report.document import Cell, Column, Table, Tone
+from harness.report.documents.cells import ABSENT, FAILED, count, interval, number, signed, text, tie_range
+from harness.report.documents.costs import BACKEND
+from harness.report.documents.verdicts import against_reference, reference_of
+from harness.results.schema import Leaderboard, PairedDifference, Result, TrialResult
+from harness.wording import counted
+
+__all__ = ["cut_short", "leaderboard_tables", "metric_names", "pair_tables", "quality_table"]
+
+_BETTER, _WORSE, _UNDECIDED, _EQUAL, _TIED = "▲", "▼", "~", "=", "≈"
+_TONES: dict[str, Tone] = {_BETTER: "good", _WORSE: "bad"}
+_CUT_SHORT = "*"
+"""Stands after the name of a metric that looks at more hits than were asked for."""
+_WHOLE = 1000
+"""Hits that a metric without a cutoff is expected to look at: as many as trec_eval's users give it, by custom."""
+_DIFFERENCE, _MEAN, _FIRST_INTERVAL, _OTHER_DIFFERENCE, _ANSWERED, _OTHER_INTERVAL = 1, 2, 30, 40, 60, 70
+"""What columns are left out for want of room: the last first, and of one kind those of the last metric first."""
+
+
+def metric_names(trials: Sequence[TrialResult]) -> list[str]:
+    """Return the metrics of the first backend that has any."""
+    return next((list(one.metrics) for one in trials if one.metrics), [])
+
+
+def quality_table(result: Result, dataset: str, where: str = "") -> Table | None:
+    """Tabulate backends by metrics: each mean, its difference from the reference, and both intervals."""
+    trials = result.of_dataset(dataset)
+    names = metric_names(trials)
+    if not names:
+        return None
+    reference = reference_of(result, dataset)
+    tested = {row.metric for row in result.differences if row.dataset == dataset and row.a == reference}
+    evaluated = {one.queries.evaluated for one in trials if one.queries is not None}
+    columns = [BACKEND, *_columns(result, names, tested, reference)]
+    columns.append(Column("answered", priority=_ANSWERED, help="judged queries with at least one hit"))
+    columns += [Column("evaluated", priority=_ANSWERED)] if len(evaluated) > 1 else []
+    rows = []
+    for one in trials:
+        cells = [text(one.label)]
+        for name in names:
+            cells += [_mean(one, name), *([_difference(result, one, name)] if name in tested else [])]
+        counts = [one.queries.answered, one.queries.evaluated] if one.queries is not None else [None, None]
+        rows.append([*cells, *map(count, counts[: 1 + (len(evaluated) > 1)])])
+    marks = {cell.mark for row in rows for cell in row}
+    return Table(f"Quality{where}", columns, rows, list(_legend(result, trials, marks, f"than {reference}")))
+
+
+def _columns(result: Result, names: Sequence[str], tested: set[str], reference: str | None) -> Iterator[Column]:
+    for place, name in enumerate(names):
+        first = place == 0
+        yield Column(
+            f"{name}{_CUT_SHORT}" if cut_short(result, name) else name,
+            help=f"mean {name}, and its 95 % interval",
+            best="highest" if _is_mean(name) else None,
+            priority=0 if first else _MEAN + place,
+            below="interval of mean",
+            below_priority=_FIRST_INTERVAL if first else _OTHER_INTERVAL + place,
+        )
+        if name in tested:
+            priority = _DIFFERENCE if first else _OTHER_DIFFERENCE + place
+            yield Column(
+                f"− {reference}",
+                help=f"difference from {reference} in {name}, and its 95 % interval",
+                priority=priority,
+                below="95 % interval",
+                below_priority=priority,
+                follows=True,
+            )
+
+
+def _is_mean(name: str) -> bool:
+    """Return whether more of a metric is better; False for counts, and for metrics that are not known here."""
+    try:
+        return kind_of(parse_measure(name).name).aggregate != "sum"
+    except UnknownNameError:
+        return False
+
+
+def _mean(one: TrialResult, name: str) -> Cell:
+    value = one.metrics.get(name)
+    if value is None:
+        return text(FAILED if one.status == "failed" else ABSENT)
+    reranking = one.stages.reranking if one.stages is not None else None
+    best = reranking.ceiling.get(name) if reranking is not None else None
+    bound = "" if best is None else f" (≤ {f'{best:.4f}'.removeprefix('0')})"
+    known = interval(value.ci_low, value.ci_high)
+    return number(value.mean, unit=bound, below=known, ties=tie_range(value.min, value.max))
+
+
+def _difference(result: Result, one: TrialResult, name: str) -> Cell:
+    row = against_reference(result, one, name)
+    if row is None:
+        return text("" if one.label == reference_of(result, one.dataset) else ABSENT)
+    mark = _mark(row)
+    if mark == _EQUAL:
+        return Cell("0", mark, value=0.0)
+    known = interval(row.ci_low, row.ci_high, "+.4f")
+    return Cell(signed(row.difference), mark, known, _TONES.get(mark, "plain"), row.difference)
+
+
+def _mark(row: PairedDifference) -> str:
+    """Return what a difference is worth, in one sign that needs no colour."""
+    if row.verdict == "same":
+        return _EQUAL
+    if row.within_ties:
+        return _TIED
+    return {"better": _BETTER, "worse": _WORSE, "undecided": _UNDECIDED}[row.verdict]
+
+
+def pair_tables(result: Result, dataset: str, where: str = "") -> list[Table]:
+    """Tabulate each pair of backends by metrics, where all pairs were tested."""
+    rows_of = [row for row in result.differences if row.dataset == dataset]
+    if not rows_of or isinstance(result.plan.resolved.get("reference"), str):
+        return []
+    names = metric_names(result.of_dataset(dataset))
+    pairs: dict[str, dict[str, PairedDifference]] = {}
+    for row in rows_of:
+        pairs.setdefault(f"{row.b} − {row.a}", {})[row.metric] = row
+    rows = [[text(pair), *(_pair(found.get(name)) for name in names)] for pair, found in pairs.items()]
+    columns = [
+        Column("backends", numeric=False),
+        *(Column(name, priority=place, below="95 % interval", below_priority=50) for place, name in enumerate(names)),
+    ]
+    marks = {cell.mark for row in rows for cell in row}
+    legend = list(_meanings(result, marks, "than the one after the minus sign"))
+    return [Table(f"Differences between backends{where}", columns, rows, legend)]
+
+
+def _pair(row: PairedDifference | None) -> Cell:
+    if row is None:
+        return text(ABSENT)
+    return Cell(signed(row.difference), _mark(row), interval(row.ci_low, row.ci_high, "+.4f"), value=row.difference)
+
+
+def _legend(result: Result, trials: Sequence[TrialResult], marks: set[str], than: str) -> Iterator[str]:
+    """Yield what the marks of the quality table mean; only those that occur."""
+    values = [value for one in trials for value in one.metrics.values()]
+    if any(value.ci_low is not None for value in values):
+        yield "intervals are of 95 %, BCa bootstrap over queries, exact of 0/1 values"
+    yield from _cut_short_legend(result, trials)
+    if any(one.stages is not None and one.stages.reranking is not None for one in trials):
+        yield "(≤ x): what the best possible order of a second stage's candidates would reach"
+    yield from _meanings(result, marks, than)
+
+
+def _meanings(result: Result, marks: set[str], than: str) -> Iterator[str]:
+    family = f"Holm's correction for {_family(result)}"
+    meanings = {
+        _BETTER: f"{_BETTER} better {than}, p < 0.05 after {family} (paired randomisation test)",
+        _WORSE: f"{_WORSE} worse {than}, p < 0.05 after {family} (paired randomisation test)",
+        _UNDECIDED: f"{_UNDECIDED} not significant after {family}",
+        _EQUAL: f"{_EQUAL} equal on every query",
+        _TIED: f"{_TIED} inside what the order of tied documents can move, so no difference",
+    }
+    return (meaning for mark, meaning in meanings.items() if mark in marks)
+
+
+def _family(result: Result) -> str:
+    """Return what p-values are adjusted for: a comparison in which no query differs is no part of it."""
+    compared = len(result.differences)
+    differing = sum(row.p is not None and row.wins + row.losses > 0 for row in result.differences)
+    if differing == compared:
+        return f"{compared} comparisons" if compared > 1 else "the one comparison"
+    return f"the {differing} of {compared} comparisons in which a query differs"
+
+
+def cut_short(result: Result, metric: str) -> bool:
+    """Return whether a metric is of fewer hits than its name says: ``R@100`` of 10, or ``AP`` of 10.
+
+    False for a metric that is not known here: the package that has it is not installed where the result is read.
+    """
+    try:
+        measure, k = parse_measure(metric), result.plan.resolved.get("k")
+    except UnknownNameError:
+        return False
+    if not isinstance(k, int) or kind_of(measure.name).aggregate == "sum":
+        return False
+    return k < (measure.cutoff if isinstance(measure.cutoff, int) else _WHOLE)
+
+
+def _cut_short_legend(result: Result, trials: Sequence[TrialResult]) -> Iterator[str]:
+    marked = [name for name in metric_names(trials) if cut_short(result, name)]
+    if marked:
+        runs = any(one.engine is None and one.status != "failed" for one in trials)
+        of_runs = "; of a run, of all that it holds" if runs else ""
+        k = result.plan.resolved.get("k")
+        yield f"{_CUT_SHORT} {', '.join(marked)} of the {k} hits that were asked for (--k){of_runs}"
+
+
+def leaderboard_tables(result: Result) -> list[Table]:
+    """Tabulate backends by their mean over datasets, one table a metric; the first of them answers the question."""
+    board = result.leaderboard
+    if board is None:
+        return []
+    return [_board(result, board, metric, detail=at > 0) for at, metric in enumerate(board.metrics)]
+
+
+def _board(result: Result, board: Leaderboard, metric: str, *, detail: bool) -> Table:
+    rows = [row for row in board.rows if row.metric == metric]
+    names = list(dict.fromkeys(name for row in rows for name in row.values))
+    infos = {info.label: info for info in result.backends}
+    known = {
+        "model": any(info.model for info in infos.values()),
+        "dimensions": any(info.dimensions for info in infos.values()),
+        "parameters": any(info.parameters_millions for info in infos.values()),
+    }
+    columns = [
+        BACKEND,
+        Column("rank"),
+        Column("mean", best="highest", below="95 % interval", below_priority=80),
+        *(Column(name, best="highest", priority=10 + place) for place, name in enumerate(names)),
+        Column("model", numeric=False, priority=90),
+        Column("dimensions", priority=91),
+        Column("parameters", priority=92, help="of the model, in millions"),
+    ]
+    made = []
+    for row in rows:
+        info = infos[row.backend]
+        made.append(
+            [
+                text(row.backend),
+                count(row.rank),
+                number(row.mean, below=interval(row.ci_low, row.ci_high)),
+                *(number(row.values.get(name)) for name in names),
+                text(info.model or ABSENT),
+                count(info.dimensions),
+                number(info.parameters_millions, ",.0f", " M"),
+            ]
+        )
+    left_out = [at for at, column in enumerate(columns) if not known.get(column.name, True)]
+    kept = [at for at in range(len(columns)) if at not in left_out]
+    over = counted(len(names), "dataset")
+    return Table(
+        f"Leaderboard: {metric}, mean over {over}",
+        [columns[at] for at in kept],
+        [[row[at] for at in kept] for row in made],
+        ["the interval is over datasets; a backend without a value on each of them has no rank"],
+        detail=detail,
+    )

@@ -1,0 +1,160 @@
+"""Tabulate the queries behind verdicts: which lost and gained most, both rankings of the worst, and what to label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.report.document import Cell, Column, Table
+from harness.report.documents.cells import ABSENT, count, listed, number, signed, text
+from harness.results.regression_schema import (
+    BackendChange,
+    Dossier,
+    QueryChange,
+    QueryValue,
+    RankedDocument,
+    RegressionReport,
+)
+
+__all__ = ["losers", "query_tables"]
+
+_SHOWN = 5
+_LISTED = 10
+_TO_LABEL = 25
+_TEXT = 60
+
+
+def query_tables(report: RegressionReport) -> Iterator[Table]:
+    """Yield for each backend losers and winners, the rankings of the query that changed most, and what to label."""
+    for one in report.backends:
+        if one.dossier is not None and one.dossier.queries:
+            first = one.dossier.metric or ""
+            failed = [metric.metric for metric in one.metrics if metric.gate == "failed" and metric.metric != first]
+            made = [_movers(one.after, one.dossier, first, -1), _movers(one.after, one.dossier, first, 1)]
+            made += [_movers(one.after, one.dossier, metric, -1) for metric in failed]
+            made += [_rankings(one.after, one.dossier), _to_label(one.after, one.dossier)]
+            yield from (table for table in made if table.rows)
+
+
+def losers(one: BackendChange, metric: str) -> list[str]:
+    """Return the queries that lost most of a metric, one line each."""
+    lost: list[tuple[float, QueryChange]] = []
+    for query in one.dossier.queries if one.dossier is not None else ():
+        lost += [(value.difference, query) for value in query.values if value.metric == metric and value.difference < 0]
+    lost.sort(key=lambda loss: loss[0])
+    lines = [f"{query.query}{_said(query)}: {signed(difference)}{_gone(query)}" for difference, query in lost[:_LISTED]]
+    return lines + ([f"… and {len(lost) - _LISTED:,} more, in report.json"] if len(lost) > _LISTED else [])
+
+
+def _said(query: QueryChange) -> str:
+    return f" {query.text!r}" if query.text is not None else ""
+
+
+def _gone(query: QueryChange) -> str:
+    return f"; left: {', '.join(query.left)}" if query.left else ""
+
+
+def _movers(label: str, dossier: Dossier, metric: str, sign: int) -> Table:
+    """Tabulate the queries that lost (``sign`` −1) or gained (1) most of a metric."""
+    values = [(query, value) for query in dossier.queries for value in query.values if value.metric == metric]
+    moved = [(query, value) for query, value in values if sign * value.difference > 0]
+    total = len(moved)
+    if metric == dossier.metric:  # of which the counts are known, of others those of the queries that are kept
+        total = dossier.counts.worsened if sign < 0 else dossier.counts.improved
+    chosen = sorted(moved, key=lambda pair: sign * pair[1].difference, reverse=True)[:_SHOWN]
+    columns = [
+        Column("query", numeric=False),
+        Column("text", numeric=False, priority=1),
+        Column("before"),
+        Column("after"),
+        Column("difference"),
+        Column("if all relevant", priority=5, help="the difference if every unjudged document were relevant"),
+        Column("judged", numeric=False, priority=4, help="of the first documents, before and after"),
+        Column("entered", priority=3, help="documents that came into the first ones"),
+        Column("left", priority=2, help="documents that left the first ones"),
+        Column("relevant lost", numeric=False, priority=2, help="relevant documents to depth k before, and not now"),
+    ]
+    word = "lost" if sign < 0 else "gained"
+    title = f"{label}: queries that {word} most in {metric} ({len(chosen)} of {total:,})"
+    return Table(title, columns, [_mover(query, value, dossier.depth) for query, value in chosen], detail=sign > 0)
+
+
+def _mover(query: QueryChange, value: QueryValue, depth: int) -> list[Cell]:
+    judged, supposed = ABSENT, None
+    if query.judged_before is not None and query.judged_after is not None:
+        judged = f"{query.judged_before} → {query.judged_after} of {depth}"
+    if value.before_if_relevant is not None and value.after_if_relevant is not None:
+        supposed = value.after_if_relevant - value.before_if_relevant
+    return [
+        text(query.query),
+        text(_shortened(query.text)),
+        number(value.before),
+        number(value.after),
+        Cell(signed(value.difference), value=value.difference),
+        Cell(signed(supposed), value=supposed),
+        text(judged),
+        count(len(query.entered)),
+        count(len(query.left)),
+        text(listed(query.lost)),
+    ]
+
+
+def _rankings(label: str, dossier: Dossier) -> Table:
+    """Tabulate both rankings of the query that changed most, side by side."""
+    query = dossier.queries[0]
+    depth = dossier.depth
+    before = {at: one for one in query.documents if (at := one.rank_before) is not None and at <= depth}
+    after = {at: one for one in query.documents if (at := one.rank_after) is not None and at <= depth}
+    rows = [
+        [count(rank), *_ranked(before.get(rank)), *_ranked(after.get(rank)), text(_move(after.get(rank)))]
+        for rank in range(1, max([*before, *after], default=0) + 1)
+    ]
+    names = ("before", "grade", "after", "grade", "move")
+    columns = [Column("rank"), *(Column(name, numeric=False) for name in names)]
+    return Table(f"{label}: query {query.query}, both rankings", columns, rows, detail=True)
+
+
+def _ranked(one: RankedDocument | None) -> list[Cell]:
+    if one is None:
+        return [text(ABSENT), text("")]
+    return [text(one.document), text("unjudged" if one.grade is None else str(one.grade))]
+
+
+def _move(one: RankedDocument | None) -> str:
+    if one is None or one.rank_after is None:
+        return ""
+    if one.rank_before is None:
+        return "new"
+    up = one.rank_before - one.rank_after
+    return f"↑{up}" if up > 0 else f"↓{-up}" if up < 0 else "="
+
+
+def _to_label(label: str, dossier: Dossier) -> Table:
+    """Tabulate unjudged documents of either side, those first whose label could move the verdict most."""
+    columns = [
+        Column("query", numeric=False),
+        Column("document", numeric=False),
+        Column("rank before"),
+        Column("rank after"),
+        Column("moves the difference by", help="of its query in the first metric, if it were relevant"),
+    ]
+    rows = [
+        [
+            text(one.query),
+            text(one.document),
+            count(one.rank_before),
+            count(one.rank_after),
+            Cell(signed(one.swing), value=one.swing),
+        ]
+        for one in dossier.to_label[:_TO_LABEL]
+    ]
+    title = f"{label}: labels that would move most ({len(rows)} of {len(dossier.to_label):,})"
+    return Table(
+        title, columns, rows, ["to-label.jsonl has all of them, to fill in and give back with --labels"], detail=True
+    )
+
+
+def _shortened(said: str | None) -> str:
+    if said is None:
+        return ABSENT
+    words = " ".join(said.split())
+    return words if len(words) <= _TEXT else f"{words[: _TEXT - 1]}…"

@@ -1,0 +1,436 @@
+"""Build the document of one result against an earlier one: ``harness regress`` and ``harness diff``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from harness.pipeline.regress.cost_changes import TOLERANCE
+from harness.report.document import (
+    Annotation,
+    Block,
+    Case,
+    Cell,
+    Column,
+    Document,
+    Facts,
+    Figure,
+    Notes,
+    Outcome,
+    Section,
+    Suite,
+    Table,
+    Tone,
+    Value,
+    Verdict,
+)
+from harness.report.documents.cells import (
+    ABSENT,
+    FAILED,
+    absent,
+    flat_rows,
+    interval,
+    listed,
+    made_by,
+    number,
+    probability,
+    sections_with_content,
+    signed,
+    size,
+    text,
+)
+from harness.report.documents.costs import BACKEND
+from harness.report.documents.query_changes import losers, query_tables
+from harness.results.regression_schema import (
+    BackendChange,
+    CostChange,
+    MetricJudgement,
+    RegressionReport,
+    SettingChange,
+    SideInfo,
+)
+from harness.results.schema_base import Json
+from harness.wording import counted, few_for_interval
+
+__all__ = ["change_document", "verdict_line"]
+
+_BEFORE = {"regress": "the baseline", "diff": "an earlier result"}
+_NAMED = 4
+_SHORT = 12
+_DIGESTS = (40, 64)
+"""Digits of a commit and of a SHA-256, of which the first few are shown."""
+_UNITS = {"_ms": " ms", "_seconds": " s", "qps": "/s"}
+_COSTS = {
+    "p50_ms": "latency p50",
+    "p95_ms": "latency p95",
+    "mean_ms": "latency mean",
+    "qps": "queries/s",
+    "index_seconds": "time to index",
+    "peak_anonymous_bytes": "peak memory",
+    "index_bytes": "index size",
+}
+_MARKS: dict[str, tuple[str, Tone]] = {
+    "better": ("▲", "good"),
+    "worse": ("▼", "bad"),
+    "same": ("=", "plain"),
+    "undecided": ("~", "plain"),
+}
+
+
+def change_document(report: RegressionReport, figures: Sequence[Figure] = (), *, unknown: str = "") -> Document:
+    """Return everything that is shown of two results.
+
+    ``figures`` draw the differences query by query. ``unknown`` says why the rankings of all queries are not at hand,
+    where a page would show them.
+    """
+    settings: list[Block] = [*_settings(report)] or [Notes(["no resolved setting differs"])]
+    changed = [Notes([unknown])] if unknown else []
+    sections = [
+        Section("quality", "Quality", [*_quality(report), *figures]),
+        Section("settings", "What changed", settings),
+        Section("changed", "Queries that changed most", [*changed, *query_tables(report)]),
+        Section("cost", "Cost", _cost_table(report)),
+        Section("sure", "How sure", _power(report), detail=True),
+        Section("notes", "What the words and figures mean", [Notes(list(_notes(report)))], detail=True),
+        Section("provenance", "Provenance", list(_provenance(report)), detail=True),
+    ]
+    data, named = report.after.dataset.name, listed([one.after for one in report.backends], _NAMED)
+    common = counted(report.data.common_queries, "common query")
+    return Document(
+        title=f"{data}: {named} against {_BEFORE[report.kind]}",
+        subtitle=f"{report.before.source} → {report.after.source} · {common}",
+        verdicts=list(_verdicts(report)),
+        sections=sections_with_content(sections),
+        command=[shlex.join(report.command or report.after.command)],
+        made_by=f"harness {report.after.harness.version} · {report.created}",
+        kind=report.kind,
+        name=data,
+        outcome=report.gate or "compared",
+        values=list(_values(report)),
+        suites=list(_suites(report)),
+        annotations=list(_annotations(report)),
+    )
+
+
+def _judged(report: RegressionReport) -> Iterator[tuple[BackendChange, MetricJudgement]]:
+    return ((one, metric) for one in report.backends for metric in one.metrics)
+
+
+def _verdicts(report: RegressionReport) -> Iterator[Verdict]:
+    """Yield the gate, what a reader must know first, then what fell, rose, and did neither."""
+    yield _gate(report)
+    for one in report.backends:
+        if one.error:
+            yield Verdict("bad", f"{one.after} was not judged", one.error)
+    yield from (Verdict("unsure", warning) for warning in report.warnings)
+    for verdict in ("worse", "better"):
+        for one, metric in _judged(report):
+            if metric.verdict == verdict:
+                yield Verdict(
+                    _MARKS[verdict][1], f"{one.after}: {metric.sentence or verdict_line(metric)}", _behind(one, metric)
+                )
+    same = [f"{metric.metric} of {one.after}" for one, metric in _judged(report) if metric.verdict == "same"]
+    if same:
+        yield Verdict("good", f"The same: {listed(same, _NAMED)}")
+    for one, metric in _judged(report):
+        if metric.verdict == "undecided":
+            yield Verdict("plain", f"{one.after}: {metric.sentence or verdict_line(metric)}")
+
+
+def _behind(one: BackendChange, metric: MetricJudgement) -> str:
+    """Return why a verdict is what it is, and how many relevant documents were lost, where that is known."""
+    dossier = one.dossier
+    if dossier is None or dossier.metric != metric.metric or dossier.lost is None or dossier.gained is None:
+        return metric.reason
+    relevant = f"{dossier.lost:,} relevant lost, {dossier.gained:,} gained"
+    return f"{relevant} to depth {dossier.relevant_depth:,}; {metric.reason}"
+
+
+def _gate(report: RegressionReport) -> Verdict:
+    failed = [f"{metric.metric} of {one.after}" for one, metric in _judged(report) if metric.gate == "failed"]
+    drops = sorted({metric.allowed_drop for _, metric in _judged(report) if metric.allowed_drop is not None})
+    allowed = f"the allowed drop ({', '.join(f'{drop:g}' for drop in drops)})"
+    detail = " ".join([*_changed(report), *_worse_without_gate(report)])
+    if report.gate == "failed":
+        return Verdict("bad", f"Failed: worse beyond {allowed}: {', '.join(failed)}", detail)
+    if report.gate == "invalid":
+        return Verdict("unsure", f"Invalid: {_invalid_because(report)}", detail)
+    if report.gate == "passed":
+        return Verdict("good", f"Passed: nothing is worse beyond {allowed}", detail)
+    return Verdict("plain", "Compared, without a gate (--max-drop makes one)", detail)
+
+
+def _changed(report: RegressionReport) -> list[str]:
+    """Return the settings of backends that changed, in a line."""
+    changes = [one for one in report.settings if one.section in ("parameters", "engine", "encoder")]
+    said = [f"{one.setting} {_setting(one.before)} → {_setting(one.after)} ({one.backend})" for one in changes]
+    return [f"Changed: {listed(said, _NAMED)}."] if said else []
+
+
+def _worse_without_gate(report: RegressionReport) -> list[str]:
+    """Name what is worse and has no gate where others have one: with that a run can pass."""
+    if report.gate is None:
+        return []
+    names = [
+        f"{metric.metric} of {one.after}"
+        for one, metric in _judged(report)
+        if metric.verdict == "worse" and metric.gate is None
+    ]
+    return [f"Worse without a gate: {', '.join(names)}."] if names else []
+
+
+def _invalid_because(report: RegressionReport) -> str:
+    """Return why an invalid gate is no other: what failed, or has no metric."""
+    failed = [one.after for one in report.backends if one.status == "failed"]
+    if failed:
+        return f"{', '.join(failed)} failed, so nothing passed"
+    return f"nothing was judged of {', '.join(one.after for one in report.backends if not one.metrics)}"
+
+
+def verdict_line(metric: MetricJudgement) -> str:
+    """Return the change of one metric on one line, with what it rests on."""
+    known = interval(metric.ci_low, metric.ci_high, "+.4f")
+    means = f"{metric.before:.4f} → {metric.after:.4f} ({signed(metric.difference)}{f' {known}' if known else ''})"
+    return f"{metric.metric} is {metric.verdict}: {means} over {counted(metric.queries, 'query')}; {metric.reason}"
+
+
+def _quality(report: RegressionReport) -> list[Block]:
+    """Tabulate backends by metrics: both means, difference with interval, what the test says, and the verdict."""
+    columns = [
+        BACKEND,
+        Column("metric", numeric=False),
+        Column("before", priority=1),
+        Column("after", priority=1),
+        Column("difference", below="95 % interval", below_priority=2, help="after minus before"),
+        Column("p", priority=1, help="two-sided paired test, after Holm over the rows in which a query differs"),
+        Column("W/T/L", priority=3, help="queries that are better, tied and worse"),
+        Column("verdict", numeric=False),
+        Column(
+            "gate", numeric=False, help="passed or failed, with the allowed drop and the p of a loss of at most that"
+        ),
+    ]
+    rows = []
+    for one in report.backends:
+        rows += [[text(_label(one)), *_verdict(metric)] for metric in one.metrics]
+        if one.status == "failed":
+            rows.append([text(_label(one)), *absent(6), text(FAILED, "✕", tone="bad"), text(ABSENT)])
+    legend = ["▲ ▼ better or worse; = equal on every query, or proven within the margin; ~ not decided"]
+    return [Table("Verdicts", columns, rows, legend)] if rows else []
+
+
+def _verdict(metric: MetricJudgement) -> list[Cell]:
+    mark, tone = _MARKS[metric.verdict]
+    gate = text(ABSENT)
+    if metric.gate is not None and metric.allowed_drop is not None:
+        failed = metric.gate == "failed"
+        said = f"{metric.gate} (drop {metric.allowed_drop:g}, p {probability(metric.gate_p)})"
+        gate = text(said, "✕" if failed else "✓", tone="bad" if failed else "plain")
+    known = interval(metric.ci_low, metric.ci_high, "+.4f") if metric.wins + metric.losses else ""
+    return [
+        text(metric.metric),
+        number(metric.before),
+        number(metric.after),
+        Cell(signed(metric.difference), below=known, value=metric.difference),
+        Cell(probability(metric.p_adjusted), value=metric.p_adjusted),
+        Cell(f"{metric.wins:,}/{metric.ties:,}/{metric.losses:,}", value=metric.wins - metric.losses),
+        text(metric.verdict, mark, tone=tone),
+        gate,
+    ]
+
+
+def _label(one: BackendChange) -> str:
+    return one.after if one.before == one.after else f"{one.before} → {one.after}"
+
+
+def _settings(report: RegressionReport) -> list[Table]:
+    """Tabulate every resolved setting that differs, with both values."""
+    columns = [Column(name, numeric=False) for name in ("backend", "setting", "before", "after")]
+    rows = [[text(cell) for cell in _setting_row(change)] for change in report.settings]
+    return [Table("Settings that changed", columns, rows)] if rows else []
+
+
+def _setting_row(change: SettingChange) -> tuple[str, ...]:
+    setting = f"{change.section}: {change.setting}"
+    return change.backend or "all", setting, _setting(change.before), _setting(change.after)
+
+
+def _setting(value: Json) -> str:
+    """Return a value in a cell; a digest by its first digits."""
+    if value is None:
+        return ABSENT
+    said = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"{said[:_SHORT]}…" if len(said) in _DIGESTS and said.isalnum() else said
+
+
+def _power(report: RegressionReport) -> list[Block]:
+    """Tabulate what the verdicts rest on, for those that are not exactly the same."""
+    noisy = any(metric.noise_floor is not None for _, metric in _judged(report))
+    columns = [
+        BACKEND,
+        Column("metric", numeric=False),
+        Column("why", numeric=False),
+        Column("effect", help="Cohen's d of the differences query by query"),
+        Column("shows from", help="smallest difference that so many queries show with power 0.8"),
+        *([Column("noise floor", help="exceeded by two equal builds in one case of twenty")] if noisy else []),
+        Column("queries needed", help="queries that would decide it"),
+    ]
+    rows = []
+    for one, metric in _judged(report):
+        if metric.wins or metric.losses:
+            cells = [text(_label(one)), text(metric.metric), text(metric.reason)]
+            cells += [Cell(signed(metric.effect, 2), value=metric.effect), number(metric.detectable)]
+            cells += [number(metric.noise_floor)] if noisy else []
+            rows.append([*cells, number(metric.queries_needed, ",")])
+    return [Table("What each verdict rests on", columns, rows, detail=True)] if rows else []
+
+
+def _cost_table(report: RegressionReport) -> list[Block]:
+    """Tabulate every cost before and after; ``x`` where it is not comparable, with the reason below."""
+    columns = [
+        BACKEND,
+        Column("cost", numeric=False),
+        Column("before"),
+        Column("after"),
+        Column("ratio", below="95 % interval", below_priority=1),
+        Column("n", numeric=False, priority=2),
+        Column("verdict", numeric=False),
+    ]
+    rows = [[text(_label(one)), *_cost(cost)] for one in report.backends for cost in one.costs]
+    reasons = dict.fromkeys(cost.reason for one in report.backends for cost in one.costs if cost.reason is not None)
+    legend = [f"x: not comparable: {reason}" for reason in reasons]
+    return [Table("Time, memory and size", columns, rows, legend, detail=True)] if rows else []
+
+
+def _cost(cost: CostChange) -> list[Cell]:
+    return [
+        text(_COSTS.get(cost.cost, cost.cost)),
+        _amount(cost, cost.before),
+        _amount(cost, cost.after),
+        number(cost.ratio, ".2f", below=interval(cost.ci_low, cost.ci_high, ".2f")),
+        text(f"{cost.samples_before:,}/{cost.samples_after:,}"),
+        text(cost.verdict),
+    ]
+
+
+def _amount(cost: CostChange, value: float | None) -> Cell:
+    if cost.cost.endswith("_bytes"):
+        return size(value)
+    unit = next((unit for ending, unit in _UNITS.items() if ending in cost.cost), "")
+    return number(value, ",.0f" if unit == "/s" else ",.3f", unit)
+
+
+def _notes(report: RegressionReport) -> Iterator[str]:
+    """Yield what the words and marks mean; only those that occur."""
+    metrics = [metric for _, metric in _judged(report)]
+    if metrics:
+        tests = ", ".join(dict.fromkeys(metric.test for metric in metrics))
+        tested = f"p: two-sided paired test ({tests}), after Holm over {counted(report.tests, 'test')}; "
+        yield (
+            "difference: after − before, with its 95 % BCa bootstrap interval; "
+            f"{tested if report.tests else ''}effect: Cohen's d; W/T/L: queries"
+        )
+        yield "shows from: the smallest difference that so many queries show with power 0.8"
+    yield from few_for_interval(metric.queries for metric in metrics if metric.wins + metric.losses > 0)
+    if any(metric.gate is not None for metric in metrics):
+        yield "gate: p of a loss of at most the allowed drop, one-sided, after Holm over what is gated"
+    if any(metric.noise_floor is not None for metric in metrics):
+        yield "noise floor: what two builds with the same settings exceed in one case of twenty"
+    if any(cost.ci_low is not None for one in report.backends for cost in one.costs):
+        yield (
+            f"costs: same within a factor of {TOLERANCE}, and no gate; intervals are over queries, and know nothing of "
+            "how busy the machine was"
+        )
+
+
+def _provenance(report: RegressionReport) -> Iterator[Facts]:
+    """Yield versions, machine and data of both sides."""
+    for title, side in (("Before", report.before), ("After", report.after)):
+        yield made_by(side.harness, side.machine, side.created, f"{title}: made by")
+        yield Facts(f"{title}: data", _data(side))
+
+
+def _data(side: SideInfo) -> list[tuple[str, str]]:
+    kept = "all" if side.documents_kept is None else f"the first {side.documents_kept} of each query"
+    return flat_rows(
+        {
+            "dataset": side.dataset.name,
+            "SHA-256 of documents, queries and judgments": side.dataset.sha256,
+            "documents kept of each ranking": kept,
+            "backends": side.backends,
+            **side.dataset.provenance,
+        }
+    )
+
+
+def _values(report: RegressionReport) -> Iterator[Value]:
+    """Yield both means of every metric, their difference, and every cost."""
+    data = report.after.dataset.name
+    for one, metric in _judged(report):
+        yield Value(data, one.after, f"before.{metric.metric}", metric.before, n=metric.queries)
+        yield Value(data, one.after, f"after.{metric.metric}", metric.after, n=metric.queries)
+        bounds = (metric.difference, metric.ci_low, metric.ci_high, metric.queries)
+        yield Value(data, one.after, f"difference.{metric.metric}", *bounds)
+        yield Value(data, one.after, f"p.{metric.metric}", metric.p_adjusted, n=metric.queries)
+        if metric.gate is not None:
+            yield Value(data, one.after, f"passed.{metric.metric}", float(metric.gate == "passed"), n=metric.queries)
+    for one in report.backends:
+        yield Value(data, one.after, "failed", float(one.status == "failed"))
+        for cost in one.costs:
+            yield Value(data, one.after, f"before.{cost.cost}", cost.before, n=cost.samples_before)
+            yield Value(data, one.after, f"after.{cost.cost}", cost.after, n=cost.samples_after)
+            yield Value(
+                data, one.after, f"ratio.{cost.cost}", cost.ratio, cost.ci_low, cost.ci_high, cost.samples_after
+            )
+        for query in one.dossier.queries if one.dossier is not None else ():
+            for value in query.values:
+                place = f"{value.metric} of query {query.query}"
+                yield Value(data, one.after, f"difference.{place}", value.difference, n=1)
+
+
+def _suites(report: RegressionReport) -> Iterator[Suite]:
+    """Yield a suite for each backend. A metric without a gate passes: nothing was required of it.
+
+    The time of a case is that of the timed searches of ``after``, which the metrics of a backend share.
+    """
+    facts = {
+        "harness": report.after.harness.version,
+        "before": report.before.source,
+        "after": report.after.source,
+        "dataset": report.after.dataset.name,
+        "queries": str(report.data.common_queries),
+        **{f"warning {place}": said for place, said in enumerate(report.warnings, 1)},
+    }
+    for one in report.backends:
+        cases = list(_cases(one, gated=report.gate is not None))
+        yield Suite(one.after, cases, report.created, facts, one.search_seconds)
+
+
+def _cases(one: BackendChange, *, gated: bool) -> Iterator[Case]:
+    reason, seconds = _unjudged(one, gated=gated), one.search_seconds or 0.0
+    if reason is not None:
+        yield Case("is compared", one.after, Outcome.ERROR, reason, reason)
+    for metric in one.metrics:
+        if metric.gate == "failed":
+            said = verdict_line(metric)
+            lines = "\n".join([said, *losers(one, metric.metric)])
+            yield Case(metric.metric, one.after, Outcome.FAILURE, said, lines, seconds)
+        else:
+            yield Case(metric.metric, one.after, seconds=seconds)
+
+
+def _unjudged(one: BackendChange, *, gated: bool) -> str | None:
+    """Return why nothing was judged: it failed, or there is a gate and no metric; None where something was."""
+    if one.error is None and gated and not one.metrics:
+        return "there is no metric that both results know"
+    return one.error
+
+
+def _annotations(report: RegressionReport) -> Iterator[Annotation]:
+    """Yield backends that failed or of which nothing was judged, and metrics that are worse beyond the allowed drop."""
+    for one in report.backends:
+        reason = _unjudged(one, gated=report.gate is not None)
+        if reason is not None:
+            yield Annotation(f"{one.after} {'failed' if one.error is not None else 'was not judged'}", reason)
+    for one, metric in _judged(report):
+        if metric.gate == "failed":
+            yield Annotation(f"{metric.metric} failed on {one.after}", verdict_line(metric))

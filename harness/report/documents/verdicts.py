@@ -1,0 +1,265 @@
+"""Say in a few lines what a comparison found: failures, quality, parity, speed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.report.document import Tone, Verdict
+from harness.report.documents.cells import interval, listed, probability, signed
+from harness.results.schema import LeaderboardRow, PairedDifference, ParityStats, Result, TrialResult
+from harness.wording import counted
+
+__all__ = ["against_reference", "comparison_verdicts", "reference_of"]
+
+_NAMED = 3
+_LINES = 6
+_APPROXIMATE = "approximate search"
+"""The cause by which an index that leaves vectors out of sight differs."""
+_POWER_80 = 2.802 / 3.92
+"""Of the width of a 95 % interval: the difference that so many queries show with power 0.8 at the 5 % level, which is
+z(0.975) + z(0.8) = 2.802 standard errors where the interval is 2 * 1.96 = 3.92 of them."""
+
+
+def comparison_verdicts(result: Result) -> list[Verdict]:
+    """Return the verdict's lines, the most pressing first."""
+    several = len(result.datasets) > 1
+    lines = [
+        Verdict("bad", f"{_where(one.dataset, several)}{one.label} failed", one.error.message)
+        for one in result.trials
+        if one.error is not None
+    ]
+    lines += _leaderboard(result)
+    of_datasets = [(_where(one.name, several), result.of_dataset(one.name)) for one in result.datasets]
+    for where, trials in of_datasets:
+        lines += _quality(where, trials, result)
+    lines += _pitfalls(result)
+    for where, trials in of_datasets:
+        lines += _parity(where, trials)
+    for where, trials in of_datasets:
+        lines += _speed(where, trials)
+    return lines
+
+
+def _where(dataset: str, several: bool) -> str:
+    return f"{dataset}: " if several else ""
+
+
+def reference_of(result: Result, dataset: str) -> str | None:
+    """Return the backend that others are compared with; the first that did not fail where all pairs are."""
+    named = result.plan.resolved.get("reference")
+    if isinstance(named, str) and any(row.dataset == dataset for row in result.differences):
+        return named
+    return next((one.label for one in result.of_dataset(dataset) if one.status == "ok"), None)
+
+
+def against_reference(result: Result, trial: TrialResult, metric: str) -> PairedDifference | None:
+    """Return a backend against the reference on a metric, as backend minus reference; None where it was not tested."""
+    reference = reference_of(result, trial.dataset)
+    for row in result.differences:
+        if (row.dataset, row.a, row.b, row.metric) == (trial.dataset, reference, trial.label, metric):
+            return row
+    return None
+
+
+def _pitfalls(result: Result) -> list[Verdict]:
+    """Return what may make figures meaningless, one line a check: its first finding, and of whom there are others."""
+    lines = []
+    for check in dict.fromkeys(finding.check for finding in result.findings):
+        first, *others = [finding for finding in result.findings if finding.check == check]
+        about = f"{first.backend}: " if first.backend is not None else ""
+        also = listed([finding.backend for finding in others if finding.backend is not None])
+        more = f"; also {also}" if also else f"; {len(others)} more below" if others else ""
+        lines.append(Verdict("unsure", about + first.message, f"{first.fix} ({check}{more})"))
+    return lines
+
+
+def _leaderboard(result: Result) -> list[Verdict]:
+    """Return which backend has the highest mean over datasets, by the first metric."""
+    board = result.leaderboard
+    rows = [row for row in board.rows if row.metric == board.metrics[0] and row.mean is not None] if board else []
+    if len(rows) < 2:
+        return []
+    first, second = rows[:2]
+    across = [
+        row
+        for row in result.differences
+        if row.dataset is None and row.metric == first.metric and {row.a, row.b} == {first.backend, second.backend}
+    ]
+    tested = f"; p {probability(across[0].p_adjusted)} across {counted(first.datasets, 'dataset')}" if across else ""
+    over = f"mean {first.metric} over {counted(first.datasets, 'dataset')}"
+    detail = f"{_mean(first)}, then {_mean(second)}{tested}"
+    if first.mean == second.mean:
+        return [Verdict("plain", f"{first.backend} and {second.backend} have the same {over}", detail)]
+    return [Verdict("plain", f"{first.backend} has the highest {over}", detail)]
+
+
+def _mean(row: LeaderboardRow) -> str:
+    return f"{row.backend} {row.mean:.4f}"
+
+
+def _quality(where: str, trials: Sequence[TrialResult], result: Result) -> list[Verdict]:
+    """Return which backend is best on the first metric, and how sure that is."""
+    scored = [one for one in trials if one.metrics]
+    if len(scored) < 2:
+        return [_single(where, one) for one in scored]
+    metric, reference = next(iter(scored[0].metrics)), str(reference_of(result, scored[0].dataset))
+    others = [one for one in scored if one.label != reference]
+    rows = [row for one in others if (row := against_reference(result, one, metric)) is not None]
+    if not rows:
+        return []
+    rows.sort(key=lambda row: -row.difference)
+    equal = [row.b for row in rows if row.verdict == "same"]
+    differing = [row for row in rows if row.verdict != "same"]
+    if not differing:
+        return [Verdict("good", f"{where}{_all_equal([reference, *equal], metric)}", _also(rows, result))]
+    if len(differing) > _NAMED:
+        parts = [_highest(differing[0], reference, metric), _others(differing[1:])]
+    else:
+        parts = [_first_part(reference, equal, differing, metric)]
+        parts += [_compared(row, reference if at == 0 else "") for at, row in enumerate(differing)]
+    tone: Tone = "good" if _is_sure(differing[0]) else "plain"
+    return [Verdict(tone, where + "; ".join(part for part in parts if part), _behind(differing, rows, result))]
+
+
+def _all_equal(labels: list[str], metric: str) -> str:
+    return f"{listed(labels)} are equal: the same {metric} on every query"
+
+
+def _first_part(reference: str, equal: list[str], differing: Sequence[PairedDifference], metric: str) -> str:
+    """Name the best where that is sure, and otherwise say that none is."""
+    together = f"{listed([reference, *equal])} are equal on {metric}" if equal else ""
+    if differing[0].difference > 0 and _is_sure(differing[0]):
+        best = f"{differing[0].b} is best on {metric}"
+        return f"{best}; {together}" if together else best
+    if all(row.difference < 0 and _is_sure(row) for row in differing):
+        return together or f"{reference} is best on {metric}"
+    return together or f"no backend is surely best on {metric}"
+
+
+def _highest(row: PairedDifference, reference: str, metric: str) -> str:
+    """Name the highest of many means."""
+    if row.difference <= 0:
+        return f"{reference} has the highest {metric}"
+    return f"{row.b} has the highest {metric}: {_by(row)} {reference}, {_significance(row)}"
+
+
+def _is_sure(row: PairedDifference) -> bool:
+    return row.verdict in ("better", "worse") and not row.within_ties
+
+
+def _compared(row: PairedDifference, reference: str) -> str:
+    """Return by how much a backend is above or below the reference, and whether that is significant."""
+    if row.difference == 0:
+        return f"{row.b} has the same mean"
+    return f"{row.b} is {_by(row)}{f' {reference}' if reference else ''}, {_significance(row)}"
+
+
+def _by(row: PairedDifference) -> str:
+    return f"{abs(row.difference):.4f} {'above' if row.difference > 0 else 'below'}"
+
+
+def _significance(row: PairedDifference) -> str:
+    return "significant" if _is_sure(row) else "within ties" if row.within_ties else "not significant"
+
+
+def _others(rows: Sequence[PairedDifference]) -> str:
+    """Count the backends that are not named, by what their differences are worth."""
+    better = sum(_is_sure(row) and row.difference > 0 for row in rows)
+    worse = sum(_is_sure(row) and row.difference < 0 for row in rows)
+    unsure = len(rows) - better - worse
+    counts = ((better, "significantly better"), (worse, "significantly worse"), (unsure, "not significantly different"))
+    said = listed([f"{number} {what}" for number, what in counts if number])
+    return f"of {len(rows)} others, {said}" if rows else ""
+
+
+def _behind(differing: Sequence[PairedDifference], rows: Sequence[PairedDifference], result: Result) -> str:
+    """Return what the statement on the first of these differences rests on, and where else there is one."""
+    row = differing[0]
+    queries = row.wins + row.ties + row.losses
+    said = f"{row.b}: {signed(row.difference)} {interval(row.ci_low, row.ci_high, '+.4f')}".rstrip()
+    said += f", p {probability(row.p_adjusted)}; {row.wins:,} better, {row.ties:,} tied, {row.losses:,} worse"
+    if not _is_sure(row) and row.ci_low is not None and row.ci_high is not None:
+        detectable = (row.ci_high - row.ci_low) * _POWER_80
+        said += f"; {counted(queries, 'query')} would show a difference from about {detectable:.4f} on"
+    also = _also(rows, result)
+    return f"{said}. {also}" if also else said
+
+
+def _also(rows: Sequence[PairedDifference], result: Result) -> str:
+    """Return the significant differences in other metrics between the same backends."""
+    metric, pairs = rows[0].metric, {(row.dataset, row.a, row.b) for row in rows}
+    found = [
+        f"{row.metric} of {row.b} ({signed(row.difference)})"
+        for row in result.differences
+        if (row.dataset, row.a, row.b) in pairs and row.metric != metric and _is_sure(row)
+    ]
+    return f"Significant too: {listed(found)}" if found else ""
+
+
+def _single(where: str, one: TrialResult) -> Verdict:
+    metric, value = next(iter(one.metrics.items()))
+    known = interval(value.ci_low, value.ci_high)
+    return Verdict("plain", f"{where}{one.label}: {metric} {value.mean:.4f}", f"95 % interval {known}" if known else "")
+
+
+def _parity(where: str, trials: Sequence[TrialResult]) -> list[Verdict]:
+    """Return a line for each backend, those that differ from their exact reference first; equal lines are joined."""
+    known = [(one.label, one.parity) for one in trials if one.parity is not None]
+    lines = [_differs(where, label, parity) for label, parity in known if parity.different]
+    groups: dict[str, list[str]] = {}
+    for label, parity in known:
+        if not parity.different:
+            groups.setdefault(_agreement(parity), []).append(label)
+    for agreement, labels in groups.items():
+        who, says = listed(labels), "return what their scoring functions say"
+        if len(labels) == 1 or len(labels) == len(trials):
+            who = who if len(labels) == 1 else "every backend"
+            says = "returns what its scoring function says"
+        lines.append(Verdict("good", f"{where}{who} {says}", agreement))
+    if len(lines) > _LINES:
+        more = len(lines) - _LINES
+        lines[_LINES:] = [Verdict("plain", f"{where}and {counted(more, 'more line')} on parity, in the tables")]
+    return lines
+
+
+def _agreement(parity: ParityStats) -> str:
+    queries = counted(parity.queries, "query")
+    if parity.bit_equal == parity.queries:
+        return f"{queries}: the same documents and scores as exact search, to the bit"
+    if parity.identical == parity.queries:
+        return f"{queries}: the same ranking as exact search, {parity.bit_equal:,} to the bit"
+    exactly = f", {parity.identical:,} of them exactly" if parity.identical else ""
+    return f"{queries}: the same ranking as exact search up to ties{exactly}"
+
+
+def _differs(where: str, label: str, parity: ParityStats) -> Verdict:
+    """Return of an approximate index how much of the exact best it has; of others, how often they differ, and why."""
+    causes = ", ".join(f"{cause} ({count:,})" for cause, count in parity.causes.items())
+    detail = f"proven causes: {causes}" if causes else ""
+    unknown = parity.causes.get("unknown", 0)
+    if _APPROXIMATE in parity.causes and not unknown:
+        shares = " and ".join(f"{_below_all(share) * 100:.2f} % of the best {n}" for n, share in parity.overlap.items())
+        return Verdict("plain", f"{where}Of what exact search finds, {label} has {shares}", detail)
+    queries = counted(parity.queries, "query")
+    headline = f"{where}{label} differs from its exact reference on {parity.different:,} of {queries}"
+    return Verdict("bad" if unknown else "unsure", headline, detail)
+
+
+def _below_all(share: float) -> float:
+    """Return a share such that no share below all of it reads as all of it."""
+    return share if share == 1.0 else min(share, 0.9999)
+
+
+def _speed(where: str, trials: Sequence[TrialResult]) -> list[Verdict]:
+    timed = [
+        (one.search.milliseconds.p50, one.search.milliseconds.p95, one.label)
+        for one in trials
+        if one.search is not None and one.search.milliseconds is not None and not one.reused
+    ]
+    if len(timed) < 2:
+        return []
+    fastest = min(timed)
+    shown = sorted(timed)[:_NAMED]
+    detail = "; ".join(f"{label}: p50 {p50:.3f} ms, p95 {p95:.3f} ms" for p50, p95, label in shown)
+    detail += f"; {len(timed) - _NAMED} more below" if len(timed) > _NAMED else ""
+    return [Verdict("plain", f"{where}{fastest[2]} has the lowest median latency, {fastest[0]:.3f} ms", detail)]

@@ -1,0 +1,75 @@
+"""Show a result in a textual format: its document in the renderer of that name, or the stored JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from harness.errors import UnknownNameError
+from harness.report.document import Document
+from harness.report.documents.check import check_document
+from harness.report.documents.compare import comparison_document
+from harness.report.documents.regress import change_document
+from harness.report.render.csv import render_csv
+from harness.report.render.markdown import COMMENT_BYTES, render_markdown
+from harness.report.render.terminal import render_terminal
+from harness.results.check_schema import CheckReport
+from harness.results.frontier import frontier_stats
+from harness.results.regression_schema import RegressionReport
+from harness.results.schema import Result
+
+__all__ = ["FORMATS", "document_of", "render"]
+
+FORMATS = ("table", "markdown", "csv", "json")
+Shown = Result | CheckReport | RegressionReport
+
+
+def document_of(result: Shown) -> Document:
+    """Return the document of a result."""
+    if isinstance(result, CheckReport):
+        return check_document(result)
+    if isinstance(result, RegressionReport):
+        return change_document(result)
+    return comparison_document(result)
+
+
+def render(
+    result: Shown,
+    format_name: str,
+    *,
+    sort: str | None = None,
+    verbose: bool = False,
+    width: int | None = None,
+    styled: bool = False,
+) -> str:
+    """Return a result as text.
+
+    Args:
+        result: What is shown.
+        format_name: ``table``, ``markdown``, ``csv`` or ``json``.
+        sort: A column by which the rows of tables are sorted.
+        verbose: In ``table`` all tables and notes, not only those that answer the question.
+        width: Columns of the terminal for ``table``; None where lines are as long as they need to be.
+        styled: In ``table`` bold and colours (NO_COLOR is honoured).
+
+    Raises:
+        UnknownNameError: There is no such format, or no such column.
+    """
+    if format_name not in FORMATS:
+        raise UnknownNameError("format", format_name, FORMATS)
+    if format_name == "json":
+        if isinstance(result, Result):  # an earlier version stored none
+            result = result.model_copy(update={"frontiers": frontier_stats(result)})
+        return result.model_dump_json(by_alias=True, indent=2) + "\n"
+    document = document_of(result)
+    document = document.sorted_by(sort) if sort is not None else document
+    if format_name == "table":
+        return render_terminal(document, width=width, verbose=verbose, styled=styled)
+    return _RENDERERS[format_name](document)
+
+
+def _markdown(document: Document) -> str:
+    """Return Markdown; where something was judged, in the size of a comment on a pull request."""
+    return render_markdown(document, COMMENT_BYTES if document.suites else None)
+
+
+_RENDERERS: dict[str, Callable[[Document], str]] = {"markdown": _markdown, "csv": render_csv}

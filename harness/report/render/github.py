@@ -1,0 +1,43 @@
+"""What GitHub's actions show beside the code: workflow commands that annotate files and lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.report.document import Annotation
+
+__all__ = ["SHOWN_BY_GITHUB", "workflow_commands"]
+
+SHOWN_BY_GITHUB = 10
+"""Annotations of one kind that GitHub shows of a step; the rest it drops without a word."""
+
+
+def workflow_commands(annotations: Sequence[Annotation], file: str | None) -> list[str]:
+    """One ``::error`` a line, at most as many as GitHub shows; where there are more, the last one says how many.
+
+    ``file`` is relative to the top of the repository; without one nothing is shown beside the code.
+    """
+    shown = annotations
+    if len(annotations) > SHOWN_BY_GITHUB:
+        shown = annotations[: SHOWN_BY_GITHUB - 1]
+        more = f"{len(annotations) - len(shown)} more errors are in the summary of this step and in report.json"
+        shown = [*shown, Annotation("and more", more)]
+    return [_command(one, file) for one in shown]
+
+
+def _command(one: Annotation, file: str | None) -> str:
+    properties = {"title": one.title}
+    if file is not None:
+        properties["file"] = file
+        if one.line is not None:
+            properties["line"] = str(one.line)
+    listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::error {listed}::{_data(one.message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

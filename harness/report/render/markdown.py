@@ -1,0 +1,162 @@
+"""Render a document as Markdown that shows data as they are: nothing in them is formatted, mentioned, linked or run.
+
+It is made for a comment on a pull request and for the summary of a step of GitHub's actions, which both have a limit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from harness.report.document import TIES, Block, Cell, Document, Facts, Notes, Table, Tone
+from harness.wording import readable, shortened
+
+__all__ = ["COMMENT_BYTES", "SUMMARY_BYTES", "code", "render_markdown"]
+
+COMMENT_BYTES = 65_000
+"""GitHub takes comments of less than 65,536 characters."""
+SUMMARY_BYTES = 1_000_000
+"""GitHub takes summaries of a step of at most 1 MiB, over everything that the step wrote."""
+_RUN = re.compile("`+")
+_MARK_UP = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
+_LINKED = re.compile(r"(?<!\w)@|://|www\.|#\d|:\w+:|\b[0-9a-f]{7,40}\b|\n")
+"""What GitHub turns into a mention, a link or a picture whatever stands before it: ``Hit@5`` is none of these."""
+_SIGNS: dict[Tone, str] = {"good": "✅", "bad": "❌", "unsure": "⚠️", "plain": "📋"}
+
+
+def render_markdown(document: Document, limit: int | None = None) -> str:
+    """Return the document in at most ``limit`` bytes of UTF-8: verdicts, tables, then what folds away.
+
+    It begins with a comment of HTML that names verb and data, by which an earlier comment is found and replaced.
+    """
+    text = _Bounded(limit)
+    text.add(_marker(document.kind, document.name))
+    sign = f"{_SIGNS[document.verdicts[0].tone]} " if document.verdicts and document.outcome else ""
+    text.add(f"### {sign}harness {document.kind}: {code(document.name)} {document.outcome}".rstrip())
+    text.add(_plain(document.subtitle))
+    text.add("\n".join(_verdicts(document)))
+    folded: list[str] = []
+    for section in document.sections:
+        for block in section.blocks:
+            drawn = _block(block)
+            if drawn and not section.detail:
+                text.add(drawn)
+            elif drawn:
+                folded.append(drawn)
+    for drawn in folded:
+        text.add(drawn)
+    return text.whole()
+
+
+def _marker(kind: str, name: str) -> str:
+    plain_name = re.sub("-{2,}", "-", re.sub(r"[^\w.-]+", "_", name))  # two dashes would end the comment
+    return f"<!-- harness {kind}: {plain_name} -->"
+
+
+def _verdicts(document: Document) -> Iterator[str]:
+    for verdict in document.verdicts:
+        headline = f"- {_SIGNS[verdict.tone]} **{_plain(verdict.headline)}**"
+        yield f"{headline}<br>{_plain(verdict.detail)}" if verdict.detail else headline
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Table() if block.rows:
+            return _table(block)
+        case Notes() if block.lines:
+            return _details("notes", _fenced("\n".join(map(readable, block.lines))))
+        case Facts() if block.open:
+            rows = [f"{name}: {value}" if name else f"  {value}" for name, value in block.rows]
+            return _fenced("\n".join([block.title, *map(readable, rows)]))
+    return ""
+
+
+def _table(table: Table) -> str:
+    """Return a table, below its title, in a block that opens where it is a detail."""
+    columns = list(_columns(table))
+    ruler = "|".join("--:" if numeric else "---" for _, numeric, _ in columns)
+    lines = [f"| {' | '.join(_plain(name) for name, _, _ in columns)} |", f"|{ruler}|"]
+    lines += [f"| {' | '.join(cells)} |" for cells in zip(*(cells for _, _, cells in columns), strict=True)]
+    text = "\n".join(lines)
+    ties = [f"[low–high]: {TIES}"] if any(cell.ties for row in table.rows for cell in row) else []
+    if legend := [*ties, *table.legend]:
+        text += "\n\n" + "\n".join(f"- {_plain(line)}" for line in legend)
+    if table.detail:
+        return _details(table.title, text)
+    return f"#### {_plain(table.title)}\n\n{text}"
+
+
+def _columns(table: Table) -> Iterator[tuple[str, bool, list[str]]]:
+    """Yield heading, kind and cells of each column; second lines of cells become a column of their own."""
+    for at, column in enumerate(table.columns):
+        cells = [row[at] for row in table.rows]
+        best = table.best(at)
+        yield column.name, column.numeric, [_cell(cell, numeric=column.numeric, best=best) for cell in cells]
+        if any(cell.below for cell in cells):
+            yield column.below, column.numeric, [_plain(cell.below) for cell in cells]
+
+
+def _cell(cell: Cell, *, numeric: bool, best: float | None) -> str:
+    text = shortened(cell.text)
+    if not numeric and text and text != "–":
+        shown = code(text).replace("|", "\\|")  # a bar ends a cell, even inside code
+    else:
+        shown = _plain(f"{text} {cell.ties}" if cell.ties else text)
+    if best is not None and cell.value == best:
+        shown = f"**{shown}**"
+    return f"{shown} {cell.mark}" if cell.mark else shown
+
+
+def code(text: str) -> str:
+    """Return text as code on one line: in it no mark-up counts, and nobody is mentioned."""
+    line = " ".join(text.split())
+    fence = "`" * (max((len(run) for run in _RUN.findall(line)), default=0) + 1)
+    pad = " " if line.startswith("`") or line.endswith("`") or not line else ""
+    return f"{fence}{pad}{line}{pad}{fence}"
+
+
+def _plain(text: str) -> str:
+    """Return text with mark-up escaped, and as code where that would not keep GitHub from linking it."""
+    shown = readable(text)
+    return code(shown).replace("|", "\\|") if _LINKED.search(shown) else _MARK_UP.sub(r"\\\1", shown)
+
+
+def _fenced(text: str) -> str:
+    """Return text as a block of code, in a fence that it does not hold itself."""
+    fence = "`" * max(3, max((len(run) for run in _RUN.findall(text)), default=0) + 1)
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def _details(summary: str, *blocks: str) -> str:
+    """Return blocks of Markdown behind a line that opens them; the line is data."""
+    head = f"<details><summary><code>{escape(' '.join(summary.split()))}</code></summary>"
+    return "\n\n".join([head, *blocks, "</details>"])
+
+
+class _Bounded:
+    """Blocks of Markdown of at most so many bytes of UTF-8; what does not fit is counted and said."""
+
+    _RESERVED = 200
+
+    def __init__(self, limit: int | None) -> None:
+        self._left = None if limit is None else limit - self._RESERVED
+        self._blocks: list[str] = []
+        self._dropped = 0
+
+    def add(self, block: str) -> None:
+        """Append a block, unless it is too long for what is left."""
+        size = len(block.encode()) + 2
+        if self._left is not None and size > self._left:
+            self._dropped += 1
+        elif block:
+            self._left = None if self._left is None else self._left - size
+            self._blocks.append(block)
+
+    def whole(self) -> str:
+        """Return everything that was kept."""
+        blocks: Sequence[str] = self._blocks
+        if self._dropped:
+            parts = "1 part does" if self._dropped == 1 else f"{self._dropped} parts do"
+            blocks = [*blocks, f"{parts} not fit here: everything is in the result's `report.json`."]
+        return "\n\n".join(blocks) + "\n"

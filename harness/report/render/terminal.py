@@ -1,0 +1,318 @@
+"""Render a document for a terminal: short unless everything is wanted, and no wider than the terminal is."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from harness.report.document import TIES, Block, Cell, Column, Document, Facts, Notes, Table, Tone, Verdict
+from harness.wording import counted, readable, shortened
+
+__all__ = ["folded", "render_terminal"]
+
+_UNLIMITED = 10_000
+_GAP = 2
+_NARROWEST = 16
+"""Columns of the terminal that a text column keeps at least."""
+_LABEL_WIDTH = 44
+_SIGNS: dict[Tone, tuple[str, str]] = {
+    "good": ("✓", "green"),
+    "bad": ("✕", "red"),
+    "unsure": ("?", "yellow"),
+    "plain": ("·", ""),
+}
+
+
+def render_terminal(
+    document: Document, *, width: int | None = None, verbose: bool = False, styled: bool = False
+) -> str:
+    """Return the document as text.
+
+    Args:
+        document: What is shown.
+        width: Columns of the terminal; None where lines are as long as they need to be.
+        verbose: All tables and notes; otherwise verdicts and the tables that answer the question.
+        styled: Write escape sequences for bold and colours (NO_COLOR is honoured).
+    """
+
+    sink = io.StringIO()
+    console = Console(file=sink, width=_UNLIMITED, force_terminal=styled, highlight=False, emoji=False, markup=False)
+    labels = document.labels if width is not None else {}
+    page = _Page(console, width, labels)
+    page.line(document.title, "bold")
+    page.line(document.subtitle)
+    for verdict in document.verdicts:
+        page.verdict(verdict)
+    hidden = 0
+    for section in document.sections:
+        shown = [block for block in section.blocks if verbose or not (section.detail or _is_detail(block))]
+        hidden += sum(isinstance(block, Table | Notes) for block in section.blocks if block not in shown)
+        page.blocks(shown, verbose=verbose)
+    if labels:
+        console.print()
+        for full, short in labels.items():
+            console.print(Text(folded(f"{short} = {shortened(full)}", width)))
+    if hidden:
+        console.print()
+        page.line(f"--verbose shows {counted(hidden, 'more table')} and notes, the page every query", "dim")
+    return "\n".join(line.rstrip() for line in sink.getvalue().splitlines()) + "\n"
+
+
+def _is_detail(block: Block) -> bool:
+    return isinstance(block, Table) and block.detail
+
+
+def folded(line: str, width: int | None) -> str:
+    """Return a line in ``width`` columns, indented where it goes on; a word, a path or an address stays whole."""
+
+    if width is None:
+        return line
+    indent = len(line) - len(line.lstrip()) + 2
+    first, *words = line.lstrip().split(" ")
+    rows = [f"{' ' * (indent - 2)}{first}"]
+    for word in words:
+        if rows[-1].strip() and cell_len(rows[-1]) + 1 + cell_len(word) > width:
+            rows.append(f"{' ' * indent}{word}")
+        else:
+            rows[-1] += f" {word}"
+    return "\n".join(rows)
+
+
+class _Page:
+    """Print the parts of a document on a console, in at most ``width`` columns, with ``labels`` replaced by others."""
+
+    def __init__(self, console: Console, width: int | None, labels: Mapping[str, str]) -> None:
+        self._console, self._width = console, width
+        self._labels = sorted(labels.items(), key=lambda pair: -len(pair[0]))  # a label may begin with another
+        self._explained: set[str] = set()
+
+    def _short(self, text: str) -> str:
+        for full, short in self._labels:
+            text = text.replace(full, short)
+        return text
+
+    def line(self, text: str, style: str = "") -> None:
+        """Print a paragraph; line breaks in it stay."""
+
+        for part in readable(self._short(text)).split("\n"):
+            self._console.print(Text(folded(part, self._width), style=style))
+
+    def verdict(self, verdict: Verdict) -> None:
+        """Print a verdict with its sign, and what it rests on below it."""
+
+        sign, style = _SIGNS[verdict.tone]
+        headline = folded(f"{sign} {readable(self._short(verdict.headline))}", self._width)
+        self._console.print(Text(headline, style=f"bold {style}".strip()))
+        if verdict.detail:
+            self.line(f"  {verdict.detail}")
+
+    def blocks(self, blocks: Sequence[Block], *, verbose: bool) -> None:
+        """Print the blocks that text can show."""
+        for block in blocks:
+            match block:
+                case Table() if block.rows:
+                    self.table(block, whole=verbose)
+                case Notes() if block.lines:
+                    self._console.print()
+                    for line in block.lines:
+                        self.line(line)
+                case Facts() if block.open:
+                    self._console.print()
+                    self.line(block.title, "bold")
+                    for name, value in block.rows:
+                        self.line(f"  {name}: {value}" if name else f"  {value}")
+
+    def table(self, table: Table, *, whole: bool) -> None:
+        """Print a table in as many columns as there is room for; with ``whole`` the others follow below."""
+        columns = [replace(column, name=self._short(column.name)) for column in table.columns]
+        rows = [[replace(cell, text=self._short(cell.text)) for cell in row] for row in table.rows]
+        left = [] if whole or table.most is None else rows[table.most :]
+        rows = rows[: len(rows) - len(left)]
+        drawing = _Drawing(replace(table, columns=columns, rows=rows))
+        lines = drawing.fit(self._width)
+        for number, places in enumerate(drawing.parts(self._width, whole=whole)):
+            self._console.print()
+            title = table.title if number == 0 else f"{table.title} (continued)"
+            if title:
+                self.line(title, "bold")
+            self._console.print(drawing.rich(places, self._width))
+        lines += drawing.left_out(self._width) if not whole else []
+        if left:
+            lines.append(f"… and {counted(len(left), 'more row')} with --verbose")
+        for line in [*lines, *table.legend]:
+            if line not in self._explained:
+                self._explained.add(line)
+                self.line(f"  {line}", "dim")
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A column as it is drawn: texts, and which of them are the best."""
+
+    heading: str
+    texts: list[str]
+    numeric: bool
+    priority: int
+    best: list[bool]
+    follows: bool
+
+    def width(self) -> int:
+        """Return the columns of the terminal that it takes."""
+
+        return max(cell_len(line) for text in [self.heading, *self.texts] for line in text.split("\n"))
+
+
+class _Drawing:
+    """Lay a table out: which columns, how wide, and where tie ranges stand."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._columns = list(_shown(table, ties=True))
+
+    def fit(self, width: int | None) -> list[str]:
+        """Put tie ranges into a footnote where there is no room for them; return what explains them."""
+        if not any(cell.ties for row in self._table.rows for cell in row):
+            return []
+        if width is None or self._natural(range(len(self._columns))) <= width:
+            return [f"[low–high]: {TIES}"]
+        self._columns = list(_shown(self._table, ties=False))
+        ranges = [
+            f"{column.name} of {row[0].text} {cell.ties}"
+            for at, column in enumerate(self._table.columns)
+            for row in self._table.rows
+            if (cell := row[at]).ties
+        ]
+        return [f"{TIES}: {', '.join(ranges)}"]
+
+    def parts(self, width: int | None, *, whole: bool) -> list[list[int]]:
+        """Return the columns to draw, in one or, with ``whole``, as many parts as it takes."""
+        places = list(range(len(self._columns)))
+        if not whole:
+            return [self._kept(width)]
+        if width is None or self._narrowest(places) <= width:
+            return [places]
+        made: list[list[int]] = [[0]]
+        for group in self._groups():
+            if len(made[-1]) > 1 and self._narrowest([*made[-1], *group]) > width:
+                made.append([0])
+            made[-1] += group
+        return made
+
+    def _groups(self) -> list[list[int]]:
+        """Return the columns but the first, those that belong together in one list."""
+        groups: list[list[int]] = []
+        for at, column in enumerate(self._columns):
+            if column.follows and groups:
+                groups[-1].append(at)
+            elif at > 0:
+                groups.append([at])
+        return groups
+
+    def left_out(self, width: int | None) -> list[str]:
+        """Name the columns for which there is no room."""
+        kept = self._kept(width)
+        missing = [one.heading for at, one in enumerate(self._columns) if at not in kept]
+        shown = {self._columns[at].heading for at in kept}
+        names = [name for name in dict.fromkeys(missing) if name not in shown]
+        more = f": {', '.join(names)}" if names else ""
+        return [f"no room for {counted(len(missing), 'more column')}{more}"] if missing else []
+
+    def _kept(self, width: int | None) -> list[int]:
+        places = list(range(len(self._columns)))
+        while width is not None and self._narrowest(places) > width and len(places) > 1:
+            worst = max(places, key=lambda at: (self._columns[at].priority, at))
+            if self._columns[worst].priority == 0:
+                break
+            places.remove(worst)
+        return places
+
+    def _natural(self, places: Sequence[int]) -> int:
+        return sum(self._columns[at].width() for at in places) + _GAP * (len(places) - 1)
+
+    def _narrowest(self, places: Sequence[int]) -> int:
+        """Return the least width of these columns: texts can be broken, numbers cannot."""
+        widths = [self._columns[at].width() for at in places]
+        least = [
+            width if self._columns[at].numeric else min(width, _NARROWEST)
+            for at, width in zip(places, widths, strict=True)
+        ]
+        return sum(least) + _GAP * (len(places) - 1)
+
+    def rich(self, places: Sequence[int], width: int | None) -> RichTable:
+        """Return these columns as a table of Rich; texts share what numbers leave of ``width``."""
+
+        drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _GAP - 1, 0, 0), show_edge=False)
+        widths = self._widths(places, width)
+        for at, limit in zip(places, widths, strict=True):
+            column = self._columns[at]
+            drawn.add_column(
+                Text(column.heading),
+                justify="right" if column.numeric else "left",
+                no_wrap=column.numeric,
+                width=limit,
+                overflow="fold",
+            )
+        for row in range(len(self._table.rows)):
+            drawn.add_row(*(self._text(at, row, limit) for at, limit in zip(places, widths, strict=True)))
+        return drawn
+
+    def _text(self, at: int, row: int, limit: int) -> Text:
+
+        column = self._columns[at]
+        text = column.texts[row]
+        return Text(text if column.numeric else _broken(text, limit), style="bold" if column.best[row] else "")
+
+    def _widths(self, places: Sequence[int], width: int | None) -> list[int]:
+        natural = {at: self._columns[at].width() for at in places}
+        texts = [at for at in places if not self._columns[at].numeric]
+        if width is not None:
+            while self._sum(natural) > width and any(natural[at] > _NARROWEST for at in texts):
+                widest = max(texts, key=lambda at: natural[at])
+                natural[widest] -= 1
+        return [natural[at] for at in places]
+
+    @staticmethod
+    def _sum(widths: dict[int, int]) -> int:
+        return sum(widths.values()) + _GAP * (len(widths) - 1)
+
+
+def _shown(table: Table, *, ties: bool) -> Iterator[_Shown]:
+    """Yield the columns of a table; second lines of cells become a column of their own."""
+    for at, column in enumerate(table.columns):
+        cells = [row[at] for row in table.rows]
+        best, sure = table.best(at), any(cell.mark for cell in cells)
+        texts = [_text(column, cell, ties=ties, marked=sure) for cell in cells]
+        wide = [_broken(text, _LABEL_WIDTH) if at == 0 else text for text in texts]
+        bold = [best is not None and cell.value == best for cell in cells]
+        yield _Shown(column.name, wide, column.numeric, column.priority, bold, column.follows)
+        if any(cell.below for cell in cells):
+            below = [shortened(cell.below) for cell in cells]
+            yield _Shown(column.below, below, column.numeric, column.below_priority, [False] * len(cells), follows=True)
+
+
+def _text(column: Column, cell: Cell, *, ties: bool, marked: bool) -> str:
+    text = shortened(cell.text)
+    if ties and cell.ties:
+        text = f"{text} {cell.ties}"
+    if cell.mark:
+        return f"{text} {cell.mark}"
+    return f"{text}  " if marked and column.numeric else text
+
+
+def _broken(text: str, width: int) -> str:
+    """Return a text in several lines, broken after blanks, ``;``, ``,``, ``:`` and ``/`` rather than inside a word."""
+
+    lines = [""]
+    for piece in re.findall(r"[^ ;,:/]*[ ;,:/]?", text):
+        if lines[-1] and cell_len(lines[-1]) + cell_len(piece.rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)
