@@ -45,6 +45,7 @@ from harness.results.frontier import frontier_stats
 from harness.results.hit_rules import HitRules
 from harness.results.latencies import latency_table
 from harness.results.leaderboard import differences_across, make_leaderboard
+from harness.results.published import published_numbers
 from harness.results.schema_base import Json
 from harness.store.cache import Cache
 from harness.store.cache_entries import COMPARISON, WORK
@@ -221,6 +222,7 @@ class _Part:
     reference: str | None = None
     differences: list[schema.PairedDifference] = field(default_factory=list)
     findings: list[schema.FindingInfo] = field(default_factory=list)
+    published: list[schema.PublishedNumber] = field(default_factory=list)
     notes: tuple[str, ...] = ()
     values: pa.Table | None = None
     agreement: pa.Table | None = None
@@ -252,6 +254,7 @@ def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cac
         reference=reference,
         differences=differences,
         findings=[*recorded(in_data, dataset.name), *result_findings(plan, dataset, assessed, differences)],
+        published=[] if at_hand is not None else published_numbers(plan, dataset, trials),
         notes=tuple(reference_notes(plan, assessed)),
         values=per_query_table(assessed, dataset.name),
         agreement=parity_table(assessed, dataset.name),
@@ -293,6 +296,7 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
         differences=[*(row for part in parts for row in part.differences), *across],
         leaderboard=board,
         findings=[finding for part in parts for finding in part.findings],
+        published=[number for part in parts for number in part.published],
     )
     return Comparison(
         report=report.model_copy(update={"frontiers": frontier_stats(report)}),

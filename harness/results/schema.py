@@ -85,6 +85,7 @@ __all__ = [
     "ParityStats",
     "PhaseTimes",
     "PlanRecord",
+    "PublishedNumber",
     "QueryCounts",
     "RerankingStats",
     "Result",
@@ -321,6 +322,19 @@ class Leaderboard(Record):
     )
 
 
+class PublishedNumber(Record):
+    """A number that somebody published for the configuration of a trial, beside the measured one."""
+
+    dataset: str
+    backend: str = Field(description="label of the backend that it stands beside")
+    metric: str
+    system: str = Field(description="what its source calls the system")
+    source: str = Field(description="where it is written, with the settings that are stated there")
+    printed: str = Field(description="as published, digit by digit")
+    difference: float = Field(description="measured minus published")
+    conditions: list[str] = Field(description="what was otherwise when it was published, or is not known")
+
+
 class Result(Record):
     """A whole result as stored: backends on datasets, a golden set's questions, or two results compared."""
 
@@ -341,6 +355,9 @@ class Result(Record):
     leaderboard: Leaderboard | None = Field(default=None, description="null for one dataset")
     frontiers: list[FrontierStats] = Field(default=[], description="one for each `--sweep` and dataset")
     findings: list[FindingInfo] = Field(default=[], description="pitfalls that were found")
+    published: list[PublishedNumber] = Field(
+        default=[], description="published numbers of the same configurations, where the dataset's card knows some"
+    )
     golden: GoldenInfo | None = Field(default=None, description="the golden set of a check; null otherwise")
     requirements: list[RequirementResult] = Field(default=[], description="of a check")
     preflight: list[PreflightProblem] = Field(default=[], description="of a check: what makes every score meaningless")
@@ -376,5 +393,6 @@ class Result(Record):
                 "leaderboard": None,
                 "frontiers": [frontier for frontier in self.frontiers if frontier.dataset == dataset],
                 "findings": [finding for finding in self.findings if finding.dataset in (dataset, None)],
+                "published": [number for number in self.published if number.dataset == dataset],
             }
         )
