@@ -90,7 +90,7 @@ def _mean(one: TrialResult, name: str) -> Cell:
     if value is None:
         return text(FAILED if one.status == "failed" else ABSENT)
     reranking = one.stages.reranking if one.stages is not None else None
-    best = reranking.ceiling.get(name) if reranking is not None else None
+    best = reranking.upper_bound.get(name) if reranking is not None else None
     bound = "" if best is None else f" (≤ {f'{best:.4f}'.removeprefix('0')})"
     known = interval(value.ci_low, value.ci_high)
     return number(value.mean, unit=bound, below=known, ties=tie_range(value.min, value.max))
