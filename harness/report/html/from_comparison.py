@@ -11,10 +11,11 @@ __all__ = ["comparison_html"]
 
 
 def comparison_html(compared: Compared) -> str:
-    """Return the page as one HTML file; the list of queries is of one dataset: where there are several, it has none."""
-    result, runs = compared.report, {}
-    if len(result.datasets) == 1:
-        runs = {one.label: compared.run(one.label) for one in result.trials if one.status == "ok"}
+    """Return the page as one HTML file; where there are several datasets, it has no list of queries."""
+    result = compared.report
+    if len(result.datasets) > 1:
+        return render_page(comparison_document(result, comparison_figures(compared, {})))
+    runs = {one.label: compared.run(one.label) for one in result.trials if one.status == "ok"}
     document = comparison_document(result, comparison_figures(compared, runs))
     no_texts = "" if compared.corpus is not None else compared.no_texts
     return render_page(document, explorer_of(compared, runs, compared.corpus, no_texts))
