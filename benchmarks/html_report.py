@@ -44,7 +44,7 @@ def main() -> None:
     times, html = [], ""
     for _ in range(given.repeat):
         begun = time.perf_counter()
-        html = render_page(page, explorer)
+        html = render_page(page, [explorer])
         times.append(time.perf_counter() - begun)
     with tempfile.TemporaryDirectory() as folder:
         path = given.out or Path(folder) / "report.html"

@@ -50,12 +50,14 @@ _OF_RECIPES: Mapping[str, ParameterValue | None] = {
 class OutcomeParity(NamedTuple):
     """How a run relates to its reference; ``exact`` is the reference's own run, if that is dense or a hybrid.
 
-    ``rebuilds`` are the overlaps with it, depth -> mean, of the builds after the first.
+    ``rebuilds`` are the overlaps with it, depth -> mean, of the builds after the first. ``deeper`` is the reference's
+    run to the depth that was asked for beyond k, None where none was, and of hybrids and fusions.
     """
 
     parity: Parity
     exact: Run | None
     rebuilds: tuple[Mapping[int, float], ...] = ()
+    deeper: Run | None = None
 
 
 class _Exact(NamedTuple):
@@ -68,11 +70,14 @@ class _Exact(NamedTuple):
 class References:
     """The references of one comparison's outcomes, each built once and dropped after the last backend that needs it.
 
-    Exact hits of backends that fusions are made of are kept for the comparison of the fusions.
+    Exact hits of backends that fusions are made of are kept for the comparison of the fusions. ``deeper`` asks for the
+    reference's run to that depth, 0 for none.
     """
 
-    def __init__(self, outcomes: Sequence[Outcome], plan: Plan, dataset: Dataset, display: Display) -> None:
-        self._plan, self._dataset, self._display = plan, dataset, display
+    def __init__(
+        self, outcomes: Sequence[Outcome], plan: Plan, dataset: Dataset, display: Display, *, deeper: int = 0
+    ) -> None:
+        self._plan, self._dataset, self._display, self._deeper = plan, dataset, display, deeper
         self._k = plan.request.k
         if dataset.candidates is not None:  # every one of them is compared
             self._k = max(map(len, dataset.candidates.values()), default=1)
@@ -92,6 +97,7 @@ class References:
         """
         if outcome.combined is not None:
             return self._compare_fusion(outcome) if outcome.trial.spec.kind == "fusion" else None
+        deeper = None
         key, card, vectors, record = _key(outcome), outcome.trial.spec.card, outcome.vectors, outcome.record
         if key is None or card is None or vectors is None or record is None or outcome.run is None:
             return None
@@ -114,6 +120,7 @@ class References:
                 graph=int(record.index.state.get("vectors_in_graph", 0)) > 0,
             )
             exact = reference.retrieve(self._k)
+            deeper = reference.retrieve(self._deeper) if self._deeper else None
         if label in self._components:
             self._exact[label] = _Exact(exact, tolerance)
         counts = f"{parity.tie_equivalent:,} of {counted(parity.queries, 'query')}"
@@ -122,7 +129,7 @@ class References:
         rebuilds = tuple(
             {depth: pairwise_overlap([run, exact], depth) for depth in parity.overlap} for run in outcome.rebuilds
         )
-        return OutcomeParity(parity, exact if card.oracle.kind in ("dense", "hybrid") else None, rebuilds)
+        return OutcomeParity(parity, exact if card.oracle.kind in ("dense", "hybrid") else None, rebuilds, deeper)
 
     def _compare_fusion(self, outcome: Outcome) -> OutcomeParity | None:
         """Compare a fusion with the fusion of its components' exact hits; None if one of them has no reference.

@@ -83,6 +83,11 @@ class ExpectationResult(Record):
     grade: int
     rank: int | None = Field(description="rank of the first hit, counted from 1; null where it is not among the k hits")
     found: str | None = Field(description="the document of that hit: the id itself, or a chunk of it")
+    reference_rank: Count | None = Field(
+        default=None,
+        description="rank in the exact reference, followed to rank 1,000; null where it is not among these, without a "
+        "reference, and in results of earlier versions",
+    )
 
 
 class QuestionResult(Record):

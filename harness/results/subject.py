@@ -11,9 +11,10 @@ import numpy.typing as npt
 from harness.data.types import Int64Array, Run
 from harness.metrics import Scores
 from harness.parity import Level
+from harness.results.assess import Assessed
+from harness.results.backend import has_terms
 from harness.results.schema import EngineDescription, ErrorInfo, ParityStats, TrialResult
 from harness.results.schema_base import Json
-from harness.results.scored import Scored, has_terms
 
 __all__ = ["Subject", "subject_of"]
 
@@ -26,7 +27,7 @@ class Subject:
     questions that expect something. ``search_ns`` int64 (passes, questions) are times of single queries, negative for
     a question that was never sent; None where none were taken. ``exact`` bool (questions,) says which rankings are the
     exact ones up to ties, None without an exact reference. Both are in the run's order of questions. ``unanswered`` are
-    the ids of questions that failed.
+    the ids of questions that failed. ``reference`` is the exact reference's run to a depth beyond k, None without.
     """
 
     label: str
@@ -44,9 +45,10 @@ class Subject:
     notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     unanswered: frozenset[str] = frozenset()
+    reference: Run | None = None
 
 
-def subject_of(one: Scored, result: TrialResult, corpus: str, label: str, *, timed: bool) -> Subject:
+def subject_of(one: Assessed, result: TrialResult, corpus: str, label: str, *, timed: bool) -> Subject:
     """The subject that a backend is."""
     record, parity = one.outcome.record, one.parity
     search_ns = None
@@ -67,4 +69,5 @@ def subject_of(one: Scored, result: TrialResult, corpus: str, label: str, *, tim
         exact=parity.per_query.level >= Level.TIE_EQUIVALENT if parity is not None else None,
         deterministic=result.deterministic,
         notes=tuple(result.notes),
+        reference=one.reference,
     )

@@ -200,3 +200,21 @@ def html_of(folder: Path) -> str:
     done = CliRunner().invoke(app, [str(folder), "--format", "html"])
     assert done.exit_code == 0, done.output
     return done.stdout
+
+
+def test_a_missed_question_shows_what_it_expects_and_where_the_exact_reference_has_it(
+    tmp_path: Path, show: Show
+) -> None:
+    texts = {f"d{n}": f"apples {'pears ' * (4 - n)}and {'more words ' * n}".strip() for n in range(5)}
+    found = harness.check(
+        [{"id": "deep", "question": "pears", "expected": ["d3"]}],
+        corpus=[str(lines(tmp_path / "few.jsonl", [{"_id": name, "text": text} for name, text in texts.items()]))],
+        backends="csr",
+        k=2,
+        isolation="none",
+    )
+    assert found.report.subjects[0].questions[0].expected[0].reference_rank == 4
+    page = show(found.html(), "#q=deep").page
+    expect(page.locator(".summary")).to_have_text("✕ Nothing expected is found")
+    assert page.locator(".expected tbody td").all_inner_texts() == ["not found\n4 in the exact reference"]
+    expect(page.locator(".document .text")).to_have_text(texts["d3"])

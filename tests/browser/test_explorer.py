@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from explorers import queries_of, run_of, small_explorer, small_page
+from explorers import corpus_of, queries_of, run_of, small_explorer, small_page
 from playwright.sync_api import Page as Browser
 from playwright.sync_api import expect
 
@@ -21,7 +21,7 @@ Violations = Callable[[Browser], list[str]]
 
 @pytest.fixture(scope="module")
 def html() -> str:
-    return render_page(small_page(), small_explorer())
+    return render_page(small_page(), [small_explorer()])
 
 
 def test_it_opens_from_disk_without_a_complaint_or_a_request(show: Show, html: str) -> None:
@@ -157,7 +157,7 @@ def test_equal_rankings_are_one(show: Show) -> None:
     other = run_of({"q1": ["d2", "d1", "d3"], "q2": ["d1"]})
     labels = [f"backend {number}" for number in range(12)]
     explorer = Explorer(Ids.of(["q1", "q2"]), labels, [run, other, *[run] * 10])
-    page = show(render_page(small_page(), explorer), "#q=q1").page
+    page = show(render_page(small_page(), [explorer]), "#q=q1").page
     assert page.locator(".ranking h4").all_inner_texts() == [
         ", ".join([labels[0], *labels[2:]]),
         labels[1],
@@ -232,12 +232,27 @@ def test_keys(show: Show, html: str) -> None:
     assert page.get_by_label("Search queries").input_value() == "jk"
 
 
+def test_several_datasets_are_one_list(show: Show) -> None:
+    other = small_explorer(dataset="other", corpus=corpus_of({"d0": "of the other dataset"}))
+    opened = show(render_page(small_page(), [small_explorer(dataset="first"), other]))
+    page = opened.page
+    assert len(opened.texts) == 10
+    page.locator("#select-dataset").select_option(label="other")
+    assert opened.texts == [f"q{number} · other" for number in (4, 2, 1, 3, 5)]
+    page.locator("[role=option]").nth(2).click()
+    expect(page.locator(".detail .query-id")).to_have_text("Query q1 · other · 3 of 5")
+    expect(page.locator(".document .text")).to_have_text("of the other dataset")
+    assert page.url.endswith("#dataset=other&q=q1&of=other")
+    page.evaluate("location.hash = '#q=q1&of=first'")
+    expect(page.locator(".detail .query-id")).to_have_text("Query q1 · first · 5 of 10")
+
+
 def test_only_visible_rows_exist(show: Show) -> None:
     texts = {f"query-{n}": f"text {n}" for n in range(4000)}
     run = run_of({name: ["d1"] for name in texts})
     values = np.linspace(0, 1, 4000).reshape(1, 1, -1)
     explorer = Explorer(Ids.of(texts), ["one"], [run], ["AP"], values, queries=queries_of(texts))
-    opened = show(render_page(small_page(), explorer))
+    opened = show(render_page(small_page(), [explorer]))
     assert 5 < len(opened.texts) < 60
     opened.page.locator("#query-list").focus()
     opened.page.keyboard.press("End")
@@ -250,7 +265,7 @@ def test_a_page_without_values_judgments_and_texts(show: Show) -> None:
     bare = small_explorer(
         metrics=[], values=None, qrels=None, queries=None, corpus=None, agreement=None, no_texts="None."
     )
-    opened = show(render_page(small_page(), bare), "#q=q1")
+    opened = show(render_page(small_page(), [bare]), "#q=q1")
     assert opened.page.locator(".chip").evaluate_all("chips => chips.map((one) => one.dataset.filter)") == ["documents"]
     expect(opened.page.locator(".detail h3")).to_have_text("q1")
     opened.page.locator(".hit").first.click()

@@ -56,7 +56,7 @@ def html() -> str:
         corpus=corpus_of({text: f"document {text}" for text in HOSTILE}),
         no_texts=HOSTILE[4],
     )
-    return render_page(small_page(ALL), explorer)
+    return render_page(small_page(ALL), [explorer])
 
 
 def test_it_is_shown_and_does_nothing(show: Callable[..., Opened], html: str) -> None:  # noqa: F821 - of conftest

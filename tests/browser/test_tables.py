@@ -46,7 +46,7 @@ def html() -> str:
     explorer = small_explorer()
     moved = explorer.values[1, 0, :4] - explorer.values[0, 0, :4]
     figures += [Figure(f"moved {factor}", Differences("new", "old", METRIC, factor * moved)) for factor in (1, 0.1)]
-    return render_page(document(quality(), *figures, Notes(["a note"])), explorer)
+    return render_page(document(quality(), *figures, Notes(["a note"])), [explorer])
 
 
 def first_cells(page: object) -> list[str]:
@@ -157,3 +157,15 @@ def test_the_first_column_of_a_table_stays_on_a_telephone(show: Show) -> None:
     opened.locator(".scroll").evaluate("one => { one.scrollLeft = 600; }")
     assert opened.locator("tbody th").bounding_box()["x"] == opened.locator(".scroll").bounding_box()["x"]
     assert opened.evaluate("document.documentElement.scrollWidth") == 400
+
+
+def test_a_leaderboard_leads_to_the_queries_of_each_dataset(show: Show) -> None:
+    columns = [Column("backend", numeric=False), Column("mean"), Column("first", best="highest"), Column("other")]
+    rows = [[Cell(name), *(Cell(f"{value}", value=value) for value in (0.1, 0.2, 0.3))] for name in ("old", "new")]
+    page = Document(
+        "t", "", [], [Section("quality", "Quality", [Table(f"Leaderboard: {METRIC}, mean", columns, rows)])], [], ""
+    )
+    opened = show(render_page(page, [small_explorer(dataset="first"), small_explorer(dataset="other")]))
+    opened.page.locator("#quality tbody tr").last.locator("a").last.click()
+    assert opened.page.url.endswith("#b=new&metric=nDCG%4010&dataset=other")
+    assert opened.texts == [f"q{number} · other" for number in (4, 2, 1, 3, 5)]

@@ -26,10 +26,10 @@ def read(element: Element) -> Any:
 
 def test_nothing_that_is_embedded_can_end_an_element() -> None:
     hostile = dict.fromkeys(("d0", "d1"), "</script><!--<script>")
-    payload = payload_of(small_explorer(labels=["</script>", "<!--"], corpus=corpus_of(hostile)), 10**6)
+    payload = payload_of([small_explorer(labels=["</script>", "<!--"], corpus=corpus_of(hostile))], 10**6)
     assert "<" not in payload.data.content + payload.texts.content
     assert read(payload.data)["labels"] == ["</script>", "<!--"]
-    assert {text for _, text in read(payload.texts)} == {"", *hostile.values()}
+    assert {text for _, text in read(payload.texts)} == {*hostile.values()}
 
 
 def test_what_is_large_is_compressed() -> None:
@@ -37,9 +37,9 @@ def test_what_is_large_is_compressed() -> None:
     many = {f"{name}-{copy}": text for name, text in long.items() for copy in range(10)}
     run = run_of({"q": list(many)[:10], **{f"q{n}": list(many)[10 * n : 10 * n + 10] for n in range(30)}})
     explorer = Explorer(Ids.of(run.query_ids), ["one"], [run], corpus=corpus_of(many))
-    payload = payload_of(explorer, 10**7)
+    payload = payload_of([explorer], 10**7)
     assert (payload.data.type, payload.texts.type) == ("application/json", "application/gzip")
-    assert len(read(payload.texts)) == 301
+    assert len(read(payload.texts)) == 300
     assert payload.with_texts == 31
 
 
@@ -83,13 +83,13 @@ def test_what_changed_most_comes_first() -> None:
 def test_values_keep_every_bit() -> None:
     explorer = small_explorer()
     assert explorer.values is not None
-    values = [query["values"] for query in read(payload_of(explorer, 10**6).data)["queries"]]
+    values = [query["values"] for query in read(payload_of([explorer], 10**6).data)["queries"]]
     restored = np.moveaxis(np.array(values, dtype=np.float64), 0, 2)
     np.testing.assert_array_equal(restored, explorer.values)
 
 
 def test_a_query_says_where_each_ranking_has_each_document() -> None:
-    data = read(payload_of(small_explorer(kept=[None, 10]), 10**6).data)
+    data = read(payload_of([small_explorer(kept=[None, 10])], 10**6).data)
     query = data["queries"][0]
     ids = [data["docs"][number] for number in query["docs"]]
     assert ids == [*(f"d{n}" for n in range(10)), "d20", "d25"]
@@ -103,18 +103,30 @@ def test_a_query_says_where_each_ranking_has_each_document() -> None:
 
 @pytest.mark.parametrize(("budget", "expected"), [(10**6, 5), (0, 0)])
 def test_texts_are_what_a_small_budget_leaves_out(budget: int, expected: int) -> None:
-    payload = payload_of(small_explorer(), budget)
+    payload = payload_of([small_explorer()], budget)
     data, texts = read(payload.data), dict(read(payload.texts))
     assert (payload.with_texts, len(data["queries"])) == (expected, 5)
     assert ("d0" in data["docs"], texts.get(data["docs"].index("d0"))) == (True, TEXTS["d0"] if expected else None)
 
 
 def test_long_texts_are_cut_and_unknown_documents_have_none() -> None:
-    payload = payload_of(small_explorer(corpus=corpus_of({"d0": "x" * 5000})), 10**6)
-    assert [text for _, text in read(payload.texts)] == ["", "x" * (TEXT_LENGTH - 1) + "…"]
+    payload = payload_of([small_explorer(corpus=corpus_of({"d0": "x" * 5000}))], 10**6)
+    assert [text for _, text in read(payload.texts)] == ["x" * (TEXT_LENGTH - 1) + "…"]
 
 
 def test_without_texts_none_is_embedded() -> None:
-    payload = payload_of(small_explorer(queries=None, corpus=None), 10**6)
+    payload = payload_of([small_explorer(queries=None, corpus=None)], 10**6)
     assert {query["text"] for query in read(payload.data)["queries"]} == {""}
     assert read(payload.texts) == []
+
+
+def test_several_datasets_have_documents_of_their_own() -> None:
+    other = small_explorer(dataset="other", corpus=corpus_of({name: f"another {name}" for name in TEXTS}))
+    payload = payload_of([small_explorer(dataset="first"), other], 10**6)
+    data, texts = read(payload.data), dict(read(payload.texts))
+    assert data["datasets"] == ["first", "other"]
+    assert [(query["id"], query["dataset"]) for query in data["queries"]][4:6] == [("q5", 0), ("q1", 1)]
+    first, second = (data["queries"][number]["docs"][0] for number in (0, 5))
+    assert (data["docs"][first], data["docs"][second]) == ("d0", "d0")
+    assert (texts[first], texts[second]) == (TEXTS["d0"], "another d0")
+    assert (payload.queries, payload.with_texts) == (10, 10)

@@ -34,5 +34,5 @@ def test_it_stays_below_eight_megabytes() -> None:
         queries=Queries(queries, texts.slice(0, QUERIES), "digest"),
         corpus=Corpus(documents, texts, "digest"),
     )
-    html = render_page(small_page(), explorer)
+    html = render_page(small_page(), [explorer])
     assert 0.95 * LARGEST < len(html.encode()) <= LARGEST < 8_000_000

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from harness.data.golden_set import GoldenQuestion, GoldenSet
 from harness.data.ranking import TieRule
-from harness.data.types import Float64Array, Int64Array
+from harness.data.types import Float64Array, Ids, Int64Array
 from harness.metrics import Measure, Scores, score
 from harness.pipeline.check.id_match import Expected, ideal_run, plain_judgments
 from harness.pipeline.check.requirements import LATENCIES, PARITY, Requirement, Sample, judge
@@ -154,7 +154,8 @@ def _questions(subject: Subject, golden: GoldenSet, expected: Expected, rules: R
         place, row = places.get(question.id), scored.get(question.id)
         top = run.doc_ids.take(run.rows[run.of_query(place)]) if place is not None else []
         values = {} if scores is None or row is None else {n: float(scores.values[row, c]) for n, c in columns.items()}
-        told = _question(question, top, values, expected, keep_text=rules.keep_text)
+        exact = _exact_hits(subject, question.id)
+        told = _question(question, top, exact, values, expected, keep_text=rules.keep_text)
         update = {"failed": question.id in subject.unanswered, "milliseconds": _milliseconds(subject, place)}
         made.append(told.model_copy(update=update))
     return made
@@ -168,15 +169,31 @@ def _milliseconds(subject: Subject, place: int | None) -> float | None:
     return float(timed.mean()) / _NS_PER_MS if len(timed) else None
 
 
+def _exact_hits(subject: Subject, question: str) -> list[str]:
+    """Return the first documents of the exact reference for a question, to a depth beyond k."""
+    run = subject.reference
+    place = int(run.query_ids.rows_of(Ids.of([question]).values)[0]) if run is not None else -1
+    return run.doc_ids.take(run.rows[run.of_query(place)]) if run is not None and place >= 0 else []
+
+
 def _question(
-    question: GoldenQuestion, top: list[str], values: dict[str, float], expected: Expected, *, keep_text: bool
+    question: GoldenQuestion,
+    top: list[str],
+    exact: list[str],
+    values: dict[str, float],
+    expected: Expected,
+    *,
+    keep_text: bool,
 ) -> schema.QuestionResult:
-    found = expected.first_hits(question, top)
+    found, exactly = expected.first_hits(question, top), expected.first_hits(question, exact)
     results = []
     for one in question.expected:
         hit = found.get(one.id)
         rank, doc_id = (hit.rank, hit.doc_id) if hit is not None else (None, None)
-        results.append(schema.ExpectationResult(id=one.id, grade=one.grade, rank=rank, found=doc_id))
+        reference_rank = exactly[one.id].rank if one.id in exactly else None
+        results.append(
+            schema.ExpectationResult(id=one.id, grade=one.grade, rank=rank, found=doc_id, reference_rank=reference_rank)
+        )
     return schema.QuestionResult(
         id=question.id,
         line=question.line,

@@ -75,6 +75,9 @@ class Compared(Protocol):
     def no_texts(self) -> str:
         """Why there are no texts of documents."""
 
+    def on(self, dataset: str) -> Compared:
+        """Return what was compared on one dataset."""
+
     def run(self, label: str) -> Run:
         """Return a backend's ranked documents."""
 

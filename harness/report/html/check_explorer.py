@@ -15,23 +15,23 @@ from harness.pipeline.check.id_match import Match
 from harness.report.html.explorer import Expected, Explorer
 from harness.results.check_schema import CheckReport, CheckSubject
 
-__all__ = ["explorer_of"]
+__all__ = ["explorers_of"]
 
 _SHOWN = 3
 """Documents of an expectation that nobody found whose texts are shown."""
 _OWN_DOCUMENTS = "Texts of documents are not in this file: the retrievers have their own, and gave ids alone."
 
 
-def explorer_of(
+def explorers_of(
     report: CheckReport, runs: Mapping[str, Run], corpora: Mapping[str, Corpus], no_texts: str
-) -> Explorer | None:
-    """Every question with what each retriever found for it; None where none answered.
+) -> list[Explorer]:
+    """Every question with what each retriever found for it; nothing where none answered.
 
     Documents of several corpora are told apart by the name of theirs, because two corpora may share ids.
     """
     subjects = [one for one in report.subjects if one.label in runs and one.questions]
     if not subjects:
-        return None
+        return []
     suffixes = {one.label: _suffix(report, one.corpus) for one in subjects}
     questions = subjects[0].questions
     metrics = list(next((one.metrics for one in subjects if one.metrics), {}))
@@ -40,7 +40,7 @@ def explorer_of(
     told = Queries(ids, pa.chunked_array([strings(texts)]), "") if None not in texts else None
     documents = _matching(report, subjects, suffixes, corpora)
     ranked = [_named(_scored(runs[one.label], one), suffixes[one.label]) for one in subjects]
-    return Explorer(
+    explorer = Explorer(
         query_ids=ids,
         labels=[one.label for one in subjects],
         runs=ranked,
@@ -54,6 +54,7 @@ def explorer_of(
         expected=_expected(subjects, documents),
         failed=np.array([[question.failed for question in subject.questions] for subject in subjects]),
     )
+    return [explorer]
 
 
 def _suffix(report: CheckReport, corpus: str | None) -> str:
@@ -142,6 +143,7 @@ def _expected(
                 expected.grade,
                 [answer.expected[number].rank or 0 for answer in answers],
                 documents[answers[0].id, expected.id],
+                [answer.expected[number].reference_rank for answer in answers],
             )
             for number, expected in enumerate(answers[0].expected)
         ]

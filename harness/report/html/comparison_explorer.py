@@ -1,8 +1,8 @@
-"""The list of queries of a comparison's page."""
+"""Gather the queries of a comparison's page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,32 +10,41 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy
-from harness.data.types import Corpus, Float64Array, Ids, Int32Array, Run
+from harness.data.types import Float64Array, Ids, Int32Array, Run
 from harness.report.documents.verdicts import reference_of
 from harness.report.html.explorer import Agreement, Explorer
 
 if TYPE_CHECKING:
     from harness.report.documents.comparison_figures import Compared
 
-__all__ = ["explorer_of"]
+__all__ = ["explorers_of"]
 
+_NO_HITS = Run(Ids.of([]), Ids.of([]), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
 _STATES = ("different", "tie_equivalent", "identical", "bit_equal")
 
 
-def explorer_of(compared: Compared, runs: Mapping[str, Run], corpus: Corpus | None, no_texts: str) -> Explorer | None:
-    """Every query with all rankings; None where no backend has any.
+def explorers_of(compared: Compared) -> list[Explorer]:
+    """Return every query of each dataset with all rankings; nothing where no backend has any.
 
     Where texts of queries were left out, those of documents are too.
     """
-    if not runs:
-        return None
-    report, labels = compared.report, list(runs)
+    trials = [trial for trial in compared.report.trials if trial.status == "ok"]
+    labels = list(dict.fromkeys(trial.label for trial in trials))
+    metrics = list(dict.fromkeys(name for trial in trials for name in trial.metrics))
+    names = [info.name for info in compared.report.datasets]
+    return [_explorer(compared.on(name), name, labels, metrics) for name in names if labels]
+
+
+def _explorer(compared: Compared, dataset: str, labels: Sequence[str], metrics: Sequence[str]) -> Explorer:
+    """Return the queries of one dataset; a backend that failed on it has no hits there."""
+    report = compared.report
+    done = {trial.label for trial in report.trials if trial.status == "ok"}
+    runs = [compared.run(label) if label in done else _NO_HITS for label in labels]
     ids = compared.queries.ids if compared.queries is not None else _queries_of(compared, runs)
-    metrics = list(dict.fromkeys(name for one in report.trials for name in one.metrics))
     return Explorer(
         query_ids=ids,
         labels=labels,
-        runs=list(runs.values()),
+        runs=runs,
         metrics=metrics,
         values=_values(compared.values, labels, metrics, ids) if metrics else None,
         reference=labels.index(str(reference_of(report, report.dataset.name))),
@@ -43,15 +52,16 @@ def explorer_of(compared: Compared, runs: Mapping[str, Run], corpus: Corpus | No
         qrels=compared.qrels,
         relevance=int(str(report.plan.resolved["relevance"])),
         agreement=_agreement(compared.agreement, labels, ids),
-        corpus=corpus,
-        no_texts=no_texts,
+        corpus=compared.corpus,
+        no_texts="" if compared.corpus is not None else compared.no_texts,
+        dataset=dataset,
     )
 
 
-def _queries_of(compared: Compared, runs: Mapping[str, Run]) -> Ids:
-    """Queries by what is known of them: a stored run lacks those that found nothing."""
+def _queries_of(compared: Compared, runs: Sequence[Run]) -> Ids:
+    """Return the queries by what is known of them: a stored run lacks those that found nothing."""
     tables = [chunk for table in (compared.agreement, compared.values) for chunk in table["query_id"].chunks]
-    named = [*(run.query_ids.values for run in runs.values()), *tables]
+    named = [*(run.query_ids.values for run in runs), *tables]
     return Ids(pc.unique(pa.chunked_array(named, type=pa.string())))
 
 

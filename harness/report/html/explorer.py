@@ -44,20 +44,20 @@ class Expected(NamedTuple):
     """An id that a query of a golden set expects.
 
     ``ranks`` counts from 1 and has 0 where a ranking lacks it. ``documents`` are those that match it, as far as any
-    ranking or the corpus names them. ``reference_rank`` is its rank among all documents in the exact reference, None
-    where that is not known.
+    ranking or the corpus names them. ``reference_ranks`` are the ranks in the exact reference of each ranking, None
+    where they are not known.
     """
 
     id: str
     grade: int
     ranks: Sequence[int]
     documents: Sequence[str] = ()
-    reference_rank: int | None = None
+    reference_ranks: Sequence[int | None] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Explorer:
-    """Rankings of the same queries side by side: R rankings, M metrics, Q queries.
+    """Rankings of the queries of one dataset side by side: R rankings, M metrics, Q queries.
 
     ``runs`` are the rankings in the order of ``labels``; each may have query and document columns of its own, and a
     query that it lacks has no hits. ``values`` float64 (R, M, Q), higher is better, NaN where a query is not evaluated.
@@ -88,6 +88,7 @@ class Explorer:
     kept_ranks: Sequence[KeptRanks | None] | None = None
     expected: Sequence[Sequence[Expected]] | None = None
     failed: npt.NDArray[np.bool_] | None = None
+    dataset: str = ""
 
     @property
     def references(self) -> Int64Array:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from harness.data.types import Corpus, Run
 from harness.report.documents.check import check_document
-from harness.report.html.check_explorer import explorer_of
+from harness.report.html.check_explorer import explorers_of
 from harness.report.html.render import render_page
 from harness.results.check_schema import CheckReport
 
@@ -18,4 +18,4 @@ def check_html(report: CheckReport, runs: Mapping[str, Run], corpora: Mapping[st
 
     ``corpora`` have the texts of the documents by the name of the corpus; where one is missing, ``no_texts`` says why.
     """
-    return render_page(check_document(report), explorer_of(report, runs, corpora, no_texts))
+    return render_page(check_document(report), explorers_of(report, runs, corpora, no_texts))

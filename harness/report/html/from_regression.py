@@ -9,7 +9,7 @@ from harness.pipeline.regress.compare_sides import Compared
 from harness.report.document import Figure
 from harness.report.documents.regress import change_document
 from harness.report.figures import Differences
-from harness.report.html.regression_explorer import explorer_of, paired_values
+from harness.report.html.regression_explorer import explorers_of, paired_values
 from harness.report.html.render import render_page
 from harness.results.regression_schema import RegressionReport
 
@@ -30,7 +30,7 @@ def regression_html(
     if compared is None:
         return render_page(change_document(report, unknown=no_texts))
     document = change_document(report, list(_figures(compared)))
-    return render_page(document, explorer_of(compared, corpus, no_texts, keep_text=keep_text))
+    return render_page(document, explorers_of(compared, corpus, no_texts, keep_text=keep_text))
 
 
 def _figures(compared: Compared) -> Iterator[Figure]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -58,18 +58,35 @@ class Payload:
     text_length: int = TEXT_LENGTH
 
 
-def payload_of(explorer: Explorer, budget: int) -> Payload:
-    """Write an explorer into about ``budget`` characters.
+@dataclass(frozen=True, eq=False, slots=True)
+class _Part:
+    """The queries of one dataset.
 
-    Texts of documents are added, those of the queries that changed most first, until they would exceed the budget. What
-    all queries need is never left out.
+    ``order`` int64 (Q,) has those first that changed most; documents are numbered from ``first`` on.
     """
-    top = top_of(explorer.runs, explorer.query_ids, explorer.qrels, explorer.relevance)
-    pools = pools_of(top, explorer.runs, explorer.query_ids, explorer.qrels, explorer.relevance)
-    order = changes(explorer.values, explorer.references, top.docs)
-    data = _element(orjson.dumps(_data(explorer, top, pools, order)))
-    texts, with_texts = _texts(explorer, pools, order, budget - len(data.content))
-    return Payload(data, texts, len(explorer.query_ids), with_texts)
+
+    explorer: Explorer
+    top: Top
+    pools: Pools
+    order: Int64Array
+    first: int
+
+
+def payload_of(explorers: Sequence[Explorer], budget: int) -> Payload:
+    """Write the queries of one or several datasets, of the same rankings and metrics, into about ``budget`` characters.
+
+    Texts of documents are added, those of the queries that changed most first, until they would exceed the budget; each
+    dataset gets an equal part of it. What all queries need is never left out.
+    """
+    parts: list[_Part] = []
+    for explorer in explorers:
+        top = top_of(explorer.runs, explorer.query_ids, explorer.qrels, explorer.relevance)
+        pools = pools_of(top, explorer.runs, explorer.query_ids, explorer.qrels, explorer.relevance)
+        first = parts[-1].first + len(parts[-1].pools.ids) if parts else 0
+        parts.append(_Part(explorer, top, pools, changes(explorer.values, explorer.references, top.docs), first))
+    data = _element(orjson.dumps(_data(parts)))
+    texts, with_texts = _texts(parts, budget - len(data.content))
+    return Payload(data, texts, sum(len(explorer.query_ids) for explorer in explorers), with_texts)
 
 
 def _element(content: bytes) -> Element:
@@ -82,39 +99,42 @@ def _compressed(content: bytes) -> Element:
     return Element("application/gzip", base64.b64encode(content).decode("ascii"))
 
 
-def _data(explorer: Explorer, top: Top, pools: Pools, order: Int64Array) -> dict[str, Any]:
-    agreement, rankings = explorer.agreement, len(explorer.labels)
+def _data(parts: Sequence[_Part]) -> dict[str, Any]:
+    explorer = parts[0].explorer
+    agreement = next((part.explorer.agreement for part in parts if part.explorer.agreement is not None), None)
     return {
         "labels": list(explorer.labels),
         "metrics": list(explorer.metrics),
+        "datasets": [part.explorer.dataset for part in parts],
         "depth": DEPTH,
         "against": explorer.references.tolist(),
         "paired": explorer.against is not None,
-        "kept": list(explorer.kept) if explorer.kept is not None else [None] * rankings,
+        "kept": list(explorer.kept) if explorer.kept is not None else [None] * len(explorer.labels),
         "relevance": explorer.relevance,
-        "judged": explorer.qrels is not None,
+        "judged": any(part.explorer.qrels is not None for part in parts),
         "expecting": explorer.expected is not None,
         "states": list(agreement.states) if agreement is not None else None,
         "agrees": agreement.agrees if agreement is not None else 0,
-        "causes": list(agreement.causes) if agreement is not None else [],
-        "docs": pools.ids.to_list(),
-        "queries": list(_queries(explorer, top, pools, order)),
+        "docs": [id_ for part in parts for id_ in part.pools.ids],
+        "queries": [row for number, part in enumerate(parts) for row in _queries(part, number)],
     }
 
 
-def _queries(explorer: Explorer, top: Top, pools: Pools, order: Int64Array) -> Iterator[dict[str, Any]]:
+def _queries(part: _Part, dataset: int) -> Iterator[dict[str, Any]]:
     """Yield what is known of each query; a rank is 0 where a document is not found, None where that is not known."""
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
+    explorer, top, pools = part.explorer, part.top, part.pools
+    place = np.empty(len(part.order), dtype=np.int64)
+    place[part.order] = np.arange(len(part.order))
     texts = _query_texts(explorer)
     relevant = _relevant(explorer)
     scores, ranks = _scores(explorer, top), _ranks(explorer, top, pools)
     grades = [None if grade == UNJUDGED else grade for grade in pools.grades.tolist()]
-    docs, ids = pools.docs.tolist(), explorer.query_ids.to_list()
-    doc_numbers = {id_: number for number, id_ in enumerate(pools.ids.to_list())} if explorer.expected else {}
+    docs, ids = (pools.docs + part.first).tolist(), explorer.query_ids.to_list()
+    doc_numbers = {id_: part.first + number for number, id_ in enumerate(pools.ids)} if explorer.expected else {}
     for query, (start, end) in enumerate(pairwise(pools.indptr.tolist())):
         row = {
             "id": ids[query],
+            "dataset": dataset,
             "text": texts[query],
             "place": int(place[query]),
             "docs": docs[start:end],
@@ -128,7 +148,10 @@ def _queries(explorer: Explorer, top: Top, pools: Pools, order: Int64Array) -> I
             row["values"] = explorer.values[:, :, query].tolist()
         if explorer.agreement is not None:
             row["states"] = explorer.agreement.state[:, query].tolist()
-            row["causes"] = explorer.agreement.cause[:, query].tolist()
+            row["causes"] = [
+                explorer.agreement.causes[cause] if cause >= 0 else None
+                for cause in explorer.agreement.cause[:, query].tolist()
+            ]
         if explorer.expected is not None:
             slots = {doc: slot for slot, doc in enumerate(row["docs"])}
             row["expected"] = [
@@ -136,7 +159,7 @@ def _queries(explorer: Explorer, top: Top, pools: Pools, order: Int64Array) -> I
                     "id": expected.id,
                     "grade": expected.grade,
                     "ranks": list(expected.ranks),
-                    "reference_rank": expected.reference_rank,
+                    "reference_ranks": list(expected.reference_ranks) or [None] * len(expected.ranks),
                     "slots": [slots[doc] for name in expected.documents if (doc := doc_numbers.get(name)) in slots],
                 }
                 for expected in explorer.expected[query]
@@ -198,29 +221,39 @@ def _query_texts(explorer: Explorer) -> list[str]:
     return [next(known) if row >= 0 else "" for row in rows.tolist()]
 
 
-def _texts(explorer: Explorer, pools: Pools, order: Int64Array, room: int) -> tuple[Element, int]:
+def _texts(parts: Sequence[_Part], room: int) -> tuple[Element, int]:
     """Return texts that take at most ``room`` characters, and how many queries have all of theirs."""
-    corpus = explorer.corpus
-    if corpus is None:
-        return Element("application/json", "[]"), 0
-    rows = corpus.ids.rows_of(pools.ids)
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, 31)
-    pieces, size, queries = [packer.compress(b'[[-1,""]')], 0, 0
-    plain = [b'[[-1,""]']
-    for count, docs in _new_documents(pools, order):
-        content = b"".join(b"," + orjson.dumps(pair) for pair in _pairs(corpus, rows[docs], docs))
-        before = packer.copy()
-        piece = packer.compress(content) + packer.flush(zlib.Z_SYNC_FLUSH)
-        if 4 * (size + len(piece) + 64) > 3 * room:
-            packer = before
-            break
-        pieces.append(piece)
-        plain.append(content)
-        size += len(piece)
-        queries += count
+    pieces, plain = [packer.compress(b"[")], [b"["]
+    size, queries = 0, 0
+    for number, part in enumerate(parts):
+        limit = size + (3 * room // 4 - size) // (len(parts) - number)
+        for count, pairs in _batches(part):
+            content = b",".join([b"", *pairs] if len(plain) > 1 else pairs)
+            before = packer.copy()
+            piece = packer.compress(content) + packer.flush(zlib.Z_SYNC_FLUSH)
+            if size + len(piece) + 64 > limit:
+                packer = before
+                break
+            queries += count
+            if pairs:
+                pieces.append(piece)
+                plain.append(content)
+                size += len(piece)
     if sum(map(len, plain)) < _LARGE:
         return _element(b"".join([*plain, b"]"])), queries
     return _compressed(b"".join([*pieces, packer.compress(b"]"), packer.flush()])), queries
+
+
+def _batches(part: _Part) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield a number of queries, and the texts of their documents that no earlier ones have, as pairs in JSON."""
+    corpus = part.explorer.corpus
+    if corpus is None:
+        return
+    rows = corpus.ids.rows_of(part.pools.ids)
+    for count, docs in _new_documents(part.pools, part.order):
+        pairs = _pairs(corpus, rows[docs], docs + part.first)
+        yield count, [orjson.dumps(pair) for pair in pairs]
 
 
 def _new_documents(pools: Pools, order: Int64Array) -> Iterator[tuple[int, Int64Array]]:

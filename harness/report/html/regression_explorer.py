@@ -14,7 +14,7 @@ from harness.pipeline.regress.compare_sides import Compared
 from harness.report.html.explorer import Explorer, KeptRanks
 from harness.results.snapshot import ResultSnapshot
 
-__all__ = ["explorer_of", "paired_values"]
+__all__ = ["explorers_of", "paired_values"]
 
 _ROUNDING = 1e-12
 
@@ -31,16 +31,16 @@ class _Ranking:
     against: int
 
 
-def explorer_of(compared: Compared, corpus: Corpus | None, no_texts: str, *, keep_text: bool) -> Explorer | None:
-    """Every common query with both rankings of each backend; None where no backend has any."""
+def explorers_of(compared: Compared, corpus: Corpus | None, no_texts: str, *, keep_text: bool) -> list[Explorer]:
+    """Every common query with both rankings of each backend; nothing where no backend has any."""
     rankings = _rankings(compared)
     if not rankings:
-        return None
+        return []
     metrics = _metrics(compared)
     texts = {**compared.before.texts, **compared.after.texts} if keep_text else {}
     told = [texts.get(query, "") for query in compared.queries]
     ids = Ids.of(compared.queries)
-    return Explorer(
+    explorer = Explorer(
         query_ids=ids,
         labels=[one.label for one in rankings],
         runs=[one.run for one in rankings],
@@ -55,6 +55,7 @@ def explorer_of(compared: Compared, corpus: Corpus | None, no_texts: str, *, kee
         kept=[one.kept for one in rankings],
         kept_ranks=[one.kept_ranks for one in rankings],
     )
+    return [explorer]
 
 
 def _rankings(compared: Compared) -> list[_Ranking]:

@@ -58,8 +58,8 @@ _SIGNS = {"good": "✓", "bad": "✕", "unsure": "?", "plain": "·"}
 _KINDS = {Table: "table", Figure: "figure", Facts: "facts", Notes: "notes"}
 
 
-def render_page(document: Document, explorer: Explorer | None = None, largest: int = LARGEST) -> str:
-    """Render a document as one file, with a list of its queries where there is an ``explorer``.
+def render_page(document: Document, explorers: Sequence[Explorer] = (), largest: int = LARGEST) -> str:
+    """Render a document as one file, with a list of the queries of the ``explorers``, one a dataset.
 
     Texts of documents are left out, of the queries that changed least first, until it has at most ``largest`` bytes;
     the page says how many queries have theirs.
@@ -69,14 +69,15 @@ def render_page(document: Document, explorer: Explorer | None = None, largest: i
     common = {
         "page": document,
         "parts": _parts(document),
-        "explorer": explorer,
+        "no_texts": next((explorer.no_texts for explorer in explorers if explorer.no_texts), ""),
         "style": Markup(style),  # noqa: S704 - a file of this package
         "script": Markup(script),  # noqa: S704 - files of this package
         "policy": _policy(style, script),
     }
-    bare = template.render(**common, payload=None)
-    payload = payload_of(explorer, largest - len(bare.encode())) if explorer is not None else None
-    return template.render(**common, payload=payload) if payload is not None else bare
+    bare = template.render(**common, explored=bool(explorers), payload=None)
+    if not explorers:
+        return bare
+    return template.render(**common, explored=True, payload=payload_of(explorers, largest - len(bare.encode())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +103,6 @@ def _parts(document: Document) -> list[_Part]:
 
 def _is_open(block: Block) -> bool:
     return isinstance(block, Notes) or (isinstance(block, Facts) and block.open)
-
-
-def _best(table: Table) -> list[float | None]:
-    """Return the best value of each column; None where no best is wanted, or all values are the same."""
-    best: list[float | None] = []
-    for number, column in enumerate(table.columns):
-        values = [value for row in table.rows if (value := row[number].value) is not None]
-        choose = {"highest": max, "lowest": min, None: None}[column.best]
-        best.append(choose(values) if choose is not None and len(set(values)) > 1 else None)
-    return best
 
 
 def _policy(style: str, script: str) -> str:
@@ -171,6 +162,6 @@ def _environment() -> Environment:
     environment.filters["counted"] = counted
     environment.filters["kind"] = lambda block: _KINDS[type(block)]
     environment.filters["draw"] = _draw
-    environment.filters["best"] = _best
+    environment.filters["best"] = lambda table: [table.best(column) for column in range(len(table.columns))]
     environment.filters["sign"] = lambda tone: _SIGNS[tone]
     return environment

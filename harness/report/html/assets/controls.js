@@ -4,7 +4,7 @@ class Controls {
   constructor(selection, changed) {
     this.selection = selection;
     this.changed = changed;
-    const { labels, metrics, expecting } = selection.model;
+    const { labels, metrics, datasets, several, expecting } = selection.model;
     this.search = el("input", { type: "search", id: "search", placeholder: "Search queries and documents  /",
       "aria-label": "Search queries and documents", autocomplete: "off", spellcheck: "false",
       oninput: () => this.change(() => { selection.search = this.search.value; }) });
@@ -13,6 +13,7 @@ class Controls {
     if (labels.length > 1) choices.push(this.choice("b", numbered(labels), expecting ? "Answers of" : "Compare", (value) => selection.compare(Number(value))));
     if (labels.length > 1 && !expecting) choices.push(this.choice("a", numbered(labels), "with", (value) => { selection.a = Number(value); }));
     if (metrics.length > 0) choices.push(this.choice("metric", numbered(metrics), "on", (value) => { selection.metric = Number(value); }));
+    if (several) choices.push(this.choice("dataset", [[-1, "all datasets"], ...numbered(datasets)], "of", (value) => { selection.dataset = Number(value); }));
     choices.push(this.choice("sort", selection.allSorts.map(({ name, label }) => [name, label]), "Sort by", (value) => { selection.sort = value; }));
     this.chips = new Map(selection.allFilters.map((filter) => [filter.name, this.chip(filter)]));
     this.status = el("p", { role: "status", class: "status" });

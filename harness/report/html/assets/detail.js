@@ -42,7 +42,7 @@ class Detail {
     const button = (text, label, onclick) => el("button", { type: "button", "aria-label": label, title: label, onclick }, text);
     const buttons = el("div", { class: "buttons" }, button("↑", "Previous query (k)", () => this.go("step", -1)),
       button("↓", "Next query (j)", () => this.go("step", 1)), button("✕", "Close this query", () => this.go("close")));
-    const head = el("div", { class: "head" }, el("p", { class: "query-id" }, `Query ${query.id} · ${position}`), this.title,
+    const head = el("div", { class: "head" }, el("p", { class: "query-id" }, `Query ${this.model.fullId(query)} · ${position}`), this.title,
       el("p", { class: "summary" }, this.summary()));
     const main = el("div", { class: "evidence" }, this.expected(), this.rankings(), this.missed(), this.values());
     this.node.replaceChildren(buttons, head, el("div", { class: "reading" }, main, this.document));
@@ -147,7 +147,7 @@ class Detail {
     const state = query.states?.[ranking] ?? -1;
     if (state >= 0) {
       const bad = state < model.agrees;
-      const cause = query.causes[ranking] < 0 ? "" : `: ${model.causes[query.causes[ranking]]}`;
+      const cause = query.causes[ranking] === null ? "" : `: ${query.causes[ranking]}`;
       return { said: `${model.states[state]}${bad ? " from" : " to"} its exact reference${cause}`, bad };
     }
     if (model.states !== null || !model.judged) return { said: model.states === null ? "" : "no exact reference", bad: false };
@@ -213,14 +213,17 @@ class Detail {
     const { model, query } = this;
     if (!model.expecting || query.expected.length === 0) return null;
     const graded = query.expected.some(({ grade }) => grade !== 1);
-    const referenced = query.expected.some((expected) => expected.reference_rank !== null);
-    const cell = (rank, ranking) => (rank > 0 ? el("td", { class: "number" }, rank.toLocaleString("en"))
-      : el("td", { class: "number bad" }, query.failed?.[ranking] ? "no answer" : "not found"));
+    const cell = (expected, ranking) => {
+      const [rank, exact] = [expected.ranks[ranking], expected.reference_ranks[ranking]];
+      const reference = exact === null ? null : el("small", {}, `${exact.toLocaleString("en")} in the exact reference`);
+      if (rank > 0) return el("td", { class: "number" }, rank.toLocaleString("en"));
+      return el("td", { class: "number bad" }, query.failed?.[ranking] ? "no answer" : "not found", reference);
+    };
     const name = ({ id, slots }) => el("th", { scope: "row" }, slots.length === 0 ? id : el("div", { class: "stack" }, ...slots.map((slot) => this.hit(slot, ""))));
     const rows = query.expected.map((expected) => el("tr", {}, name(expected),
-      graded ? el("td", { class: "number" }, String(expected.grade)) : null, ...expected.ranks.map(cell),
-      referenced ? el("td", { class: "number" }, expected.reference_rank?.toLocaleString("en") ?? "–") : null));
-    const headings = ["expected", ...(graded ? ["grade"] : []), ...model.labels, ...(referenced ? ["exact reference"] : [])];
+      graded ? el("td", { class: "number" }, String(expected.grade)) : null,
+      ...model.labels.map((_, ranking) => cell(expected, ranking))));
+    const headings = ["expected", ...(graded ? ["grade"] : []), ...model.labels];
     const table = this.table("Expected documents", headings, rows, "Expected, and the rank at which it is found");
     table.classList.add("expected");
     return table;

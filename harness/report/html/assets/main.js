@@ -7,7 +7,7 @@ class App {
     this.model = model;
     this.selection = new Selection(model);
     this.controls = new Controls(this.selection, () => this.changed());
-    this.list = new QueryList((query) => this.row(query), (query) => this.open(query, true), model.queries.length);
+    this.list = new QueryList((query) => this.row(query), (query) => this.open(query), model.queries.length);
     this.detail = new Detail(model, this.selection, (what, by) => this.go(what, by));
     this.printed = el("div", { class: "print-only" });
     root.replaceChildren(this.controls.node, this.list.node, this.printed, this.detail.node);
@@ -22,7 +22,7 @@ class App {
   row(query) {
     const { model, selection } = this;
     const doc = this.byDocument.get(query);
-    const about = doc === undefined ? query.id : `${query.id} · found for document ${model.docs[doc]}`;
+    const about = doc === undefined ? model.fullId(query) : `${model.fullId(query)} · found for document ${model.docs[doc]}`;
     const words = [el("span", { class: "query-text", dir: "auto" }, query.text || "–"), el("span", { class: "query-id" }, about)];
     if (model.expecting) {
       const rank = model.firstExpected(query, selection.b);
@@ -58,16 +58,16 @@ class App {
     this.list.show(items, this.detail.query);
   }
 
-  open(query, focus) {
+  open(query) {
     this.writeAddress(query, this.detail.query !== query);
-    return this.show(query, focus);
+    return this.show(query);
   }
 
-  async show(query, focus) {
+  async show(query) {
     this.list.mark(query);
     const place = this.list.items.indexOf(query) + 1;
     const opened = this.detail.open(query, place > 0 ? `${place.toLocaleString("en")} of ${this.list.items.length.toLocaleString("en")}` : "not in the list");
-    if (focus) this.detail.title.focus({ preventScroll: true });
+    this.detail.title.focus({ preventScroll: true });
     await opened;
   }
 
@@ -86,7 +86,7 @@ class App {
     if (what === "close") this.close();
     else {
       const next = this.list.neighbour(this.detail.query, by);
-      if (next !== null) this.open(next, true);
+      if (next !== null) this.open(next);
     }
   }
 
@@ -106,8 +106,9 @@ class App {
   // The address of what is shown. A new query is a new place in the history; a new filter is not.
   writeAddress(query, isNew) {
     const parameters = new URLSearchParams();
-    if (query !== null) parameters.set("q", query.id);
     this.selection.write(parameters);
+    if (query !== null) parameters.set("q", query.id);
+    if (query !== null && this.model.several) parameters.set("of", this.model.datasets[query.dataset]);
     const address = `#${parameters}`;
     if (address === location.hash || (address === "#" && location.hash === "")) return;
     const target = address === "#" ? "#queries" : address;
@@ -126,8 +127,8 @@ class App {
     this.selection.read(parameters);
     this.refresh();
     const id = parameters.get("q");
-    const query = id === null ? undefined : this.model.byId.get(id);
-    if (query !== undefined) this.show(query, false);
+    const query = id === null ? undefined : this.model.find(id, parameters.get("of"));
+    if (query !== undefined) this.show(query);
     else if (this.detail.query !== null) this.shut();
     if (query === undefined && id !== null) this.controls.lack(id);
     if (first || query === undefined) document.getElementById("queries").scrollIntoView();
@@ -141,7 +142,7 @@ class App {
     const name = model.metrics[selection.metric];
     const rows = model.queries.filter((query) => selection.difference(query) !== 0 && !Number.isNaN(selection.difference(query)))
       .sort((x, y) => Math.abs(selection.difference(y)) - Math.abs(selection.difference(x)) || x.place - y.place).slice(0, PRINTED)
-      .map((query) => el("tr", {}, el("th", { scope: "row" }, query.id), el("td", {}, query.text),
+      .map((query) => el("tr", {}, el("th", { scope: "row" }, model.fullId(query)), el("td", {}, query.text),
         ...[selection.a, selection.b].map((ranking) => el("td", { class: "number" }, model.value(query, ranking, selection.metric).toFixed(4))),
         el("td", { class: "number" }, this.difference(query).text)));
     const headings = ["query", "text", before, after, "difference"].map((heading, at) => el("th", { scope: "col", class: at > 1 ? "number" : "" }, heading));

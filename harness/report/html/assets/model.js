@@ -4,9 +4,17 @@
 class Model {
   constructor(data) {
     Object.assign(this, data);
-    this.byId = new Map(this.queries.map((query) => [query.id, query]));
+    this.several = this.datasets.length > 1;
     this.texts = null;
   }
+
+  // The query with an id, of the dataset with a name where there are several.
+  find(id, dataset) {
+    const number = this.datasets.indexOf(dataset);
+    return this.queries.find((query) => query.id === id && (number < 0 || query.dataset === number));
+  }
+
+  fullId(query) { return this.several ? `${query.id} · ${this.datasets[query.dataset]}` : query.id; }
 
   // The texts of documents by number, once they have been read.
   async loadTexts() {

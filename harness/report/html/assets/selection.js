@@ -38,6 +38,7 @@ class Selection {
     this.b = expecting || first < 0 ? against[0] : first;
     this.a = expecting ? this.b : against[this.b];
     this.metric = 0;
+    this.dataset = -1;
     this.search = "";
     const has = { expecting, failures: model.queries.some((query) => query.failed?.includes(true)), values: metrics.length > 0,
       pairs: labels.length > 1 && !expecting, references: model.states !== null, judgments: model.judged && !expecting };
@@ -46,7 +47,7 @@ class Selection {
     this.allSorts = SORTS.filter(usable);
     this.filters = new Set();
     this.sort = this.allSorts[0].name;
-    this.defaults = { a: this.a, b: this.b, metric: 0, sort: this.sort };
+    this.defaults = { a: this.a, b: this.b, metric: 0, dataset: -1, sort: this.sort };
     this.collator = new Intl.Collator(undefined, { numeric: true });
     this.searchable = model.queries.map((query) => `${query.id}\n${query.text}`.toLowerCase());
   }
@@ -55,10 +56,11 @@ class Selection {
     return this.model.value(query, this.b, this.metric) - this.model.value(query, this.a, this.metric);
   }
 
-  isNarrowed() { return this.filters.size > 0 || this.search.trim() !== ""; }
+  isNarrowed() { return this.filters.size > 0 || this.search.trim() !== "" || this.dataset >= 0; }
 
   reset() {
     this.filters.clear();
+    this.dataset = -1;
     this.search = "";
   }
 
@@ -98,6 +100,7 @@ class Selection {
     const kept = [];
     const byDocument = new Map();
     for (const found of this.cases) {
+      if (this.dataset >= 0 && found.query.dataset !== this.dataset) continue;
       if (!words.every((word) => this.searchable[found.number].includes(word))) {
         const doc = found.query.docs.find((number) => documents.has(number));
         if (doc === undefined) continue;
@@ -148,15 +151,15 @@ class Selection {
 
   // The part of a link that says what is selected, by names, without what is so anyway.
   write(parameters) {
-    const { labels, metrics } = this.model;
-    const named = { b: labels[this.b], a: labels[this.a], metric: metrics[this.metric], sort: this.sort };
+    const { labels, metrics, datasets } = this.model;
+    const named = { b: labels[this.b], a: labels[this.a], metric: metrics[this.metric], dataset: datasets[this.dataset], sort: this.sort };
     for (const [name, value] of Object.entries(named)) if (this[name] !== this.defaults[name]) parameters.set(name, value);
     if (this.filters.size > 0) parameters.set("filter", [...this.filters].join(" "));
     if (this.search !== "") parameters.set("search", this.search);
   }
 
   read(parameters) {
-    const { labels, metrics } = this.model;
+    const { labels, metrics, datasets } = this.model;
     const place = (name, among) => {
       const at = among.indexOf(parameters.get(name));
       return at < 0 ? this.defaults[name] : at;
@@ -164,6 +167,7 @@ class Selection {
     this.compare(place("b", labels));
     if (!this.model.expecting && (parameters.has("a") || !this.model.paired)) this.a = place("a", labels);
     this.metric = place("metric", metrics);
+    this.dataset = place("dataset", datasets);
     const sort = parameters.get("sort");
     this.sort = this.allSorts.some(({ name }) => name === sort) ? sort : this.defaults.sort;
     const chosen = (parameters.get("filter") ?? "").split(" ");

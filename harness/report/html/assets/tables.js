@@ -63,17 +63,20 @@ class SortableTable {
 
   // Means and ids lead to the queries that they are made of.
   link(model) {
-    const metricColumn = this.names.indexOf("metric");
-    const rankingOf = (name) => [name, `${name} (after)`].find((label) => model.labels.includes(label));
+    const inTitle = model.metrics.find((name) => this.table.caption.textContent.split(/[ ,]+/).includes(name));
+    const longest = [...model.metrics].sort((x, y) => y.length - x.length);
     for (const row of this.rows) {
-      const ranking = rankingOf(row.cells[0].querySelector("span").textContent);
-      [...row.cells].forEach((cell, column) => {
-        const text = cell.querySelector("span").textContent;
-        const own = model.metrics.find((name) => this.names[column].startsWith(name));
-        const metric = own ?? (metricColumn >= 0 && this.names[column] === "difference" ? row.cells[metricColumn].textContent : undefined);
-        const target = this.names[column] === "query" && model.byId.has(text) ? { q: text }
-          : ranking !== undefined && model.metrics.includes(metric) && cell.dataset.value ? { b: ranking, metric } : null;
-        if (target !== null) linkTo(cell.querySelector("span"), target);
+      const texts = [...row.cells].map((cell) => cell.querySelector("span").textContent);
+      const after = texts[0].split(" → ").at(-1);
+      const b = [after, `${after} (after)`].find((label) => model.labels.includes(label));
+      const inRow = model.metrics.find((name) => name === texts[this.names.indexOf("metric")]);
+      texts.forEach((text, column) => {
+        const name = this.names[column];
+        const span = row.cells[column].querySelector("span");
+        const dataset = model.several && model.datasets.includes(name) ? name : undefined;
+        const metric = longest.find((one) => name.startsWith(one)) ?? (name === "difference" ? inRow : dataset && inTitle);
+        if (name === "query" && model.find(text)) linkTo(span, { q: text });
+        else if (b !== undefined && metric && row.cells[column].dataset.value) linkTo(span, { b, metric, ...(dataset && { dataset }) });
       });
     }
   }
