@@ -1,8 +1,7 @@
 """A benchmarking and regression harness for retrieval backends, held against an exact reference.
 
 ``harness.compare`` runs backends on a dataset, ``harness.Comparison`` is its result; ``harness.regress`` runs a
-baseline's plan again and ``harness.diff`` compares two stored results, ``harness.Regression`` is what both return and
-``harness.Judging`` how they judge;
+baseline's plan again and ``harness.diff`` compares two stored results, ``harness.Regression`` is what both return;
 ``harness.verify`` runs published configurations;
 ``harness.evaluate`` scores a run, ``harness.audit`` does so as other tools do; ``harness.check`` holds a golden set
 against retrievers; ``harness.Dataset.of`` makes a dataset of objects for all of them.
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from harness.pipeline.compare import compare
     from harness.pipeline.evaluate import audit, evaluate
     from harness.pipeline.regress.diff import diff
-    from harness.pipeline.regress.judging import Judging
     from harness.pipeline.regress.regression import Regression
     from harness.pipeline.regress.run_regress import regress
     from harness.pipeline.verify import verify
@@ -33,7 +31,6 @@ __all__ = [
     "Checked",
     "Comparison",
     "Dataset",
-    "Judging",
     "Regression",
     "__version__",
     "audit",
@@ -49,7 +46,6 @@ _HOMES = {
     "Checked": "harness.pipeline.check.checked",
     "Comparison": "harness.results.comparison",
     "Dataset": "harness.data.dataset",
-    "Judging": "harness.pipeline.regress.judging",
     "Regression": "harness.pipeline.regress.regression",
     "audit": "harness.pipeline.evaluate",
     "check": "harness.pipeline.check.run_check",

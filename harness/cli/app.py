@@ -175,10 +175,6 @@ def _load_command(name: str) -> Any:  # noqa: ANN401 - Typer's own type, public 
 
     if isinstance(verb, DeclaredVerb):
         return command_of(name, verb, configured=VERBS[name].configured)
-    if VERBS[name].configured:
-        from harness.cli.config import configured
-
-        verb = configured(name, verb)
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
     single.command(name)(verb)
     return typer.main.get_command(single)

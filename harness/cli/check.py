@@ -43,5 +43,5 @@ def check(request: CheckRequest, output: CheckOutput) -> None:
     stored = checked.save(place, overwrite=output.overwrite, numbered=output.out is None)
     with stored_at(stored.folder):
         write_for_ci(checked.report, output.junit, output.summary, per_query=output.junit_per_query)
-        write_report(checked.report, output.format, verbose=output.verbose)
+        write_report(checked.report, output.format, verbose=output.verbose, sort=output.sort)
     raise typer.Exit(_EXIT_CODES[checked.report.verdict])

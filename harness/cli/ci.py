@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
-from typer import Option
 
 from harness.errors import ResultError, UsageError
 
@@ -18,28 +17,8 @@ if TYPE_CHECKING:
     from harness.results.regression_schema import RegressionReport
 
 __all__ = [
-    "JunitOption",
-    "PerQueryOption",
-    "SummaryOption",
     "check_ci_files",
     "write_for_ci",
-]
-
-JunitOption = Annotated[
-    Path | None,
-    Option("--junit", help="Also write JUnit XML: one case for each thing that is judged.", metavar="FILE"),
-]
-PerQueryOption = Annotated[
-    bool, Option("--junit-per-query", help="Also one case for each question and subject in --junit.")
-]
-SummaryOption = Annotated[
-    Path | None,
-    Option(
-        "--summary",
-        help="Also append Markdown to this file; by default to the one that GITHUB_STEP_SUMMARY names, if any.",
-        metavar="FILE",
-        show_default=False,
-    ),
 ]
 
 

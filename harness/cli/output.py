@@ -8,12 +8,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from harness.cli.app import discard_stdout
-from harness.errors import ResultError, UnknownNameError
+from harness.errors import ResultError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from harness.results.schema import Result
 
 __all__ = [
-    "FormatOption",
-    "SortOption",
-    "VerboseOption",
-    "check_format",
     "describe_plan",
     "named_by_time",
     "print_result",
@@ -38,15 +34,6 @@ __all__ = [
 ]
 
 _REPORTS = Path("reports")
-
-VerboseOption = Annotated[
-    bool, typer.Option("--verbose", help="Print every table, not only the short form of the result.")
-]
-SortOption = Annotated[
-    str | None,
-    typer.Option("--sort", help="Order the backends of every table by this column, the best first.", metavar="METRIC"),
-]
-FormatOption = Annotated[str, typer.Option("--format", help="table, markdown, csv or json.", metavar="FORMAT")]
 
 
 def write_report(
@@ -78,17 +65,6 @@ def stored_at(folder: Path | None, name: str = "report.json") -> Iterator[None]:
         yield
     finally:
         typer.echo(f"report: {folder}/{name}, and report.html for a browser", err=True)
-
-
-def check_format(format_name: str, *, others: Sequence[str] = ()) -> None:
-    """Refuse what is no format, nor one of the verb's ``others``, now and not after an hour of work.
-
-    Raises UnknownNameError.
-    """
-    from harness.report.formats import FORMATS
-
-    if format_name not in (known := (*FORMATS, *others)):
-        raise UnknownNameError("format", format_name, known)
 
 
 def named_by_time(name: str) -> Path:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from harness.cli.compare_options import CardsOption
-from harness.cli.output import SortOption, VerboseOption, check_format, print_result, write_report
+from harness.cli.output import print_result, write_report
+from harness.cli.verb import verb
 from harness.errors import UsageError
+from harness.plan.config import ReportRequest
+from harness.plan.option_fields import require
 
 if TYPE_CHECKING:
     from harness.results.check_schema import CheckReport
@@ -21,20 +23,8 @@ __all__ = ["report"]
 _HTML = "html"
 
 
-def report(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(help="A result folder of harness, its report.json, or its regression.json.", show_default=False),
-    ] = None,
-    format_name: Annotated[
-        str, typer.Option("--format", help="table, markdown, csv, json or html.", metavar="FORMAT")
-    ] = "table",
-    verbose: VerboseOption = False,
-    sort: SortOption = None,
-    no_text: Annotated[bool, typer.Option("--no-text", help="Leave texts of questions and documents out.")] = False,
-    cards: CardsOption = None,
-    schema: Annotated[bool, typer.Option("--schema", help="Describe every field of report.json, and exit.")] = False,
-) -> None:
+@verb(ReportRequest)
+def report(request: ReportRequest) -> None:
     """Print a stored result in any format, without running anything.
 
     A folder of regress is printed as what was judged; its report.json as the comparison that ran.
@@ -43,19 +33,20 @@ def report(
 
     Example: harness report reports/cacm-20260101-120000 --format markdown
     """
-    if schema:
+    require(request)
+    if request.schema:
         from harness.report.schema_page import describe_schema
 
         typer.echo(describe_schema(), nl=False)
         return
-    if folder is None:
+    if request.folder is None:
         raise UsageError("no result folder was given", fix="name one that harness wrote, under reports/")
-    check_format(format_name, others=[_HTML])
-    if format_name == _HTML:
-        print_result(_page(folder, cards, keep_text=not no_text))
+    if request.format == _HTML:
+        print_result(_page(request.folder, request.cards, keep_text=not request.no_text))
         return
-    stored = _stored(folder)
-    write_report(_without_texts(stored) if no_text else stored, format_name, verbose=verbose, sort=sort)
+    stored = _stored(request.folder)
+    shown = _without_texts(stored) if request.no_text else stored
+    write_report(shown, request.format, verbose=request.verbose, sort=request.sort)
 
 
 def _stored(folder: Path) -> Result | CheckReport | RegressionReport:

@@ -27,15 +27,20 @@ FILE_NAME = "harness.toml"
 
 @dataclass(frozen=True, slots=True)
 class DeclaredVerb:
-    """A function that takes options of some kinds; the options of later kinds never repeat a name."""
+    """A function that takes options of some kinds; the options of later kinds never repeat a name.
+
+    Where there are ``changes``, those that are given come last, by name.
+    """
 
     function: Callable[..., None]
     kinds: tuple[type[Options], ...]
+    changes: Callable[[], Mapping[str, OptionField]] | None = None
 
     @property
     def fields(self) -> Mapping[str, OptionField]:
         """Every option by name: arguments, then group by group as help lists them."""
         found = {name: field for kind in self.kinds for name, field in option_fields(kind).items()}
+        found |= self.changes() if self.changes is not None else {}
         by_group = sorted(found.values(), key=_place)
         return {field.name: field for field in by_group}
 
@@ -44,18 +49,23 @@ class DeclaredVerb:
         unknown = values.keys() - self.fields.keys()
         if unknown:
             raise TypeError(f"no option of the verb: {', '.join(sorted(unknown))}")
-        self.function(
-            *(kind(**{name: values[name] for name in option_fields(kind) if name in values}) for kind in self.kinds)
-        )
+        options: list[object] = [
+            kind(**{name: values[name] for name in option_fields(kind) if name in values}) for kind in self.kinds
+        ]
+        if self.changes is not None:
+            options.append({name: values[name] for name in self.changes() if name in values})
+        self.function(*options)
 
 
 def _place(field: OptionField) -> tuple[int, bool]:
     return (-1 if field.option.argument else GROUPS.index(field.option.group), not field.option.common)
 
 
-def verb(*kinds: type[Options]) -> Callable[[Callable[..., None]], DeclaredVerb]:
-    """Declare a function as a verb that takes options of these kinds, one object each."""
-    return lambda function: DeclaredVerb(function, kinds)
+def verb(
+    *kinds: type[Options], changes: Callable[[], Mapping[str, OptionField]] | None = None
+) -> Callable[[Callable[..., None]], DeclaredVerb]:
+    """Declare a function as a verb that takes options of these kinds, one object each, and perhaps ``changes``."""
+    return lambda function: DeclaredVerb(function, kinds, changes)
 
 
 def command_of(name: str, declared: DeclaredVerb, *, configured: bool) -> Any:  # noqa: ANN401 - Typer's own type

@@ -8,12 +8,12 @@ longer at every start, and its errors for a union of types name each of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from harness.plan.option_fields import Option, Options
+from harness.plan.option_fields import Option, OptionField, Options, option_fields
 
 if TYPE_CHECKING:
     from harness.data.dataset import Dataset
@@ -31,14 +31,19 @@ __all__ = [
     "ClientKind",
     "CompareOutput",
     "CompareRequest",
+    "DiffRequest",
     "EvalRequest",
+    "GateOptions",
     "Isolation",
     "JudgedOutput",
     "Output",
+    "RegressRequest",
+    "ReportRequest",
     "Resume",
     "ScoreOptions",
     "VerifyOutput",
     "VerifyRequest",
+    "rerun_fields",
 ]
 
 SCORED = "What to score"
@@ -46,9 +51,10 @@ COMPARED = "What to compare"
 SEARCH = "How to search"
 MEASURED = "What to measure"
 STATISTICS = "Statistics"
+GATE = "How to judge"
 TIMING = "Timing and load"
 OUTPUT = "Output"
-GROUPS = (SCORED, COMPARED, SEARCH, MEASURED, STATISTICS, TIMING, OUTPUT)
+GROUPS = (SCORED, COMPARED, SEARCH, MEASURED, STATISTICS, GATE, TIMING, OUTPUT)
 """The headings of ``--help``, in its order."""
 COMPARE_METRICS = ("nDCG@10", "AP", "R@100", "RR@10")
 EVAL_METRICS = "nDCG@10,AP,RR,P@10,R@100"
@@ -61,6 +67,7 @@ LARGEST_SEED = 2**63 - 1
 SECONDS_ABOVE_0 = "a number of seconds above 0, such as 0.5 or 90"
 TIE_RULES = ("trec_eval", "engine", "average")
 QUERY_RULES = ("relevant", "judged", "answered")
+PAIRED_TESTS = ("randomisation", "t", "wilcoxon")
 MATCH_RULES = ("exact", "document", "prefix")
 IDENTICAL_IDS = ("auto", "keep", "drop")
 FORMATS = ("table", "markdown", "csv", "json")
@@ -124,11 +131,24 @@ Labels = Annotated[
         metavar="FILE",
     ),
 ]
+MaxDrop = Annotated[
+    float | Mapping[str, float] | Sequence[str] | None,
+    Option(
+        help="Drop of a mean that the gate lets pass, for all metrics or for one: 0.01, or nDCG@10=0.01. May be given "
+        "several times; metrics that none is for have no gate.",
+        group=GATE,
+        common=True,
+        metavar="[METRIC=]DROP",
+        repeated=True,
+        form="a drop such as 0.01, one of a metric such as nDCG@10=0.01, or a list of these",
+    ),
+]
 Sort = Annotated[
     str | None,
     Option(
         help="Order the backends of every table by this metric, the best first; by default they stand as named.",
         group=OUTPUT,
+        common=True,
         metavar="METRIC",
         keyword=False,
     ),
@@ -448,6 +468,7 @@ class Output(Options):
         str, Option(common=True, help="How the result is printed.", group=OUTPUT, choices=FORMATS, keyword=False)
     ] = "table"
     verbose: Verbose = False
+    sort: Sort = None
     no_text: NoText = False
 
     @property
@@ -460,7 +481,6 @@ class Output(Options):
 class CompareOutput(Output):
     """Where the result of ``harness compare`` goes and how it is shown."""
 
-    sort: Sort = None
     save_runs: Annotated[
         str | None,
         Option(
@@ -795,3 +815,135 @@ class EvalRequest(ScoreOptions):
     format: Annotated[
         str, Option(help="How the scores are printed.", group=OUTPUT, choices=(*FORMATS, "trec_eval"))
     ] = "table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateOptions(Options):
+    """How two results are judged: the options that regress and diff share."""
+
+    max_drop: MaxDrop = None
+    margin: Annotated[
+        float,
+        Option(help="Differences within ± this much count as the same.", group=GATE, metavar="DIFFERENCE", least=0),
+    ] = 0.01
+    test: Annotated[str, Option(help="Paired test.", group=GATE, choices=PAIRED_TESTS)] = "randomisation"
+    pair: Annotated[
+        Sequence[str],
+        Option(
+            help="Labels of a backend before and after, where names do not tell: 'lucene->qdrant'. May be given "
+            "several times.",
+            group=GATE,
+            metavar="BEFORE->AFTER",
+            repeated=True,
+        ),
+    ] = ()
+    labels: Labels = None
+    dossier: Annotated[
+        int,
+        Option(
+            help="Queries of each backend that are told in full, the most changed first.",
+            group=OUTPUT,
+            metavar="N",
+            least=0,
+        ),
+    ] = 50
+    dossier_depth: Annotated[
+        int, Option(help="Documents of each ranking that --dossier tells of.", group=OUTPUT, metavar="N", least=1)
+    ] = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegressRequest(GateOptions):
+    """What ``harness regress`` runs again, and how it judges; :func:`rerun_fields` are further changes of the plan."""
+
+    baseline: Annotated[
+        Path,
+        Option(
+            help="What --save-baseline wrote, or a result folder.",
+            group=COMPARED,
+            common=True,
+            metavar="FILE.json|DIR",
+        ),
+    ]
+    set: Annotated[
+        Sequence[str],
+        Option(
+            help="Change parameters of a backend of the plan: lucene:k1=3;b=0.95, or '*:model=…' for all that have it. "
+            "May be given several times.",
+            group=COMPARED,
+            common=True,
+            metavar="NAME:KEY=VALUE;…",
+            repeated=True,
+        ),
+    ] = ()
+    backends: Annotated[
+        str | Sequence[str] | None,
+        Option(
+            help="Other backends in the plan's place.",
+            group=COMPARED,
+            common=True,
+            metavar="LIST",
+            commas=True,
+            completes="backends",
+        ),
+    ] = None
+    dataset: Annotated[
+        str | None,
+        Option(
+            help="Another state or place of the dataset.",
+            group=COMPARED,
+            common=True,
+            metavar="LIST",
+            commas=True,
+            repeated=True,
+            completes="dataset",
+        ),
+    ] = None
+    max_drop: MaxDrop = 0.0
+
+
+def rerun_fields() -> dict[str, OptionField]:
+    """Return the options of compare that ``harness regress`` takes too; the baseline decides those left out."""
+    compared = option_fields(CompareRequest)
+    return {
+        name: replace(compared[name], default=None, option=replace(compared[name].option, default_text=""))
+        for name in ("rebuilds", *option_fields(RunOptions))
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffRequest(GateOptions):
+    """Which results ``harness diff`` compares, and how it judges."""
+
+    before: Annotated[
+        Path,
+        Option(
+            help="A result folder of compare or check, or a baseline file.",
+            metavar="BEFORE",
+            argument=True,
+        ),
+    ]
+    after: Annotated[Path, Option(help="The same, of later.", metavar="AFTER", argument=True)]
+    cards: Cards = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportRequest(Options):
+    """Which stored result ``harness report`` prints, and how."""
+
+    folder: Annotated[
+        Path | None,
+        Option(
+            help="A result folder of harness, its report.json, or its regression.json.",
+            metavar="DIR|FILE",
+            argument=True,
+        ),
+    ] = None
+    format: Annotated[
+        str, Option(help="How the result is printed.", group=OUTPUT, common=True, choices=(*FORMATS, "html"))
+    ] = "table"
+    verbose: Verbose = False
+    sort: Sort = None
+    schema: Annotated[bool, Option(help="Describe every field of report.json, and exit.", group=OUTPUT)] = False
+    no_text: NoText = False
+    cards: Cards = None

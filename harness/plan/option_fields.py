@@ -30,6 +30,7 @@ __all__ = [
     "keyword_arguments",
     "keywords_of",
     "option_fields",
+    "option_words",
     "raise_together",
     "require",
 ]
@@ -239,8 +240,16 @@ def _declared(settings: type[Options]) -> dict[str, OptionField]:
     return found
 
 
-def from_keywords(call: str, keywords: Mapping[str, object], *kinds: type[Any]) -> list[Any]:
+def from_keywords(
+    call: str, keywords: Mapping[str, object], *kinds: type[Any], also: Collection[str] = ()
+) -> list[Any]:
     """Make the options of each kind from the keywords of a call in Python.
+
+    Args:
+        call: the function's name, for messages.
+        keywords: the arguments that were given by name.
+        kinds: the dataclasses of options.
+        also: further keywords that the call takes, which messages name.
 
     Raises:
         UsageError: for all unknown keywords, with the nearest name; with them, for all wrong values.
@@ -250,7 +259,7 @@ def from_keywords(call: str, keywords: Mapping[str, object], *kinds: type[Any]) 
         kind(**{name: value for name, value in keywords.items() if name in known and name in option_fields(kind)})
         for kind in kinds
     ]
-    mistakes = [_unknown_keyword(call, name, known) for name in keywords if name not in known]
+    mistakes = [_unknown_keyword(call, name, {*known, *also}) for name in keywords if name not in known]
     if mistakes:
         raise_together([*mistakes, *(problem for options in made for problem in _problems(options).values())])
     return made
@@ -315,18 +324,22 @@ def raise_together(mistakes: Sequence[UsageError]) -> None:
 
 def command_words(settings: Options, resolved: Mapping[str, object] | None = None) -> list[str]:
     """Return the words of a command that set what differs from the defaults; ``resolved`` values come first."""
-    words: list[str] = []
-    for name, field in option_fields(type(settings)).items():
-        value = (resolved or {}).get(name, getattr(settings, name))
-        if not field.option.recorded or value is None or value == field.default or _same(value, field.default):
-            continue
-        if isinstance(value, bool):
-            words.append(field.flag if value else f"--no-{field.flag.removeprefix('--')}")
-        elif field.option.repeated:
-            words += [word for item in _several(value) for word in (field.flag, str(item))]
-        else:
-            words += [field.flag, _text(value)]
-    return words
+    fields_of = option_fields(type(settings))
+    values = {name: getattr(settings, name) for name in fields_of} | dict(resolved or {})
+    return [word for name, field in fields_of.items() for word in option_words(field, values[name])]
+
+
+def option_words(field: OptionField, value: object) -> list[str]:
+    """Return the words of a command that give an option this value; none for its default."""
+    if not field.option.recorded or value is None or value == field.default or _same(value, field.default):
+        return []
+    if field.option.argument:
+        return [_text(value)]
+    if isinstance(value, bool):
+        return [field.flag if value else f"--no-{field.flag.removeprefix('--')}"]
+    if field.option.repeated:
+        return [word for item in _several(value) for word in (field.flag, item)]
+    return [field.flag, _text(value)]
 
 
 def keyword_arguments(settings: Options) -> dict[str, object]:
@@ -364,8 +377,11 @@ def _text(value: object) -> str:
     return ",".join(in_list(str(item)) for item in value) if isinstance(value, list | tuple) else str(value)
 
 
-def _several(value: object) -> Sequence[object]:
-    return value if isinstance(value, list | tuple) else [value]
+def _several(value: object) -> list[str]:
+    """Return the values of a flag that is given several times; a mapping's as ``name=value``."""
+    if isinstance(value, Mapping):
+        return [f"{name}={item}" if name else str(item) for name, item in value.items()]
+    return [str(item) for item in (value if isinstance(value, list | tuple) else [value])]
 
 
 def _members(hint: Any) -> tuple[Any, ...]:  # noqa: ANN401 - any annotation

@@ -191,13 +191,10 @@ def test_a_retriever_of_ones_own_that_repeats_itself(place: Path, show: Show) ->
 
 
 def html_of(folder: Path) -> str:
-    import typer
 
-    from harness.cli.report import report
+    from harness.cli.app import _build
 
-    app = typer.Typer()
-    app.command()(report)
-    done = CliRunner().invoke(app, [str(folder), "--format", "html"])
+    done = CliRunner().invoke(_build(), ["report", str(folder), "--format", "html"])
     assert done.exit_code == 0, done.output
     return done.stdout
 

@@ -114,7 +114,7 @@ def test_a_result_is_stored_and_read_back(bundled, tmp_path, capsys):
     again = harness.Checked.load(tmp_path / "result")
     assert again.report == bundled.report
     assert "csr.trec.gz" in {path.name for path in (tmp_path / "result" / "runs").rglob("*.gz")}
-    report(tmp_path / "result", "markdown")
+    report(folder=tmp_path / "result", format="markdown")
     assert capsys.readouterr().out == bundled.render("markdown")
     with pytest.raises(ResultError, match="harness check"):
         harness.Comparison.load(stored.folder)

@@ -258,7 +258,7 @@ def test_no_text_prints_a_stored_check_without_questions(folder: Path, capsys: p
     places = (str(folder / "golden.jsonl"), "--corpus", str(folder / "chunks.jsonl"))
     command(folder, *places, "--require", "Hit@5>=1")
     for keep in (True, False):
-        print_report(folder / "out", format_name="markdown", no_text=not keep)
+        print_report(folder=folder / "out", format="markdown", no_text=not keep)
         assert ("alert(1)" in capsys.readouterr().out) is keep
 
 

@@ -90,8 +90,7 @@ def test_the_command_line_gates_by_the_names_that_the_check_shows(folder: Path, 
 def test_labels_are_expectations_that_came_later(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "labels.jsonl").write_text('{"query_id": "q0", "doc_id": "fruit#1", "grade": 1}\n')
     plain, labelled = (
-        harness.diff(folder / "before", folder / "after", judging=harness.Judging(max_drop=None, labels=labels))
-        for labels in (None, tmp_path / "labels.jsonl")
+        harness.diff(folder / "before", folder / "after", labels=labels) for labels in (None, tmp_path / "labels.jsonl")
     )
     values = [found.verdicts().set_index(["backend", "metric"]).loc[("mine", "Hit@2")] for found in (plain, labelled)]
     assert [row["after"] for row in values] == [pytest.approx(2 / 3), 1.0]
@@ -113,7 +112,7 @@ def test_chunks_of_expected_documents_have_the_grades_of_both_sides(tmp_path: Pa
     assert dossier.to_label == []
     (tmp_path / "labels.jsonl").write_text('{"query_id": "q0", "doc_id": "tree#0", "grade": 1}\n')
     with pytest.raises(UsageError, match="cannot be scored again"):
-        harness.diff(tmp_path / "before", tmp_path / "after", judging=harness.Judging(labels=tmp_path / "labels.jsonl"))
+        harness.diff(tmp_path / "before", tmp_path / "after", labels=tmp_path / "labels.jsonl", max_drop=0.0)
 
 
 def test_without_texts_questions_are_matched_by_their_ids(folder: Path, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from typer.testing import CliRunner, Result
 import harness
 from harness.cli.app import _build
 from harness.errors import DataError, ResultError, UsageError
-from harness.pipeline.regress.judging import Judging
 from harness.pipeline.regress.regression import Regression
 from harness.report.documents.regress import change_document
 from harness.results.comparison import Comparison
@@ -130,9 +129,7 @@ def test_what_is_to_be_labelled_comes_with_texts_and_goes_back(worse: Result, fo
     first = lines[0]
     (folder / "labelled.jsonl").write_text(json.dumps({**first, "grade": 1}) + "\n")
     plain = harness.diff(folder / "before", folder / "after")
-    labelled = harness.diff(
-        folder / "before", folder / "after", judging=Judging(max_drop=None, labels=folder / "labelled.jsonl")
-    )
+    labelled = harness.diff(folder / "before", folder / "after", labels=folder / "labelled.jsonl")
 
     def difference(found: Regression) -> float:
         values = found.changes().set_index(["query_id", "metric"])["difference"]
@@ -147,7 +144,7 @@ def test_labels_are_judgments_of_a_comparison_and_of_a_run_too(worse: Result, fo
     lines = [json.loads(line) for line in (folder / "after" / "to-label.jsonl").read_text().splitlines()[:12]]
     path = tmp_path / "labelled.jsonl"
     path.write_text("".join(json.dumps({**line, "grade": number % 2}) + "\n" for number, line in enumerate(lines)))
-    labelled = harness.diff(folder / "before", folder / "before", judging=harness.Judging(labels=path))
+    labelled = harness.diff(folder / "before", folder / "before", labels=path, max_drop=0.0)
     expected = labelled.verdicts().set_index("metric")["before"]
     compared = harness.compare(
         "csr", metrics="R@1000,nDCG@10", timing=False, isolation="none", labels=path, out=tmp_path / "compared"
@@ -174,7 +171,7 @@ def test_labels_of_another_collection_are_refused(small: dict[str, Path], tmp_pa
         compare(small, "good", "foreign", timing=False, labels=path)
     compare(small, "good", "plain for labels", timing=False)
     place = small["base"] / "plain for labels"
-    report = harness.diff(place, place, judging=harness.Judging(labels=path)).report
+    report = harness.diff(place, place, labels=path, max_drop=0.0).report
     assert "1 of the labelled queries are not among those compared: labels without effect" in report.warnings
 
 
@@ -188,7 +185,7 @@ def test_diff_runs_nothing_and_has_a_gate_only_when_asked(
     assert "· Compared, without a gate (--max-drop makes one)" in plain.output.splitlines()
     assert run("diff", folder / "before", folder / "after", "--max-drop", "0").exit_code == 1
     assert run("diff", folder / "before", folder / "after", "--max-drop", "R@1000=0.05").exit_code == 0
-    alone = harness.diff(folder / "before", folder / "after", judging=Judging(max_drop={"R@1000": 0.0}))
+    alone = harness.diff(folder / "before", folder / "after", max_drop={"R@1000": 0.0})
     assert [one.gate for one in alone.report.backends[0].metrics] == ["failed", None]
     wrong = run("diff", folder / "before", folder / "after", "--max-drop", "MAP=0.05")
     assert wrong.exit_code != 0

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from harness import Judging
 from harness.cli.app import _load_command
-from harness.pipeline.regress import diff
-from harness.pipeline.regress.plan_again import OPTIONS, Again, _request
-from harness.plan.config import Output
+from harness.errors import UsageError
+from harness.pipeline.regress.gate_rules import compare_rules
+from harness.pipeline.regress.rerun import _request, rerun_command
+from harness.plan.config import DiffRequest, GateOptions, Output, RegressRequest, rerun_fields
+from harness.plan.option_fields import command_words
 from harness.results.schema import PlanRecord
 
 
@@ -19,7 +20,15 @@ def flags(verb: str) -> set[str]:
     return {flag for one in _load_command(verb).params for flag in [*one.opts, *one.secondary_opts]}
 
 
-EVERYTHING = Judging(0.5, 0.2, "t", Path("labels.jsonl"), 7, pairs=[("csr", "lucene")])
+GATE: dict[str, Any] = {
+    "max_drop": {"": 0.5, "AP": 0.1},
+    "margin": 0.2,
+    "test": "t",
+    "labels": "labels.jsonl",
+    "dossier": 7,
+    "dossier_depth": 3,
+    "pair": ["csr->lucene"],
+}
 OUTPUT = Output(out=Path("out"), overwrite=True, no_text=True, format="json")
 CHANGED: dict[str, Any] = {
     "rebuilds": 3,
@@ -38,48 +47,75 @@ CHANGED: dict[str, Any] = {
 
 
 def test_every_flag_of_regress_is_one_of_the_command_line() -> None:
-    assert CHANGED.keys() == OPTIONS
-    again = Again(Path("base.json"), ["csr", "lucene"], ["csr:k1=3"], "cacm", CHANGED)
-    command = again.command(EVERYTHING, OUTPUT)
+    assert CHANGED.keys() == rerun_fields().keys()
+    request = RegressRequest(baseline="base.json", backends=["csr", "lucene"], set=["csr:k1=3"], dataset="cacm", **GATE)
+    command = rerun_command(request, CHANGED, OUTPUT)
     assert command[:4] == ["harness", "regress", "--baseline", "base.json"]
     assert {word for word in command if word.startswith("--")} <= flags("regress")
     assert command[command.index("--deadline") + 1] == "5.0"
+    drops = [command[place + 1] for place, word in enumerate(command) if word == "--max-drop"]
+    assert drops == ["0.5", "AP=0.1"]
     assert {"--no-timing", "--no-text", "--overwrite", "--format", "--out"} <= set(command)
 
 
 def test_every_flag_of_diff_is_one_of_the_command_line() -> None:
-    command = diff._command(Path("a"), Path("b"), EVERYTHING, OUTPUT, Path("cards"))
-    assert command[:4] == ["harness", "diff", "a", "b"]
+    command = command_words(DiffRequest(before="a", after="b", cards="cards", **GATE))
+    assert command[:2] == ["a", "b"]
     assert {word for word in command if word.startswith("--")} <= flags("diff")
-    assert {"--labels", "--pair", "--cards"} <= set(command)
+    assert {"--labels", "--pair", "--cards", "--dossier-depth"} <= set(command)
+    assert command_words(DiffRequest(before="a", after="b")) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
-    ("options", "judging", "expected"),
+    ("changes", "gate", "expected"),
     [
-        ({"k": 5}, Judging(), {"k": 5}),
-        ({"metrics": ["AP"], "jobs": 2}, Judging(), {"metrics": ["AP"], "jobs": 2}),
-        ({}, Judging(depth=3, labels=Path("l.jsonl")), {"judging": Judging(depth=3, labels="l.jsonl")}),  # type: ignore[arg-type]
-        ({}, Judging(max_drop=None), {"judging": Judging(max_drop=None)}),
+        ({"k": 5}, {}, {"k": 5}),
+        ({"metrics": ["AP"], "jobs": 2}, {}, {"metrics": ["AP"], "jobs": 2}),
+        ({}, {"max_drop": None, "labels": "l.jsonl"}, {"max_drop": None, "labels": "l.jsonl"}),
     ],
-    ids=["depth", "metrics", "documents told", "no gate"],
+    ids=["depth", "metrics", "no gate"],
 )
 def test_what_no_flag_says_is_a_call_in_python(
-    options: dict[str, Any], judging: Judging, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, Any], gate: dict[str, Any], expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program, flag, text = Again(Path("base.json"), settings=["csr:k1=3"], options=options).command(judging, OUTPUT)
+    request = RegressRequest(baseline="base.json", set="csr:k1=3", **gate)
+    program, flag, text = rerun_command(request, changes, OUTPUT)
     assert (program, flag) == ("python", "-c")
     called: list[Any] = []
     monkeypatch.setattr("harness.regress", lambda *given, **named: called.append((given, named)), raising=False)
     exec(text, {})  # noqa: S102 - the command is run as its reader would
     outputs = {"out": "out", "overwrite": True, "no_text": True}
-    assert called == [(("base.json",), {"settings": ["csr:k1=3"], **expected, **outputs})]
+    assert called == [(("base.json",), {"set": ("csr:k1=3",), **expected, **outputs})]
 
 
-def test_a_diff_that_no_flag_says_is_a_call_in_python() -> None:
-    command = diff._command(Path("a"), Path("b"), Judging(depth=3), Output(), None)
-    called = "harness.diff('a', 'b', judging=harness.Judging(depth=3))"
-    assert command == ["python", "-c", f"import harness; print({called})"]
+@pytest.mark.parametrize(
+    ("max_drop", "general", "named"),
+    [
+        (None, None, {}),
+        (0.1, 0.1, {}),
+        (["0.1", "AP=0.2"], 0.1, {"AP": 0.2}),
+        ("AP=0.2", None, {"AP": 0.2}),
+        ({"AP": 0, "": 1}, 1.0, {"AP": 0.0}),
+    ],
+)
+def test_allowed_drops(max_drop: Any, general: float | None, named: dict[str, float]) -> None:
+    rules = compare_rules(GateOptions(max_drop=max_drop), 42).rules
+    assert (rules.allowed_drop, rules.allowed) == (general, named)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"max_drop": ["high", "AP=-1"]}, r"(?s)'high' is not a number.*--max-drop AP=-1: not a drop"),
+        ({"max_drop": ["0.1", "0.2"]}, "given twice for all metrics"),
+        ({"pair": ["lucene"]}, "not of the form BEFORE->AFTER"),
+        ({"test": "z", "margin": "x"}, r"(?s)--margin is 'x'.*--test z: no such choice"),
+        ({"dossier": -1}, "--dossier is -1\n  it must be a whole number from 0"),
+    ],
+)
+def test_options_of_the_gate_that_are_wrong(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        compare_rules(GateOptions(**options), 42)
 
 
 @pytest.mark.parametrize(("options", "expected"), [({}, 5.0), ({"timing": False}, None), ({"warm_up": 1.0}, 1.0)])

@@ -8,18 +8,22 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness import stats
 from harness.data.ranking import TieRule
 from harness.errors import UsageError
 from harness.metrics import QuerySet
 from harness.pipeline.check.id_match import MatchRule
 from harness.plan.config import (
+    FORMATS,
     MATCH_RULES,
+    PAIRED_TESTS,
     QUERY_RULES,
     TIE_RULES,
     CompareOutput,
     CompareRequest,
 )
 from harness.plan.option_fields import command_words, from_keywords, option_fields
+from harness.report import formats
 
 VERBS = (CompareRequest, CompareOutput)
 
@@ -37,6 +41,8 @@ def test_choices_are_those_of_the_rooms_that_take_them() -> None:
     assert list(TIE_RULES) == [rule.value for rule in TieRule]
     assert list(QUERY_RULES) == [rule.value for rule in QuerySet]
     assert list(MATCH_RULES) == [rule.value for rule in MatchRule]
+    assert PAIRED_TESTS == stats.PAIRED_TESTS
+    assert FORMATS == formats.FORMATS
 
 
 def test_only_what_differs_from_the_defaults_is_recorded() -> None:
@@ -46,7 +52,7 @@ def test_only_what_differs_from_the_defaults_is_recorded() -> None:
     assert command_words(request) == [
         "--labels", "x.jsonl", "--k", "10", "--filter", "a=1", "--filter", "b=2", "--metrics", "AP,RR", "--no-timing",
     ]  # fmt: skip
-    assert command_words(CompareOutput(verbose=True, sort="AP", dry_run=True)) == ["--sort", "AP", "--verbose"]
+    assert command_words(CompareOutput(verbose=True, sort="AP", dry_run=True)) == ["--verbose", "--sort", "AP"]
 
 
 @pytest.mark.parametrize(
@@ -91,6 +97,14 @@ def test_values_of_python_become_those_of_the_options() -> None:
 def test_a_wrong_keyword_of_a_check_is_refused(keywords: dict, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         harness.check("chunking-eval", **keywords)
+
+
+def test_a_wrong_keyword_of_regress_or_diff_is_refused(tmp_path: Path) -> None:
+    for call in (lambda **given: harness.regress(tmp_path, **given), lambda **given: harness.diff("a", "b", **given)):
+        with pytest.raises(UsageError, match=r"has no keyword 'margins'\n  did you mean 'margin'\?"):
+            call(margins=0.1)
+    with pytest.raises(UsageError, match=r"no keyword 'kk'"):
+        harness.regress(tmp_path, kk=5)
 
 
 def test_help_in_python_shows_every_keyword() -> None:

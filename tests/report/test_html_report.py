@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness import compare
-from harness.cli.report import report
+from harness.cli.app import _build
 from harness.results.comparison import Comparison
 from harness.results.stored_texts import with_documents
 
@@ -21,11 +21,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
 
 def cli(*arguments: str) -> str:
-    import typer
 
-    app = typer.Typer()
-    app.command()(report)
-    result = CliRunner().invoke(app, arguments)
+    result = CliRunner().invoke(_build(), ["report", *arguments])
     assert result.exit_code == 0, result.output
     return result.stdout
 

@@ -2,8 +2,8 @@
 
 Where a thing lives, from the calls of Python and the command line inwards:
 
-- ``regress``, ``diff``: the calls; ``result``: what they return; ``judging``: how the caller wants it judged;
-  ``plan_again``: the baseline's plan with changes; ``set_option``: those of ``--set``; ``command``: what does it again.
+- ``regress``, ``diff``: the calls; ``result``: what they return; ``gate_rules``: how it is judged;
+  ``rerun``: the baseline's plan with changes, and the command of it; ``set_option``: changes of ``--set``.
 - ``read``: a side from a path. A ``side`` is one of the two results, whatever it was read from: a folder of
   ``compare``, of ``check`` (``check_side``), a ``baseline`` file, or what just ran.
 - ``compare_sides``: two sides to one report. What they have in common: ``pairing`` of backends, ``common_queries``,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +12,15 @@ from harness.data.progress import Display
 from harness.data.types import Corpus
 from harness.pipeline import compare as api
 from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
-from harness.pipeline.regress.judging import Judging
+from harness.pipeline.regress.gate_rules import compare_rules
 from harness.pipeline.regress.labels import LABEL_FILE, check_no_grades, label_lines
 from harness.pipeline.regress.pairing import refuse_missing
-from harness.pipeline.regress.plan_again import Again
 from harness.pipeline.regress.read_side import read_side
 from harness.pipeline.regress.regression import Regression
+from harness.pipeline.regress.rerun import rerun_command, rerun_plan
 from harness.pipeline.regress.stored_regression import without_texts
-from harness.plan.config import Output
+from harness.plan.config import CompareRequest, JudgedOutput, Output, RegressRequest
+from harness.plan.option_fields import from_keywords, keywords_of, option_fields, require
 from harness.plan.plan import Plan
 from harness.results.snapshot import ResultSnapshot, snapshots_of
 from harness.store.result_folder import check_target
@@ -27,38 +28,48 @@ from harness.store.result_folder import check_target
 __all__ = ["regress", "run_regress"]
 
 
-def regress(
-    baseline: str | Path,
-    *,
-    backends: str | Sequence[str] | None = None,
-    settings: Sequence[str] = (),
-    dataset: str | Path | None = None,
-    judging: Judging | None = None,
-    out: str | Path | None = None,
-    overwrite: bool = False,
-    no_text: bool = False,
-    display: Display | None = None,
-    **options: object,
-) -> Regression:
-    """Run the plan of a baseline again, with the changes asked for, and judge whether it got worse.
+@keywords_of(RegressRequest, JudgedOutput)
+def regress(baseline: str | Path, *, display: Display | None = None, **options: object) -> Regression:
+    """Run the plan of a baseline again, with the changes that are named, and judge whether it got worse.
 
-    ``baseline`` is a file that ``--save-baseline`` wrote, or a result folder. ``backends`` takes the place of the
-    plan's; ``settings`` are changes of them, each as ``"lucene:k1=3;b=0.95"``; ``dataset`` is another state or place of
-    the data, ``options`` replace other arguments of the plan. What a change of engine is, the environment decides. With
-    ``out`` the new result and ``regression.json`` are stored there. Raises as :func:`harness.compare`, and ResultError
-    for a baseline that cannot be read, or has no query or backend in common with the new result.
+    Args:
+        baseline: a file that ``--save-baseline`` wrote, or a result folder.
+        display: where progress is shown; None shows none.
+        options: those of :class:`harness.plan.config.RegressRequest`: ``backends`` takes the place of the plan's,
+            ``set`` changes their parameters, as ``"lucene:k1=3;b=0.95"``, ``dataset`` is another state or place of the
+            data, ``max_drop``, ``margin``, ``test`` … say how to judge. Any other option of :func:`harness.compare`
+            replaces the plan's. With ``out`` the new result is stored there. What a change of engine is, the
+            environment decides.
+
+    Raises:
+        UsageError, DataError: as :func:`harness.compare`.
+        ResultError: for a baseline that cannot be read, or has no query or backend in common with the new result.
     """
-    output = Output(out=Path(out) if out is not None else None, overwrite=overwrite, no_text=no_text)
-    again = Again(Path(baseline), backends, settings, dataset, options)
-    found = run_regress(again, judging or Judging(), output, display)
-    return found if out is None else found.save(out, overwrite=overwrite, keep_text=not no_text)
+    own = {**option_fields(RegressRequest), **option_fields(JudgedOutput)}
+    changes = {name: value for name, value in options.items() if name in set(option_fields(CompareRequest)) - set(own)}
+    given = {name: value for name, value in options.items() if name not in changes}
+    request, output = from_keywords(
+        "harness.regress",
+        {"baseline": baseline, **given},
+        RegressRequest,
+        JudgedOutput,
+        also=option_fields(CompareRequest).keys(),
+    )
+    require(output)
+    regression = run_regress(request, changes, output, display)
+    if output.out is None:
+        return regression
+    return regression.save(output.out, overwrite=output.overwrite, keep_text=output.keep_text)
 
 
-def run_regress(again: Again, judging: Judging, output: Output, display: Display | None = None) -> Regression:
+def run_regress(
+    request: RegressRequest, changes: Mapping[str, object], output: Output, display: Display | None = None
+) -> Regression:
     """As :func:`regress`, and nothing is stored: ``output`` says where the caller will."""
-    before = read_side(again.baseline)
-    plan = again.plan(before)
-    how = judging.rules(plan.request.seed)
+    require(request)
+    before = read_side(request.baseline)
+    plan = rerun_plan(request, changes, before)
+    how = compare_rules(request, plan.request.seed)
     if output.out is not None:
         check_target(output.out, overwrite=output.overwrite)
         check_no_grades(output.out / LABEL_FILE)
@@ -66,7 +77,7 @@ def run_regress(again: Again, judging: Judging, output: Output, display: Display
     comparison = api.run(plan, display)
     (after,) = snapshots_of(comparison)
     compared = compare_sides("regress", before, after, how)
-    report = compared.report.model_copy(update={"command": again.command(judging, output)})
+    report = compared.report.model_copy(update={"command": rerun_command(request, changes, output)})
     report = report if output.keep_text else without_texts(report)
     documents = {one.document for change in report.backends if change.dossier for one in change.dossier.to_label}
     corpus = comparison.corpus
