@@ -344,15 +344,19 @@ def faulty_rows(vectors: SparseVectors) -> Iterator[tuple[int, str]]:
     for first in range(0, len(vectors), _ROWS_AT_ONCE):
         indptr = vectors.indptr[first : first + _ROWS_AT_ONCE + 1]
         part = slice(int(indptr[0]), int(indptr[-1]))
-        indices, begins = vectors.indices[part], np.zeros(part.stop - part.start + 1, dtype=np.bool_)
-        begins[indptr - indptr[0]] = True
+        indices, values = vectors.indices[part], vectors.values[part]
+        falls = np.zeros(len(indices) + 1, dtype=np.bool_)
+        falls[1:-1] = indices[1:] <= indices[:-1]
+        falls[indptr - indptr[0]] = False  # where a row begins
         faults = {
-            "has a value that is NaN or infinite": ~np.isfinite(vectors.values[part]),
+            "has a value that is NaN or infinite": ~np.isfinite(values),
             f"has a column number below 0 or beyond its {vectors.dimensions} dimensions": (
                 (indices < 0) | (indices >= vectors.dimensions)
             ),
-            "has column numbers that repeat or fall": (np.diff(indices, prepend=-1) <= 0) & ~begins[:-1],
+            "has column numbers that repeat or fall": falls[:-1],
         }
+        if not any(fault.any() for fault in faults.values()):
+            continue
         places = np.flatnonzero(np.logical_or.reduce(list(faults.values())))
         rows, firsts = np.unique(np.searchsorted(indptr, places + part.start, side="right") - 1, return_index=True)
         for row, place in zip(rows.tolist(), places[firsts].tolist(), strict=True):

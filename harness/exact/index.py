@@ -19,6 +19,8 @@ __all__ = ["SparseIndex"]
 
 _RULE = Rule(lucene=False, mask=np.uint64(0x7FFFFFFFFFFFFFFF), empty=np.uint64(0))
 _KIND = "sparse"
+_LARGEST = 2.0**127
+"""A contribution below this is finite in float32, however it is rounded."""
 
 
 class SparseIndex:
@@ -172,6 +174,8 @@ def _checked_idf(idf: Float32Array, dimensions: int) -> Float32Array:
 
 def _refuse_overflow(queries: QueryRows, postings: Postings, largest: np.float32) -> None:
     """Refuse queries with infinite contributions, which could cancel to NaN."""
+    if float(np.abs(queries.weights).max(initial=0.0)) * float(largest) < _LARGEST:
+        return
     with np.errstate(over="ignore", invalid="ignore"):
         suspects = np.flatnonzero(~np.isfinite(np.abs(queries.weights) * largest))
         broken = []

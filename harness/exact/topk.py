@@ -108,9 +108,10 @@ class Searcher:
         """Yield (first query, end, width of the key table): as many queries as keep the table small."""
         count = len(queries.indptr) - 1
         columns = self.postings.columns
-        lengths = columns[queries.columns + 1] - columns[queries.columns]
-        totals = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(lengths)])[queries.indptr]
-        most = min(k, self.documents, int(np.diff(totals).max(initial=0)))
+        totals = np.zeros(len(queries.columns) + 1, dtype=np.uint64)
+        np.cumsum(columns[queries.columns + 1] - columns[queries.columns], out=totals[1:])
+        totals = totals[queries.indptr]
+        most = min(k, self.documents, int((totals[1:] - totals[:-1]).max(initial=0)))
         width = max(1, most)
         size = max(1, min(_BATCH_QUERIES, _BATCH_KEYS // width, -(-count // threads)))
         for first in range(0, count, size):
@@ -119,11 +120,13 @@ class Searcher:
     def _retrieve_batch(self, queries: QueryRows, first: int, end: int, width: int) -> TopK:
         best = np.zeros((end - first, width), dtype=np.uint64)
         counts = np.zeros(end - first, dtype=np.int64)
-        workspace = self._take(width, int(np.diff(queries.indptr[first : end + 1]).max(initial=0)))
+        terms = queries.indptr[first + 1 : end + 1] - queries.indptr[first:end]
+        workspace = self._take(width, int(terms.max(initial=0)))
         retrieve_kernel(self.postings, queries, first, self.documents, self.rule, workspace, best, counts)
         self._free.append(workspace)
         best.sort(axis=1)
-        indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
+        indptr = np.zeros(len(counts) + 1, dtype=np.int64)
+        np.cumsum(counts, out=indptr[1:])
         rows, scores = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1], dtype=np.float32)
         decode(best, indptr, rows, scores)
         refuse_overflow(scores, indptr, first)
@@ -178,7 +181,8 @@ def check_lists(indptr: Int64Array, rows: Int32Array, queries: int, documents: i
 
 def refuse_overflow(scores: Float32Array, indptr: Int64Array, first: int) -> None:
     """Raise DataError naming the queries, counted from ``first``, that have a hit with a score beyond float32."""
-    broken = np.flatnonzero(~np.isfinite(scores))
-    if len(broken):
+    finite = np.isfinite(scores)
+    if not finite.all():
+        broken = np.flatnonzero(~finite)
         queries = np.unique(np.searchsorted(indptr, broken, side="right") - 1) + first
         raise DataError("queries", [f"row {query}: a score is beyond float32" for query in queries])

@@ -3,8 +3,8 @@
 Let u = 2**-24. BLAS adds n products in an order of its own, with or without fused multiplication. By Higham, "Accuracy
 and Stability of Numerical Algorithms" (2002), equation 3.5, the result is off by at most ``n u / (1 - n u)`` times the
 sum of the products' absolute values, which is at most the product of the lengths (Cauchy and Schwarz); underflow adds
-at most ``2**-126`` for each product. Queries are divided by their lengths first (one more u for each value), and three
-more roundings turn a product into an estimate. Estimates are scaled so that the largest possible is 1 (4 for l2, whose
+at most ``2**-126`` for each product. Queries are scaled first (one more u for each value), and two more roundings turn
+a product into an estimate. Estimates are scaled so that the largest possible is 1 (4 for l2, whose
 terms are |q|², 2 q·d and |d|²), so that all of this is one number for a query. Another 2 u of the scale separates two
 exact scores at most that round to the same float32, and the exact float64 sums are off by less than u.
 
@@ -24,7 +24,6 @@ __all__ = [
     "Estimates",
     "Rule",
     "Scaling",
-    "directions",
     "error_bound",
     "estimates_for",
     "rule_for",
@@ -38,17 +37,21 @@ _USUAL = 2.0**40
 
 
 class Estimates(NamedTuple):
-    """Turn products into estimates of scores: ``product * factor[query] * scale[row] + shift[row]``, all float32.
+    """Turn products of scaled queries into estimates of scores: ``product * scale[row] + shift[row]``, all float32.
 
-    ``slack`` float32 (Q,): a document whose estimate lies further than this below the k-th largest estimate is not
-    among the best k, nor tied with any of them. ``largest`` float64 (Q,): the score whose estimate is 1.
+    ``factors`` float64 (Q,) scale the queries. ``slack`` float32 (Q,): a document whose estimate lies further than this
+    below the k-th largest estimate is not among the best k, nor tied with any of them.
     """
 
-    factor: Float32Array
+    factors: Float64Array
     scale: Float32Array
     shift: Float32Array
     slack: Float32Array
-    largest: Float64Array
+
+    def scaled(self, queries: Float32Array, part: slice | Int64Array) -> Float32Array:
+        """Scale the queries ``part`` for BLAS, float32; a zero query stays zero."""
+        scaled: Float32Array = (queries[part] * self.factors[part, None]).astype(np.float32)
+        return scaled
 
 
 class Scaling(NamedTuple):
@@ -71,12 +74,6 @@ def scaling_of(lengths: Float64Array) -> Scaling:
     if not len(positive) or (positive.min() >= 1 / _USUAL and positive.max() <= _USUAL):
         return Scaling(None)
     return Scaling(np.ldexp(np.ones(len(lengths)), -np.frexp(lengths)[1]))
-
-
-def directions(queries: Float32Array, lengths: Float64Array) -> Float32Array:
-    """Divide the queries by their lengths, float32; a zero query stays zero."""
-    divided: Float32Array = (queries / np.where(lengths > 0.0, lengths, 1.0)[:, None]).astype(np.float32)
-    return divided
 
 
 def error_bound(dimensions: int) -> float:
@@ -118,14 +115,15 @@ def rule_for(similarity: int, lengths: Float64Array, scaling: Scaling, whole: fl
 def estimates_for(pair: Pair, rule: Rule) -> Estimates:
     """Return factors, shifts and slack of one search; the module's text says why the slack is enough."""
     lengths, whole = pair.query_lengths, rule.whole
-    factor, largest, parts = np.ones(len(lengths)), lengths * whole, 1.0
+    factors = 1.0 / np.where(lengths > 0.0, lengths, 1.0)
+    largest, parts = lengths * whole, 1.0
     if pair.similarity == COSINE:
         largest = np.ones(len(lengths))
     elif pair.similarity == L2:
-        factor, largest, parts = 2.0 * lengths / whole, np.full(len(lengths), whole**2), 4.0
+        factors, largest, parts = np.full(len(lengths), 2.0 / whole), np.full(len(lengths), whole**2), 4.0
     underflow = int(pair.dimensions) * _UNDERFLOW * 2.0 * rule.largest
     error = parts * (error_bound(int(pair.dimensions)) + underflow)
     with np.errstate(divide="ignore", over="ignore"):
         slack = 2.0 * error + 4.0 * parts * _ROUNDOFF + 2.0 * _TINIEST / largest
         rounded_up = np.nextafter(slack.astype(np.float32), np.float32(np.inf))
-    return Estimates(factor.astype(np.float32), rule.scale, rule.shift, rounded_up, largest)
+    return Estimates(factors, rule.scale, rule.shift, rounded_up)

@@ -11,7 +11,6 @@ import numpy as np
 
 from harness.data.types import Float32Array, Int64Array, UInt64Array
 from harness.errors import UsageError
-from harness.exact.dense.estimates import directions
 from harness.exact.dense.scores import Pair, exact_keys
 from harness.exact.dense.search import Blocks, Job, best_keys
 from harness.registry.devices import MISSING_DEVICE_FIX, missing_device
@@ -63,11 +62,10 @@ def _keys(torch: Any, job: Job, k: int, device: str) -> UInt64Array:  # noqa: AN
     documents, queries = len(pair.documents), len(pair.queries)
     width = min(k, documents)
     deep = min(documents, width + _SPARE)
-    unit = directions(pair.queries, pair.query_lengths)
     keys: UInt64Array = np.zeros((queries, width), dtype=np.uint64)
     for start in range(0, queries if documents else 0, _QUERIES):
         part = slice(start, min(start + _QUERIES, queries))
-        values, rows = _largest(torch, job, unit, part, deep, device)
+        values, rows = _largest(torch, job, part, deep, device)
         wanted = values >= (values[:, width - 1] - job.estimates.slack[part])[:, None]
         keys[part] = _exact(pair, part, wanted, rows)[:, -width:]
         if deep < documents:
@@ -79,15 +77,13 @@ def _keys(torch: Any, job: Job, k: int, device: str) -> UInt64Array:  # noqa: AN
 def _largest(
     torch: Any,  # noqa: ANN401 - an optional module
     job: Job,
-    unit: Float32Array,
     part: slice,
     deep: int,
     device: str,
 ) -> tuple[Float32Array, Int64Array]:
     """Return the ``deep`` largest estimates of each query, descending, and their rows, by blocks of documents."""
     estimates = job.estimates
-    queries = torch.from_numpy(unit[part]).to(device)
-    factor = torch.from_numpy(estimates.factor[part]).to(device)[:, None]
+    queries = torch.from_numpy(estimates.scaled(job.pair.queries, part)).to(device)
     values = torch.empty((len(queries), 0), device=device)
     rows = torch.empty((len(queries), 0), dtype=torch.int64, device=device)
     for first in range(0, len(job.pair.documents), _DOCUMENTS):
@@ -96,7 +92,7 @@ def _largest(
         scale, shift = (
             torch.from_numpy(np.array(column[first:end])).to(device) for column in (estimates.scale, estimates.shift)
         )
-        scores = queries @ block.T * factor * scale + shift
+        scores = queries @ block.T * scale + shift
         best, places = torch.topk(scores, min(deep, end - first), dim=1)
         values, rows = torch.cat([values, best], dim=1), torch.cat([rows, places + first], dim=1)
         values, places = torch.topk(values, min(deep, values.shape[1]), dim=1)

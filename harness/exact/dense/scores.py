@@ -91,19 +91,21 @@ def _score(total: float, lengths: float, similarity: int) -> float:
 
 
 @inner_kernel
-def key_of(pair: Pair, query: int, vector: Float64Array, row: np.uint64) -> np.uint64:
-    """Return the sort key of a document for ``query``, whose vector is ``vector``: score, then tie-breaker.
+def key_of(
+    query: Float64Array, document: Float32Array, lengths: float, tie_break: np.uint32, similarity: int
+) -> np.uint64:
+    """Return the sort key of a document for a query: score, then tie-breaker.
 
-    -0.0 counts as 0.0, and what is beyond float32 as infinite.
+    ``lengths`` is the product of both lengths. -0.0 counts as 0.0, and what is beyond float32 as infinite.
     """
-    distance, lengths = pair.similarity == L2, pair.query_lengths[query] * pair.document_lengths[row]
-    total = _quick_sum(vector, pair.documents[row], pair.dimensions, distance)
-    part = 4.0 * (np.float64(pair.dimensions) + 8.0) * _ROUNDOFF
-    error = part * (total if distance else 1.0 if pair.similarity == COSINE else lengths)
-    score = _score(total, lengths, pair.similarity)
+    distance, dimensions = similarity == L2, np.uint64(len(query))
+    total = _quick_sum(query, document, dimensions, distance)
+    part = 4.0 * (np.float64(dimensions) + 8.0) * _ROUNDOFF
+    error = part * (total if distance else 1.0 if similarity == COSINE else lengths)
+    score = _score(total, lengths, similarity)
     if np.float32(score - error) != np.float32(score + error):
-        score = _score(_sum_of(vector, pair.documents[row], pair.dimensions, distance), lengths, pair.similarity)
-    return pack_key(np.float32(score), pair.tie_break[row])
+        score = _score(_sum_of(query, document, dimensions, distance), lengths, similarity)
+    return pack_key(np.float32(score), tie_break)
 
 
 @kernel
@@ -112,7 +114,9 @@ def exact_keys(pair: Pair, indptr: Int64Array, rows: Int32Array, keys: UInt64Arr
     for query in range(len(indptr) - 1):
         vector = pair.queries[query].astype(np.float64)
         for place in range(indptr[query], indptr[query + 1]):
-            keys[place] = key_of(pair, query, vector, np.uint64(rows[place]))
+            row = np.uint64(rows[place])
+            lengths = pair.query_lengths[query] * pair.document_lengths[row]
+            keys[place] = key_of(vector, pair.documents[row], lengths, pair.tie_break[row], pair.similarity)
 
 
 def vector_lengths(vectors: Float32Array, dimensions: int | None = None) -> Float64Array:

@@ -2,9 +2,10 @@
 
 The products of a block of queries and a block of documents become estimates of scores, whose error is bounded
 (:mod:`harness.exact.dense.estimates`). A document whose estimate lies below its query's floor is passed over, every
-other one is scored exactly while its block is in the cache. The floor is the k-th best exact score so far, less that
-bound, or a threshold estimate: a block takes its documents at equal distances, so the blocks before tell what share of
-the best k should have been seen by now. A query whose estimate turns out too high is searched again without.
+other one is listed. The floor is the k-th largest estimate so far, less that bound, or a threshold estimate: a block
+takes its documents at equal distances, so the blocks before tell what share of the best k should have been seen by
+now. At the end the documents that lie above the final floor are scored exactly, block by block, so that their vectors
+are in the cache for all queries. A query whose threshold estimate turns out too high is searched again without.
 """
 
 from __future__ import annotations
@@ -23,21 +24,24 @@ from threadpoolctl import ThreadpoolController
 
 from harness.data.jit import inner_kernel, kernel
 from harness.data.ranking import sortable_bits, unpack_score
-from harness.data.types import Float32Array, Float64Array, Int64Array, UInt64Array
-from harness.exact.dense.estimates import Estimates, Scaling, directions
-from harness.exact.dense.scores import L2, Pair, key_of
-from harness.exact.selection import keep_largest_beside, nth_largest, smallest
+from harness.data.types import Float32Array, Float64Array, Int64Array, UInt32Array, UInt64Array
+from harness.exact.dense.estimates import Estimates, Scaling
+from harness.exact.dense.scores import Pair, key_of
+from harness.exact.selection import keep_largest_beside, nth_largest
 
 __all__ = ["Blocks", "Job", "best_keys", "single_threaded_blas"]
 
 _STEP = np.uint64(32)
 """Estimates that are compared together."""
+_TOGETHER = np.uint64(512)
+"""Documents that are scored exactly for all queries before the next."""
+_HALF, _NONE = np.uint64(32), np.uint64(0)
 _SPARE = 256
 _KEYS = 1 << 21
 """Keys in the lists of a batch of queries, 8 bytes each."""
 _FEW = 128
 """Threads share documents rather than fewer queries."""
-_SAMPLE = np.uint64(4096)
+_SAMPLE = 4096
 """Estimates of the first block that are looked at for a threshold."""
 
 
@@ -45,7 +49,7 @@ class Blocks(NamedTuple):
     """Size of the block multiplied at once; fewer queries than ``queries`` make room for more documents."""
 
     queries: int = 1024
-    documents: int = 512
+    documents: int = 1024
 
 
 class Job(NamedTuple):
@@ -61,33 +65,49 @@ class Job(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Products of some queries with the documents ``first``, ``first + step`` …: float32 (Q, m).
+    """Products of some queries with the documents at the positions from ``first``: float32 (Q, m).
 
-    ``scale`` and ``shift`` are those of the documents (m,). ``seen`` is the share of all documents up to and with this
-    block, 0 for a search without threshold estimates; ``is_refining`` makes a new estimate from what has been seen.
+    ``scale`` and ``shift`` are those of the documents (m,). ``sample`` is the rank in a sample of the first block that
+    is the first floor, ``rank`` the rank among all that is listed that becomes a floor after this block; 0 for none.
     """
 
     products: Float32Array
     first: np.uint64
-    step: np.uint64
     scale: Float32Array
     shift: Float32Array
-    seen: float
-    is_refining: bool
+    sample: np.uint64
+    rank: np.uint64
+
+
+class _Positions(NamedTuple):
+    """The documents in the order of blocks: position p is row ``start + p // width + p % width * step``.
+
+    ``lengths`` float64 and ``tie_break`` uint32 (step * width,) are those of the documents.
+    """
+
+    start: np.uint64
+    step: np.uint64
+    width: np.uint64
+    lengths: Float64Array
+    tie_break: UInt32Array
 
 
 class _Lists(NamedTuple):
-    """Exact sort keys of the documents of each query that may be among its best.
+    """The documents of each query that may be among its best, in the order of blocks.
 
-    ``keys`` uint64 (Q, c), of which the first ``counts`` (int64) of each row are in use; c is more than k.
-    ``floors`` float32: what an estimate has to reach. ``places`` and ``spare`` uint64 are scratch space for as many
-    values as a list or a block has, ``vector`` float64 for a query.
+    ``keys`` uint64 (Q, c), of which the first ``counts`` (int64) of each row are in use; c is more than k. The high
+    half of a key orders the estimate, the low half is the position. ``floors`` float32: what an estimate has to reach;
+    ``thresholds`` float32: the highest floor that was only estimated. ``places``, ``exact``, ``copy`` and ``spare``
+    uint64 are scratch space for as many values as a list or a block has, ``vector`` float64 for a query.
     """
 
     keys: UInt64Array
     counts: Int64Array
     floors: Float32Array
+    thresholds: Float32Array
     places: UInt64Array
+    exact: UInt64Array
+    copy: UInt64Array
     spare: UInt64Array
     vector: Float64Array
 
@@ -139,154 +159,259 @@ def _search(
     most = min(max(blocks.documents, blocks.queries * blocks.documents // count), total)
     step = -(-total // most)
     width = _list_width(k)
+    scratch = np.empty((4, max(width, most)), dtype=np.uint64)
     lists = _Lists(
         np.empty((count, width), dtype=np.uint64),
         np.zeros(count, dtype=np.int64),
         np.full(count, -np.inf, dtype=np.float32),
-        np.empty(max(width, most), dtype=np.uint64),
-        np.empty(max(width, most), dtype=np.uint64),
+        np.full(count, -np.inf, dtype=np.float32),
+        *(scratch[0], scratch[1], scratch[2], scratch[3]),
         np.empty(int(job.pair.dimensions), dtype=np.float64),
     )
-    unit = directions(job.pair.queries[queries], job.pair.query_lengths[queries])
+    scaled = job.estimates.scaled(job.pair.queries, queries)
     scale, shift = (_by_block(array[rows], step) for array in (job.estimates.scale, job.estimates.shift))
+    lengths, ties = (_by_block(array[rows], step) for array in (job.pair.document_lengths, job.pair.tie_break))
+    positions = _Positions(
+        np.uint64(rows.start), np.uint64(step), np.uint64(lengths.shape[1]), lengths.reshape(-1), ties.reshape(-1)
+    )
     room, seen = np.empty(count * most, dtype=np.float32), 0
     for first in range(step):
-        part = slice(rows.start + first, rows.stop, step)
-        documents = job.documents(part)
+        documents = job.documents(slice(rows.start + first, rows.stop, step))
         products = room[: count * len(documents)].reshape(count, len(documents))
-        np.matmul(unit, documents.T, out=products)
+        np.matmul(scaled, documents.T, out=products)
         seen += len(documents)
         block = _Block(
             products,
-            np.uint64(part.start),
-            np.uint64(step),
+            np.uint64(first * lengths.shape[1]),
             scale[first, : len(documents)],
             shift[first, : len(documents)],
-            seen / total if is_estimating else 0.0,
-            is_estimating and first & (first + 1) == 0,
+            np.uint64(_rank(k, min(seen, _SAMPLE) / total) if is_estimating and first == 0 else 0),
+            np.uint64(_rank(k, seen / total) if is_estimating and first & (first + 1) == 0 else 0),
         )
-        _filter_block(block, queries, job.estimates, job.pair, np.uint64(k), lists)
+        _filter_block(block, queries, job.estimates.slack, job.pair, positions, np.uint64(k), lists)
     best = np.empty((count, k), dtype=np.uint64)
     complete = np.zeros(count, dtype=np.bool_)
-    _choose(queries, job.estimates, job.pair, lists, best, complete)
+    _choose(queries, job.estimates.slack, job.pair, positions, lists, best, complete)
     if not complete.all():
         best[~complete] = _search(job, queries[~complete], rows, k, blocks, is_estimating=False)
     return best
 
 
-def _by_block(values: Float32Array, step: int) -> Float32Array:
+def _by_block(values: npt.NDArray[Any], step: int) -> npt.NDArray[Any]:
     """Return a row for each block: every ``step``-th value, from the first, the second …"""
     padded = np.pad(values, (0, -len(values) % step))
     return np.ascontiguousarray(padded.reshape(-1, step).T)
 
 
-@inner_kernel
-def _rank(k: np.uint64, share: float) -> np.uint64:
-    """Return the rank in a sample of this share of all documents that is hardly ever better than rank k of all."""
-    likely = np.float64(k) * share
-    return np.uint64(likely + 4.0 * np.sqrt(likely) + 3.0)
+def _rank(k: int, share: float) -> int:
+    """Return the rank in a sample of this share of all documents that is hardly ever better than rank k of all.
+
+    That many of the best k are in a sample by chance: k * share, with the deviation of the binomial distribution.
+    """
+    return min(k, int(k * share + 4.0 * (k * share * (1.0 - share)) ** 0.5 + 3.0))
 
 
 @inner_kernel
-def _floor_of(key: np.uint64, query: int, pair: Pair, estimates: Estimates) -> np.float32:
-    """Return what the estimate of every document reaches that has the score of ``key`` or a better one."""
-    score, length, largest = np.float64(unpack_score(key)), pair.query_lengths[query], estimates.largest[query]
-    if largest == 0.0:
-        return np.float32(-np.inf)
-    if pair.similarity == L2:
-        score += length * length
-    return np.float32(np.float32(score / largest) - estimates.slack[query])
+def _estimate(block: _Block, own: int, place: int | np.uint64) -> np.float32:
+    return np.float32(block.products[own, place] * block.scale[place] + block.shift[place])
 
 
 @inner_kernel
-def _estimate(block: _Block, own: int, place: int | np.uint64, factor: np.float32) -> np.float32:
-    return np.float32(block.products[own, place] * factor * block.scale[place] + block.shift[place])
+def _nth(keys: UInt64Array, rank: np.uint64, lists: _Lists) -> np.float32:
+    """Return the ``rank``-th largest score of ``keys``, which stay as they are."""
+    for place in range(np.uint64(len(keys))):
+        lists.copy[place] = keys[place]
+    return np.float32(unpack_score(nth_largest(lists.copy[: len(keys)], rank, lists.spare)))
 
 
 @inner_kernel
-def _threshold(block: _Block, own: int, factor: np.float32, k: np.uint64, lists: _Lists) -> np.float32:
-    """Estimate the k-th best score by some of the first block; minus infinity where these are too few."""
-    width, count = np.uint64(block.products.shape[1]), np.uint64(0)
-    for place in range(np.uint64(0), width, max(np.uint64(1), width // _SAMPLE)):
-        bits = sortable_bits(_estimate(block, own, place, factor))
-        lists.places[count] = np.uint64(bits) << np.uint64(32)
+def _threshold(block: _Block, own: int, lists: _Lists) -> np.float32:
+    """Estimate the k-th largest estimate by some of the first block; minus infinity where these are too few."""
+    width, count = np.uint64(block.products.shape[1]), _NONE
+    for place in range(_NONE, width, max(np.uint64(1), width // np.uint64(_SAMPLE))):
+        lists.places[count] = np.uint64(sortable_bits(_estimate(block, own, place))) << _HALF
         count += np.uint64(1)
-    rank = _rank(k, block.seen * np.float64(count) / np.float64(width))
-    if rank > count:
+    if block.sample == _NONE or block.sample > count:
         return np.float32(-np.inf)
-    return np.float32(unpack_score(nth_largest(lists.places[:count], rank, lists.spare)))
+    return _nth(lists.places[:count], block.sample, lists)
 
 
 @inner_kernel
-def _scan(block: _Block, own: int, factor: np.float32, floor: np.float32, places: UInt64Array) -> np.uint64:
+def _scan(block: _Block, own: int, floor: np.float32, places: UInt64Array) -> np.uint64:
     """Write the places of the estimates that reach ``floor``; return how many.
 
     The comparisons of a few estimates become the bits of one number, which takes no branch.
     """
-    width, reached = np.uint64(block.products.shape[1]), np.uint64(0)
-    for begin in range(np.uint64(0), width, _STEP):
-        start, bits = np.uint64(begin), np.uint32(0)
-        for place in range(start, min(start + _STEP, width)):
-            bits |= np.uint32(_estimate(block, own, place, factor) >= floor) << np.uint32(place - start)
+    width, reached = np.uint64(block.products.shape[1]), _NONE
+    whole = width - width % _STEP
+    for start in range(_NONE, whole, _STEP):
+        bits = np.uint32(0)
+        for step in range(_STEP):
+            bits |= np.uint32(_estimate(block, own, start + step) >= floor) << np.uint32(step)
         while bits:
             places[reached] = start + np.uint64(trailing_zeros(bits))
             reached += np.uint64(1)
             bits &= bits - np.uint32(1)
+    for place in range(whole, width):
+        places[reached] = place
+        reached += np.uint64(_estimate(block, own, place) >= floor)
     return reached
 
 
 @inner_kernel
-def _filter(block: _Block, own: int, query: int, estimates: Estimates, pair: Pair, k: np.uint64, lists: _Lists) -> None:
-    """Score what may be best of one query's products; raise its floor."""
-    keys, places, vector, count = lists.keys[own], lists.places, lists.vector, np.uint64(lists.counts[own])
-    factor, floor = estimates.factor[query], lists.floors[own]
-    if count == np.uint64(0) and block.seen > 0.0:
-        floor = _threshold(block, own, factor, k, lists)
-    reached = _scan(block, own, factor, floor, places)
-    if reached > np.uint64(0):
-        for place in range(np.uint64(len(vector))):
-            vector[place] = np.float64(pair.queries[query, place])
-    for candidate in range(reached):
-        if count == np.uint64(len(keys)):
-            keep_largest_beside(keys, k, lists.spare)
-            count, floor = k, max(floor, _floor_of(smallest(keys[:k]), query, pair, estimates))
-        keys[count] = key_of(pair, query, vector, block.first + places[candidate] * block.step)
-        count += np.uint64(1)
-    rank = min(_rank(k, block.seen), k)
-    if block.is_refining and rank <= count:
-        for place in range(count):  # selecting moves keys, and these are still needed
-            places[place] = keys[place]
-        floor = max(floor, _floor_of(nth_largest(places[:count], rank, lists.spare), query, pair, estimates))
-    lists.counts[own], lists.floors[own] = np.int64(count), floor
+def _keep(keys: UInt64Array, floor: np.float32) -> np.uint64:
+    """Keep the keys whose estimates reach ``floor``, in their order; return how many."""
+    least, kept = np.uint64(sortable_bits(floor)) << _HALF, _NONE
+    for place in range(np.uint64(len(keys))):
+        key = keys[place]
+        keys[kept] = key
+        kept += np.uint64(key >= least)
+    return kept
+
+
+@inner_kernel
+def _load(query: int, pair: Pair, vector: Float64Array) -> None:
+    """Copy a query's vector."""
+    for place in range(np.uint64(len(vector))):
+        vector[place] = np.float64(pair.queries[query, place])
+
+
+@inner_kernel
+def _exact(query: int, position: np.uint64, pair: Pair, positions: _Positions, vector: Float64Array) -> np.uint64:
+    """Return the exact key of a document for ``query``, whose vector is ``vector``."""
+    block = position // positions.width
+    row = positions.start + block + (position - block * positions.width) * positions.step
+    lengths = pair.query_lengths[query] * positions.lengths[position]
+    return key_of(vector, pair.documents[row], lengths, positions.tie_break[position], pair.similarity)
+
+
+@inner_kernel
+def _shorten(
+    own: int, query: int, slack: np.float32, pair: Pair, positions: _Positions, k: np.uint64, lists: _Lists
+) -> np.uint64:
+    """Make room in a full list; return how many keys are left, in their order.
+
+    Where the bound on the error leaves more than there is room for, as among thousands of equal documents, the exact
+    scores and the order of ties decide.
+    """
+    keys, exact = lists.keys[own], lists.exact
+    lists.floors[own] = max(lists.floors[own], np.float32(_nth(keys, k, lists) - slack))
+    count = _keep(keys, lists.floors[own])
+    if count <= (k + np.uint64(len(keys))) // np.uint64(2):
+        return count
+    _load(query, pair, lists.vector)
+    for place in range(count):
+        exact[place] = _exact(query, np.uint64(np.uint32(keys[place])), pair, positions, lists.vector)
+        lists.copy[place] = exact[place]
+    least, kept = nth_largest(lists.copy[:count], k, lists.spare), _NONE
+    for place in range(count):
+        keys[kept] = keys[place]
+        kept += np.uint64(exact[place] >= least)
+    return kept
+
+
+@inner_kernel
+def _filter(
+    block: _Block,
+    queries: Int64Array,
+    slack: Float32Array,
+    pair: Pair,
+    positions: _Positions,
+    k: np.uint64,
+    lists: _Lists,
+) -> None:
+    """List what may be best of a block of products; raise the floors."""
+    places = lists.places
+    for own in range(len(queries)):
+        keys, query, count = lists.keys[own], queries[own], np.uint64(lists.counts[own])
+        if block.sample > _NONE:
+            lists.floors[own] = lists.thresholds[own] = np.float32(_threshold(block, own, lists) - slack[query])
+        if count < np.uint64(len(keys)):
+            keys[count] = _NONE  # brings the end of the list into the cache meanwhile
+        for candidate in range(_scan(block, own, lists.floors[own], places)):
+            if count == np.uint64(len(keys)):
+                count = _shorten(own, query, slack[query], pair, positions, k, lists)
+            bits = np.uint64(sortable_bits(_estimate(block, own, places[candidate])))
+            keys[count] = (bits << _HALF) | (block.first + places[candidate])
+            count += np.uint64(1)
+        if _NONE < block.rank <= count:
+            floor = np.float32(_nth(keys[:count], block.rank, lists) - slack[query])
+            if block.rank < k:
+                lists.thresholds[own] = max(lists.thresholds[own], floor)
+            lists.floors[own] = max(lists.floors[own], floor)
+        lists.counts[own] = np.int64(count)
 
 
 @kernel
 def _filter_block(
-    block: _Block, queries: Int64Array, estimates: Estimates, pair: Pair, k: np.uint64, lists: _Lists
+    block: _Block,
+    queries: Int64Array,
+    slack: Float32Array,
+    pair: Pair,
+    positions: _Positions,
+    k: np.uint64,
+    lists: _Lists,
 ) -> None:
-    """Score what may be best of a block of products."""
+    """Do what :func:`_filter` does, which counts no references."""
+    _filter(block, queries, slack, pair, positions, k, lists)
+
+
+@inner_kernel
+def _rescore(queries: Int64Array, pair: Pair, positions: _Positions, lists: _Lists, next_places: Int64Array) -> None:
+    """Replace all keys by exact ones, those of a few documents for all queries while these are in the cache.
+
+    ``next_places`` int64 (Q,), zeros, is scratch space.
+    """
+    vector = lists.vector
+    for end in range(_TOGETHER, np.uint64(len(positions.lengths)) + _TOGETHER, _TOGETHER):
+        for own in range(len(queries)):
+            keys, first, count = lists.keys[own], next_places[own], lists.counts[own]
+            if first == count or np.uint64(np.uint32(keys[first])) >= end:
+                continue
+            place, query = first, queries[own]
+            _load(query, pair, vector)
+            while place < count:
+                position = np.uint64(np.uint32(keys[place]))
+                if position >= end:
+                    break
+                keys[place] = _exact(query, position, pair, positions, vector)
+                place += 1
+            next_places[own] = place
+
+
+@inner_kernel
+def _drop_low(
+    queries: Int64Array, slack: Float32Array, k: np.uint64, lists: _Lists, complete: npt.NDArray[np.bool_]
+) -> None:
+    """Keep what is above the final floors, nothing of queries whose lists are not ``complete``."""
     for own in range(len(queries)):
-        _filter(block, own, queries[own], estimates, pair, k, lists)
+        keys, kept = lists.keys[own, : lists.counts[own]], _NONE
+        if len(keys) >= k:
+            floor = np.float32(_nth(keys, k, lists) - slack[queries[own]])
+            complete[own] = lists.thresholds[own] <= floor
+            if complete[own]:
+                kept = _keep(keys, floor)
+        lists.counts[own] = np.int64(kept)
 
 
 @kernel
 def _choose(
     queries: Int64Array,
-    estimates: Estimates,
+    slack: Float32Array,
     pair: Pair,
+    positions: _Positions,
     lists: _Lists,
     best: UInt64Array,
     complete: npt.NDArray[np.bool_],
 ) -> None:
-    """Write the keys of the best, in no order, into ``best`` (Q, k), and whether nothing else can be among them."""
-    k = best.shape[1]
+    """Write the exact keys of the best, in no order, into ``best`` (Q, k), and whether nothing better was left out."""
+    k = np.uint64(best.shape[1])
+    _drop_low(queries, slack, k, lists, complete)
+    _rescore(queries, pair, positions, lists, np.zeros(len(queries), dtype=np.int64))
     for own in range(len(best)):
-        keys = lists.keys[own, : lists.counts[own]]
-        if len(keys) >= k:
-            keep_largest_beside(keys, np.uint64(k), lists.spare)
-            for place in range(k):
-                best[own, place] = keys[place]
-            complete[own] = _floor_of(smallest(keys[:k]), queries[own], pair, estimates) >= lists.floors[own]
+        if complete[own]:
+            keep_largest_beside(lists.keys[own, : lists.counts[own]], k, lists.spare)
+            best[own] = lists.keys[own, :k]
 
 
 class _Limit:
