@@ -34,18 +34,18 @@ from harness.plan.dataset_list import in_dataset_list
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
 from harness.plan.plan import Plan
 from harness.results import schema
-from harness.results.assess import Assessed, Judge, assess, parity_table, per_query_table
-from harness.results.backend import backend_results, failed_result
 from harness.results.backend_info import LabelledBackend, backend_infos
-from harness.results.collection import dataset_info, missing_dataset
 from harness.results.comparison import Comparison, DatasetContent
+from harness.results.dataset_info import dataset_info, missing_dataset
 from harness.results.differences import paired_differences, reference_label, reference_notes
 from harness.results.findings import recorded, result_findings
 from harness.results.frontier import frontier_stats
 from harness.results.hit_rules import HitRules
-from harness.results.latencies import latency_table
 from harness.results.leaderboard import differences_across, make_leaderboard
+from harness.results.published import published_numbers
 from harness.results.schema_base import Json
+from harness.results.scored import QrelsOf, Scored, latency_table, parity_table, per_query_table, score_outcome
+from harness.results.trial_result import failed_result, trial_results
 from harness.store.cache import Cache
 from harness.store.cache_entries import COMPARISON, WORK
 from harness.store.environment import harness_state, machine, package_versions
@@ -156,12 +156,11 @@ def run(
 
 
 def run_on(
-    plan: Plan, dataset: Dataset, cache: Cache, display: Display, judge: Judge, *, deeper: int = 0
-) -> list[Assessed]:
+    plan: Plan, dataset: Dataset, cache: Cache, display: Display, judge: QrelsOf, *, deeper: int = 0
+) -> list[Scored]:
     """Run every trial of a plan on a dataset, hold it against its reference, and score it by ``judge``'s judgments.
 
     ``deeper`` keeps the references' runs to that depth, 0 keeps none.
-
 
     A dataset without documents is for external indexes: nothing is known of what they should hold. In the plan's order;
     a backend that fails, or a run that cannot be scored, is among them with its failure.
@@ -197,7 +196,7 @@ def _compile_reference(plan: Plan, display: Display) -> None:
     display.done("reference", "kernels are compiled")
 
 
-def _assess(outcome: Outcome, plan: Plan, references: References, judge: Judge, rules: HitRules) -> Assessed:
+def _assess(outcome: Outcome, plan: Plan, references: References, judge: QrelsOf, rules: HitRules) -> Scored:
     """Compare a run with its reference as it is, then score it without hits that the dataset leaves out."""
     try:
         parity = references.compare(outcome)
@@ -210,9 +209,9 @@ def _assess(outcome: Outcome, plan: Plan, references: References, judge: Judge, 
             outcome = replace(outcome, run=rules.kept(outcome.run, k), rebuilds=rebuilds)
             if parity is not None and parity.exact is not None:
                 parity = parity._replace(exact=rules.kept(parity.exact, k))
-        return assess(outcome, parity, plan, judge)
+        return score_outcome(outcome, parity, plan, judge)
     except HarnessError as error:
-        return Assessed(replace(outcome, failure=failure_of(error), run=None), None, None)
+        return Scored(replace(outcome, failure=failure_of(error), run=None), None, None)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -226,6 +225,7 @@ class _Part:
     reference: str | None = None
     differences: list[schema.PairedDifference] = field(default_factory=list)
     findings: list[schema.FindingInfo] = field(default_factory=list)
+    published: list[schema.PublishedNumber] = field(default_factory=list)
     notes: tuple[str, ...] = ()
     values: pa.Table | None = None
     agreement: pa.Table | None = None
@@ -246,9 +246,9 @@ def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cac
         display.done("load", str(finding))
     dataset = sampled(whole, plan.request)
     assessed = run_on(plan, dataset, cache, display, lambda _: dataset.qrels)
-    trials = backend_results(assessed, dataset, plan)
+    trials = trial_results(assessed, dataset, plan)
     reference = reference_label(plan, assessed)
-    differences = paired_differences(assessed, trials, reference, plan.request.seed)
+    differences = paired_differences(assessed, dataset.name, reference, plan.request.seed)
     return _Part(
         dataset.name,
         plan,
@@ -257,6 +257,7 @@ def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cac
         reference=reference,
         differences=differences,
         findings=[*recorded(in_data, dataset.name), *result_findings(plan, dataset, assessed, differences)],
+        published=[] if at_hand is not None else published_numbers(plan, dataset, trials),
         notes=tuple(reference_notes(plan, assessed)),
         values=per_query_table(assessed, dataset.name),
         agreement=parity_table(assessed, dataset.name),
@@ -298,6 +299,7 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
         differences=[*(row for part in parts for row in part.differences), *across],
         leaderboard=board,
         findings=[finding for part in parts for finding in part.findings],
+        published=[number for part in parts for number in part.published],
     )
     return Comparison(
         report=report.model_copy(update={"frontiers": frontier_stats(report)}),

@@ -23,7 +23,7 @@ from harness.metrics import Measure, QuerySet, Scores, TieRule, parse_measures, 
 from harness.metrics.audit import Audit, audit_run
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, ScoreOptions
 from harness.plan.option_fields import from_keywords, keywords_of, require
-from harness.results.checks import JudgedRun, metric_findings, named_measures, run_findings
+from harness.results.findings import JudgedRun, metric_findings, named_measures, run_findings
 from harness.wording import counted
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def evaluate_run(
 ) -> EvaluatedRun:
     """Return the scores of a columnar run, with its pitfalls; arguments and errors as of :func:`harness.metrics.score`.
 
-    ``ordered`` is as in :class:`harness.results.checks.JudgedRun`.
+    ``ordered`` is as in :class:`harness.results.findings.JudgedRun`.
     """
     scores = score(run, qrels, measures, ties=ties, queries=queries, relevance=relevance, unjudged=unjudged)
     return EvaluatedRun(**vars(scores), judged=JudgedRun(run, qrels, scores, relevance, ordered), asked=tuple(measures))

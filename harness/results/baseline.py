@@ -23,7 +23,7 @@ from harness.errors import ResultError, UsageError
 from harness.results.schema import Result
 from harness.results.schema_base import Count, Record
 from harness.results.snapshot import OVERLAP, ResultSnapshot, snapshots_of
-from harness.results.stored_json import StoredJson, read_stored_json, validated
+from harness.results.upgrade import StoredJson, read_stored_json, validated
 
 if TYPE_CHECKING:
     from harness.results.comparison import Comparison

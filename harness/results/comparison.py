@@ -15,8 +15,7 @@ from harness.data.arrow import strings, text_scalar
 from harness.data.types import Corpus, Ids, Qrels, Queries, Run
 from harness.errors import ResultError, UnknownNameError, UsageError
 from harness.results.frontier import frontiers
-from harness.results.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
-from harness.results.presenters import presenter
+from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, presenter
 from harness.results.saved_runs import SAVED_RUNS, write_saved_runs
 from harness.results.schema import (
     ClosedLoopStats,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import combinations, product
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -11,116 +11,56 @@ import numpy as np
 from harness.data.types import Int32Array
 from harness.metrics import Scores, is_mean, undecided_by_ties
 from harness.plan.plan import Plan
-from harness.results import schema
-from harness.results.assess import Assessed
-from harness.results.checks import PairedValues
+from harness.results.schema import LossStats, PairedDifference
+from harness.results.scored import Scored
 from harness.stats import PairedTest, bootstrap_interval, compare_pairs
 from harness.stats.paired import adjust_family
 
 __all__ = [
-    "SIGNIFICANT",
+    "common_queries",
+    "make_difference",
     "metric_losses",
-    "notable_differences",
     "paired_differences",
+    "pairs_to_compare",
     "reference_label",
     "reference_notes",
-    "verdict_of",
 ]
 
-SIGNIFICANT = 0.05
+_SIGNIFICANT = 0.05
 """The level below which an adjusted p-value is significant."""
 
 
 def paired_differences(
-    assessed: Sequence[Assessed], results: Sequence[schema.TrialResult], reference: str | None, seed: int
-) -> list[schema.PairedDifference]:
-    """Every scored backend against ``reference``, a label, on every metric; every pair of them where that is None.
+    scored: Sequence[Scored], dataset: str, reference: str | None, seed: int
+) -> list[PairedDifference]:
+    """Compare every scored backend with ``reference``, a label, on every metric; every pair where that is None.
 
-    p-values are adjusted by Holm over those of these in which any query differs, and nothing else.
+    p-values are adjusted by Holm over all of these in which any query differs, and nothing else.
     """
+    scores = {backend.label: backend.scores for backend in scored if backend.scores is not None}
     made = []
-    scored = [(one.scores, result) for one, result in zip(assessed, results, strict=True) if one.scores is not None]
-    for (scores_a, result_a), (scores_b, result_b) in _pairs(scored, reference):
-        common_a, common_b = _common_queries(scores_a, scores_b)
-        for column, (one, other) in enumerate(zip(scores_a.means(), scores_b.means(), strict=True)):
-            if is_mean(one.measure):
-                test = compare_pairs(scores_a.values[common_a, column], scores_b.values[common_b, column], seed)
-                tied = undecided_by_ties(one, other)
-                made.append((result_a.dataset, result_a.label, result_b.label, str(one.measure), test, tied))
+    for a, b in pairs_to_compare(list(scores), reference):
+        common_a, common_b = common_queries(scores[a], scores[b])
+        for column, (mean_a, mean_b) in enumerate(zip(scores[a].means(), scores[b].means(), strict=True)):
+            if is_mean(mean_a.measure):
+                test = compare_pairs(scores[a].values[common_a, column], scores[b].values[common_b, column], seed)
+                made.append((a, b, str(mean_a.measure), test, undecided_by_ties(mean_a, mean_b)))
     adjusted = adjust_family([test.p if test.changed else None for *_, test, _ in made])
-    return [_difference(*row, p) for row, p in zip(made, adjusted, strict=True)]
+    return [make_difference(dataset, *row, p) for row, p in zip(made, adjusted, strict=True)]
 
 
-def notable_differences(
-    assessed: Sequence[Assessed], rows: Sequence[schema.PairedDifference], metric: str
-) -> list[PairedValues]:
-    """Return the values behind each undecided difference in ``metric`` that ties do not account for."""
-    scores = {one.outcome.trial.label: one.scores for one in assessed if one.scores is not None}
-    found = []
-    for row in rows:
-        if row.metric != metric or row.verdict != "undecided" or row.within_ties:
-            continue
-        a, b = scores[row.a], scores[row.b]
-        column = [str(measure) for measure in a.measures].index(metric)
-        common_a, common_b = _common_queries(a, b)
-        found.append(PairedValues(row.a, row.b, metric, a.values[common_a, column], b.values[common_b, column]))
-    return found
-
-
-def reference_label(plan: Plan, assessed: Sequence[Assessed]) -> str | None:
-    """The backend that others are compared with: the one that was asked for, else the first that has scores.
-
-    None where every pair is compared, and where nothing has scores.
-    """
-    if plan.request.all_pairs:
-        return None
-    if plan.reference is not None:
-        return plan.reference
-    return next((one.outcome.trial.label for one in assessed if one.scores is not None), None)
-
-
-def reference_notes(plan: Plan, assessed: Sequence[Assessed]) -> list[str]:
-    """Why nothing is compared with the reference that was asked for."""
-    scored = {one.outcome.trial.label for one in assessed if one.scores is not None}
-    if plan.reference is None or plan.reference in scored or not scored:
-        return []
-    return [f"no differences: the reference {plan.reference} has no scores"]
-
-
-def metric_losses(one: Assessed, seed: int) -> dict[str, schema.LossStats]:
-    """What a backend's means lose against those of its reference's own run; empty where there is none."""
-    if one.scores is None or one.exact is None or len(one.scores.query_ids) == 0:
-        return {}
-    common, exactly = _common_queries(one.scores, one.exact)
-    losses = {}
-    for column, summary in enumerate(one.exact.means()):
-        if not is_mean(summary.measure):
-            continue
-        lost = one.scores.values[common, column] - one.exact.values[exactly, column]
-        interval = bootstrap_interval(lost, seed)
-        losses[str(summary.measure)] = schema.LossStats(
-            exact=summary.value,
-            difference=float(lost.mean()) if len(lost) else 0.0,
-            ci_low=interval.low if interval is not None else None,
-            ci_high=interval.high if interval is not None else None,
-        )
-    return losses
-
-
-_Scored = tuple[Scores, schema.TrialResult]
-
-
-def _pairs(scored: Sequence[_Scored], reference: str | None) -> Iterable[tuple[_Scored, _Scored]]:
+def pairs_to_compare(labels: Sequence[str], reference: str | None) -> Iterable[tuple[str, str]]:
+    """Return each other label with ``reference``, none where it is not among them; every pair where that is None."""
     if reference is None:
-        return combinations(scored, 2)
-    held = [one for one in scored if one[1].label == reference]
-    return product(held, [one for one in scored if one[1].label != reference])
+        return combinations(labels, 2)
+    return ((reference, label) for label in labels if label != reference and reference in labels)
 
 
-def _difference(
-    dataset: str, a: str, b: str, metric: str, test: PairedTest, within_ties: bool, p_adjusted: float | None
-) -> schema.PairedDifference:
-    return schema.PairedDifference(
+def make_difference(
+    dataset: str | None, a: str, b: str, metric: str, test: PairedTest, within_ties: bool, p_adjusted: float | None
+) -> PairedDifference:
+    """Return what a paired test of b against a came to, as a result stores it."""
+    return PairedDifference(
         dataset=dataset,
         a=a,
         b=b,
@@ -135,20 +75,59 @@ def _difference(
         ties=test.ties,
         losses=test.losses,
         within_ties=within_ties,
-        verdict=verdict_of(test, p_adjusted),
+        verdict=_verdict(test, p_adjusted),
     )
 
 
-def verdict_of(test: PairedTest, p_adjusted: float | None) -> Literal["same", "better", "worse", "undecided"]:
-    """Return what a paired test of b against a came to, at the 5 % level."""
+def _verdict(test: PairedTest, p_adjusted: float | None) -> Literal["same", "better", "worse", "undecided"]:
     if not test.changed:
         return "same"
-    if p_adjusted is None or p_adjusted >= SIGNIFICANT:
+    if p_adjusted is None or p_adjusted >= _SIGNIFICANT:
         return "undecided"
     return "better" if test.difference > 0 else "worse"
 
 
-def _common_queries(a: Scores, b: Scores) -> tuple[Int32Array, Int32Array]:
-    """Rows of the queries that both have: under ``queries=answered`` the sets may differ."""
+def reference_label(plan: Plan, scored: Sequence[Scored]) -> str | None:
+    """Return the backend that others are compared with: the one that the plan names, else the first that has scores.
+
+    None where every pair is compared, and where nothing has scores.
+    """
+    if plan.request.all_pairs:
+        return None
+    if plan.reference is not None:
+        return plan.reference
+    return next((backend.label for backend in scored if backend.scores is not None), None)
+
+
+def reference_notes(plan: Plan, scored: Sequence[Scored]) -> list[str]:
+    """Say why nothing is compared with the backend that the plan names."""
+    labels = {backend.label for backend in scored if backend.scores is not None}
+    if plan.reference is None or plan.reference in labels or not labels:
+        return []
+    return [f"no differences: the reference {plan.reference} has no scores"]
+
+
+def metric_losses(scored: Scored, seed: int) -> dict[str, LossStats]:
+    """Return what a backend's means lose against those of its reference's own run; empty where there is none."""
+    if scored.scores is None or scored.exact is None or len(scored.scores.query_ids) == 0:
+        return {}
+    common, exactly = common_queries(scored.scores, scored.exact)
+    losses = {}
+    for column, summary in enumerate(scored.exact.means()):
+        if not is_mean(summary.measure):
+            continue
+        lost = scored.scores.values[common, column] - scored.exact.values[exactly, column]
+        interval = bootstrap_interval(lost, seed)
+        losses[str(summary.measure)] = LossStats(
+            exact=summary.value,
+            difference=float(lost.mean()) if len(lost) else 0.0,
+            ci_low=interval.low if interval is not None else None,
+            ci_high=interval.high if interval is not None else None,
+        )
+    return losses
+
+
+def common_queries(a: Scores, b: Scores) -> tuple[Int32Array, Int32Array]:
+    """Return the rows of the queries that both have: under ``queries=answered`` the sets may differ."""
     places = b.query_ids.rows_of(a.query_ids)
     return np.flatnonzero(places >= 0).astype(np.int32), places[places >= 0]

@@ -1,33 +1,511 @@
-"""Pitfalls in the results of a comparison, as the result lists them."""
+"""Pitfalls in results that look like results, and how a stored result lists them.
+
+:data:`RUN_CHECKS` look at one run and its scores, :data:`METRIC_CHECKS` at metrics and judgments alone; each returns a
+finding or None. :func:`difference_finding` looks at a difference between two backends. A threshold lies where honest
+results end; docstrings name published ones (BM25 by Anserini on BEIR). Fewer than five evaluated queries are an example
+rather than a collection, and only their order is looked at.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from harness.data.dataset import Dataset
+from harness.data.id_spelling import respelling
 from harness.data.problems import Finding
+from harness.data.ranking import without_identical_ids
+from harness.data.types import Float64Array, Ids, Qrels, Run, SparseVectors
 from harness.loaders.structured_files import states_order
-from harness.metrics import is_mean
+from harness.metrics import Measure, QuerySet, Scores, TieRule, is_mean, official_measures, parse_measures, score
+from harness.metrics.table import KINDS
 from harness.plan.config import COMPARE_METRICS
 from harness.plan.plan import Plan
-from harness.results.assess import Assessed
-from harness.results.checks import (
-    JudgedRun,
-    Weights,
-    difference_finding,
-    metric_findings,
-    named_measures,
-    run_findings,
-)
-from harness.results.differences import notable_differences
+from harness.results.differences import common_queries
 from harness.results.schema import FindingInfo, PairedDifference
+from harness.results.scored import Scored
+from harness.stats.power import detectable_difference, queries_needed
+from harness.wording import counted
 from harness.worker.outcome import Outcome
 
-__all__ = ["recorded", "result_findings"]
+__all__ = [
+    "METRIC_CHECKS",
+    "RUN_CHECKS",
+    "JudgedRun",
+    "PairedValues",
+    "Weights",
+    "difference_finding",
+    "metric_findings",
+    "named_measures",
+    "recorded",
+    "result_findings",
+    "run_findings",
+]
+
+_SHOWN = 3
+_FEW_QUERIES = 5
+_QUERIES_IN_A_ROW = 20
+_SAMPLE = 1_000_000
+_SHAPE = parse_measures("nDCG@10,RR@10,R@100")
+_SMALLEST_POOL = 1000
+"""Documents among which R@100 says something: of so many, a random order has a tenth of the relevant ones by then."""
+
+
+class Weights(NamedTuple):
+    """Sparse vectors that an encoder made, and whether the engine multiplies them by the IDF."""
+
+    documents: SparseVectors
+    queries: SparseVectors
+    idf: bool
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRun:
+    """A run with its judgments and scores.
+
+    ``ordered`` says that the run was read from a file whose lists are ranked: TREC's, or a table. ``weights`` are the
+    learned sparse vectors behind it, None for anything else. ``pool`` is how many documents compete for a query's
+    ranking: all of them, or its candidates (their mean number); None where only the run is known.
+    """
+
+    run: Run
+    qrels: Qrels
+    scores: Scores
+    relevance: int = 1
+    ordered: bool = False
+    weights: Weights | None = None
+    pool: float | None = None
+
+    @cached_property
+    def shape(self) -> dict[str, float]:
+        """nDCG@10, RR@10 and R@100, whichever metrics were asked for."""
+        return self.shape_by(self.qrels)
+
+    def shape_by(self, qrels: Qrels) -> dict[str, float]:
+        """Return nDCG@10, RR@10 and R@100 by other judgments of the same documents."""
+        scores = score(
+            self.run,
+            qrels,
+            _SHAPE,
+            ties=TieRule.TREC_EVAL,
+            queries=self.scores.queries,
+            relevance=self.relevance,
+            unjudged=True,
+        )
+        return {measure.name: summary.value for measure, summary in zip(_SHAPE, scores.means(), strict=True)}
+
+    @property
+    def is_example(self) -> bool:
+        """Whether there are too few queries to tell anything from their number."""
+        return self.scores.counts.evaluated < _FEW_QUERIES
+
+
+def run_findings(judged: JudgedRun) -> list[Finding]:
+    """Return what every check of a run finds, in the order of the table."""
+    return [finding for check in RUN_CHECKS if (finding := check(judged)) is not None]
+
+
+def metric_findings(
+    qrels: Qrels, measures: Sequence[Measure], *, relevance: int = 1, queries: QuerySet = QuerySet.RELEVANT
+) -> list[Finding]:
+    """Return what the judgments cannot support among ``measures``, in the order of the table; without any, nothing."""
+    if not measures or len(qrels.query_ids) < _FEW_QUERIES or not bool((qrels.grades >= relevance).any()):
+        return []
+    asked = _Asked(qrels, tuple(measures), relevance, queries)
+    return [finding for check in METRIC_CHECKS if (finding := check(asked)) is not None]
+
+
+def named_measures(measures: Sequence[Measure], default: str | Sequence[str]) -> tuple[Measure, ...]:
+    """Return the measures that somebody chose, for :func:`metric_findings`.
+
+    Left out are those of ``default``, what a command takes when none is named, and trec_eval's official ones, where the
+    whole set is among ``measures``. Such a set is meant for every collection, P@10 on one relevant document a query
+    too: nobody chose it for these judgments.
+    """
+    for whole in (set(parse_measures(default)), set(official_measures())):
+        if whole <= set(measures):
+            measures = [one for one in measures if one not in whole]
+    return tuple(measures)
+
+
+def _unsorted(judged: JudgedRun) -> Finding | None:
+    """Find lists of a file whose scores rise somewhere, where the ranks of the file say otherwise.
+
+    trec_eval ignores ranks and sorts by score, so the ranking that was meant is not the one that is scored. JSON states
+    no order, and MTEB's predictions have none: such files are not looked at.
+    """
+    run = judged.run
+    if not judged.ordered:
+        return None
+    owner = np.repeat(np.arange(len(run.query_ids)), np.diff(run.indptr))
+    steps = np.diff(run.scores)
+    within = owner[1:] == owner[:-1]
+    rising = np.unique(owner[1:][within & (steps > 0)])
+    if not len(rising):
+        return None
+    distances = not bool((within & (steps < 0)).any())
+    by_score = judged.scores.ties is not TieRule.ENGINE
+    taken = "hits are ordered by score, as trec_eval does" if by_score else "hits stay in the order of the file"
+    never_fall = ", and never fall: they look like distances" if distances else ""
+    return Finding(
+        "unsorted-results",
+        "warning",
+        f"scores rise down the list in {len(rising):,} of {counted(len(run.query_ids), 'query', 'queries')}{never_fall}"
+        f"; {taken}",
+        "write the negative distance as the score"
+        if distances
+        else "write the score that made the order (a reranker's, not the first stage's)"
+        + (", or score the file's order: --ties engine" if by_score else ""),
+        _named(run.query_ids, rising),
+    )
+
+
+def _other_queries(judged: JudgedRun) -> Finding | None:
+    """Find a run and judgments that share fewer than half of the queries of either.
+
+    A run of all topics of which some are judged shares all the judged ones, a run of a sample all of its own.
+    """
+    answered = Ids(judged.run.query_ids.values)
+    common = int(np.count_nonzero(judged.qrels.query_ids.rows_of(answered) >= 0))
+    ours, theirs = len(answered), len(judged.qrels.query_ids)
+    if min(ours, theirs) < _FEW_QUERIES or 2 * common >= min(ours, theirs):
+        return None
+    return Finding(
+        "wrong-split",
+        "warning",
+        f"{common:,} of the run's {ours:,} queries are judged, and {theirs - common:,} of {theirs:,} judged queries "
+        "are not in the run",
+        "look whether run and judgments are of the same split, and whether query ids are numbered alike",
+    )
+
+
+def _unanswered(judged: JudgedRun) -> Finding | None:
+    """Find a run that answers fewer than half of the queries that its means are over; the others count as 0."""
+    counts = judged.scores.counts
+    if judged.is_example or 2 * counts.answered >= counts.evaluated or _other_queries(judged) is not None:
+        return None
+    return Finding(
+        "unanswered-queries",
+        "warning",
+        f"the run has hits for {counts.answered:,} of the {counts.evaluated:,} queries that means are over; the other "
+        f"{counts.evaluated - counts.answered:,} count as 0",
+        "look for the rest of the run; of a run that is a sample, --queries answered averages over what it answers",
+    )
+
+
+def _equal_scores(judged: JudgedRun) -> Finding | None:
+    """Find a run in which nearly all lists of several hits have one score throughout: its order is that of ids.
+
+    Nine tenths: a scoring function leaves a list tied where it has a query with one rare term, not nearly everywhere.
+    """
+    run = judged.run
+    lengths = np.diff(run.indptr)
+    starts = run.indptr[:-1][lengths > 1]
+    if judged.is_example or len(starts) < _FEW_QUERIES:
+        return None
+    steps = (np.diff(run.scores, prepend=run.scores[:1]) != 0).astype(np.int64)
+    steps[run.indptr[:-1][lengths > 0]] = 0
+    tied = np.add.reduceat(steps, starts) == 0
+    if 10 * np.count_nonzero(tied) < 9 * len(tied):
+        return None
+    return Finding(
+        "equal-scores",
+        "warning",
+        f"all hits have one score for {np.count_nonzero(tied):,} of the {len(tied):,} queries with several: what is "
+        "measured is the order of document ids",
+        "write the score that made the order, or measure the order of the file: --ties engine",
+    )
+
+
+def _ids_spelled_otherwise(judged: JudgedRun) -> Finding | None:
+    """Find judged documents that the run has in another spelling, at least a tenth of them and 3.
+
+    Ids of which none meet are an error. CACM writes 7 % of its judged documents without the zeros that the corpus has;
+    Anserini's figures count them as missing, and so do ours.
+    """
+    documents, ranked = judged.qrels.doc_ids, judged.run.doc_ids
+    missing = documents.take(np.flatnonzero(ranked.rows_of(documents) < 0))
+    wanted = max(3, len(documents) / 10)
+    if len(missing) < wanted:
+        return None
+    found = respelling(missing, ranked, share=wanted / len(missing))
+    if found is None:
+        return None
+    return Finding(
+        "ids-spelled-otherwise",
+        "warning",
+        f"{len(missing):,} of {len(documents):,} judged documents are not in the run, and {found}",
+        "write ids alike in the run and in the judgments: a hit under another spelling counts as wrong",
+    )
+
+
+def _all_zero(judged: JudgedRun) -> Finding | None:
+    """Find a run that has hits and no metric above 0."""
+    names = [str(one.measure) for one in judged.scores.means() if _is_share(one.measure)]
+    values = [one.value for one in judged.scores.means() if _is_share(one.measure)]
+    if judged.is_example or not values or any(values) or not judged.run.hits:
+        return None
+    known = int(np.count_nonzero(judged.qrels.doc_ids.rows_of(judged.run.doc_ids) >= 0))
+    return Finding(
+        "all-zero-metrics",
+        "warning",
+        f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} 0 on all {judged.scores.counts.evaluated:,} queries, "
+        f"with {judged.run.hits:,} hits on {len(judged.run.doc_ids):,} documents, of which {known:,} are judged for "
+        "some query",
+        "look whether queries and judgments are numbered alike, and whether queries are encoded as documents are: even "
+        "a random ranking finds something now and then",
+    )
+
+
+def _judgments_of_neighbours(judged: JudgedRun) -> Finding | None:
+    """Find judgments that stand one query too early or too late, by which a run is far better than by its own.
+
+    Topics of one collection overlap, yet nowhere so that three times as much is found for the neighbour.
+    """
+    own, queries = judged.shape["RR"], judged.qrels.query_ids.to_list()
+    if judged.scores.counts.evaluated < _QUERIES_IN_A_ROW or own >= 1 / 3:
+        return None
+    for step, side in ((1, "before"), (-1, "after")):
+        moved = Ids.of([*queries[step:], *queries[:step]])
+        other = judged.shape_by(replace(judged.qrels, query_ids=moved))["RR"]
+        if other >= max(3 * own, 0.2):
+            return Finding(
+                "shifted-judgments",
+                "warning",
+                f"RR@10 is {own:.3f}, and {other:.3f} when each query is judged by what stands at the query {side} it",
+                "look for a line too many or too few where ids were put beside queries or judgments",
+            )
+    return None
+
+
+def _cut_short(judged: JudgedRun) -> Finding | None:
+    """Find metrics that look deeper than the run: R@1000 of lists that all end at 100.
+
+    The lists end there if nine in ten do, the others are shorter, and the run knows more documents than that.
+    """
+    lengths = np.diff(judged.run.indptr)
+    depth = int(lengths.max(initial=0))
+    ends_there = 10 * np.count_nonzero(lengths == depth) >= 9 * np.count_nonzero(lengths)
+    deeper = [
+        str(measure)
+        for measure in judged.scores.measures
+        if _is_share(measure) and isinstance(measure.cutoff, int) and measure.cutoff > depth
+    ]
+    if judged.is_example or not deeper or not ends_there or not judged.ordered or len(judged.run.doc_ids) <= depth:
+        return None
+    return Finding(
+        "metric-without-support",
+        "warning",
+        f"no list of the run is longer than {depth:,}, so {', '.join(deeper)} cannot see more hits than @{depth} does",
+        f"retrieve more hits for the run, or ask for @{depth}",
+    )
+
+
+def _raw_weights(judged: JudgedRun) -> Finding | None:
+    """Find sparse vectors of counts: whole numbers, at least half of them 1, with no IDF anywhere.
+
+    Half of the terms of a text occur once (Zipf's law); learned weights that were rounded to whole numbers are seldom
+    1. A term that every document has then counts as much as the one that tells them apart. The first million values are
+    looked at.
+    """
+    weights = judged.weights
+    if weights is None or weights.idf:
+        return None
+    values, asked = weights.documents.values[:_SAMPLE], weights.queries.values[:_SAMPLE]
+    if not len(values) or not _are_counts(values) or not bool((asked == np.rint(asked)).all()):
+        return None
+    ones = float(np.mean(values == 1))
+    return Finding(
+        "raw-weights",
+        "warning",
+        f"all of {len(values):,} weights of documents are whole numbers from 1 to {int(values.max())}, and {ones:.0%} "
+        "of them are 1: these look like counts of terms, and no IDF is applied",
+        "let the engine multiply by the IDF (idf=true), or weigh the vectors before they are stored",
+    )
+
+
+def _are_counts(values: npt.NDArray[np.float32]) -> bool:
+    if values.min() < 1 or not bool((values == np.rint(values)).all()):
+        return False
+    return bool(2 * np.count_nonzero(values == 1) >= len(values))
+
+
+def _first_hit_alone(judged: JudgedRun) -> Finding | None:
+    """Find a good first hit with little behind it: RR@10 of at least 0.5, and an nDCG@10 below half of it.
+
+    Of one relevant document a query nDCG@10 is never below RR@10, as 1 / log2(1 + rank) >= 1 / rank: it is the other
+    relevant documents that are missing.
+    """
+    if judged.is_example:
+        return None
+    reciprocal, gain = judged.shape["RR"], judged.shape["nDCG"]
+    if reciprocal < 0.5 or 2 * gain >= reciprocal:
+        return None
+    relevant = _relevant_counts(judged.qrels, judged.relevance)
+    return Finding(
+        "high-mrr-low-ndcg",
+        "warning",
+        f"RR@10 is {reciprocal:.3f} and nDCG@10 {gain:.3f}: the first relevant document comes early, and the others do "
+        f"not ({relevant.mean():.1f} relevant documents a query)",
+        "look whether near-duplicates fill the top, whether low grades crowd out high ones, and whether results of one "
+        "document are merged; where one good hit is enough, report RR",
+    )
+
+
+def _found_but_ranked_low(judged: JudgedRun) -> Finding | None:
+    """Find relevant documents that are among the first 100 and not among the first 10.
+
+    Reported is R@100 of at least 0.8 with an nDCG@10 below 0.4 of it. BM25 on ArguAna, the widest gap in BEIR, has
+    0.932 and 0.397 once the query's own document is dropped. Of 100 documents or fewer R@100 is 1 in any order, so at
+    least 1,000 must compete for a place; where only the run is known, it must have as many.
+    """
+    if judged.is_example or (len(judged.run.doc_ids) if judged.pool is None else judged.pool) < _SMALLEST_POOL:
+        return None
+    recall, gain = judged.shape["R"], judged.shape["nDCG"]
+    if recall < 0.8 or gain >= 0.4 * recall:
+        return None
+    without = replace(judged, run=without_identical_ids(judged.run)).shape["nDCG"]
+    itself = f"; without hits that have their query's id nDCG@10 is {without:.3f}" if without - gain >= 0.01 else ""
+    return Finding(
+        "found-but-ranked-low",
+        "warning",
+        f"R@100 is {recall:.3f} and nDCG@10 {gain:.3f}: relevant documents are found and come late{itself}",
+        "drop hits that have their query's id: --identical-ids drop"
+        if itself
+        else "rerank the first 100 hits; look first whether scores are distances, and whether queries need a prompt",
+    )
+
+
+RUN_CHECKS: tuple[Callable[[JudgedRun], Finding | None], ...] = (
+    _unsorted,
+    _other_queries,
+    _unanswered,
+    _equal_scores,
+    _ids_spelled_otherwise,
+    _all_zero,
+    _judgments_of_neighbours,
+    _cut_short,
+    _raw_weights,
+    _first_hit_alone,
+    _found_but_ranked_low,
+)
+"""Every check of a run."""
+
+
+class _Asked(NamedTuple):
+    """Judgments, and the metrics that are taken by them."""
+
+    qrels: Qrels
+    measures: tuple[Measure, ...]
+    relevance: int
+    queries: QuerySet
+
+
+def _low_ceiling(asked: _Asked) -> Finding | None:
+    """Find metrics that even a perfect ranking leaves below 0.5: P@10 of one relevant document a query is 0.1."""
+    measures = [one for one in asked.measures if _is_share(one)]
+    if not measures:
+        return None
+    best = score(_perfect(asked), asked.qrels, measures, queries=asked.queries, relevance=asked.relevance)
+    low = [one for one in best.means() if one.value < 0.5]
+    if not low:
+        return None
+    relevant = _relevant_counts(asked.qrels, asked.relevance)
+    return Finding(
+        "metric-without-support",
+        "warning",
+        f"{' and '.join(f'{one.measure} can be at most {one.value:.3f}' for one in low)} on these judgments, which "
+        f"have {relevant.mean():.1f} relevant documents a query and grades up to {int(asked.qrels.grades.max())}",
+        "read it against that, or take a metric that can reach 1: nDCG, AP, RR, R_cap, Success",
+    )
+
+
+def _no_judged_negatives(asked: _Asked) -> Finding | None:
+    """Find metrics that compare relevant with judged non-relevant documents where none is judged so."""
+    names = [str(one) for one in asked.measures if one.name in ("Bpref", "infAP")]
+    if not names or bool((asked.qrels.grades < asked.relevance).any()):
+        return None
+    return Finding(
+        "metric-without-support",
+        "warning",
+        f"{' and '.join(names)} {'needs' if len(names) == 1 else 'need'} documents that are judged not relevant, and "
+        f"all {len(asked.qrels):,} judgments are relevant",
+        "take AP or nDCG, or judgments with grade 0",
+    )
+
+
+METRIC_CHECKS: tuple[Callable[[_Asked], Finding | None], ...] = (_low_ceiling, _no_judged_negatives)
+"""Every check of metrics against judgments."""
+
+
+class PairedValues(NamedTuple):
+    """One metric of two backends on the same queries, in the same order: float64 (Q,) each."""
+
+    a: str
+    b: str
+    metric: str
+    values_a: Float64Array
+    values_b: Float64Array
+
+
+def difference_finding(pair: PairedValues) -> Finding | None:
+    """Find a difference that one would report and that so few queries cannot show.
+
+    The caller passes differences that are not significant. Reported are those of at least 5 % of the larger mean, our
+    own bound of what one would report, that are below the smallest difference that as many queries show with power 0.8.
+    """
+    differences = pair.values_b - pair.values_a
+    if len(differences) < _FEW_QUERIES:
+        return None
+    observed = abs(float(differences.mean()))
+    larger = max(abs(float(pair.values_a.mean())), abs(float(pair.values_b.mean())))
+    detectable = detectable_difference(differences)
+    if detectable is None or observed < 0.05 * larger or observed >= detectable:
+        return None
+    needed = queries_needed(differences, observed)
+    return Finding(
+        "too-few-queries",
+        "warning",
+        f"{pair.b} and {pair.a} differ by {observed:.3f} in {pair.metric}, and {len(differences):,} queries show "
+        f"differences from {detectable:.3f} on (power 0.8)",
+        f"have about {needed:,} queries like these, or claim no difference" if needed else "claim no difference",
+    )
+
+
+def _perfect(asked: _Asked) -> Run:
+    """Return the relevant documents of every query, scored by grade."""
+    qrels = asked.qrels
+    kept = np.flatnonzero(qrels.grades >= asked.relevance)
+    indptr = np.searchsorted(kept, qrels.indptr).astype(np.int64)
+    grades = qrels.grades[kept].astype(np.float32)
+    return Run(qrels.query_ids, qrels.doc_ids, indptr, qrels.rows[kept], grades)
+
+
+def _is_share(measure: Measure) -> bool:
+    """Whether a metric is a mean of values from 0 to 1 that relevant documents raise."""
+    kind = KINDS.get(measure.name)
+    return kind is not None and kind.range == "0 to 1" and is_mean(measure) and kind.name != "Judged"
+
+
+def _relevant_counts(qrels: Qrels, relevance: int) -> npt.NDArray[np.int64]:
+    """Return the number of relevant documents of each query that has any."""
+    owner = np.repeat(np.arange(len(qrels.query_ids)), np.diff(qrels.indptr))
+    counts = np.bincount(owner[qrels.grades >= relevance], minlength=len(qrels.query_ids))
+    found: npt.NDArray[np.int64] = counts[counts > 0].astype(np.int64)
+    return found
+
+
+def _named(ids: Ids, rows: npt.NDArray[Any]) -> tuple[str, ...]:
+    return tuple(f"query '{name}'" for name in ids.take(rows[:_SHOWN]))
 
 
 def result_findings(
-    plan: Plan, dataset: Dataset, assessed: Sequence[Assessed], differences: Sequence[PairedDifference]
+    plan: Plan, dataset: Dataset, scored: Sequence[Scored], differences: Sequence[PairedDifference]
 ) -> list[FindingInfo]:
     """Return the pitfalls of metrics, of each backend's run, and of differences between backends, on one dataset."""
     qrels, relevance = dataset.qrels, plan.request.relevance
@@ -35,19 +513,33 @@ def result_findings(
         return []
     named = named_measures(plan.measures, COMPARE_METRICS)
     findings = recorded(metric_findings(qrels, named, relevance=relevance, queries=plan.queries), dataset.name)
-    for one in assessed:
-        if one.scores is None or one.outcome.run is None:
+    for backend in scored:
+        if backend.scores is None or backend.outcome.run is None:
             continue
-        path = one.outcome.trial.spec.run_path
+        path = backend.outcome.trial.spec.run_path
         ordered = path is not None and states_order(path)
-        weights = _weights(one.outcome)
-        judged = JudgedRun(one.outcome.run, qrels, one.scores, relevance, ordered, weights, dataset.competing)
-        findings += recorded(run_findings(judged), dataset.name, one.outcome.trial.label)
+        weights = _weights(backend.outcome)
+        judged = JudgedRun(backend.outcome.run, qrels, backend.scores, relevance, ordered, weights, dataset.competing)
+        findings += recorded(run_findings(judged), dataset.name, backend.label)
     primary = next((str(measure) for measure in plan.measures if is_mean(measure)), None)
     if primary is not None:
-        pairs = notable_differences(assessed, differences, primary)
+        pairs = notable_differences(scored, differences, primary)
         findings += recorded([found for found in map(difference_finding, pairs) if found is not None], dataset.name)
     return findings
+
+
+def notable_differences(scored: Sequence[Scored], rows: Sequence[PairedDifference], metric: str) -> list[PairedValues]:
+    """Return the values behind each undecided difference in ``metric`` that ties do not account for."""
+    scores = {backend.label: backend.scores for backend in scored if backend.scores is not None}
+    pairs = []
+    for row in rows:
+        if row.metric != metric or row.verdict != "undecided" or row.within_ties:
+            continue
+        a, b = scores[row.a], scores[row.b]
+        column = [str(measure) for measure in a.measures].index(metric)
+        common_a, common_b = common_queries(a, b)
+        pairs.append(PairedValues(row.a, row.b, metric, a.values[common_a, column], b.values[common_b, column]))
+    return pairs
 
 
 def recorded(findings: Sequence[Finding], dataset: str, backend: str | None = None) -> list[FindingInfo]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
 
 import numpy as np
 
 from harness.metrics import is_mean, parse_measure
-from harness.results.differences import verdict_of
+from harness.results.differences import make_difference, pairs_to_compare
 from harness.results.schema import Leaderboard, LeaderboardRow, PairedDifference, TrialResult
 from harness.stats import PairedTest, bootstrap_interval, compare_pairs
 from harness.stats.paired import adjust_family
@@ -74,11 +73,11 @@ def differences_across(board: Leaderboard, reference: str | None, seed: int) -> 
             for row in board.rows
             if row.metric == metric and row.mean is not None
         }
-        for a, b in _pairs(list(board.search_seconds), reference):
+        for a, b in pairs_to_compare(list(board.search_seconds), reference):
             if a in values and b in values:
-                made.append((metric, a, b, compare_pairs(values[a], values[b], seed)))
+                made.append((a, b, metric, compare_pairs(values[a], values[b], seed)))
     adjusted = adjust_family([test.p if test.changed else None for *_, test in made])
-    return [_difference(*row, p) for row, p in zip(made, adjusted, strict=True)]
+    return [make_difference(None, *row, within_ties=False, p_adjusted=p) for row, p in zip(made, adjusted, strict=True)]
 
 
 def _columns(datasets: Iterable[str], families: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
@@ -148,32 +147,6 @@ def _mean_rank(label: str, by_dataset: Sequence[Mapping[str, int]]) -> float:
         for of_dataset in by_dataset
     ]
     return float(np.mean(places))
-
-
-def _pairs(labels: Sequence[str], reference: str | None) -> Iterable[tuple[str, str]]:
-    if reference is None:
-        return combinations(labels, 2)
-    return ((reference, label) for label in labels if label != reference)
-
-
-def _difference(metric: str, a: str, b: str, test: PairedTest, p_adjusted: float | None) -> PairedDifference:
-    return PairedDifference(
-        dataset=None,
-        a=a,
-        b=b,
-        metric=metric,
-        difference=test.difference,
-        ci_low=test.interval.low if test.interval is not None else None,
-        ci_high=test.interval.high if test.interval is not None else None,
-        p=test.p,
-        p_adjusted=p_adjusted if test.changed else test.p,
-        effect=test.effect,
-        wins=test.wins,
-        ties=test.ties,
-        losses=test.losses,
-        within_ties=False,
-        verdict=verdict_of(test, p_adjusted),
-    )
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -1,4 +1,4 @@
-"""What shows a result: found by name, as engines are, because the report stands above the results that it shows."""
+"""How a result is shown: by functions that are found by name, because the report stands above the results it shows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["presenter"]
+__all__ = ["HTML_NAME", "LEFT_OUT", "NOT_STORED", "presenter"]
+
+HTML_NAME = "report.html"
+LEFT_OUT = "Texts were left out of this file (--no-text)."
+NOT_STORED = "Texts of documents are not in this file: the result does not hold them, and no dataset was given."
+"""What the page says where it has no texts."""
 
 _PRESENTERS: Mapping[str, str] = {
     "text": "harness.report.formats:render",

@@ -85,6 +85,7 @@ __all__ = [
     "ParityStats",
     "PhaseTimes",
     "PlanRecord",
+    "PublishedNumber",
     "QueryCounts",
     "RerankingStats",
     "Result",
@@ -145,7 +146,7 @@ class RerankingStats(Record):
         description="loading the model; null without times, and where nothing was scored"
     )
     pairs_per_second: float | None = Field(description="of those that were scored now")
-    ceiling: dict[str, float] = Field(
+    upper_bound: dict[str, float] = Field(
         description="each nDCG of the best possible order of the candidates: what no second stage can exceed"
     )
     facts: dict[str, Json] = Field(
@@ -190,33 +191,40 @@ class TrialResult(Record):
     status: Literal["ok", "failed", "invalid"] = Field(
         description="`invalid`: the preflight of a check refused the input, so nothing was scored"
     )
-    measured: str | None = Field(description="when it ran or failed: UTC, ISO 8601; null for a run that was read")
-    reused: bool = Field(description="true for an outcome that an earlier comparison stored (`--resume`)")
-    error: ErrorInfo | None
-    engine: EngineDescription | None
+    measured: str | None = Field(
+        default=None, description="when it ran or failed: UTC, ISO 8601; null for a run that was read"
+    )
+    reused: bool = Field(
+        default=False, description="true for an outcome that an earlier comparison stored (`--resume`)"
+    )
+    error: ErrorInfo | None = None
+    engine: EngineDescription | None = None
     encoder: dict[str, Json] = Field(
+        default={},
         description="what made the vectors or terms: encoder, analyzer, parameters, statistics; of an endpoint the "
         "calls of this run, for all backends that share the vectors, and earlier ones whose answers were in the cache "
-        "(`calls_before`)"
+        "(`calls_before`)",
     )
-    parameters: Parameters
-    phases: PhaseTimes | None
-    index: IndexStats | None
-    search: SearchStats | None
+    parameters: Parameters = Field(default={})
+    phases: PhaseTimes | None = None
+    index: IndexStats | None = None
+    search: SearchStats | None = None
     stages: StageStats | None = Field(default=None, description="null unless it is made of other backends")
-    cold: ColdStats | None
-    closed_loop: list[ClosedLoopStats]
-    open_loop: list[OpenLoopStats]
-    queries: EvaluatedCounts | None
-    metrics: dict[str, MetricValue]
-    parity: ParityStats | None
+    cold: ColdStats | None = None
+    closed_loop: list[ClosedLoopStats] = Field(default=[])
+    open_loop: list[OpenLoopStats] = Field(default=[])
+    queries: EvaluatedCounts | None = None
+    metrics: dict[str, MetricValue] = Field(default={})
+    parity: ParityStats | None = None
     spread: SpreadStats | None = Field(default=None, description="null unless several builds were made (`--rebuilds`)")
     deterministic: bool | None = Field(
         default=None, description="false where every build gives other rankings; null where nothing was built"
     )
     slices: list[SliceResult] = Field(default=[], description="of a golden set, by the fields of its questions")
     questions: list[QuestionResult] = Field(default=[], description="of a golden set, one by one")
-    notes: list[str] = Field(description="what a reader must know before comparing this backend with another")
+    notes: list[str] = Field(
+        default=[], description="what a reader must know before comparing this backend with another"
+    )
 
 
 class PairedDifference(Record):
@@ -321,6 +329,19 @@ class Leaderboard(Record):
     )
 
 
+class PublishedNumber(Record):
+    """A number that somebody published for the configuration of a trial, beside the measured one."""
+
+    dataset: str
+    backend: str = Field(description="label of the backend that it stands beside")
+    metric: str
+    system: str = Field(description="what its source calls the system")
+    source: str = Field(description="where it is written, with the settings that are stated there")
+    printed: str = Field(description="as published, digit by digit")
+    difference: float = Field(description="measured minus published")
+    conditions: list[str] = Field(description="what was otherwise when it was published, or is not known")
+
+
 class Result(Record):
     """A whole result as stored: backends on datasets, a golden set's questions, or two results compared."""
 
@@ -341,6 +362,9 @@ class Result(Record):
     leaderboard: Leaderboard | None = Field(default=None, description="null for one dataset")
     frontiers: list[FrontierStats] = Field(default=[], description="one for each `--sweep` and dataset")
     findings: list[FindingInfo] = Field(default=[], description="pitfalls that were found")
+    published: list[PublishedNumber] = Field(
+        default=[], description="published numbers of the same configurations, where the dataset's card knows some"
+    )
     golden: GoldenInfo | None = Field(default=None, description="the golden set of a check; null otherwise")
     requirements: list[RequirementResult] = Field(default=[], description="of a check")
     preflight: list[PreflightProblem] = Field(default=[], description="of a check: what makes every score meaningless")
@@ -376,5 +400,6 @@ class Result(Record):
                 "leaderboard": None,
                 "frontiers": [frontier for frontier in self.frontiers if frontier.dataset == dataset],
                 "findings": [finding for finding in self.findings if finding.dataset in (dataset, None)],
+                "published": [number for number in self.published if number.dataset == dataset],
             }
         )

@@ -29,7 +29,7 @@ from harness.data.types import Ids, Qrels, Queries, Run
 from harness.errors import ResultError
 from harness.results.check_schema import CHECK_SCHEMA_VERSION, CheckReport
 from harness.results.schema import SCHEMA_VERSION, Result
-from harness.results.stored_json import StoredJson, read_stored_json, validated
+from harness.results.upgrade import StoredJson, read_stored_json, validated
 from harness.store.result_folder import (
     LATENCIES,
     PARITY,

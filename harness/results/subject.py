@@ -11,10 +11,9 @@ import numpy.typing as npt
 from harness.data.types import Int64Array, Run
 from harness.metrics import Scores
 from harness.parity import Level
-from harness.results.assess import Assessed
-from harness.results.backend import has_terms
 from harness.results.schema import EngineDescription, ErrorInfo, ParityStats, TrialResult
 from harness.results.schema_base import Json
+from harness.results.scored import Scored, has_terms
 
 __all__ = ["Subject", "subject_of"]
 
@@ -48,7 +47,7 @@ class Subject:
     reference: Run | None = None
 
 
-def subject_of(one: Assessed, result: TrialResult, corpus: str, label: str, *, timed: bool) -> Subject:
+def subject_of(one: Scored, result: TrialResult, corpus: str, label: str, *, timed: bool) -> Subject:
     """The subject that a backend is."""
     record, parity = one.outcome.record, one.parity
     search_ns = None

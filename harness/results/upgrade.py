@@ -1,23 +1,80 @@
-"""Stored JSON of earlier versions, turned into that of today: one function a kind of file and version.
+"""Stored JSON of every version, read back as of today: whether it is a file of harness at all, and undamaged.
 
-Each takes the parsed file, before anything of it is validated, and returns that of the next version. What is not as it
-should be is left to the schema, which names it.
+One function a kind of file and version takes the parsed file, before anything of it is validated, and returns that of
+the next version. What is not as it should be is left to the schema, which names it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from harness.errors import ResultError
 from harness.results.backend_info import LabelledBackend, backend_infos
 
-__all__ = ["upgraded"]
+__all__ = ["StoredJson", "read_stored_json", "validated"]
 
 Object = dict[str, Any]
+Model = TypeVar("Model", bound=BaseModel)
+_PARQUET = b"PAR1"
+_PLACES = "name a result folder that harness wrote, or a baseline, a .json file"
 
 
-def upgraded(values: Object, kind: str, version: int) -> Object:
+class StoredJson(NamedTuple):
+    """Content of a file, before anything of it is believed."""
+
+    path: Path
+    schema: int
+    kind: str
+    values: dict[str, Any]
+
+    def refuse_newer(self, newest: int) -> StoredJson:
+        """Return the same; raises ResultError where its schema is above ``newest``."""
+        if self.schema > newest:
+            raise ResultError(
+                f"'{self.path}' has schema {self.schema}, this harness reads up to {newest}",
+                fix="pip install --upgrade retrieval-harness",
+            )
+        return self
+
+
+def read_stored_json(path: Path, what: str, *, missing: ResultError) -> StoredJson:
+    """Read a file that should be ``what`` (``a baseline``), an object with the version of its schema.
+
+    Raises ``missing`` where there is no such file, ResultError where it is another.
+    """
+    try:
+        stored = path.read_bytes()
+        if stored.startswith(_PARQUET):
+            raise ResultError(f"'{path}' is a Parquet table, and not {what} of harness", fix=_PLACES)
+        content = orjson.loads(stored)
+    except OSError as error:
+        raise missing from error
+    except orjson.JSONDecodeError as error:
+        raise ResultError(f"'{path}' is not JSON: {error}", fix=_PLACES) from error
+    if not isinstance(content, dict) or not isinstance(content.get("schema"), int):
+        raise ResultError(f"'{path}' is not {what} of harness: it names no schema")
+    return StoredJson(path, content["schema"], str(content.get("kind")), content)
+
+
+def validated(stored: StoredJson, model: type[Model]) -> Model:
+    """Return the file's content, of whatever version, as ``model``; raises ResultError where it is damaged."""
+    try:
+        return model.model_validate(_upgraded(stored.values, stored.kind, stored.schema))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ResultError(f"'{stored.path}' is damaged: {where}: {first['msg']}") from error
+    except (AttributeError, TypeError) as error:  # an earlier version's file whose parts are not what they should be
+        raise ResultError(f"'{stored.path}' is damaged: {error}") from error
+
+
+def _upgraded(values: Object, kind: str, version: int) -> Object:
     """Return a file of ``kind`` and ``version`` as one of the newest version; the same where it is one."""
     while (kind, version) in _STEPS:
         values = _STEPS[kind, version](values)
@@ -59,6 +116,9 @@ def _trial_1(backend: Object) -> Object:
         spread = _renamed(trial["spread"], oracle_overlap="reference_overlap")
         builds = spread.get("each", [])
         trial["spread"] = {**spread, "each": [_renamed(one, oracle_overlap="reference_overlap") for one in builds]}
+    if (trial.get("stages") or {}).get("reranking") is not None:
+        reranking = _renamed(trial["stages"]["reranking"], ceiling="upper_bound")
+        trial["stages"] = {**trial["stages"], "reranking": reranking}
     if trial.get("index") is not None:
         index = _renamed(trial["index"], existing="external_index")
         if index.get("external_index") is not None:

@@ -12,9 +12,9 @@ from harness.data.types import Float64Array, Ids
 from harness.metrics import Measure, QueryCounts, QuerySet, Scores
 from harness.report.document import Table
 from harness.report.documents.quality import pair_tables, quality_table
-from harness.results.assess import Assessed
 from harness.results.differences import paired_differences
 from harness.results.schema import Result
+from harness.results.scored import Scored
 from harness.stats import Change, judge_family
 
 
@@ -89,8 +89,7 @@ def test_one_family_in_comparisons_and_in_judgements() -> None:
     before = rng.random((20, 10))
     after = before.copy()
     after[:, 4] -= rng.normal(0.1, 0.15, 20)
-    sides = [SimpleNamespace(dataset="d", label=name) for name in ("one", "other")]
-    found = paired_differences([assessed(before), assessed(after)], sides, "one", 7)  # type: ignore[arg-type]
+    found = paired_differences([scored("one", before), scored("other", after)], "d", "one", 7)
     changed = [row for row in found if row.wins + row.losses]
     assert [row.metric for row in changed] == ["P@5"]
     assert changed[0].p_adjusted == changed[0].p
@@ -99,10 +98,11 @@ def test_one_family_in_comparisons_and_in_judgements() -> None:
     assert [one.p_adjusted for one in judged] == [row.p_adjusted for row in found]
 
 
-def assessed(values: Float64Array) -> Assessed:
+def scored(label: str, values: Float64Array) -> Scored:
     """Values of 20 queries on P@1 to P@10."""
     measures = tuple(Measure("P", place) for place in range(1, 11))
     counts = QueryCounts(judged=20, relevant=20, answered=20, evaluated=20, unjudged=0)
     ids = Ids.of([f"q{place}" for place in range(20)])
     scores = Scores(measures, ids, values, values, values, counts, TieRule.TREC_EVAL, QuerySet.RELEVANT)
-    return Assessed(SimpleNamespace(), scores, None)  # type: ignore[arg-type]
+    outcome = SimpleNamespace(trial=SimpleNamespace(label=label))
+    return Scored(outcome, scores, None)  # type: ignore[arg-type]

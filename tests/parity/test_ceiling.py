@@ -18,7 +18,7 @@ from harness.parity import compare_run
 from harness.parity.causes import hits_of_components
 from harness.parity.references import FusedReference, Part
 from harness.rerank.fusion import min_max
-from harness.results.ceiling import ceiling
+from harness.results.trial_result import rerank_upper_bound
 
 DOCUMENTS = [f"d{number}" for number in range(5)]
 CANDIDATES = st.lists(st.sampled_from([*DOCUMENTS, "never judged"]), min_size=1, max_size=4, unique=True)
@@ -33,7 +33,7 @@ def test_no_order_of_the_candidates_is_better_and_one_is_as_good(candidates, jud
     if not set(candidates) & set(judged):
         return
     run = run_from_dict({"q": dict.fromkeys(candidates, 1.0)})
-    found = ceiling(run, qrels, MEASURES, QuerySet.ANSWERED, 1)
+    found = rerank_upper_bound(run, qrels, MEASURES, QuerySet.ANSWERED, 1)
     if not found:
         return
     assert list(found) == [str(measure) for measure in MEASURES[:3]]
@@ -47,8 +47,8 @@ def test_no_order_of_the_candidates_is_better_and_one_is_as_good(candidates, jud
 
 def test_no_hits_and_no_ndcg_have_no_ceiling():
     qrels = qrels_from_dict({"q": {"d0": 1}})
-    assert ceiling(run_from_dict({"q": {}}), qrels, MEASURES, QuerySet.RELEVANT, 1) == {}
-    assert ceiling(run_from_dict({"q": {"d0": 1.0}}), qrels, MEASURES[3:], QuerySet.RELEVANT, 1) == {}
+    assert rerank_upper_bound(run_from_dict({"q": {}}), qrels, MEASURES, QuerySet.RELEVANT, 1) == {}
+    assert rerank_upper_bound(run_from_dict({"q": {"d0": 1.0}}), qrels, MEASURES[3:], QuerySet.RELEVANT, 1) == {}
 
 
 def fuse(runs: list[Run], k: int | None) -> Run:

@@ -164,7 +164,7 @@ def test_failures_are_named_and_leave_the_others_alone(collection: Path, cards: 
     assert "lost 1 documents that are not empty: d2" in errors["losing"]["message"]
     assert report["trials"][3]["metrics"]["AP"]["mean"] > 0.5
     assert all(not backend["metrics"] for backend in report["trials"][:3])
-    assert "absent failed: the engine is not there" in done.stdout
+    assert "✕ absent failed\n  the engine is not there" in done.stdout
     assert "good: 6 of 6 documents indexed, 4 queries searched" in done.stderr
     assert sorted(path.name for path in (out / "runs").rglob("*.gz")) == ["good.trec.gz"]
 

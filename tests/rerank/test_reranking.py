@@ -24,8 +24,8 @@ from harness.pipeline.planning import plan_for, preview
 from harness.plan.config import CompareRequest
 from harness.plan.plan import make_plan
 from harness.report.documents.compare import comparison_document
-from harness.results.ceiling import best_order
 from harness.results.comparison import Comparison
+from harness.results.trial_result import best_order
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -114,14 +114,14 @@ def test_the_ceiling_is_the_best_order_of_the_candidates(comparison: Comparison)
     for backend in reranked(comparison):
         assert backend.stages is not None
         assert backend.stages.reranking is not None
-        ceiling = backend.stages.reranking.ceiling
+        ceiling = backend.stages.reranking.upper_bound
         assert list(ceiling) == ["nDCG@10"]
         assert backend.metrics["nDCG@10"].mean <= ceiling["nDCG@10"] + 1e-12
         best = best_order(comparison.run(backend.label), comparison.qrels)
         (summary,) = score(best, comparison.qrels, parse_measures("nDCG@10")).means()
         assert ceiling["nDCG@10"] == summary.value
         assert f"(≤ {summary.value:.4f})".replace("0.", ".") in comparison.render()
-    assert max(one.stages.reranking.ceiling["nDCG@10"] for one in reranked(comparison)) > 0.2  # type: ignore[union-attr]
+    assert max(one.stages.reranking.upper_bound["nDCG@10"] for one in reranked(comparison)) > 0.2  # type: ignore[union-attr]
 
 
 def test_second_stages_stand_in_no_table_of_parity(comparison: Comparison) -> None:
@@ -189,7 +189,7 @@ def test_a_judge_that_goes_away_is_one_backends_failure_and_goes_on_where_it_was
         before = len(server.asked)
         done = run("--backends", backend, *options, "--out", str(out), "--overwrite", cache=cache)
         assert done.returncode == 0, done.stderr
-        assert "Second stages" in done.stdout
+        assert "(≤ x): what the best possible order of a second stage's candidates would reach" in done.stdout
         listed = run("list", "--kind", "rerank", cache=cache, verb="cache")
         assert "reranker=judge" in listed.stdout
         assert "3 entries" in listed.stdout  # one query found nothing

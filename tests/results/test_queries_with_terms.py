@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.engines.interface import EngineInfo, IndexReport, SearchResult, Storage
-from harness.results.load import closed_loops, open_loops, queries_with_terms
+from harness.results.probe_results import closed_loops, open_loops, queries_with_terms
 from harness.stats.timing import Samples
 from harness.worker.jobs import LoadRecord, TrialRecord
 

@@ -24,7 +24,7 @@ from harness.metrics import QuerySet, TieRule, official_measures, parse_measures
 from harness.pipeline.evaluate import as_qrels, as_run
 from harness.plan.config import EVAL_METRICS
 from harness.report.scores import ScoreFormat
-from harness.results.checks import (
+from harness.results.findings import (
     METRIC_CHECKS,
     RUN_CHECKS,
     JudgedRun,

@@ -15,8 +15,8 @@ from harness.data.types import Ids, Qrels, Queries, Run
 from harness.errors import ResultError, UsageError
 from harness.loaders.trec import read_run
 from harness.pipeline.regress.read_side import read_side
-from harness.results.assess import parity_table, per_query_table
 from harness.results.comparison import Comparison
+from harness.results.scored import parity_table, per_query_table
 from harness.results.stored import ResultContent, StoredResult, file_name, read_report, read_stored_run, write_result
 from harness.store.result_folder import check_target
 from harness.store.scratch import scratch_folder
@@ -179,7 +179,7 @@ from pathlib import Path
 from sample_report import sample_report
 from harness.errors import UsageError
 from harness.pipeline.regress.read_side import read_side
-from harness.results.assess import parity_table, per_query_table
+from harness.results.scored import parity_table, per_query_table
 from harness.results.stored import ResultContent, write_result
 
 content = ResultContent(per_query_table([], ""), parity_table([], ""))

@@ -24,7 +24,7 @@ from harness.results.comparison import Comparison
 from harness.results.regression_schema import SCHEMA_VERSION as REGRESSION_VERSION
 from harness.results.schema import SCHEMA_VERSION
 from harness.results.stored import read_check_report, read_report
-from harness.results.stored_json import read_stored_json, validated
+from harness.results.upgrade import read_stored_json, validated
 
 STORED = Path(__file__).parent / "stored"
 

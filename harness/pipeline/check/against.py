@@ -38,10 +38,10 @@ from harness.plan.plan import Plan, Trial, execution_of
 from harness.plan.stages import fusions, rerankers
 from harness.registry.lookup import find_cards, load_engine
 from harness.registry.parameters import current_spelling
-from harness.results.assess import Judge
-from harness.results.backend import backend_results
 from harness.results.schema import ErrorInfo
+from harness.results.scored import QrelsOf
 from harness.results.subject import Subject, subject_of
+from harness.results.trial_result import trial_results
 from harness.store.cache import Cache
 from harness.store.cache_entries import COMPARISON, WORK
 from harness.store.columns import save_table
@@ -257,7 +257,7 @@ def search_indexes(
     corpora: Mapping[str, Corpus],
     cache: Cache,
     display: Display,
-    judge: Judge,
+    judge: QrelsOf,
 ) -> list[Searched]:
     """Every index of a plan, each in a worker, by what the questions are encoded to; scored by ``judge``.
 
@@ -269,7 +269,7 @@ def search_indexes(
     documents = Corpus(Ids.of([]), nothing, content_digest(Ids.of([]), nothing))
     alone = Dataset(plan.indexes.dataset_name, documents, queries, None)
     assessed = run_on(plan.indexes, alone, cache, display, judge)
-    results = backend_results(assessed, alone, plan.indexes)
+    results = trial_results(assessed, alone, plan.indexes)
     named = [one for one in plan.retrievers if one.kind == "index"]
     comparison = ModelComparison(queries, corpora, plan.execution, cache, display)
     searched = []

@@ -11,8 +11,7 @@ from harness.data.types import Corpus, Run
 from harness.errors import UsageError
 from harness.results.check_redaction import without_questions
 from harness.results.check_schema import CheckReport, CheckSubject
-from harness.results.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
-from harness.results.presenters import presenter
+from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, presenter
 from harness.results.stored import read_check_report, read_stored_run, write_check
 
 if TYPE_CHECKING:

@@ -29,12 +29,12 @@ from harness.pipeline.planning import in_language_of
 from harness.plan.config import CheckOutput, CheckRequest, Output
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
 from harness.results import check_schema as schema
-from harness.results.backend import backend_results
 from harness.results.check_redaction import redacted, without_questions
-from harness.results.collection import identical_ids_info
+from harness.results.dataset_info import identical_ids_info
 from harness.results.schema import HarnessInfo, MachineInfo
 from harness.results.stored_texts import documents_at
 from harness.results.subject import subject_of
+from harness.results.trial_result import trial_results
 from harness.store.cache import Cache
 from harness.store.environment import harness_state, machine, package_versions
 from harness.store.result_folder import check_target
@@ -194,7 +194,7 @@ def _subjects(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cach
                 timed=backends.execution.timing,
             )
         )
-        for one, result in zip(assessed, backend_results(assessed, dataset, backends), strict=True)
+        for one, result in zip(assessed, trial_results(assessed, dataset, backends), strict=True)
     ]
 
 

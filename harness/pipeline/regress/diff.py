@@ -13,7 +13,7 @@ from harness.pipeline.regress.regression import Regression, documents_of_side
 from harness.pipeline.regress.stored_regression import REGRESSION_NAME, without_texts
 from harness.plan.config import DiffRequest, JudgedOutput, Output
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
-from harness.results.html_texts import LEFT_OUT
+from harness.results.presenters import LEFT_OUT
 from harness.results.stored_texts import Documents
 from harness.store.result_folder import check_target
 

@@ -19,8 +19,7 @@ from harness.pipeline.regress.stored_regression import (
     write_regression,
 )
 from harness.results.comparison import Comparison
-from harness.results.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
-from harness.results.presenters import presenter
+from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, presenter
 from harness.results.regression_schema import RegressionReport
 from harness.results.snapshot import ResultSnapshot
 from harness.results.stored_texts import Documents, documents_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.errors import ResultError
 from harness.results.regression_schema import SCHEMA_VERSION, RegressionReport
-from harness.results.stored_json import read_stored_json, validated
+from harness.results.upgrade import read_stored_json, validated
 from harness.store.result_folder import result_folder
 
 __all__ = [

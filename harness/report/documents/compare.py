@@ -101,6 +101,9 @@ def _data(dataset: DatasetInfo, result: Result) -> Iterator[str]:
     if dataset.documents_sampled_from is not None:
         documents = f"{dataset.documents:,} of {counted(dataset.documents_sampled_from, 'document')}, a subsample"
     yield dataset.name
+    if dataset.error is not None:
+        yield "could not be loaded"
+        return
     yield f"{documents}{empty_documents(dataset.empty_documents, left_out)}"
     yield from identical_ids(dataset.identical_ids, "query")
     if dataset.filter is not None:

@@ -8,10 +8,10 @@ from harness.errors import UnknownNameError
 from harness.metrics.parse import parse_measure
 from harness.metrics.registry import kind_of
 from harness.report.document import Cell, Column, Table, Tone
-from harness.report.documents.cells import ABSENT, FAILED, count, interval, number, signed, text, tie_range
+from harness.report.documents.cells import ABSENT, FAILED, count, interval, number, seconds, signed, text, tie_range
 from harness.report.documents.costs import BACKEND
 from harness.report.documents.verdicts import against_reference, reference_of
-from harness.results.schema import Leaderboard, PairedDifference, Result, TrialResult
+from harness.results.schema import Leaderboard, LeaderboardRow, PairedDifference, Result, TrialResult
 from harness.wording import counted
 
 __all__ = ["cut_short", "leaderboard_tables", "metric_names", "pair_tables", "quality_table"]
@@ -22,6 +22,8 @@ _CUT_SHORT = "*"
 """Stands after the name of a metric that looks at more hits than were asked for."""
 _WHOLE = 1000
 """Hits that a metric without a cutoff is expected to look at: as many as trec_eval's users give it, by custom."""
+_FEW = 2
+"""Datasets up to which ranks on single ones say nothing that their columns do not."""
 _DIFFERENCE, _MEAN, _FIRST_INTERVAL, _OTHER_DIFFERENCE, _ANSWERED, _OTHER_INTERVAL = 1, 2, 30, 40, 60, 70
 """What columns are left out for want of room: the last first, and of one kind those of the last metric first."""
 
@@ -32,7 +34,10 @@ def metric_names(trials: Sequence[TrialResult]) -> list[str]:
 
 
 def quality_table(result: Result, dataset: str, where: str = "") -> Table | None:
-    """Tabulate backends by metrics: each mean, its difference from the reference, and both intervals."""
+    """Tabulate backends by metrics: each mean, its difference from the reference, and both intervals.
+
+    Where a leaderboard answers the question, the tables of single datasets are details.
+    """
     trials = result.of_dataset(dataset)
     names = metric_names(trials)
     if not names:
@@ -51,7 +56,13 @@ def quality_table(result: Result, dataset: str, where: str = "") -> Table | None
         counts = [one.queries.answered, one.queries.evaluated] if one.queries is not None else [None, None]
         rows.append([*cells, *map(count, counts[: 1 + (len(evaluated) > 1)])])
     marks = {cell.mark for row in rows for cell in row}
-    return Table(f"Quality{where}", columns, rows, list(_legend(result, trials, marks, f"than {reference}")))
+    return Table(
+        f"Quality{where}",
+        columns,
+        rows,
+        list(_legend(result, trials, marks, f"than {reference}")),
+        result.leaderboard is not None,
+    )
 
 
 def _columns(result: Result, names: Sequence[str], tested: set[str], reference: str | None) -> Iterator[Column]:
@@ -90,7 +101,7 @@ def _mean(one: TrialResult, name: str) -> Cell:
     if value is None:
         return text(FAILED if one.status == "failed" else ABSENT)
     reranking = one.stages.reranking if one.stages is not None else None
-    best = reranking.ceiling.get(name) if reranking is not None else None
+    best = reranking.upper_bound.get(name) if reranking is not None else None
     bound = "" if best is None else f" (≤ {f'{best:.4f}'.removeprefix('0')})"
     known = interval(value.ci_low, value.ci_high)
     return number(value.mean, unit=bound, below=known, ties=tie_range(value.min, value.max))
@@ -201,22 +212,34 @@ def leaderboard_tables(result: Result) -> list[Table]:
     board = result.leaderboard
     if board is None:
         return []
-    return [_board(result, board, metric, detail=at > 0) for at, metric in enumerate(board.metrics)]
+    made = [_board(result, board, metric, detail=at > 0) for at, metric in enumerate(board.metrics)]
+    if any(value is not None for row in board.search_seconds.values() for value in row.values()):
+        columns = [BACKEND, *(Column(name, best="lowest", priority=at) for at, name in enumerate(board.datasets))]
+        rows = [
+            [text(label), *(seconds(row.get(name)) for name in board.datasets)]
+            for label, row in board.search_seconds.items()
+        ]
+        made.append(Table("Seconds in which one client asks all queries once", columns, rows, detail=True))
+    return made
 
 
 def _board(result: Result, board: Leaderboard, metric: str, *, detail: bool) -> Table:
     rows = [row for row in board.rows if row.metric == metric]
-    names = list(dict.fromkeys(name for row in rows for name in row.values))
+    names, several = board.datasets, any(row.ci_low is not None for row in rows)
     infos = {info.label: info for info in result.backends}
     known = {
         "model": any(info.model for info in infos.values()),
         "dimensions": any(info.dimensions for info in infos.values()),
         "parameters": any(info.parameters_millions for info in infos.values()),
+        "mean rank": len(names) > _FEW,
+        "wins": len(names) > _FEW,
     }
     columns = [
         BACKEND,
         Column("rank"),
         Column("mean", best="highest", below="95 % interval", below_priority=80),
+        Column("mean rank", best="lowest", priority=8, help="mean over datasets of its rank on each"),
+        Column("wins", best="highest", priority=9, help="datasets on which no backend is better"),
         *(Column(name, best="highest", priority=10 + place) for place, name in enumerate(names)),
         Column("model", numeric=False, priority=90),
         Column("dimensions", priority=91),
@@ -230,6 +253,8 @@ def _board(result: Result, board: Leaderboard, metric: str, *, detail: bool) -> 
                 text(row.backend),
                 count(row.rank),
                 number(row.mean, below=interval(row.ci_low, row.ci_high)),
+                number(row.mean_rank, ".2f"),
+                count(row.wins),
                 *(number(row.values.get(name)) for name in names),
                 text(info.model or ABSENT),
                 count(info.dimensions),
@@ -243,6 +268,13 @@ def _board(result: Result, board: Leaderboard, metric: str, *, detail: bool) -> 
         f"Leaderboard: {metric}, mean over {over}",
         [columns[at] for at in kept],
         [[row[at] for at in kept] for row in made],
-        ["the interval is over datasets; a backend without a value on each of them has no rank"],
+        list(_board_legend(rows, several=several)),
         detail=detail,
     )
+
+
+def _board_legend(rows: Sequence[LeaderboardRow], *, several: bool) -> Iterator[str]:
+    if several:
+        yield "the interval is over datasets"
+    if any(row.rank is None for row in rows):
+        yield "a backend without a value on each dataset has no rank"

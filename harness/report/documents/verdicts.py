@@ -24,18 +24,22 @@ def comparison_verdicts(result: Result) -> list[Verdict]:
     """Return the verdict's lines, the most pressing first."""
     several = len(result.datasets) > 1
     lines = [
+        Verdict("bad", f"{one.name} could not be loaded", one.error.message)
+        for one in result.datasets
+        if one.error is not None
+    ]
+    lines += [
         Verdict("bad", f"{_where(one.dataset, several)}{one.label} failed", one.error.message)
         for one in result.trials
         if one.error is not None
     ]
     lines += _leaderboard(result)
     of_datasets = [(_where(one.name, several), result.of_dataset(one.name)) for one in result.datasets]
-    for where, trials in of_datasets:
-        lines += _quality(where, trials, result)
+    quality = [line for where, trials in of_datasets for line in _quality(where, trials, result)]
+    lines += quality if len(of_datasets) <= _NAMED else [line for line in quality if line.tone == "good"][:_NAMED]
     lines += _pitfalls(result)
-    for where, trials in of_datasets:
-        lines += _parity(where, trials)
-    for where, trials in of_datasets:
+    lines += _parity(of_datasets)
+    for where, trials in of_datasets if not several else ():
         lines += _speed(where, trials)
     return lines
 
@@ -202,23 +206,33 @@ def _single(where: str, one: TrialResult) -> Verdict:
     return Verdict("plain", f"{where}{one.label}: {metric} {value.mean:.4f}", f"95 % interval {known}" if known else "")
 
 
-def _parity(where: str, trials: Sequence[TrialResult]) -> list[Verdict]:
-    """Return a line for each backend, those that differ from their exact reference first; equal lines are joined."""
-    known = [(one.label, one.parity) for one in trials if one.parity is not None]
-    lines = [_differs(where, label, parity) for label, parity in known if parity.different]
-    groups: dict[str, list[str]] = {}
-    for label, parity in known:
-        if not parity.different:
-            groups.setdefault(_agreement(parity), []).append(label)
-    for agreement, labels in groups.items():
+def _parity(of_datasets: Sequence[tuple[str, Sequence[TrialResult]]]) -> list[Verdict]:
+    """Return a line for each backend and dataset that differ from the exact reference, then those that do not.
+
+    Lines that are equal but for the backend are joined.
+    """
+    known = [
+        (where, one.label, one.parity) for where, trials in of_datasets for one in trials if one.parity is not None
+    ]
+    lines = [_differs(where, label, parity) for where, label, parity in known if parity.different]
+    groups: dict[tuple[str, str], list[str]] = {}
+    exact = [(where, label, parity) for where, label, parity in known if not parity.different]
+    for where, label, parity in exact:
+        groups.setdefault((where, _agreement(parity)), []).append(label)
+    if len(of_datasets) > 1 and len(exact) == len(known) > 0:
+        where, queries = f"on all {len(of_datasets)} datasets", sum(parity.queries for _, _, parity in exact)
+        detail = f"{counted(queries, 'ranking')}, the same as exact search up to ties"
+        return [Verdict("good", f"every backend returns what its scoring function says, {where}", detail)]
+    everyone = {where: len(trials) for where, trials in of_datasets}
+    for (where, agreement), labels in groups.items():
         who, says = listed(labels), "return what their scoring functions say"
-        if len(labels) == 1 or len(labels) == len(trials):
+        if len(labels) == 1 or len(labels) == everyone[where]:
             who = who if len(labels) == 1 else "every backend"
             says = "returns what its scoring function says"
         lines.append(Verdict("good", f"{where}{who} {says}", agreement))
     if len(lines) > _LINES:
         more = len(lines) - _LINES
-        lines[_LINES:] = [Verdict("plain", f"{where}and {counted(more, 'more line')} on parity, in the tables")]
+        lines[_LINES:] = [Verdict("plain", f"and {counted(more, 'more line')} on parity, in the tables")]
     return lines
 
 

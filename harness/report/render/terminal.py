@@ -184,13 +184,11 @@ class _Drawing:
         if width is None or self._natural(range(len(self._columns))) <= width:
             return [f"[low–high]: {TIES}"]
         self._columns = list(_shown(self._table, ties=False))
-        ranges = [
-            f"{column.name} of {row[0].text} {cell.ties}"
-            for at, column in enumerate(self._table.columns)
-            for row in self._table.rows
-            if (cell := row[at]).ties
-        ]
-        return [f"{TIES}: {', '.join(ranges)}"]
+        ranges = []
+        for at, column in enumerate(self._table.columns):
+            of_column = [f"{row[0].text} {row[at].ties}" for row in self._table.rows if row[at].ties]
+            ranges += [f"{column.name} of {', '.join(of_column)}"] if of_column else []
+        return [f"{TIES}: {'; '.join(ranges)}"]
 
     def parts(self, width: int | None, *, whole: bool) -> list[list[int]]:
         """Return the columns to draw, in one or, with ``whole``, as many parts as it takes."""

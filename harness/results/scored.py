@@ -1,0 +1,200 @@
+"""Outcomes with their scores and their parity, and the per-query tables that are stored of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from harness.data.arrow import numbers, numbers_or_null, strings
+from harness.data.dataset import Dataset
+from harness.data.filtering import BoolArray
+from harness.data.types import Qrels, Run
+from harness.metrics import Scores, score
+from harness.parity import Level, Parity
+from harness.parity.outcome_parity import OutcomeParity
+from harness.plan.plan import Plan
+from harness.worker.outcome import Outcome
+from harness.worker.vectors import Vectors
+
+__all__ = [
+    "QrelsOf",
+    "Scored",
+    "ScoredRebuild",
+    "has_terms",
+    "latency_table",
+    "parity_table",
+    "per_query_table",
+    "score_outcome",
+]
+
+QrelsOf = Callable[[Run], Qrels | None]
+"""The judgments by which a run is scored: those of the dataset, or what a golden set expects; None for none."""
+
+
+class ScoredRebuild(NamedTuple):
+    """A build after the first: its run, its scores (None without judgments), overlaps with the reference if any."""
+
+    run: Run
+    scores: Scores | None
+    overlap: Mapping[int, float]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Scored:
+    """An outcome with its scores (None without judgments or run) and its parity (None without a reference).
+
+    ``exact`` are the scores of the reference's own run, for backends of dense vectors and hybrids: what approximation
+    loses. ``rebuilds`` are the builds after the first, in their order. ``reference`` is the reference's run to a depth
+    beyond k, where that was asked for.
+    """
+
+    outcome: Outcome
+    scores: Scores | None
+    parity: Parity | None
+    exact: Scores | None = None
+    rebuilds: tuple[ScoredRebuild, ...] = ()
+    reference: Run | None = None
+
+    @property
+    def label(self) -> str:
+        """Label of the backend."""
+        return self.outcome.trial.label
+
+
+def score_outcome(outcome: Outcome, compared: OutcomeParity | None, plan: Plan, qrels_of: QrelsOf) -> Scored:
+    """Score a run, beside its comparison with the reference (None without one).
+
+    Raises DataError when it shares no query or document with the judgments.
+    """
+    overlaps = compared.rebuilds if compared is not None else [{}] * len(outcome.rebuilds)
+    rebuilds = tuple(
+        ScoredRebuild(run, _score(run, qrels_of, plan), overlap)
+        for run, overlap in zip(outcome.rebuilds, overlaps, strict=True)
+    )
+    parity = compared.parity if compared is not None else None
+    if outcome.run is None:
+        return Scored(outcome, None, parity, rebuilds=rebuilds)
+    exact_run = compared.exact if compared is not None else None
+    exact = _score(exact_run, qrels_of, plan) if exact_run is not None else None
+    deeper = compared.deeper if compared is not None else None
+    return Scored(outcome, _score(outcome.run, qrels_of, plan), parity, exact, rebuilds, deeper)
+
+
+def _score(run: Run, qrels_of: QrelsOf, plan: Plan) -> Scores | None:
+    qrels = qrels_of(run)
+    if qrels is None:
+        return None
+    return score(run, qrels, plan.measures, ties=plan.ties, queries=plan.queries, relevance=plan.request.relevance)
+
+
+def per_query_table(scored: Sequence[Scored], dataset: str) -> pa.Table:
+    """Return the values of a dataset's queries in long form, each with its range over ties (null: not defined)."""
+    parts = []
+    for backend in scored:
+        if backend.scores is None:
+            continue
+        for column, measure in enumerate(backend.scores.measures):
+            queries = len(backend.scores.query_ids)
+            columns = {
+                "dataset": strings([dataset] * queries),
+                "backend": strings([backend.label] * queries),
+                "query_id": backend.scores.query_ids.values,
+                "metric": strings([str(measure)] * queries),
+                "value": numbers(backend.scores.values[:, column]),
+                "min": numbers_or_null(backend.scores.low[:, column]),
+                "max": numbers_or_null(backend.scores.high[:, column]),
+            }
+            parts.append(pa.table(columns, schema=_VALUES))
+    return pa.concat_tables([_VALUES.empty_table(), *parts])
+
+
+def parity_table(scored: Sequence[Scored], dataset: str) -> pa.Table:
+    """Return a row a backend and query: level of agreement with the reference, overlaps, differences, proven cause."""
+    parts = []
+    for backend in scored:
+        if backend.parity is None or backend.outcome.run is None:
+            continue
+        queries, detail = backend.outcome.run.query_ids, backend.parity.per_query
+        shallow, full = min(detail.overlap), max(detail.overlap)
+        columns = {
+            "dataset": strings([dataset] * len(queries)),
+            "backend": strings([backend.label] * len(queries)),
+            "query_id": queries.values,
+            "level": strings(Level(level).name.lower() for level in detail.level.tolist()),
+            "cause": strings(detail.cause),
+            "overlap_10": numbers(detail.overlap[shallow]),
+            "overlap_k": numbers(detail.overlap[full]),
+            "rbo": numbers(detail.rbo),
+            "max_abs_score_diff": numbers(detail.max_abs_score_diff),
+            "max_rel_score_diff": numbers(detail.max_rel_score_diff),
+        }
+        parts.append(pa.table(columns, schema=_PARITY))
+    return pa.concat_tables([_PARITY.empty_table(), *parts])
+
+
+def latency_table(scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> pa.Table | None:
+    """Return a row a backend, timed pass and query that has a term: nanoseconds of the search and of the transfer.
+
+    None where the plan took no times. Passes count from 1. Backends made of others, and runs that were read, have no
+    samples of their own.
+    """
+    if not plan.execution.timing:
+        return None
+    parts = []
+    for backend in scored:
+        record = backend.outcome.record
+        if record is None:
+            continue
+        terms = np.flatnonzero(has_terms(backend.outcome.vectors, len(dataset.queries)))
+        passes = len(record.search_ns)
+        ids = dataset.queries.ids.values.take(numbers(terms))
+        columns = {
+            "dataset": strings([dataset.name] * (passes * len(terms))),
+            "backend": strings([backend.label] * (passes * len(terms))),
+            "pass": numbers(np.repeat(np.arange(1, passes + 1, dtype=np.int32), len(terms))),
+            "query_id": pa.concat_arrays([ids] * passes) if passes else ids.slice(0, 0),
+            "search_ns": numbers(record.search_ns[:, terms].ravel()),
+            "transfer_ns": numbers(record.transfer_ns[:, terms].ravel()),
+        }
+        parts.append(pa.table(columns, schema=_LATENCIES))
+    return pa.concat_tables([_LATENCIES.empty_table(), *parts])
+
+
+def has_terms(vectors: Vectors | None, queries: int) -> BoolArray:
+    """Tell which queries have a term that a document has, bool (Q,): all, where there are dense vectors, or none."""
+    if vectors is None or vectors.sparse is None or vectors.dense is not None:
+        return np.ones(queries, dtype=bool)
+    terms: BoolArray = np.diff(vectors.sparse.queries.indptr) > 0
+    return terms
+
+
+def _schema(**types: pa.DataType) -> pa.Schema:
+    return pa.schema([("dataset", pa.string()), ("backend", pa.string()), *types.items()])
+
+
+_TEXT, _NUMBER = pa.string(), pa.float64()
+_VALUES = _schema(query_id=_TEXT, metric=_TEXT, value=_NUMBER, min=_NUMBER, max=_NUMBER)
+_PARITY = _schema(
+    query_id=_TEXT,
+    level=_TEXT,
+    cause=_TEXT,
+    overlap_10=_NUMBER,
+    overlap_k=_NUMBER,
+    rbo=_NUMBER,
+    max_abs_score_diff=_NUMBER,
+    max_rel_score_diff=_NUMBER,
+)
+_LATENCIES = pa.schema(
+    [
+        ("dataset", _TEXT),
+        ("backend", _TEXT),
+        ("pass", pa.int32()),
+        ("query_id", _TEXT),
+        ("search_ns", pa.int64()),
+        ("transfer_ns", pa.int64()),
+    ]
+)

@@ -1,0 +1,243 @@
+"""What a reader must know before comparing a backend with another, one sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from harness.data.dataset import Dataset
+from harness.data.types import Run
+from harness.engines.interface import SearchResult
+from harness.plan.backend_spec import BackendSpec, spell
+from harness.plan.options import LoadOptions
+from harness.plan.plan import Plan
+from harness.remote.calls import calls_in_words
+from harness.results.probe_results import queries_with_terms, scheduled
+from harness.results.scored import Scored, has_terms
+from harness.results.stored import holds_white_space
+from harness.wording import counted
+from harness.worker.builds import builds_of
+from harness.worker.jobs import ExternalIndexRecord, LoadRecord, TrialRecord
+from harness.worker.outcome import Outcome
+from harness.worker.vectors import Terms, Vectors
+
+__all__ = ["trial_notes"]
+
+_NAMED = 20
+_STRANGERS = 3
+
+
+def trial_notes(scored: Scored, dataset: Dataset, plan: Plan) -> list[str]:
+    """Return the notes on a trial: on its run, its index, its load, its stages and its rebuilds."""
+    outcome = scored.outcome
+    notes = _notes_on_trial(scored, dataset)
+    if outcome.record is not None:
+        terms = has_terms(outcome.vectors, len(dataset.queries))
+        notes += _notes_on_load(queries_with_terms(outcome.record, terms), plan.load)
+    return [*notes, *_notes_on_stages(outcome, plan), *_notes_on_rebuilds(outcome, plan)]
+
+
+def _notes_on_trial(scored: Scored, dataset: Dataset) -> list[str]:
+    notes = list(scored.outcome.notes)
+    record, vectors = scored.outcome.record, scored.outcome.vectors
+    if record is not None and record.engine.note:
+        notes.append(record.engine.note)
+    if record is not None and record.built_by is not None:
+        notes.append(f"searched the index that '{record.built_by}' built: what is said of building it is of that one")
+    if record is not None:
+        notes += [*_notes_on_calls(record.hits), *_notes_on_short_lists(record, dataset)]
+        notes += [
+            *record.caveats.notes,
+            *_notes_on_parameters(record.caveats.without_effect, scored.outcome.trial.spec),
+        ]
+    if record is not None and record.external is not None:
+        card, parameters = scored.outcome.trial.spec.card, scored.outcome.trial.parameters
+        has_reference = card is not None and card.oracle.applies(parameters)
+        notes += _notes_on_external_index(record, record.external, dataset, has_reference=has_reference)
+    elif record is not None and len(record.index.missing_rows):
+        missing = dataset.corpus.ids.take(record.index.missing_rows[:_NAMED])
+        indexed = f"{record.index.indexed:,} of {counted(record.index.sent, 'document')} are in the index"
+        notes.append(f"{indexed}; not there, because they are empty: {', '.join(missing)}")
+    if scored.scores is not None and len(scored.scores.query_ids) == 0:
+        notes.append(f"no query could be evaluated, so there are no metrics{_of_grades(dataset)}")
+    if vectors is not None:
+        notes += vectors.notes
+    if vectors is not None and vectors.terms is not None:
+        notes += _notes_on_terms(
+            vectors, vectors.terms, dataset, external=record is not None and record.external is not None
+        )
+    run = scored.outcome.run
+    if run is not None and scored.outcome.trial.spec.kind == "run":
+        notes += _notes_on_strangers(run, dataset)
+    if run is not None and any(holds_white_space(ids) for ids in (run.doc_ids, run.query_ids)):
+        notes.append("ids hold white space, which TREC's format cannot: the run is stored as Parquet")
+    return notes
+
+
+def _of_grades(dataset: Dataset) -> str:
+    """Return, as the end of a sentence, that no judgment is of a grade above 0; nothing where one is."""
+    if dataset.qrels is None or not len(dataset.qrels) or (dataset.qrels.grades > 0).any():
+        return ""
+    return f": each of the {len(dataset.qrels):,} judgments has grade 0 or less; relevant documents need 1 or more"
+
+
+def _notes_on_strangers(run: Run, dataset: Dataset) -> list[str]:
+    """Documents of somebody's run that the collection lacks: it may be a run of another one."""
+    strangers = np.flatnonzero(dataset.corpus.ids.rows_of(run.doc_ids) < 0)
+    if not len(strangers):
+        return []
+    named = ", ".join(run.doc_ids.take(strangers[:_STRANGERS]))
+    more = ", …" if len(strangers) > _STRANGERS else ""
+    of = f"{len(strangers):,} of its {counted(len(run.doc_ids), 'document')}"
+    return [f"{of} are not in the collection ({named}{more}): their hits keep their ranks"]
+
+
+def _notes_on_terms(vectors: Vectors, terms: Terms, dataset: Dataset, *, external: bool) -> list[str]:
+    notes = []
+    with_terms = int(np.count_nonzero(terms.counts.lengths))
+    if with_terms < len(dataset.corpus) and not external:
+        counting = "1 document that has" if with_terms == 1 else f"{with_terms:,} documents that have"
+        notes.append(f"N, df and avgdl count the {counting} a term")
+    unknown = int(np.count_nonzero(np.diff(terms.counts.queries.indptr) == 0))
+    if unknown:
+        have = "query has" if unknown == 1 else "queries have"
+        so = (
+            "and no hits; times and queries/s are without"
+            if vectors.dense is None
+            else "and hits of dense vectors alone"
+        )
+        notes.append(f"{unknown} {have} no term that a document has, {so}")
+    return notes
+
+
+def _notes_on_short_lists(record: TrialRecord, dataset: Dataset) -> list[str]:
+    """Every dense vector matches every other: a list shorter than k, or than what the filter leaves, is the engine's
+    doing. Of candidates another note counts those that were not returned.
+    """
+    filtered = dataset.filtered
+    if dataset.candidates is not None:
+        return []
+    there = record.index.indexed if filtered is None else min(len(filtered), record.index.indexed)
+    asked = min(record.k, there)
+    short = int(np.count_nonzero(np.diff(record.hits.indptr) < asked)) if record.input == "dense" else 0
+    queries = f"{short:,} of {counted(len(record.hits.indptr) - 1, 'query')}"
+    return [f"{queries} got fewer than the {asked:,} hits that they asked for, and nothing was added"] if short else []
+
+
+def _notes_on_parameters(without_effect: Mapping[str, str], spec: BackendSpec) -> list[str]:
+    """Parameters that somebody set to another value than the default, and that changed nothing."""
+    defaults = spec.card.defaults if spec.card is not None else {}
+    by_reason: dict[str, list[str]] = {}
+    for name, value in spec.overrides.items():
+        if name in without_effect and value != defaults[name]:
+            by_reason.setdefault(without_effect[name], []).append(f"{name}={spell(value)}")
+    return [f"{', '.join(named)} had no effect: {reason}" for reason, named in by_reason.items()]
+
+
+def _notes_on_calls(hits: SearchResult) -> list[str]:
+    notes = []
+    if (together := hits.queries_per_call) > 1:
+        notes.append(
+            f"{together} queries were sent in one call: its milliseconds are equal shares of the calls' times, and not "
+            "latencies to compare with those of single queries"
+        )
+    if hits.repeated_calls:
+        notes.append(
+            f"{hits.repeated_calls} calls of the search failed, and succeeded when they were made again: its "
+            "milliseconds include that"
+        )
+    return notes
+
+
+def _notes_on_external_index(
+    record: TrialRecord, external: ExternalIndexRecord, dataset: Dataset, *, has_reference: bool
+) -> list[str]:
+    """Say which documents differ, that nothing was changed, and why there is no parity.
+
+    ``has_reference`` is False where the backend would have no reference with an index of its own either.
+    """
+    strangers = np.flatnonzero(external.rows < 0)
+    notes = [f"an external index of {len(external.rows):,} documents, searched as it is"]
+    if external.files is not None and external.file_bytes is not None:
+        notes.append(
+            f"its {external.files:,} files ({external.file_bytes:,} bytes) had the same SHA-256 before and after"
+        )
+    if not len(dataset.corpus):
+        return [*notes, f"not held against a reference: {external.no_reference}"]
+    if len(strangers):
+        listed = _listed(external.ids.take(strangers[:_NAMED]), len(strangers))
+        notes.append(f"{len(strangers):,} of its documents are not in the collection: {listed}")
+    absent = record.index.missing_rows
+    if len(absent):
+        empty = set(dataset.corpus.empty_rows.tolist())
+        because = ", because they are empty" if set(absent.tolist()) <= empty else ""
+        listed = _listed(dataset.corpus.ids.take(absent[:_NAMED]), len(absent))
+        notes.append(f"{len(absent):,} documents of the collection are not in it{because}: {listed}")
+    if has_reference and external.no_reference is not None:
+        notes.append(f"not held against a reference: {external.no_reference}")
+    return notes
+
+
+def _listed(ids: list[str], count: int) -> str:
+    more = f" and {count - len(ids):,} more" if count > len(ids) else ""
+    return ", ".join(ids) + more
+
+
+def _notes_on_load(trial: TrialRecord, load: LoadOptions) -> list[str]:
+    """Say what was not measured or went wrong."""
+    notes = []
+    if load.cold and not any(record.kind == "cold" for record in trial.loads):
+        notes.append("no cold pass (--cold): the caches are the server's")
+    if load.rates and not any(record.rate is not None for record in trial.loads):
+        notes.append("no open loop: --rate is for servers")
+    for record in trial.loads:
+        where = _in_words(record)
+        if record.failures:
+            some = f"{len(record.failures)} of {1 if record.threads else record.clients} client processes"
+            notes.append(f"{where}: {some} failed: {record.failures[0].splitlines()[0]}")
+        failed = len(record.samples) - len(record.samples.answered())
+        if failed:
+            notes.append(f"{where}: {counted(failed, 'query')} failed: {record.first_error}")
+        if record.different_queries:
+            different = counted(record.different_queries, "query was", "queries were")
+            notes.append(f"{where}: {different} answered otherwise than by one client")
+        if record.rate is not None and scheduled(record).overloaded:
+            waiting = counted(scheduled(record).backlog, "query was", "queries were")
+            notes.append(f"{where}: overload, {waiting} waiting at the end")
+    return notes
+
+
+def _in_words(record: LoadRecord) -> str:
+    if record.kind == "cold":
+        return "cold pass"
+    if record.rate is not None:
+        return f"{record.rate:g} queries/s"
+    return "1 client" if record.clients == 1 else f"{record.clients} clients"
+
+
+def _notes_on_stages(outcome: Outcome, plan: Plan) -> list[str]:
+    if outcome.combined is None:
+        return []
+    notes = ["not measured cold or under load: what it is made of was"] if plan.load.wanted else []
+    reranked = outcome.combined.reranked
+    if reranked is not None and reranked.scored < len(reranked.scores):
+        known = len(reranked.scores) - reranked.scored
+        notes.append(f"{known:,} of {len(reranked.scores):,} scores were in the cache, so its own time is not told")
+    if reranked is not None and "calls" in reranked.facts:
+        notes.append(calls_in_words(reranked.facts))
+    return notes
+
+
+def _notes_on_rebuilds(outcome: Outcome, plan: Plan) -> list[str]:
+    """Say why a backend has no spread where the plan asks for several builds."""
+    builds = plan.request.rebuilds
+    if builds == 1 or outcome.run is None or outcome.rebuilds:
+        return []
+    if outcome.combined is not None:
+        return [f"no spread over {builds} builds: it is made of the first build of each backend that it names"]
+    if outcome.record is None:
+        return [f"no spread over {builds} builds: its run was read from a file"]
+    if builds_of(outcome.trial, plan) == 0:
+        return [f"no spread over {builds} builds: its index was there before, and is not built again"]
+    return [f"built once, not {builds} times: its engine declares that every build gives the same rankings"]

@@ -1,0 +1,94 @@
+"""Published numbers stand beside measured ones where configuration and metric are the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_world import write_collection
+
+import harness
+from harness.results.schema import PublishedNumber
+
+pytestmark = pytest.mark.integration
+
+CARD = """
+name = "pets"
+summary = "animals"
+format = "beir"
+path = "../pets"
+language = "en"
+licence = "none"
+source = "here"
+"""
+ROW = """
+[[published]]
+system = "{system}"
+source = "{source}"
+{rest}
+scores = {{ AP = "0.5", "P@1" = "50%", "nDCG@20" = "0.40" }}
+"""
+BM25 = (
+    'backend = "csr:k1=1.2;b=0.75;analyzer=snowball-english"\noptions = { k = 9, ties = "engine", queries = "judged" }'
+)
+MINE = "csr:k1=1.2;b=0.75;analyzer=snowball-english"
+
+
+@pytest.fixture
+def cards(tmp_path: Path) -> Path:
+    write_collection(tmp_path / "pets")
+    (tmp_path / "datasets").mkdir()
+    rows = (("BM25 (first)", "a page", BM25), ("BM25 (second)", "another", ""), ("QL", "a page", ""))
+    text = "".join(ROW.format(system=system, source=source, rest=rest) for system, source, rest in rows)
+    (tmp_path / "datasets" / "pets.toml").write_text(CARD + text)
+    return tmp_path
+
+
+def published(cards: Path, backends: str, **options: object) -> list[PublishedNumber]:
+    settings = {"k": 9, "metrics": "AP,P@1", "timing": False, "isolation": "none", **options}
+    return harness.compare(backends, "pets", cards=cards, **settings).report.published
+
+
+def test_numbers_of_the_same_configuration_and_of_other_sources_stand_beside_a_backend(cards: Path) -> None:
+    found = published(cards, f"{MINE},csr:k1=1.3;b=0.75;analyzer=snowball-english")
+    assert [(one.system, one.metric, one.printed) for one in found] == [
+        ("BM25 (first)", "AP", "0.5"),
+        ("BM25 (first)", "P@1", "50%"),
+        ("BM25 (second)", "AP", "0.5"),
+        ("BM25 (second)", "P@1", "50%"),
+    ]
+    assert {one.backend for one in found} == {MINE}
+    assert [one.source for one in found[1:3]] == ["a page", "another"]
+    means = harness.compare(MINE, "pets", cards=cards, k=9, metrics="AP", timing=False, isolation="none").report
+    assert found[0].difference == pytest.approx(means.trials[0].metrics["AP"].mean - 0.5)
+    assert found[1].difference == pytest.approx(found[3].difference)
+
+
+def test_conventions_that_differ_and_have_an_effect_are_named(cards: Path) -> None:
+    found = published(cards, MINE)
+    # one judged query has no relevant document, so that the set of queries matters here
+    assert found[0].conditions == ["ties=engine", "queries=judged"]
+    assert found[2].conditions == ["settings not stated"]
+    assert published(cards, MINE, ties="engine", queries="judged")[0].conditions == []
+
+
+def test_a_metric_must_look_as_deep(cards: Path) -> None:
+    shallow = published(cards, MINE, k=5, metrics="AP,P@1,nDCG@20")
+    assert {one.metric for one in shallow if one.system == "BM25 (first)"} == {"P@1"}
+
+
+@pytest.mark.parametrize("options", [{"sample_queries": 2}, {"max_docs": 4}])
+def test_nothing_stands_beside_a_part_of_the_data(cards: Path, options: dict[str, int]) -> None:
+    assert published(cards, MINE, **options) == []
+
+
+def test_nothing_stands_beside_a_folder_of_the_same_files(cards: Path) -> None:
+    found = harness.compare(MINE, cards / "pets", k=9, metrics="AP", timing=False, isolation="none")
+    assert found.report.published == []
+
+
+def test_other_engines_with_the_same_weights_are_the_same_configuration(cards: Path) -> None:
+    pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
+    parameters = MINE.partition(":")[2]
+    assert {one.backend for one in published(cards, f"qdrant:{parameters}")} == {f"qdrant:{parameters}"}
+    assert published(cards, f"qdrant:{parameters};datatype=float16") == []
