@@ -284,6 +284,8 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
     reference = next((part.reference for part in parts if part.reference is not None), None)
     board = make_leaderboard(trials, _families(plan, parts), seed)
     across = differences_across(board, None if plan.request.all_pairs else reference, seed) if board is not None else []
+    record = schema.PlanRecord(given=plan.given(), resolved=_resolved(plan, parts, reference))
+    infos = [part.info for part in parts]
     report = schema.Result(
         schema=schema.SCHEMA_VERSION,
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -292,17 +294,18 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
         harness=schema.HarnessInfo(**asdict(harness_state())),
         machine=schema.MachineInfo(**asdict(machine())),
         packages=package_versions(),
-        plan=schema.PlanRecord(given=plan.given(), resolved=_resolved(plan, parts, reference)),
-        datasets=[part.info for part in parts],
+        plan=record,
+        datasets=infos,
         backends=backend_infos([LabelledBackend(one.label, one.name, one.encoder) for one in trials]),
         trials=trials,
         differences=[*(row for part in parts for row in part.differences), *across],
         leaderboard=board,
+        frontiers=frontier_stats(record, infos, trials),
         findings=[finding for part in parts for finding in part.findings],
         published=[number for part in parts for number in part.published],
     )
     return Comparison(
-        report=report.model_copy(update={"frontiers": frontier_stats(report)}),
+        report=report,
         values=pa.concat_tables([part.values for part in parts if part.values is not None]),
         agreement=pa.concat_tables([part.agreement for part in parts if part.agreement is not None]),
         latencies=_joined([part.latencies for part in parts]),

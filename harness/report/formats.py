@@ -13,7 +13,6 @@ from harness.report.render.csv import render_csv
 from harness.report.render.markdown import COMMENT_BYTES, render_markdown
 from harness.report.render.terminal import render_terminal
 from harness.results.check_schema import CheckReport
-from harness.results.frontier import frontier_stats
 from harness.results.regression_schema import RegressionReport
 from harness.results.schema import Result
 
@@ -57,8 +56,6 @@ def render(
     if format_name not in FORMATS:
         raise UnknownNameError("format", format_name, FORMATS)
     if format_name == "json":
-        if isinstance(result, Result):  # an earlier version stored none
-            result = result.model_copy(update={"frontiers": frontier_stats(result)})
         return result.model_dump_json(by_alias=True, indent=2) + "\n"
     document = document_of(result)
     document = document.sorted_by(sort) if sort is not None else document

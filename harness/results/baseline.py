@@ -124,7 +124,7 @@ def save_baseline(comparison: Comparison, path: str | Path) -> None:
 
 
 def describe_baseline(path: Path) -> str:
-    """What a baseline is of, in words: backends, collection and date; that it cannot be read where it cannot."""
+    """Say what a baseline is of: backends, datasets and date; or that it cannot be read."""
     try:
         report = validated(_content(path), Baseline).report
     except ResultError:
@@ -188,7 +188,7 @@ def _ranks(lines: Mapping[str, Sequence[QueryLine]]) -> dict[str, dict[str, Mapp
 
 
 def _refuse_holes(path: Path, label: str, figures: Mapping[str, Mapping[str, float]]) -> None:
-    """Every metric is of the same queries: a baseline that says otherwise was cut or edited."""
+    """Refuse metrics of unequally many queries: such a baseline was cut or edited."""
     counts = {name: len(values) for name, values in figures.items() if not name.startswith(OVERLAP)}
     if len(set(counts.values())) > 1:
         said = ", ".join(f"{count:,} of {name}" for name, count in counts.items())
@@ -253,7 +253,7 @@ def _rankings(snapshot: ResultSnapshot, depth: int) -> Iterator[bytes]:
 
 
 def _run(first: Mapping[str, Sequence[str]]) -> Run:
-    """Rankings without scores as a run: scores that fall by one a rank stand for the order that was kept."""
+    """Make a run of rankings without scores: scores that fall by one a rank stand for the order that was kept."""
     doc_ids = Ids.of(dict.fromkeys(document for documents in first.values() for document in documents))
     lengths = [len(documents) for documents in first.values()]
     listed = Ids.of([document for documents in first.values() for document in documents])

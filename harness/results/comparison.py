@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from harness.data.arrow import strings, text_scalar
 from harness.data.types import Corpus, Ids, Qrels, Queries, Run
 from harness.errors import ResultError, UnknownNameError, UsageError
-from harness.results.frontier import frontiers
 from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, presenter
 from harness.results.saved_runs import SAVED_RUNS, write_saved_runs
 from harness.results.schema import (
@@ -312,14 +311,12 @@ class Comparison:
         """
         columns = ["sweep", "value", "metric", "quality", "p50_ms", "on_frontier"]
         rows = {
-            _key(point.backend): dict(
-                zip(
-                    columns,
-                    (one.name, point.value, one.measure, point.quality, point.p50_ms, point.best),
-                    strict=True,
-                )
-            )
-            for one in frontiers(self.report)
+            (one.dataset, point.backend): {
+                "sweep": one.name,
+                "metric": one.metric,
+                **point.model_dump(exclude={"backend"}),
+            }
+            for one in self.report.frontiers
             for point in one.points
         }
         return self._frame(rows, columns=columns)

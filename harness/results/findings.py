@@ -487,7 +487,7 @@ def _perfect(asked: _Asked) -> Run:
 
 
 def _is_share(measure: Measure) -> bool:
-    """Whether a metric is a mean of values from 0 to 1 that relevant documents raise."""
+    """Tell whether a metric is a mean of values from 0 to 1 that relevant documents raise."""
     kind = KINDS.get(measure.name)
     return kind is not None and kind.range == "0 to 1" and is_mean(measure) and kind.name != "Judged"
 

@@ -281,6 +281,16 @@ class FrontierStats(Record):
     )
     points: list[FrontierPoint] = Field(description="in the order of the values")
 
+    @property
+    def name(self) -> str:
+        """The swept backend and parameter."""
+        return f"{self.backend}, {self.parameter}"
+
+    @property
+    def timed(self) -> bool:
+        """Whether latencies were measured: there is no frontier without."""
+        return any(point.p50_ms is not None for point in self.points)
+
 
 class FindingInfo(Record):
     """A pitfall that a check found: in the data, or in the results of one backend."""

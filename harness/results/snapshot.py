@@ -145,12 +145,12 @@ class ResultSnapshot:
         return {trial.label: trial for trial in self.report.trials}[label]
 
     def ordered(self, label: str) -> Run | None:
-        """A backend's hits in the order in which they were scored; under ``average``, in trec_eval's."""
+        """Return a backend's hits in the order in which they were scored; under ``average``, in trec_eval's."""
         run = self.hits(label)
         return run if run is None or self.depth is not None or self.ties is TieRule.ENGINE else ranking.order(run)
 
     def first(self, label: str, depth: int) -> dict[str, list[str]]:
-        """The first ``depth`` documents of each query, best first; empty where there are no hits."""
+        """Return the first ``depth`` documents of each query, best first; empty where there are no hits."""
         run = self.ordered(label)
         if run is None:
             return {}
@@ -225,21 +225,21 @@ def _of(table: pa.Table | None, dataset: str) -> pa.Table | None:
 
 
 def text_digest(text: str) -> str:
-    """A short name of a query's text: two queries are the same one when they share id and text."""
+    """Return a short name of a query's text: two queries are the same when they share id and text."""
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
 def _metrics(table: pa.Table, label: str) -> dict[str, dict[str, float]]:
-    mine = table.filter(pc.equal(table["backend"], text_scalar(label)))
-    found: dict[str, dict[str, float]] = {}
-    for metric in pc.unique(mine["metric"]).to_pylist():
-        rows = mine.filter(pc.equal(mine["metric"], text_scalar(metric)))
-        found[metric] = dict(zip(rows["query_id"].to_pylist(), rows["value"].to_pylist(), strict=True))
-    return found
+    of_backend = table.filter(pc.equal(table["backend"], text_scalar(label)))
+    values: dict[str, dict[str, float]] = {}
+    for metric in pc.unique(of_backend["metric"]).to_pylist():
+        rows = of_backend.filter(pc.equal(of_backend["metric"], text_scalar(metric)))
+        values[metric] = dict(zip(rows["query_id"].to_pylist(), rows["value"].to_pylist(), strict=True))
+    return values
 
 
 def _depths(backend: TrialResult) -> dict[str, int]:
-    """Columns of the table of agreement to the depths that they are about."""
+    """Return columns of the table of agreement -> the depth that each is about."""
     depths = sorted(int(depth) for depth in backend.parity.overlap) if backend.parity is not None else []
     return {"overlap_10": depths[0], "overlap_k": depths[-1]} if depths else {}
 

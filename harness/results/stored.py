@@ -138,7 +138,7 @@ def _building(
     overwrite: bool,
     numbered: bool,
 ) -> Iterator[Building]:
-    """A result folder with a report and runs, to be filled further; it is put into its place when the block ends."""
+    """Give a result folder with a report and runs, to be filled further, and put it into its place at the end."""
     with result_folder(place, overwrite=overwrite, numbered=numbered) as building:
         (building.folder / REPORT_NAME).write_bytes(report.model_dump_json(by_alias=True, indent=2).encode() + b"\n")
         (building.folder / RUNS).mkdir()
@@ -282,12 +282,12 @@ def write_run_file(folder: Path, name: str, run: Run, ending: str = _TREC, *, ta
 
 
 def holds_white_space(ids: Ids) -> bool:
-    """Whether some id holds white space, which separates the columns of TREC's format."""
+    """Tell whether some id holds white space, which separates the columns of TREC's format."""
     return bool(pc.any(pc.match_substring_regex(ids.values, r"\s")).as_py())
 
 
 def file_name(label: str) -> str:
-    """A label as a file name: letters, digits, ``.``, ``_``, ``-`` and ``=`` stay, all else becomes ``_``.
+    """Return a label as a file name: letters, digits, ``.``, ``_``, ``-`` and ``=`` stay, all else becomes ``_``.
 
     Where that changed anything, a piece of the label's SHA-256 follows, so that two labels never share a file.
     """

@@ -83,7 +83,7 @@ def _of_grades(dataset: Dataset) -> str:
 
 
 def _notes_on_strangers(run: Run, dataset: Dataset) -> list[str]:
-    """Documents of somebody's run that the collection lacks: it may be a run of another one."""
+    """Name documents of somebody's run that the dataset lacks: it may be a run of another one."""
     strangers = np.flatnonzero(dataset.corpus.ids.rows_of(run.doc_ids) < 0)
     if not len(strangers):
         return []
@@ -112,8 +112,10 @@ def _notes_on_terms(vectors: Vectors, terms: Terms, dataset: Dataset, *, externa
 
 
 def _notes_on_short_lists(record: TrialRecord, dataset: Dataset) -> list[str]:
-    """Every dense vector matches every other: a list shorter than k, or than what the filter leaves, is the engine's
-    doing. Of candidates another note counts those that were not returned.
+    """Count lists shorter than k, or than what the filter leaves.
+
+    Every dense vector matches every other, so that is the engine's doing. Of candidates another note counts those that
+    were not returned.
     """
     filtered = dataset.filtered
     if dataset.candidates is not None:
@@ -126,7 +128,7 @@ def _notes_on_short_lists(record: TrialRecord, dataset: Dataset) -> list[str]:
 
 
 def _notes_on_parameters(without_effect: Mapping[str, str], spec: BackendSpec) -> list[str]:
-    """Parameters that somebody set to another value than the default, and that changed nothing."""
+    """Name parameters that somebody set to another value than the default, and that changed nothing."""
     defaults = spec.card.defaults if spec.card is not None else {}
     by_reason: dict[str, list[str]] = {}
     for name, value in spec.overrides.items():

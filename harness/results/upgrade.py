@@ -6,7 +6,7 @@ the next version. What is not as it should be is left to the schema, which names
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -16,6 +16,8 @@ from pydantic import BaseModel, ValidationError
 
 from harness.errors import ResultError
 from harness.results.backend_info import LabelledBackend, backend_infos
+from harness.results.frontier import frontier_stats
+from harness.results.schema import DatasetInfo, PlanRecord, TrialResult
 
 __all__ = ["StoredJson", "read_stored_json", "validated"]
 
@@ -89,16 +91,27 @@ def _comparison_1(values: Object) -> Object:
         return values
     name = dataset.get("name")
     moved = {"dataset", "backends", "comparisons", "frontiers", "findings"}
+    trials = [{"dataset": name, **_trial_1(backend)} for backend in backends]
+    frontiers = [{"dataset": name, **_renamed(row, measure="metric")} for row in values.get("frontiers") or []]
+    if values.get("frontiers") is None and values.get("plan", {}).get("given", {}).get("sweep"):
+        frontiers = _frontiers(values["plan"], dataset, trials)
     return {
         **{key: value for key, value in values.items() if key not in moved},
         "schema": 2,
         "datasets": [dataset],
         "backends": [info.model_dump() for info in backend_infos([_labelled(backend) for backend in backends])],
-        "trials": [{"dataset": name, **_trial_1(backend)} for backend in backends],
+        "trials": trials,
         "differences": [{"dataset": name, **row} for row in values.get("comparisons") or []],
-        "frontiers": [{"dataset": name, **_renamed(row, measure="metric")} for row in values.get("frontiers") or []],
+        "frontiers": frontiers,
         "findings": [{"dataset": name, **row} for row in values.get("findings") or []],
     }
+
+
+def _frontiers(plan: Object, dataset: Object, trials: Sequence[Object]) -> list[Object]:
+    """Return the frontiers of a result that was stored before they were."""
+    record, info = PlanRecord.model_validate(plan), DatasetInfo.model_validate(dataset)
+    results = [TrialResult.model_validate(trial) for trial in trials]
+    return [frontier.model_dump() for frontier in frontier_stats(record, [info], results)]
 
 
 def _labelled(backend: Object) -> LabelledBackend:

@@ -11,7 +11,7 @@ from harness.plan.expressions import Swept, swept
 from harness.report.documents.compare import comparison_document
 from harness.report.documents.parity_tables import frontier_notes, frontier_tables
 from harness.report.formats import render
-from harness.results.frontier import frontiers, on_frontier
+from harness.results.frontier import on_frontier
 
 
 @pytest.mark.parametrize(
@@ -30,15 +30,15 @@ def test_only_what_nothing_beats_is_on_the_frontier(points: list[tuple[float, fl
 
 
 def test_values_find_their_backends_however_they_were_written() -> None:
-    (one,) = frontiers(swept_report())
-    assert (one.name, one.measure) == ("chroma, ef_search", "nDCG@10")
-    assert [(point.value, point.backend.label) for point in one.points] == [
+    (one,) = swept_report().frontiers
+    assert (one.name, one.metric) == ("chroma, ef_search", "nDCG@10")
+    assert [(point.value, point.backend) for point in one.points] == [
         ("10", "chroma:ef_search=10"),
         ("50.0", "chroma:ef_search=50"),
         ("100", "chroma:ef_search=100"),
         ("400", "chroma:ef_search=400"),
     ]
-    assert [point.best for point in one.points] == [True, True, False, False]
+    assert [point.on_frontier for point in one.points] == [True, True, False, False]
 
 
 def test_json_has_the_points_whatever_version_stored_the_report() -> None:
@@ -60,10 +60,10 @@ def test_json_has_the_points_whatever_version_stored_the_report() -> None:
 
 
 def test_without_judgments_the_recall_decides() -> None:
-    (one,) = frontiers(swept_report(judged=False))
-    assert one.measure == "recall@1000"
+    (one,) = swept_report(judged=False).frontiers
+    assert one.metric == "recall@1000"
     assert [point.quality for point in one.points] == [0.4, pytest.approx(0.8), pytest.approx(0.8), None]
-    assert [point.best for point in one.points] == [True, True, False, False]
+    assert [point.on_frontier for point in one.points] == [True, True, False, False]
 
 
 def test_the_table_shows_what_is_weighed_and_the_legend_what_the_mark_means() -> None:
@@ -85,7 +85,7 @@ def test_without_times_there_is_no_frontier_and_a_note_says_so() -> None:
 
 
 def test_a_comparison_without_a_sweep_says_nothing_of_frontiers() -> None:
-    assert frontiers(sample_report()) == []
+    assert sample_report().frontiers == []
     assert "frontier" not in str(comparison_document(sample_report()).sections)
 
 

@@ -22,9 +22,9 @@ from harness.results.baseline import Baseline, read_baseline
 from harness.results.check_schema import CHECK_SCHEMA_VERSION
 from harness.results.comparison import Comparison
 from harness.results.regression_schema import SCHEMA_VERSION as REGRESSION_VERSION
-from harness.results.schema import SCHEMA_VERSION
+from harness.results.schema import SCHEMA_VERSION, Result
 from harness.results.stored import read_check_report, read_report
-from harness.results.upgrade import read_stored_json, validated
+from harness.results.upgrade import StoredJson, read_stored_json, validated
 
 STORED = Path(__file__).parent / "stored"
 
@@ -94,6 +94,17 @@ def test_a_damaged_file_of_the_first_version_is_named(damage: dict[str, object],
     (tmp_path / "report.json").write_text(json.dumps({**stored, **damage}), encoding="utf-8")
     with pytest.raises(ResultError, match=r"report\.json' is damaged: "):
         read_report(tmp_path)
+
+
+def test_a_sweep_that_was_stored_without_its_frontier_has_one() -> None:
+    """Results of the first version began without: what is derived from their backends stands in its place."""
+    stored = json.loads((STORED / "folders" / "comparison-1" / "report.json").read_bytes())
+    stored["plan"]["given"]["sweep"] = ["csr:k1=0.9,1.2"]
+    stored["frontiers"] = None
+    (frontier,) = validated(StoredJson(Path("report.json"), 1, "compare", stored), Result).frontiers
+    assert (frontier.dataset, frontier.name, frontier.metric) == ("tiny", "csr, k1", "nDCG@10")
+    assert [(point.value, point.backend) for point in frontier.points] == [("1.2", "csr:k1=1.2")]
+    assert frontier.points[0].on_frontier
 
 
 def test_a_folder_of_the_first_version_is_read() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.results import schema
 from harness.results.backend_info import LabelledBackend, backend_infos
+from harness.results.frontier import frontier_stats
 
 
 def _metric(name: str, mean: float, low: float, high: float) -> schema.MetricValue:
@@ -329,4 +330,6 @@ def swept_report(*, timed: bool = True, judged: bool = True, values: str = "10,5
     failed = {"label": "chroma:ef_search=400", "status": "failed", "metrics": {}, "parity": None, "search": None}
     backends.append(like.model_copy(update={**failed, "spread": None}))
     plan = base.plan.model_copy(update={"given": {**base.plan.given, "sweep": [f"chroma:ef_search={values}"]}})
-    return base.model_copy(update={"backends": _infos(backends), "trials": backends, "differences": [], "plan": plan})
+    frontiers = frontier_stats(plan, base.datasets, backends)
+    changed = {"backends": _infos(backends), "trials": backends, "differences": [], "plan": plan}
+    return base.model_copy(update={**changed, "frontiers": frontiers})

@@ -21,7 +21,6 @@ from harness.report.documents.costs import cost_tables, spread_tables
 from harness.report.documents.parity_tables import frontier_notes, frontier_tables, parity_tables
 from harness.report.documents.quality import leaderboard_tables, pair_tables, quality_table
 from harness.report.documents.verdicts import comparison_verdicts
-from harness.results.frontier import frontier_stats
 from harness.results.schema import (
     CandidatesInfo,
     DatasetInfo,
@@ -217,7 +216,7 @@ def comparison_values(result: Result) -> Iterator[Value]:
         yield from _spread(one)
         yield Value(one.dataset, one.label, "failed", float(one.status == "failed"))
     yield from (_difference(row) for row in result.differences)
-    for frontier in frontier_stats(result):
+    for frontier in result.frontiers:
         for point in frontier.points:
             yield Value(frontier.dataset, point.backend, f"on_frontier.{frontier.parameter}", float(point.on_frontier))
     for row in result.leaderboard.rows if result.leaderboard is not None else ():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from harness.report.document import Cell, Column, Table
 from harness.report.documents.cells import ABSENT, FAILED, absent, count, interval, milliseconds, number, signed, text
 from harness.report.documents.costs import BACKEND
-from harness.results.frontier import RECALL, Frontier, Point, frontiers, recall_of
-from harness.results.schema import LossStats, ParityStats, Result, TrialResult
+from harness.results.frontier import RECALL, recall_of
+from harness.results.schema import FrontierPoint, FrontierStats, LossStats, ParityStats, Result, TrialResult
 from harness.wording import counted
 
 __all__ = ["frontier_notes", "frontier_tables", "parity_tables"]
@@ -124,16 +124,20 @@ def _loss(loss: LossStats | None) -> Cell:
 
 def frontier_tables(result: Result) -> list[Table]:
     """Return one table for each sweep that was timed."""
-    return [_frontier(one) for one in frontiers(result) if one.timed and one.measure is not None]
+    return [
+        _frontier(one, {trial.label: trial for trial in result.of_dataset(one.dataset)})
+        for one in result.frontiers
+        if one.timed and one.metric is not None
+    ]
 
 
-def _frontier(frontier: Frontier) -> Table:
-    trials, metric = [point.backend for point in frontier.points], str(frontier.measure)
+def _frontier(frontier: FrontierStats, by_label: Mapping[str, TrialResult]) -> Table:
+    trials, metric = [by_label[point.backend] for point in frontier.points], str(frontier.metric)
     depths = sorted({int(depth) for one in trials if one.parity for depth in one.parity.overlap})
     judged = any(one.metrics for one in trials)
     lossy = judged and any(one.parity and one.parity.loss for one in trials)
     columns = [
-        Column(frontier.sweep.parameter, numeric=False),
+        Column(frontier.parameter, numeric=False),
         *([Column(metric, best="highest")] if judged else []),
         *([Column("loss", priority=3, below="95 % interval", below_priority=4)] if lossy else []),
         *(Column(f"{RECALL}{depth}", best="highest", priority=2) for depth in depths),
@@ -142,14 +146,18 @@ def _frontier(frontier: Frontier) -> Table:
         Column("queries/s", best="highest", priority=4),
         Column("frontier", numeric=False),
     ]
-    rows = [_point(point, metric, depths, judged=judged, lossy=lossy) for point in frontier.points]
+    rows = [
+        _point(point, trial, metric, depths, judged=judged, lossy=lossy)
+        for point, trial in zip(frontier.points, trials, strict=True)
+    ]
     best = f"{_ON_FRONTIER} on the frontier: no other value has at least its {metric} and at most its p50"
-    legend = [best] if any(point.best for point in frontier.points) else []
+    legend = [best] if any(point.on_frontier for point in frontier.points) else []
     return Table(f"Frontier of {frontier.name}", columns, rows, legend)
 
 
-def _point(point: Point, metric: str, depths: Sequence[int], *, judged: bool, lossy: bool) -> list[Cell]:
-    trial = point.backend
+def _point(
+    point: FrontierPoint, trial: TrialResult, metric: str, depths: Sequence[int], *, judged: bool, lossy: bool
+) -> list[Cell]:
     if trial.status == "failed":
         return [text(point.value), *absent(4 + judged + lossy + len(depths), FAILED)]
     loss = trial.parity.loss.get(metric) if trial.parity is not None else None
@@ -162,14 +170,14 @@ def _point(point: Point, metric: str, depths: Sequence[int], *, judged: bool, lo
         milliseconds(times.p50 if times is not None else None),
         milliseconds(times.p95 if times is not None else None),
         number(trial.search.qps if trial.search is not None else None, ",.0f"),
-        text(_ON_FRONTIER if point.best else ""),
+        text(_ON_FRONTIER if point.on_frontier else ""),
     ]
 
 
 def frontier_notes(result: Result) -> Iterator[str]:
     """Yield why a sweep has no frontier."""
-    for one in frontiers(result):
+    for one in result.frontiers:
         if not one.timed:
             yield f"no frontier of {one.name}: no latencies were measured"
-        elif one.measure is None:
+        elif one.metric is None:
             yield f"no frontier of {one.name}: there are neither judgments nor an exact result"
