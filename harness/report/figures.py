@@ -37,13 +37,13 @@ class Bar(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """A backend's quality with its interval (None without) and its latency in milliseconds."""
+    """A backend's quality with its interval (None without) and what it costs, above 0."""
 
     label: str
     quality: float
     low: float | None
     high: float | None
-    milliseconds: float
+    cost: float
     series: int
 
 
@@ -96,11 +96,21 @@ class Strips:
 
 @dataclass(frozen=True, slots=True)
 class Tradeoff:
-    """Quality against a percentile of the latency."""
+    """Quality against a cost, such as ``p95 latency`` in ``ms``, and the frontier of what no other backend beats."""
 
     metric: str
-    percentile: str
+    cost: str
+    unit: str
     spots: Sequence[Spot]
+
+    @property
+    def frontier(self) -> list[Spot]:
+        """The backends of which no other is as good at a lower cost, or better at the same, the cheapest first."""
+        best: list[Spot] = []
+        for spot in sorted(self.spots, key=lambda spot: (spot.cost, -spot.quality)):
+            if not best or spot.quality > best[-1].quality:
+                best.append(spot)
+        return best
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,9 @@ def test_words_have_the_figures() -> None:
         curves(Curves("R", [1, 10], {"a": [0.1, 0.5], "<b>": [0.2, 0.7]}, numbers))
     )
     spots = [Spot("a", 0.5, 0.4, 0.6, 2.0, 0), Spot("<b>", 0.6, None, None, 9.5, 7)]
-    assert "<b>: AP 0.6000, p95 9.500 ms" in words(tradeoff(Tradeoff("AP", "p95", spots)))
+    assert "<b>: AP 0.6000, p95 latency 9.500 ms. On the frontier: a, <b>." in words(
+        tradeoff(Tradeoff("AP", "p95 latency", "ms", spots))
+    )
     assert "a: p50 1.000, p90 2.000, p95 3.000, p99 4.000 ms" in words(
         percentiles(Percentiles({"a": (1, 2, 3, 4)}, numbers))
     )
@@ -114,3 +116,9 @@ def test_differences_of_any_number_of_queries(values: list[float]) -> None:
     assert f" on {counted(len(values), 'query')}, sorted" in words(
         differences(Differences("a", "b", "AP", np.array(values)))
     )
+
+
+def test_the_frontier_is_what_no_other_backend_beats() -> None:
+    rows = {"cheap": (0.3, 1.0), "dear and worse": (0.2, 5.0), "good": (0.5, 4.0), "as good and dearer": (0.5, 6.0)}
+    spots = [Spot(label, quality, None, None, cost, 0) for label, (quality, cost) in rows.items()]
+    assert [spot.label for spot in Tradeoff("AP", "peak memory", "MiB", spots).frontier] == ["cheap", "good"]

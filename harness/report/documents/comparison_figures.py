@@ -34,7 +34,7 @@ __all__ = ["Compared", "comparison_figures"]
 
 _DEPTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _DRAWN = 6
-_LEAST_MS = 1e-6
+_LEAST = 1e-6
 _NS_PER_MS = 1e6
 _LEVELS = ("bit-equal", "identical", "tie-equivalent", "different")
 _SIGNS = ("≡", "=", "≈", "≠")
@@ -89,7 +89,7 @@ def comparison_figures(compared: Compared, runs: Mapping[str, Run]) -> dict[str,
     """
     report = compared.report
     if len(report.datasets) > 1:
-        return {"quality": _means(report)}
+        return {"quality": _means(report), "cost": _frontiers(report)}
     return {
         "quality": _quality(report, compared.values, runs, compared.qrels),
         "parity": _parity(report),
@@ -223,15 +223,10 @@ def _parity(report: Result) -> list[Figure]:
 
 
 def _cost(report: Result, latencies: pa.Table | None) -> list[Figure]:
-    """Quality against latency, and how latencies are distributed, where they were measured."""
+    """Quality against latency and memory, and how latencies are distributed, where they were measured."""
     numbers = _numbers(report)
     timed = [one for one in report.trials if one.search is not None and one.search.milliseconds is not None]
-    metric = next((name for one in timed for name in one.metrics), None)
-    made: list[Figure] = []
-    spots = [spot for one in timed if (spot := _spot(numbers[one.label], one, metric)) is not None]
-    if len(spots) > 1 and metric is not None:
-        note = "Better upwards, with 95 % intervals; faster to the left."
-        made.append(Figure(f"{metric} against p95 latency", Tradeoff(metric, "p95", spots), note))
+    made = _frontiers(report)
     samples = _samples(latencies, [one.label for one in timed]) if latencies is not None else {}
     if samples:
         note = "Share of all timed searches that took at most so long; markers at the median and the 95th percentile."
@@ -239,6 +234,46 @@ def _cost(report: Result, latencies: pa.Table | None) -> list[Figure]:
     elif timed:
         made.append(_percentiles(timed, numbers))
     return made
+
+
+def _frontiers(report: Result) -> list[Figure]:
+    """Return quality against latency and against memory; over several datasets, their means."""
+    metric = next((name for trial in report.trials for name in trial.metrics), None)
+    if metric is None:
+        return []
+    note = "Better upwards, with 95 % intervals; cheaper to the left. The dotted line is what no other backend beats."
+    made = []
+    for cost, unit, cost_of in (("p95 latency", "ms", _p95), ("peak memory", "MiB", _peak)):
+        spots = []
+        for number, info in enumerate(report.backends):
+            costs = [cost_of(trial) for trial in report.trials if trial.label == info.label]
+            quality = _quality_of(report, info.label, metric)
+            known = [value for value in costs if value is not None]
+            if quality is not None and known and len(known) == len(report.datasets):
+                spots.append(Spot(info.label, *quality, max(sum(known) / len(known), _LEAST), number))
+        if len(spots) > 1:
+            made.append(Figure(f"{metric} against {cost}", Tradeoff(metric, cost, unit, spots), note))
+    return made
+
+
+def _quality_of(report: Result, label: str, metric: str) -> tuple[float, float | None, float | None] | None:
+    """Return the mean of a backend with its interval, over the datasets where there are several."""
+    if len(report.datasets) > 1:
+        rows = report.leaderboard.rows if report.leaderboard is not None else []
+        found = [row for row in rows if (row.backend, row.metric) == (label, metric)]
+        return next(((row.mean, row.ci_low, row.ci_high) for row in found if row.mean is not None), None)
+    values = [trial.metrics[metric] for trial in report.trials if trial.label == label and metric in trial.metrics]
+    return next(((value.mean, value.ci_low, value.ci_high) for value in values), None)
+
+
+def _p95(trial: TrialResult) -> float | None:
+    times = trial.search.milliseconds if trial.search is not None else None
+    return times.p95 if times is not None else None
+
+
+def _peak(trial: TrialResult) -> float | None:
+    peak = trial.index.peak_rss_bytes if trial.index is not None else None
+    return peak / 1024**2 if peak is not None else None
 
 
 def _samples(latencies: pa.Table, labels: Sequence[str]) -> dict[str, Float64Array]:
@@ -267,11 +302,3 @@ def _percentiles(timed: Sequence[TrialResult], numbers: Mapping[str, int]) -> Fi
 def _numbers(report: Result) -> dict[str, int]:
     """The series of each backend: the same colour and marker in every picture."""
     return {one.label: number for number, one in enumerate(report.trials)}
-
-
-def _spot(number: int, one: TrialResult, metric: str | None) -> Spot | None:
-    value = one.metrics.get(metric) if metric is not None else None
-    times = one.search.milliseconds if one.search is not None else None
-    if value is None or times is None:
-        return None
-    return Spot(one.label, value.mean, value.ci_low, value.ci_high, max(times.p95, _LEAST_MS), number)

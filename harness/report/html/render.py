@@ -140,7 +140,7 @@ def _draw(drawing: Drawing, blocks: Sequence[Block]) -> Svg:
         case Strips():
             return strips(drawing)
         case Tradeoff():
-            return tradeoff(drawing)
+            return tradeoff(drawing, [peer for peer in peers if isinstance(peer, Tradeoff)])
 
 
 @cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from harness.report.figures import Distribution, Percentiles, Spot, Tradeoff
@@ -17,30 +19,40 @@ _ROW, _LEAST = 32, 1e-6
 _SHARES = np.linspace(0, 1, 101)
 
 
-def tradeoff(drawing: Tradeoff) -> Svg:
-    """Draw quality upwards, with its interval, latency to the right on a logarithmic axis; the best are at top left."""
-    measure, percentile, spots = drawing.metric, drawing.percentile, drawing.spots
+def tradeoff(drawing: Tradeoff, peers: Sequence[Tradeoff] = ()) -> Svg:
+    """Draw quality upwards, with its interval, and the cost to the right, logarithmic: the best are at the top left.
+
+    A line joins the frontier. The axis of the quality holds all ``peers``.
+    """
+    metric, spots = drawing.metric, drawing.spots
     right = WIDTH - room_for(spot.label for spot in spots) - _LEADER
-    across = logarithmic(min(s.milliseconds for s in spots), max(s.milliseconds for s in spots), _LEFT, right)
-    qualities = [value for spot in spots for value in (spot.low, spot.quality, spot.high) if value is not None]
+    across = logarithmic(min(s.cost for s in spots), max(s.cost for s in spots), _LEFT, right)
+    drawn = [spot for peer in (drawing, *peers) for spot in peer.spots]
+    qualities = [value for spot in drawn for value in (spot.low, spot.quality, spot.high) if value is not None]
     up = linear(min(qualities), max(qualities), _HEIGHT - _BOTTOM, _TOP, 4)
-    nodes = _grid(across, up, f"{percentile} latency, ms (logarithmic)")
-    nodes.append(text(_LEFT, _TOP - 2, measure, "tick", "start"))
+    nodes = _grid(across, up, f"{drawing.cost}, {drawing.unit} (logarithmic)")
+    nodes.append(text(_LEFT, _TOP - 2, metric, "tick", "start"))
+    corners: list[tuple[float, float]] = []
+    for spot in drawing.frontier:
+        x, y = across.at(spot.cost), up.at(spot.quality)
+        corners += [(x, corners[-1][1]), (x, y)] if corners else [(x, y)]
+    nodes.append(path([*corners, (across.end, corners[-1][1])], "frontier"))
     for spot, place in zip(spots, spread_out([up.at(spot.quality) for spot in spots]), strict=True):
-        x, y = across.at(spot.milliseconds), up.at(spot.quality)
+        x, y = across.at(spot.cost), up.at(spot.quality)
         nodes += [
             line(x + 8, y, across.end + 14, place, "leader"),
             text(across.end + 18, place + 4, shortened(spot.label)),
         ]
         if spot.low is not None and spot.high is not None:
             nodes.append(line(x, up.at(spot.low), x, up.at(spot.high), f"range {series(spot.series)}"))
-        nodes.append(marker(x, y, spot.series, _words(spot, measure, percentile)))
-    said = "; ".join(_words(spot, measure, percentile) for spot in spots)
-    return picture(WIDTH, _HEIGHT, nodes, f"{measure} against {percentile} latency. {said}.")
+        nodes.append(marker(x, y, spot.series, _words(spot, drawing)))
+    said = "; ".join(_words(spot, drawing) for spot in spots)
+    best = ", ".join(spot.label for spot in drawing.frontier)
+    return picture(WIDTH, _HEIGHT, nodes, f"{metric} against {drawing.cost}. {said}. On the frontier: {best}.")
 
 
-def _words(spot: Spot, measure: str, percentile: str) -> str:
-    return f"{spot.label}: {measure} {spot.quality:.4f}, {percentile} {spot.milliseconds:.3f} ms"
+def _words(spot: Spot, drawing: Tradeoff) -> str:
+    return f"{spot.label}: {drawing.metric} {spot.quality:.4f}, {drawing.cost} {spot.cost:,.3f} {drawing.unit}"
 
 
 def percentiles(drawing: Percentiles) -> Svg:
