@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from harness.results.check_schema import CheckReport
     from harness.results.regression_schema import RegressionReport
     from harness.results.schema import Result
+    from harness.results.verification import Verification
 
 __all__ = [
     "describe_plan",
@@ -37,7 +38,11 @@ _REPORTS = Path("reports")
 
 
 def write_report(
-    report: Result | CheckReport | RegressionReport, format_name: str, *, verbose: bool = False, sort: str | None = None
+    report: Result | CheckReport | RegressionReport | Verification,
+    format_name: str,
+    *,
+    verbose: bool = False,
+    sort: str | None = None,
 ) -> None:
     """Print a report; on a terminal in its width and with bold titles (NO_COLOR is honoured)."""
     from harness.report.formats import render

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from harness.cli.app import ExitCode
-from harness.cli.output import print_result, progress_display
+from harness.cli.output import progress_display, write_report
 from harness.cli.verb import verb
 from harness.plan.config import VerifyOutput, VerifyRequest
 from harness.plan.option_fields import require
@@ -24,11 +24,10 @@ def verify(request: VerifyRequest, output: VerifyOutput) -> None:
     """
     require(output)
     from harness.pipeline.verify import run
-    from harness.report.verification import render_verification
 
     with progress_display() as display:
         found = run(request, display)
-    print_result(render_verification(found, output.format) + "\n")
+    write_report(found, output.format)
     if found.missed:
         raise typer.Exit(ExitCode.FAILED)
     if found.incomplete:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -38,12 +38,21 @@ from harness.registry.lookup import dataset_names, find_dataset, unknown_dataset
 from harness.registry.parameters import ParameterValue
 from harness.registry.published import Published
 from harness.results.hit_rules import HitRules
+from harness.results.verification import (
+    IndexFact,
+    PrintedNumber,
+    Variant,
+    Verification,
+    VerifiedDataset,
+    as_printed,
+    printed_value,
+)
 from harness.store.cache import Cache
 from harness.store.cache_entries import COMPARISON, WORK
 from harness.store.scratch import scratch_folder
 from harness.worker.outcome import Outcome
 
-__all__ = ["IndexFact", "PrintedNumber", "Variant", "Verification", "VerifiedDataset", "as_printed", "run", "verify"]
+__all__ = ["run", "verify"]
 
 _Change: TypeAlias = tuple[str, str, str]
 """An aspect, and what it is before and after."""
@@ -76,99 +85,6 @@ _COUNTABLE = {
     QuerySet.JUDGED.value: Countable.JUDGED,
     QuerySet.ANSWERED.value: Countable.ANSWERED,
 }
-
-
-class Variant(NamedTuple):
-    """One change of a published configuration, and the value that it gives; ``aspect`` says what is changed."""
-
-    aspect: str
-    before: str
-    after: str
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
-class IndexFact:
-    """A statistic of an index as printed and as measured; None where the engine does not tell it."""
-
-    backend: str
-    statistic: str
-    printed: int
-    measured: int | None
-
-    @property
-    def agrees(self) -> bool:
-        """Whether both are equal."""
-        return self.printed == self.measured
-
-
-@dataclass(frozen=True, slots=True)
-class PrintedNumber:
-    """One published number beside the measured one.
-
-    Attributes:
-        measured: None where the backend failed, for the reason in ``error``.
-        variants: Of a missed number the single changes that give it, in the order in which they are tried.
-        nearest: The single change that comes nearest, where none gives it.
-        tried: How many single changes were tried that change any query's value.
-    """
-
-    system: str
-    source: str
-    backend: str
-    options: Mapping[str, str | int]
-    metric: str
-    printed: str
-    measured: float | None
-    error: str | None = None
-    variants: tuple[Variant, ...] = ()
-    nearest: Variant | None = None
-    tried: int = 0
-
-    @property
-    def difference(self) -> float | None:
-        """Measured minus printed; None where the backend failed."""
-        return None if self.measured is None else self.measured - _value(self.printed)
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the measured value, rounded to as many digits, is the printed one."""
-        return self.measured is not None and as_printed(self.measured, self.printed) == self.printed
-
-
-@dataclass(frozen=True, slots=True)
-class VerifiedDataset:
-    """What was verified on one split of a dataset; ``unavailable`` says why nothing was, None otherwise."""
-
-    name: str
-    split: str | None
-    documents: int | None = None
-    queries: int | None = None
-    index: tuple[IndexFact, ...] = ()
-    numbers: tuple[PrintedNumber, ...] = ()
-    unavailable: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """What ``harness.verify`` returns."""
-
-    datasets: tuple[VerifiedDataset, ...]
-
-    @property
-    def missed(self) -> int:
-        """How many published numbers differ, those of the index included."""
-        facts = sum(not fact.agrees for dataset in self.datasets for fact in dataset.index)
-        measured = (number for dataset in self.datasets for number in dataset.numbers if number.measured is not None)
-        return facts + sum(not number.agrees for number in measured)
-
-    @property
-    def incomplete(self) -> bool:
-        """Whether a dataset was not available or a backend failed."""
-        return any(
-            dataset.unavailable is not None or any(number.measured is None for number in dataset.numbers)
-            for dataset in self.datasets
-        )
 
 
 @keywords_of(VerifyRequest)
@@ -215,7 +131,7 @@ def run(request: VerifyRequest, display: Display | None = None) -> Verification:
         rows = published_configurations(name, cards)
         if not rows and not sweeping:
             verified.append(
-                VerifiedDataset(name, None, unavailable="no published number says which backend computes it")
+                VerifiedDataset(name=name, split=None, unavailable="no published number says which backend computes it")
             )
         for split in dict.fromkeys(row.split for row in rows):
             of_split = [row for row in rows if row.split == split]
@@ -224,8 +140,8 @@ def run(request: VerifyRequest, display: Display | None = None) -> Verification:
             if missing is None:
                 verified.append(_Verifier(name, split, place, request.explain, cards, shown).run(of_split))
             elif not request.available:
-                verified.append(VerifiedDataset(name, split, unavailable=missing))
-    return Verification(tuple(verified))
+                verified.append(VerifiedDataset(name=name, split=split, unavailable=missing))
+    return Verification(datasets=verified)
 
 
 def published_configurations(name: str, cards: Path | None = None) -> list[Published]:
@@ -238,16 +154,6 @@ def published_configurations(name: str, cards: Path | None = None) -> list[Publi
     if card is None:
         raise unknown_dataset(name, cards)
     return [row for row in card.published if row.backend is not None]
-
-
-def as_printed(value: float, printed: str) -> str:
-    """Write a value with the digits, and as the percentage, that a printed number has."""
-    digits, percent = len(printed.rstrip("%").partition(".")[2]), printed.endswith("%")
-    return f"{value * (100 if percent else 1):.{digits}f}{'%' if percent else ''}"
-
-
-def _value(printed: str) -> float:
-    return float(printed.rstrip("%")) / (100 if printed.endswith("%") else 1)
 
 
 def _place(name: str, folders: Sequence[Path]) -> str:
@@ -289,7 +195,7 @@ class _Verifier:
                 raise UsageError(f"'{self.name}' has no judgments", fix="published numbers need them")
             outcomes = self.outcomes(dataset, [(row, str(row.backend)) for row in rows])
         except HarnessError as error:
-            return VerifiedDataset(self.name, self.split, unavailable=str(error))
+            return VerifiedDataset(name=self.name, split=self.split, unavailable=str(error))
         facts, taken = list[IndexFact](), list[PrintedNumber]()
         for row, outcome in zip(rows, outcomes, strict=True):
             facts += _index_facts(row, outcome)
@@ -298,12 +204,12 @@ class _Verifier:
         if self.explain and any(not number.agrees and number.measured is not None for number in taken):
             taken = self.explained(taken, rows, outcomes, dataset)
         return VerifiedDataset(
-            self.name,
-            self.split,
-            len(dataset.corpus),
-            len(dataset.queries),
-            tuple(reversed(unique.values())),
-            tuple(taken),
+            name=self.name,
+            split=self.split,
+            documents=len(dataset.corpus),
+            queries=len(dataset.queries),
+            index=list(reversed(unique.values())),
+            numbers=taken,
         )
 
     def load(self, fields: tuple[str, ...] | None = None) -> Dataset:
@@ -379,7 +285,7 @@ class _Verifier:
             for (place, row, metric, change, _), outcome in zip(wanted, outcomes, strict=True):
                 number = _measure(row, metric, outcome, dataset)
                 if number.measured is not None:
-                    yield place, Variant(*change, number.measured)
+                    yield place, _variant(*change, number.measured)
 
     def _other_backends(self, trial: Trial) -> Iterator[tuple[_Change, str]]:
         """Yield the changes of a backend's parameters that it takes and that can have an effect."""
@@ -411,11 +317,11 @@ class _Verifier:
             yield ("documents without text", "indexed", "left out"), replace(dataset, corpus=corpus)
 
 
-def _with_variants(number: PrintedNumber, every: Sequence[Variant]) -> PrintedNumber:
-    tried = [one for one in every if not np.isnan(one.value)]  # no query counts
-    giving = tuple(one for one in tried if as_printed(one.value, number.printed) == number.printed)
-    nearest = min(tried, key=lambda one: abs(one.value - _value(number.printed)), default=None)
-    return replace(number, variants=giving, nearest=None if giving else nearest, tried=len(tried))
+def _with_variants(number: PrintedNumber, tried: Sequence[Variant]) -> PrintedNumber:
+    giving = [one for one in tried if as_printed(one.value, number.printed) == number.printed]
+    nearest = min(tried, key=lambda one: abs(one.value - printed_value(number.printed)), default=None)
+    found = {"variants": giving, "nearest": None if giving else nearest, "tried": len(tried)}
+    return number.model_copy(update=found)
 
 
 def _depth(row: Published) -> int:
@@ -439,31 +345,45 @@ def _index_facts(row: Published, outcome: Outcome) -> list[IndexFact]:
     told: dict[str, object] = {**facts, "unique_terms": facts.get("distinct_terms"), **index.state}
     told["documents"] = index.indexed
     measured = {name: value for name in row.index if isinstance(value := told.get(name), int)}
-    return [IndexFact(str(row.backend), name, printed, measured.get(name)) for name, printed in row.index.items()]
+    return [
+        IndexFact(backend=str(row.backend), statistic=name, printed=printed, measured=measured.get(name))
+        for name, printed in row.index.items()
+    ]
 
 
 def _measure(row: Published, metric: str, outcome: Outcome, dataset: Dataset) -> PrintedNumber:
     """Score a run as the number was published."""
-    about = (row.system, row.source, str(row.backend), row.options, metric, row.scores[metric])
-    if outcome.run is None:
-        reason = outcome.failure.message if outcome.failure is not None else "it has no run"
-        return PrintedNumber(*about, None, reason)
-    if dataset.qrels is None:
-        return PrintedNumber(*about, None, "the dataset has no judgments")
-    options = row.options
-    run = without_identical_ids(outcome.run) if _drops(row, dataset) else outcome.run
-    try:
-        scores = score(
-            run,
-            dataset.qrels,
-            [parse_measure(metric)],
-            ties=str(options.get("ties", TieRule.TREC_EVAL)),
-            queries=str(options.get("queries", QuerySet.RELEVANT)),
-            relevance=int(options.get("relevance", 1)),
-        )
-    except HarnessError as error:
-        return PrintedNumber(*about, None, str(error))
-    return PrintedNumber(*about, scores.means()[0].value)
+    options, measured, error = row.options, None, None
+    if outcome.run is None or dataset.qrels is None:
+        error = outcome.failure.message if outcome.failure is not None else "there is nothing to score"
+    else:
+        run = without_identical_ids(outcome.run) if _drops(row, dataset) else outcome.run
+        try:
+            scores = score(
+                run,
+                dataset.qrels,
+                [parse_measure(metric)],
+                ties=str(options.get("ties", TieRule.TREC_EVAL)),
+                queries=str(options.get("queries", QuerySet.RELEVANT)),
+                relevance=int(options.get("relevance", 1)),
+            )
+            measured = scores.means()[0].value
+        except HarnessError as refused:
+            error = str(refused)
+    return PrintedNumber(
+        system=row.system,
+        source=row.source,
+        backend=str(row.backend),
+        options=dict(options),
+        metric=metric,
+        printed=row.scores[metric],
+        measured=measured,
+        error=error,
+    )
+
+
+def _variant(aspect: str, before: str, after: str, value: float) -> Variant:
+    return Variant(aspect=aspect, before=before, after=after, value=value)
 
 
 def _drops(row: Published, dataset: Dataset) -> bool:
@@ -482,10 +402,11 @@ def _rescored(row: Published, metric: str, outcome: Outcome, dataset: Dataset) -
         relevance=int(row.options.get("relevance", 1)),
     )
     for change, value in single_changes(outcome.run, dataset.qrels, parse_measure(metric), settings):
-        yield Variant(change.aspect, change.here, change.there, value)
+        if not np.isnan(value):  # no query counts
+            yield _variant(change.aspect, change.here, change.there, value)
     number, asked, judged = _measure(row, metric, outcome, dataset), len(dataset.queries), len(dataset.qrels.query_ids)
     if number.measured is not None and asked != judged:  # a query without judgments as one that finds nothing
         share = judged / asked
-        yield Variant(
+        yield _variant(
             "queries averaged over", f"{judged:,} with judgments", f"all {asked:,} of the file", number.measured * share
         )

@@ -703,7 +703,7 @@ class VerifyOutput(Options):
             common=True,
             help="How the result is printed.",
             group=OUTPUT,
-            choices=("table", "markdown", "json"),
+            choices=FORMATS,
             keyword=False,
         ),
     ] = "table"

@@ -9,17 +9,19 @@ from harness.report.document import Document
 from harness.report.documents.check import check_document
 from harness.report.documents.compare import comparison_document
 from harness.report.documents.regress import change_document
+from harness.report.documents.verify import verification_document
 from harness.report.render.csv import render_csv
 from harness.report.render.markdown import COMMENT_BYTES, render_markdown
 from harness.report.render.terminal import render_terminal
 from harness.results.check_schema import CheckReport
 from harness.results.regression_schema import RegressionReport
 from harness.results.schema import Result
+from harness.results.verification import Verification
 
 __all__ = ["FORMATS", "document_of", "render"]
 
 FORMATS = ("table", "markdown", "csv", "json")
-Shown = Result | CheckReport | RegressionReport
+Shown = Result | CheckReport | RegressionReport | Verification
 
 
 def document_of(result: Shown) -> Document:
@@ -28,6 +30,8 @@ def document_of(result: Shown) -> Document:
         return check_document(result)
     if isinstance(result, RegressionReport):
         return change_document(result)
+    if isinstance(result, Verification):
+        return verification_document(result)
     return comparison_document(result)
 
 

@@ -20,6 +20,7 @@ from harness.registry.lookup import find_dataset
 from harness.registry.parameters import ParameterValue
 from harness.registry.published import Published
 from harness.results import schema
+from harness.results.verification import printed_value
 
 __all__ = ["published_numbers"]
 
@@ -57,7 +58,6 @@ def _numbers(
         measure = parse_measure(text)
         if measure in measured and _same_depth(measure, row, plan.request.k):
             metric, mean = measured[measure]
-            value = float(printed.rstrip("%")) / (100 if printed.endswith("%") else 1)
             yield schema.PublishedNumber(
                 dataset=dataset.name,
                 backend=result.label,
@@ -65,7 +65,7 @@ def _numbers(
                 system=row.system,
                 source=row.source,
                 printed=printed,
-                difference=mean - value,
+                difference=mean - printed_value(printed),
                 conditions=_conditions(row, result, plan, dataset),
             )
 

@@ -9,7 +9,7 @@ import pytest
 
 import harness
 from harness.errors import UnknownNameError, UsageError
-from harness.pipeline.verify import PrintedNumber, VerifiedDataset, as_printed
+from harness.results.verification import PrintedNumber, VerifiedDataset, as_printed
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
@@ -176,7 +176,7 @@ def test_options_decide_how_a_run_is_scored(tmp_path: Path) -> None:
 
 def test_a_number_that_nothing_gives_has_a_nearest_variant(tmp_path: Path) -> None:
     found = number(tmp_path, '"R@2" = "0.9999"')
-    assert (found.measured, found.agrees, found.variants) == (0.0, False, ())
+    assert (found.measured, found.agrees, found.variants) == (0.0, False, [])
     assert found.nearest is not None
     assert (found.nearest.aspect, found.nearest.value) == ("analyzer", 0.75)
     assert found.tried > 5

@@ -1,16 +1,15 @@
-"""A verification of published numbers as a document: the index first, then every printed digit and its explanation."""
+"""Build the document of a verification: the index first, then every printed digit, and what explains a miss."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 
-from harness.pipeline.verify import PrintedNumber, Variant, Verification, VerifiedDataset
 from harness.report.document import Cell, Column, Document, Notes, Section, Table, Tone, Value, Verdict
+from harness.report.documents.cells import ABSENT, FAILED, count
+from harness.results.verification import PrintedNumber, Variant, Verification, VerifiedDataset, printed_value
 from harness.wording import counted
 
-__all__ = ["render_verification", "verification_document"]
+__all__ = ["verification_document"]
 
 _MORE_DIGITS = 2
 """A measured value is shown with so many digits more than the printed one."""
@@ -27,18 +26,22 @@ def verification_document(verification: Verification) -> Document:
             by_reason.setdefault(str(dataset.unavailable), []).append(dataset.name)
         lines = [f"not verified, {reason}: {', '.join(names)}" for reason, names in by_reason.items()]
         sections.append(Section("not-verified", "Not verified", [Notes(lines)]))
-    values = [
-        Value(dataset.name, number.system, number.metric, number.measured)
-        for dataset in done
-        for number in dataset.numbers
+    numbers = [(dataset.name, number) for dataset in done for number in dataset.numbers]
+    values = [Value(name, number.system, number.metric, number.measured) for name, number in numbers]
+    values += [
+        Value(name, number.system, f"published.{number.metric}", printed_value(number.printed))
+        for name, number in numbers
     ]
+    data = ", ".join(dataset.name for dataset in done) or "no dataset"
     return Document(
-        title="Published numbers",
-        subtitle=", ".join(_name(dataset) for dataset in done) or "no dataset was verified",
+        title=f"Published numbers of {data}",
+        subtitle="printed, measured here, and the difference; the index before scores",
         verdicts=[_verdict(dataset) for dataset in done],
         sections=sections,
         command=(),
         made_by="",
+        kind="verify",
+        name=data,
         values=values,
     )
 
@@ -75,8 +78,8 @@ def _index(dataset: VerifiedDataset) -> Table:
     rows = [
         [
             Cell(fact.statistic.replace("_", " ")),
-            Cell(f"{fact.printed:,}", value=fact.printed),
-            Cell("–" if fact.measured is None else f"{fact.measured:,}", value=fact.measured),
+            count(fact.printed),
+            count(fact.measured),
             _agreement(fact.agrees),
         ]
         for fact in dataset.index
@@ -90,7 +93,7 @@ def _scores(dataset: VerifiedDataset, sources: Sequence[str]) -> Table:
         [
             Cell(number.system),
             Cell(number.metric),
-            Cell(number.printed, value=float(number.printed.rstrip("%"))),
+            Cell(number.printed, value=printed_value(number.printed)),
             Cell(_digits(number.measured, number.printed), value=number.measured),
             Cell(_signed(number.difference, number.printed), value=number.difference),
             _agreement(number.agrees, failed=number.measured is None),
@@ -113,21 +116,21 @@ def _scores(dataset: VerifiedDataset, sources: Sequence[str]) -> Table:
 
 def _agreement(agrees: bool, *, failed: bool = False) -> Cell:
     if failed:
-        return Cell("failed", tone="unsure")
+        return Cell(FAILED, tone="unsure")
     return Cell("to the digit", tone="good") if agrees else Cell("differs", tone="bad")
 
 
 def _digits(value: float | None, printed: str) -> str:
     """Write a value like the printed one, with more digits."""
     if value is None:
-        return "–"
+        return ABSENT
     digits, percent = len(printed.rstrip("%").partition(".")[2]) + _MORE_DIGITS, printed.endswith("%")
     return f"{value * (100 if percent else 1):.{digits}f}{'%' if percent else ''}"
 
 
 def _signed(value: float | None, printed: str) -> str:
     if value is None:
-        return "–"
+        return ABSENT
     text = _digits(abs(value), printed)
     return f"{'+' if value >= 0 else '−'}{text}"
 
@@ -150,86 +153,3 @@ def _notes(number: PrintedNumber) -> Iterator[str]:
 def _change(variant: Variant, number: PrintedNumber) -> str:
     value = _digits(variant.value, number.printed)
     return f"{variant.aspect}: {variant.after} in place of {variant.before} ({value})"
-
-
-def render_verification(verification: Verification, format_name: str) -> str:
-    """Return the verification as ``table``, ``markdown`` or ``json``."""
-    return _RENDERERS[format_name](verification)
-
-
-def _json(verification: Verification) -> str:
-    content = [
-        {
-            **asdict(dataset),
-            "index": [asdict(fact) | {"agrees": fact.agrees} for fact in dataset.index],
-            "numbers": [
-                asdict(number)
-                | {
-                    "difference": number.difference,
-                    "agrees": number.agrees,
-                    "variants": [variant._asdict() for variant in number.variants],
-                    "nearest": None if number.nearest is None else number.nearest._asdict(),
-                }
-                for number in dataset.numbers
-            ],
-        }
-        for dataset in verification.datasets
-    ]
-    return json.dumps(
-        {"missed": verification.missed, "incomplete": verification.incomplete, "datasets": content}, indent=2
-    )
-
-
-def _text(verification: Verification) -> str:
-    """Write the document as plain text."""
-    document = verification_document(verification)
-    lines = [
-        f"{_SIGNS[verdict.tone]} {verdict.headline}" + f"\n  {verdict.detail}" * bool(verdict.detail)
-        for verdict in document.verdicts
-    ]
-    for section in document.sections:
-        for block in section.blocks:
-            if isinstance(block, Table) and block.rows:
-                lines += ["", block.title, *_columns(block), *(f"  {line}" for line in block.legend)]
-            elif isinstance(block, Notes) and block.lines:
-                lines += ["", *block.lines]
-    return "\n".join(lines)
-
-
-def _columns(table: Table) -> Iterator[str]:
-    cells = [[column.name for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        placed = [
-            text.rjust(wide) if column.numeric else text.ljust(wide)
-            for text, wide, column in zip(row, widths, table.columns, strict=True)
-        ]
-        yield f"  {'  '.join(placed)}".rstrip()
-
-
-def _markdown(verification: Verification) -> str:
-    """Write the document as Markdown."""
-    document = verification_document(verification)
-    parts = [
-        f"# {document.title}",
-        *(f"{verdict.headline}. {verdict.detail}".rstrip() for verdict in document.verdicts),
-    ]
-    for section in document.sections:
-        parts.append(f"## {section.title}")
-        for block in section.blocks:
-            if isinstance(block, Table) and block.rows:
-                rule = ["--:" if column.numeric else "---" for column in block.columns]
-                rows = [
-                    [column.name for column in block.columns],
-                    rule,
-                    *([cell.text for cell in row] for row in block.rows),
-                ]
-                parts.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
-                parts += ["\n".join(f"- {line}" for line in block.legend)] * bool(block.legend)
-            elif isinstance(block, Notes) and block.lines:
-                parts.append("\n".join(f"- {line.strip()}" for line in block.lines))
-    return "\n\n".join(parts)
-
-
-_SIGNS = {"good": "✓", "bad": "✕", "unsure": "?", "plain": "·"}
-_RENDERERS: Mapping[str, Callable[[Verification], str]] = {"table": _text, "markdown": _markdown, "json": _json}
