@@ -19,6 +19,7 @@ from harness.report.documents.cells import (
 )
 from harness.report.documents.costs import cost_tables, spread_tables
 from harness.report.documents.parity_tables import frontier_notes, frontier_tables, parity_tables
+from harness.report.documents.published import published_tables, published_values
 from harness.report.documents.quality import leaderboard_tables, pair_tables, quality_table
 from harness.report.documents.verdicts import comparison_verdicts
 from harness.results.schema import (
@@ -52,7 +53,7 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
         where, trials = f", {dataset.name}" if several else "", result.of_dataset(dataset.name)
         table = quality_table(result, dataset.name, where)
         quality += [table] if table is not None else []
-        quality += pair_tables(result, dataset.name, where)
+        quality += [*pair_tables(result, dataset.name, where), *published_tables(result, dataset.name, where)]
         parity += parity_tables(trials, where, candidates=dataset.candidates is not None)
         cost += [*spread_tables(trials, where), *cost_tables(trials, result.machine.cores, where)]
     said = list(comparison_notes(result))
@@ -216,6 +217,7 @@ def comparison_values(result: Result) -> Iterator[Value]:
         yield from _spread(one)
         yield Value(one.dataset, one.label, "failed", float(one.status == "failed"))
     yield from (_difference(row) for row in result.differences)
+    yield from published_values(result)
     for frontier in result.frontiers:
         for point in frontier.points:
             yield Value(frontier.dataset, point.backend, f"on_frontier.{frontier.parameter}", float(point.on_frontier))

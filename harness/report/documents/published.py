@@ -1,0 +1,61 @@
+"""Tabulate published numbers beside measured ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.report.document import Cell, Column, Table, Value
+from harness.report.documents.cells import ABSENT, signed, text
+from harness.report.documents.costs import BACKEND
+from harness.results.schema import PublishedNumber, Result
+from harness.results.verification import printed_value
+
+__all__ = ["published_tables", "published_values"]
+
+_CONDITIONS = 90
+"""Conditions are left out first for want of room."""
+_LEGEND = "published for the same encoder and parameters, or by another source for the same system"
+
+
+def published_tables(result: Result, dataset: str, where: str = "") -> list[Table]:
+    """Return a table with a row for each backend and published system; none where nothing is published."""
+    numbers = [number for number in result.published if number.dataset == dataset]
+    if not numbers:
+        return []
+    metrics = list(dict.fromkeys(number.metric for number in numbers))
+    sources = list(dict.fromkeys(number.source for number in numbers))
+    rows: dict[tuple[str, str, str], dict[str, PublishedNumber]] = {}
+    for number in numbers:
+        rows.setdefault((number.backend, number.system, number.source), {})[number.metric] = number
+    columns = [BACKEND, Column("published for", numeric=False)]
+    for place, metric in enumerate(metrics):
+        columns.append(Column(metric, help=f"{metric} as published", priority=place))
+        columns.append(Column("− published", help="measured minus published", priority=place, follows=True))
+    columns.append(Column("published with", numeric=False, priority=_CONDITIONS))
+    cells = []
+    for (backend, system, source), by_metric in rows.items():
+        row = [text(backend), text(f"{system} [{sources.index(source) + 1}]")]
+        for metric in metrics:
+            row += _pair(by_metric.get(metric))
+        conditions = dict.fromkeys(one for number in by_metric.values() for one in number.conditions)
+        cells.append([*row, text(", ".join(conditions))])
+    legend = [_LEGEND, *(f"[{place}] {source}" for place, source in enumerate(sources, 1))]
+    return [Table(f"Published{where}", columns, cells, legend)]
+
+
+def _pair(number: PublishedNumber | None) -> list[Cell]:
+    """Return the cells of a published number and of the difference from it, with two digits more."""
+    if number is None:
+        return [Cell(ABSENT), Cell(ABSENT)]
+    digits = len(number.printed.rstrip("%").partition(".")[2]) + (4 if number.printed.endswith("%") else 2)
+    return [
+        Cell(number.printed, value=printed_value(number.printed)),
+        Cell(signed(number.difference, digits), value=number.difference),
+    ]
+
+
+def published_values(result: Result) -> Iterator[Value]:
+    """Yield each published number under the name of its metric and system."""
+    for number in result.published:
+        name = f"published.{number.metric} of {number.system}"
+        yield Value(number.dataset, number.backend, name, printed_value(number.printed))
