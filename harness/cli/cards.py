@@ -14,6 +14,8 @@ import typer
 from harness.cli.completion import complete_backend
 from harness.cli.plain import fact_lines, plain_table, wrapped
 from harness.errors import BackendError, CardError, UnknownNameError
+from harness.plan.config import RunOptions
+from harness.plan.option_fields import option_fields
 from harness.plan.stages import Stage, fusions, rerankers
 from harness.registry.cards import BackendCard, Oracle, Parameter
 from harness.registry.lookup import find_cards, load_engine
@@ -29,8 +31,7 @@ class CardFormat(StrEnum):
 
 
 CardsOption = Annotated[
-    Path | None,
-    typer.Option("--cards", metavar="DIR", help="A folder that holds 'backends' or 'datasets'; its cards come first."),
+    Path | None, typer.Option("--cards", metavar="DIR", help=option_fields(RunOptions)["cards"].option.help)
 ]
 FormatOption = Annotated[CardFormat, typer.Option("--format", help="For people, or for programs.")]
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from harness.cli.config import FILE_NAME, Setting, configured_verbs, settings_of
+from harness.cli.config import FILE_NAME, configured_verbs, settings_of
 from harness.cli.init import Choices, template
+from harness.plan.option_fields import OptionField
 
 __all__ = ["config_page"]
 
-_KINDS = {bool: "true or false", int: "integer", float: "number", str: "string", list: "strings", Path: "path"}
+_KINDS = {
+    "bool": "true or false",
+    "int": "integer",
+    "float": "number",
+    "str": "string",
+    "list": "strings",
+    "path": "path",
+}
 
 _HEAD = f"""# {FILE_NAME}
 
@@ -28,24 +34,32 @@ option does. `harness init` [writes one](../how-to/run-in-ci.md):
 - Every table is looked at, whichever command runs. Unknown tables, unknown keys and wrong types are refused all at
   once, with the nearest match; the exit code is 2.
 - The options that were taken are named on stderr, and `report.json` holds all of them as they were resolved.
-- In Python, `harness.check` and `harness.compare` read no file. [Pytest](../how-to/golden-sets-in-pytest.md) reads
-  `[check]`.
+- In Python, `harness.check`, `harness.compare` and `harness.regress` take the same names as keywords, but for what only
+  a terminal shows, and read no file. [Pytest](../how-to/golden-sets-in-pytest.md) reads `[check]`.
 """
 
 
 def config_page() -> str:
-    """Markdown: what the file is, then every key of every table."""
+    """Return the page in Markdown: what the file is, then every key of every table."""
     verbs = configured_verbs()
     example = template(Choices("golden.jsonl", "chunks.jsonl", None, "csr"))
     parts = [_HEAD.format(verbs="`, `".join(verbs[:-1]) + f"` and `{verbs[-1]}", example=example)]
     for verb in verbs:
-        rows = [f"| `{key}` | {_kind(setting)} | {_cell(setting.help)} |" for key, setting in settings_of(verb).items()]
-        parts.append("\n".join([f"## [{verb}]", "", "| key | takes | meaning |", "|---|---|---|", *rows, ""]))
+        rows = [_row(field) for field in settings_of(verb).values()]
+        table = ["| key | takes | default | meaning |", "|---|---|---|---|", *rows, ""]
+        parts.append("\n".join([f"## [{verb}]", "", *table]))
     return "\n".join(parts)
 
 
-def _kind(setting: Setting) -> str:
-    return "string, or strings" if setting.commas else _KINDS[setting.kind]
+def _row(field: OptionField) -> str:
+    default = "true" if field.default is True else field.shown_default
+    return f"| `{field.name}` | {_taken(field)} | {_cell(default)} | {_cell(field.option.help)} |"
+
+
+def _taken(field: OptionField) -> str:
+    if field.option.choices:
+        return ", ".join(f"`{choice}`" for choice in field.option.choices)
+    return "string, or strings" if field.option.commas else _KINDS[field.kind]
 
 
 def _cell(text: str) -> str:

@@ -65,7 +65,7 @@ def test_version() -> None:
     [
         (["compar"], "Did you mean 'compare'"),
         (["--nonsense"], "No such option"),
-        (["report", ".", "--format", "xml"], "known: csv, html, json, markdown, table"),
+        (["report", ".", "--format", "xml"], "known: table, markdown, csv, json, html"),
         ([], "Usage: harness"),
     ],
 )

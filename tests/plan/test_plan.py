@@ -239,9 +239,7 @@ def test_a_plan_without_times_says_no_warm_up_and_runs_again_as_it_says() -> Non
 
 
 @pytest.mark.parametrize("digits", [10, 20, 23])
-@pytest.mark.parametrize(
-    "option", ["k", "repeat", "rebuilds", "threads", "jobs", "relevance", "sample_queries", "max_calls"]
-)
+@pytest.mark.parametrize("option", ["k", "repeat", "rebuilds", "threads", "jobs", "sample_queries", "max_calls"])
 def test_a_whole_number_that_nothing_could_hold_is_refused_before_anything_runs(option: str, digits: int) -> None:
     number = int("9" * digits)
     least = 0 if option == "max_calls" else 1
