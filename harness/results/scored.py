@@ -109,7 +109,7 @@ def per_query_table(scored: Sequence[Scored], dataset: str) -> pa.Table:
                 "max": numbers_or_null(backend.scores.high[:, column]),
             }
             parts.append(pa.table(columns, schema=_VALUES))
-    return pa.concat_tables([_VALUES.empty_table(), *parts])
+    return pa.concat_tables([_empty(_VALUES), *parts])
 
 
 def parity_table(scored: Sequence[Scored], dataset: str) -> pa.Table:
@@ -133,7 +133,7 @@ def parity_table(scored: Sequence[Scored], dataset: str) -> pa.Table:
             "max_rel_score_diff": numbers(detail.max_rel_score_diff),
         }
         parts.append(pa.table(columns, schema=_PARITY))
-    return pa.concat_tables([_PARITY.empty_table(), *parts])
+    return pa.concat_tables([_empty(_PARITY), *parts])
 
 
 def latency_table(scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> pa.Table | None:
@@ -161,7 +161,7 @@ def latency_table(scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> pa.
             "transfer_ns": numbers(record.transfer_ns[:, terms].ravel()),
         }
         parts.append(pa.table(columns, schema=_LATENCIES))
-    return pa.concat_tables([_LATENCIES.empty_table(), *parts])
+    return pa.concat_tables([_empty(_LATENCIES), *parts])
 
 
 def has_terms(vectors: Vectors | None, queries: int) -> BoolArray:
@@ -198,3 +198,8 @@ _LATENCIES = pa.schema(
         ("transfer_ns", pa.int64()),
     ]
 )
+
+
+def _empty(schema: pa.Schema) -> pa.Table:
+    """Return a table without rows; ``Schema.empty_table`` would import pandas."""
+    return pa.Table.from_batches([], schema=schema)
