@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,28 +47,29 @@ def doctor(
         return
     from harness.doctor import State, examine
 
-    findings = examine(url, chroma_url=chroma_url)
+    findings = examine(_urls(url, chroma_url))
     if output is CardFormat.JSON:
-        typer.echo(json.dumps([{**one._asdict(), "state": one.state.value} for one in findings], indent=2))
+        typer.echo(json.dumps([{**finding._asdict(), "state": finding.state.value} for finding in findings], indent=2))
     else:
-        typer.echo("\n".join(line for one in findings for line in _lines(one)))
-        counted = Counter(one.state for one in findings)
+        typer.echo("\n".join(line for finding in findings for line in _lines(finding)))
+        counted = Counter(finding.state for finding in findings)
         typer.echo("\n" + ", ".join(f"{counted[state]} {state.value}" for state in State))
-    if any(one.state is State.FAIL for one in findings):
+    if any(finding.state is State.FAIL for finding in findings):
         raise typer.Exit(ExitCode.UNAVAILABLE)
 
 
-def _remove_left(url: str, chroma_url: str, *, yes: bool) -> None:
-    """Of the servers that are named; without any name, Qdrant's says how to name one."""
-    from harness.doctor import chroma, servers
+def _urls(url: str, chroma_url: str) -> dict[str, str]:
+    """Return the servers' addresses by engine, '' for those that are not named here."""
+    return {"Qdrant": url, "Chroma": chroma_url}
 
-    named = {
-        servers: (url, bool(url) or servers.URL_VARIABLE in os.environ),
-        chroma: (chroma_url, bool(chroma_url) or chroma.URL_VARIABLE in os.environ),
-    }
-    if not any(there for _, there in named.values()):
-        named[servers] = ("", True)
-    left = {place: place.left_collections(where) for place, (where, there) in named.items() if there}
+
+def _remove_left(url: str, chroma_url: str, *, yes: bool) -> None:
+    """Remove collections from the servers that are named; without any name, Qdrant's says how to name one."""
+    from harness.doctor.servers import SERVERS, left_collections, remove_collections
+
+    urls = _urls(url, chroma_url)
+    named = [engine for engine, server in SERVERS.items() if server.is_named(urls[engine])] or ["Qdrant"]
+    left = {engine: left_collections(SERVERS[engine], urls[engine]) for engine in named}
     count = sum(map(len, left.values()))
     if not count:
         typer.echo("no collection that harness made is on the server")
@@ -79,12 +79,12 @@ def _remove_left(url: str, chroma_url: str, *, yes: bool) -> None:
         typer.echo("those of comparisons that run now, and those that were kept, are among them", err=True)
         if not typer.confirm(f"remove {count}?", err=True):
             return
-    for place, names in left.items():
-        place.remove_collections(named[place][0], names)
+    for engine, names in left.items():
+        remove_collections(SERVERS[engine], urls[engine], names)
     typer.echo(f"{count} removed", err=True)
 
 
-def _lines(one: Finding) -> list[str]:
+def _lines(finding: Finding) -> list[str]:
     indent = " " * (_STATE + _NAME)
-    lines = wrapped(one.detail, indent, first=f"{one.state.value:<{_STATE}}{one.name:<{_NAME}}")
-    return lines + (wrapped(one.remedy, f"{indent}  ", first=f"{indent}→ ") if one.remedy else [])
+    lines = wrapped(finding.detail, indent, first=f"{finding.state.value:<{_STATE}}{finding.name:<{_NAME}}")
+    return lines + (wrapped(finding.remedy, f"{indent}  ", first=f"{indent}→ ") if finding.remedy else [])

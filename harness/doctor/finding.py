@@ -1,4 +1,4 @@
-"""What a check says."""
+"""The finding of a check."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Finding(NamedTuple):
 
 
 def ok(name: str, detail: str) -> Finding:
-    """All is well."""
+    """Return that all is well."""
     return Finding(name, State.OK, detail, "")
 
 
 def warn(name: str, detail: str, remedy: str) -> Finding:
-    """Something that a default comparison does without."""
+    """Return a fault that a default comparison does without."""
     return Finding(name, State.WARN, detail, remedy)
 
 
 def fail(name: str, detail: str, remedy: str) -> Finding:
-    """Something that a default comparison needs."""
+    """Return a fault of something that a default comparison needs."""
     return Finding(name, State.FAIL, detail, remedy)

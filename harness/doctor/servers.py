@@ -1,81 +1,158 @@
-"""Servers: the one that was named, and whether Docker could start one."""
+"""Servers of Qdrant and Chroma that were named: whether they answer, and what killed comparisons left on them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from types import MappingProxyType
+from typing import NamedTuple
 
-from harness.doctor.compose import require_docker
 from harness.doctor.finding import Finding, fail, ok, warn
-from harness.doctor.left import made_by_harness, with_leftovers
-from harness.engines.qdrant.connection import URL_VARIABLE, Connection, Retrier, address_of, connect, server_errors
+from harness.engines.chroma import connection as chroma
+from harness.engines.chroma.parameters import ChromaParameters
+from harness.engines.qdrant import connection as qdrant
 from harness.engines.qdrant.parameters import ServerSettings
-from harness.engines.remote_server import Address, FaultError, redact
 from harness.errors import BackendError
 from harness.registry.lookup import find_cards
 
-__all__ = ["URL_VARIABLE", "docker", "left_collections", "qdrant_server", "remove_collections"]
+__all__ = ["SERVERS", "EngineServer", "examine_server", "left_collections", "remove_collections"]
 
-_UNKNOWN = "report it with this message"
 _PATIENCE_S = 5
+_PAGE = 100
+_UNKNOWN = "report it with this message"
+_MADE_BY_HARNESS = re.compile(r"harness-[A-Za-z0-9_-]{0,40}-[0-9a-f]{8}")
+_SHOWN = 3
 
 
-def qdrant_server(url: str) -> Finding:
-    """The Qdrant server at ``url``, or at ``HARNESS_QDRANT_URL``; fails only where ``url`` was asked for."""
-    name = "Qdrant server"
-    if not url and URL_VARIABLE not in os.environ:
-        return ok(name, f"none named (--url, or {URL_VARIABLE})")
-    said = fail if url else warn
+class Session(NamedTuple):
+    """A server that answered: what it is, a doubt about its version ('' for none), and its collections.
+
+    ``names`` lists all collections and ``remove`` removes a named one; both raise BackendError.
+    """
+
+    description: str
+    doubt: str
+    names: Callable[[], list[str]]
+    remove: Callable[[str], None]
+
+
+class EngineServer(ABC):
+    """How the servers of one engine are named and asked."""
+
+    engine: str
+    option: str
+    variable: str
+
+    @abstractmethod
+    def session(self, url: str) -> AbstractContextManager[Session]:
+        """Return a session with the server at ``url``, or where :attr:`variable` says; raises BackendError."""
+
+    def is_named(self, url: str) -> bool:
+        """Tell whether ``url`` or the environment names a server."""
+        return bool(url) or self.variable in os.environ
+
+
+class _Qdrant(EngineServer):
+    engine, option, variable = "Qdrant", "--url", qdrant.URL_VARIABLE
+
+    @contextmanager
+    def session(self, url: str) -> Iterator[Session]:
+        settings = ServerSettings.of(
+            {**find_cards("backends")["qdrant"].defaults, "url": url, "timeout_s": _PATIENCE_S}
+        )
+        address = qdrant.address_of(settings)
+        connected = qdrant.connect(address, settings)
+        client = connected.client
+
+        def names() -> list[str]:
+            with qdrant.server_errors(address, lambda: "listing its collections"):
+                listed = qdrant.Retrier(0).call(client.get_collections)
+            return [str(collection.name) for collection in listed.collections]
+
+        def remove(name: str) -> None:
+            with qdrant.server_errors(address, lambda: f"removing the collection '{name}'"):
+                qdrant.Retrier(_PATIENCE_S).call(lambda: client.delete_collection(name))
+
+        try:
+            description = f"{address.url}, Qdrant {connected.version} over {connected.transport}"
+            yield Session(description, connected.doubt, names, remove)
+        finally:
+            client.close()
+
+
+class _Chroma(EngineServer):
+    engine, option, variable = "Chroma", "--chroma-url", chroma.URL_VARIABLE
+
+    @contextmanager
+    def session(self, url: str) -> Iterator[Session]:
+        parameters = {**find_cards("backends")["chroma"].defaults, "url": url, "timeout_s": _PATIENCE_S}
+        settings, retrier = ChromaParameters.of(parameters), chroma.Retrier(_PATIENCE_S)
+        address = chroma.address_of(settings)
+        client, version, _ = chroma.connect(address, settings, retrier)
+
+        def names() -> list[str]:
+            listed: list[str] = []
+            with chroma.server_errors(address, lambda: "listing its collections"):
+                while page := retrier.call(partial(client.list_collections, _PAGE, len(listed))):
+                    listed += [str(collection.name) for collection in page]
+            return listed
+
+        def remove(name: str) -> None:
+            with chroma.server_errors(address, lambda: f"removing the collection '{name}'"):
+                retrier.call(lambda: client.delete_collection(name))
+
+        try:
+            yield Session(f"{address.url}, Chroma {version}", "", names, remove)
+        finally:
+            chroma.close_http_client(client)
+
+
+SERVERS: Mapping[str, EngineServer] = MappingProxyType({server.engine: server for server in (_Qdrant(), _Chroma())})
+
+
+def examine_server(server: EngineServer, url: str) -> Finding:
+    """Return how the server at ``url``, or of the environment, is; a failure only where ``url`` names it."""
+    name = f"{server.engine} server"
+    if not server.is_named(url):
+        return ok(name, f"none named ({server.option}, or {server.variable})")
     try:
-        address, found = _reached(url)
+        with server.session(url) as session:
+            names = session.names()
     except BackendError as error:
-        return said(name, error.what, error.fix or _UNKNOWN)
-    try:
-        held = Retrier(0).call(found.client.get_collections).collections
-    except FaultError as error:
-        return said(name, f"{address.url}: {redact(str(error), address)}", "check the rights of the API key")
-    finally:
-        found.client.close()
-    detail = f"{address.url}, Qdrant {found.version} over {found.transport}, {len(held)} collections"
-    if found.doubt:
-        return warn(name, f"{detail}; {found.doubt}", "install a client of the server's version")
-    return with_leftovers(name, detail, made_by_harness(one.name for one in held))
+        return (fail if url else warn)(name, error.what, error.fix or _UNKNOWN)
+    detail, left = f"{session.description}, {len(names)} collections", _made_by_harness(names)
+    if session.doubt:
+        return warn(name, f"{detail}; {session.doubt}", "install a client of the server's version")
+    if not left:
+        return ok(name, detail)
+    first = ", ".join(left[:_SHOWN]) + (" …" if len(left) > _SHOWN else "")
+    return warn(
+        name,
+        f"{detail}, {len(left)} of them made by harness: {first}",
+        "if no comparison runs or keeps them: the same command with --remove-left-collections",
+    )
 
 
-def left_collections(url: str) -> list[str]:
-    """Collections that the harness made on the server at ``url``, or at ``HARNESS_QDRANT_URL``.
+def left_collections(server: EngineServer, url: str) -> list[str]:
+    """Return the collections that the harness made on the server at ``url``, or of the environment, sorted.
 
     Those of comparisons that run now, and those that were kept (``keep=true``), are among them. Raises BackendError.
     """
-    address, found = _reached(url)
-    try:
-        with server_errors(address, lambda: "listing its collections"):
-            return made_by_harness(one.name for one in Retrier(0).call(found.client.get_collections).collections)
-    finally:
-        found.client.close()
+    with server.session(url) as session:
+        return _made_by_harness(session.names())
 
 
-def remove_collections(url: str, names: Iterable[str]) -> None:
+def remove_collections(server: EngineServer, url: str, names: Iterable[str]) -> None:
     """Remove the collections ``names`` from that server; raises BackendError at the first that cannot be removed."""
-    address, found = _reached(url)
-    try:
+    with server.session(url) as session:
         for name in names:
-            with server_errors(address, lambda: f"removing the collection '{name}'"):  # noqa: B023 - used inside
-                Retrier(_PATIENCE_S).call(lambda: found.client.delete_collection(name))  # noqa: B023 - called here
-    finally:
-        found.client.close()
+            session.remove(name)
 
 
-def _reached(url: str) -> tuple[Address, Connection]:
-    parameters = {**find_cards("backends")["qdrant"].defaults, "url": url, "timeout_s": _PATIENCE_S}
-    settings = ServerSettings.of(parameters)
-    address = address_of(settings)
-    return address, connect(address, settings)
-
-
-def docker() -> Finding:
-    """Whether ``harness up`` can work."""
-    try:
-        return ok("Docker", require_docker())
-    except BackendError as error:
-        return warn("Docker", error.what, error.fix or _UNKNOWN)
+def _made_by_harness(names: Iterable[str]) -> list[str]:
+    """Return those of ``names`` that only the harness gives, sorted."""
+    return sorted(name for name in names if _MADE_BY_HARNESS.fullmatch(name))

@@ -72,6 +72,7 @@ from harness.engines.interface import (
     Storage,
     StoredDocuments,
 )
+from harness.engines.unread_parameters import unread_parameters
 from harness.errors import (
     BackendError,
     CacheError,
@@ -84,6 +85,7 @@ from harness.errors import (
     UsageError,
 )
 from harness.registry.cards import BackendCard
+from harness.registry.lookup import is_shipped
 from harness.registry.parameters import ParameterValue
 
 __all__ = [
@@ -188,7 +190,11 @@ class Engine(ABC, Generic[Column]):
 
     @classmethod
     def check_card(cls, card: BackendCard) -> None:
-        """Raise CardError where no engine can be made, or card and class disagree about what changes an index."""
+        """Raise CardError where no engine can be made, or card and class disagree about parameters.
+
+        They must agree about which of them change an index; and the class must read those that are not the encoder's,
+        which is looked at for other cards than the harness's own.
+        """
         try:
             in_the_index = cls(card.defaults).index_parameters.keys()
         except (TypeError, KeyError) as error:
@@ -196,6 +202,14 @@ class Engine(ABC, Generic[Column]):
                 f"card '{card.path}': an engine '{cls.__name__}' cannot be made: {type(error).__name__}: {error}",
                 fix="implement the hooks info, build, load and retrieve, and declare on the card what the class reads",
             ) from error
+        if not is_shipped(card.path):
+            own = [name for name, parameter in card.parameters.items() if parameter.scope != "encoder"]
+            unread = ", ".join(f"'{name}'" for name in unread_parameters(cls, own))
+            if unread:
+                raise CardError(
+                    f"card '{card.path}': '{cls.__name__}' never reads {unread}",
+                    fix="take it off the card, or read it in the module of the class: self.parameters['NAME']",
+                )
         for parameter in card.parameters.values():
             of_the_search = parameter.scope == "search"
             what = f"card '{card.path}', parameter '{parameter.name}': "

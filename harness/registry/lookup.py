@@ -34,6 +34,7 @@ __all__ = [
     "find_cards",
     "find_dataset",
     "find_families",
+    "is_shipped",
     "load_engine",
     "unknown_dataset",
 ]
@@ -168,6 +169,11 @@ def load_engine(card: BackendCard) -> type[EngineProtocol]:
     if check_card is not None:
         check_card(card)
     return cast("type[EngineProtocol]", engine)
+
+
+def is_shipped(path: Path) -> bool:
+    """Tell whether a card came with the harness: it is nobody's own, nor of another package."""
+    return path.parent in (_PACKAGE / "_cards" / "backends", _checkout("backends"))
 
 
 def _sorted(cards: Mapping[str, C]) -> Mapping[str, C]:

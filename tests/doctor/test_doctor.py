@@ -19,11 +19,14 @@ from typer.testing import CliRunner, Result
 from warm_harness import harness_command
 
 from harness.cli.app import _build
-from harness.doctor import CHECKS, Finding, State, chroma, examine, resources, servers, software
+from harness.doctor import CHECKS, Finding, State, examine, machine
+from harness.doctor.servers import SERVERS, examine_server, left_collections, remove_collections
 from harness.errors import EngineUnavailableError
 from harness.java import jvm
 
 GIB = 1024**3
+qdrant_server = partial(examine_server, SERVERS["Qdrant"])
+chroma_server = partial(examine_server, SERVERS["Chroma"])
 
 
 def test_every_default_check_says_something_here() -> None:
@@ -41,7 +44,7 @@ def test_a_check_that_breaks_hides_no_other() -> None:
     def unfit() -> Finding:
         raise EngineUnavailableError("no Java", fix="install one")
 
-    found = examine(checks={"a": broken, "b": unfit, "c": software.python})
+    found = examine(checks={"a": broken, "b": unfit, "c": machine.python})
     assert found[0] == (
         "a",
         State.FAIL,
@@ -56,26 +59,26 @@ def test_every_package_of_the_engines_extras_is_looked_at(repository: Path) -> N
     extras = tomllib.loads((repository / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     engines = ("qdrant", "lucene", "chroma")
     wanted = {(line.partition(">")[0], extra) for extra in engines for line in extras[extra]}
-    assert {(one.name, one.extra) for one in software.PACKAGES} == wanted
+    assert {(one.name, one.extra) for one in machine.PACKAGES} == wanted
 
 
-def package(**changed: object) -> software.Package:
-    return software.Package("pytest", "pytest", "qdrant", True)._replace(**changed)  # type: ignore[arg-type]
+def package(**changed: object) -> machine.Package:
+    return machine.Package("pytest", "pytest", "qdrant", True)._replace(**changed)  # type: ignore[arg-type]
 
 
 def test_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert software.package(package()) == ("pytest", State.OK, metadata.version("pytest"), "")
-    absent = software.package(package(name="no-such-distribution"))
+    assert machine.package(package()) == ("pytest", State.OK, metadata.version("pytest"), "")
+    absent = machine.package(package(name="no-such-distribution"))
     assert absent[1:] == (State.FAIL, "not installed", "pip install 'retrieval-harness[qdrant]'")
-    assert software.package(package(name="no-such-distribution", needed=False)).state is State.WARN
-    assert software.package(package(name="no-such-distribution", also="; or not")).remedy.endswith("[qdrant]'; or not")
+    assert machine.package(package(name="no-such-distribution", needed=False)).state is State.WARN
+    assert machine.package(package(name="no-such-distribution", also="; or not")).remedy.endswith("[qdrant]'; or not")
     (tmp_path / "broken_engine.py").write_text("raise ImportError('its library is missing')")
     (tmp_path / "crashing_engine.py").write_text("import os\nos.kill(os.getpid(), 11)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    broken = software.package(package(module="broken_engine"))
+    broken = machine.package(package(module="broken_engine"))
     assert broken.detail.endswith("cannot be imported: ImportError: its library is missing")
     assert broken.remedy == f"pip install --force-reinstall 'pytest=={metadata.version('pytest')}'"
-    assert "exit code -11" in software.package(package(module="crashing_engine")).detail
+    assert "exit code -11" in machine.package(package(module="crashing_engine")).detail
 
 
 def test_pyserini_without_what_it_requires_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +98,7 @@ def test_lucene_is_offered_without_torch_in_the_extras_own_versions(repository: 
     extras = tomllib.loads((repository / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert sorted(re.findall(r"'(.+?)'", jvm.WITHOUT_TORCH)) == sorted(extras["lucene"])
     assert re.search(r"--no-deps 'pyserini[^']*'$", jvm.WITHOUT_TORCH)
-    lucene = [one for one in software.PACKAGES if one.extra == "lucene"]
+    lucene = [one for one in machine.PACKAGES if one.extra == "lucene"]
     assert [one.also for one in lucene] == [jvm.WITHOUT_TORCH] * 3
 
 
@@ -107,7 +110,7 @@ def test_options_of_the_environment_are_not_the_version_of_java(
     java.write_text("#!/bin/sh\necho 'Picked up JAVA_TOOL_OPTIONS: -Xint' >&2\necho 'openjdk version \"21.0.8\"' >&2\n")
     java.chmod(0o755)
     monkeypatch.setattr("harness.java.jvm.find_java", lambda: tmp_path)
-    assert software.java().detail == f"openjdk version \"21.0.8\" in '{tmp_path}'"
+    assert machine.java().detail == f"openjdk version \"21.0.8\" in '{tmp_path}'"
 
 
 def test_java_that_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,32 +119,65 @@ def test_java_that_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     java.write_text("#!/bin/sh\necho 'Could not reserve enough space' >&2\nexit 1\n")
     java.chmod(0o755)
     monkeypatch.setattr("harness.java.jvm.find_java", lambda: tmp_path)
-    found = software.java()
+    found = machine.java()
     assert (found.state, found.detail) == (State.FAIL, f"'{tmp_path}' does not start: Could not reserve enough space")
+
+
+CARD = """
+name = "mine"
+summary = "an engine of my own"
+engine = "my_engine:Mine"
+encoder = "bm25"
+[oracle]
+kind = "sparse"
+[parameters.effort]
+type = "int"
+default = 1
+scope = "engine"
+help = "a number"
+"""
+ENGINE = """
+from mutants_of_guards import GuardedSparse
+
+class Mine(GuardedSparse):
+    pass
+"""
+
+
+def test_a_card_that_disagrees_with_its_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "backends").mkdir()
+    (tmp_path / "backends" / "mine.toml").write_text(CARD)
+    monkeypatch.chdir(tmp_path)
+    (found,) = examine(checks={"cards": machine.cards})[:1]
+    assert (found.state, "module 'my_engine' of 'engine' cannot be imported" in found.detail) == (State.FAIL, True)
+    (tmp_path / "my_engine.py").write_text(ENGINE)
+    monkeypatch.syspath_prepend(tmp_path)
+    (found,) = examine(checks={"cards": machine.cards})[:1]
+    assert (found.state, found.detail.endswith("'Mine' never reads 'effort'")) == (State.FAIL, True)
 
 
 @pytest.mark.parametrize(("free", "state"), [(20, State.OK), (2, State.WARN), (0.5, State.FAIL)])
 def test_memory(free: float, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=free * GIB, total=32 * GIB))
-    assert resources.memory().state is state
+    assert machine.memory().state is state
 
 
 @pytest.mark.parametrize(("free", "state"), [(20, State.OK), (1, State.WARN), (0.1, State.FAIL)])
 def test_disk(free: float, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free * GIB))
-    assert resources.disk().state is state
+    assert machine.disk().state is state
 
 
 def test_the_disk_of_a_cache_that_is_not_there_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "not" / "yet"))
-    assert str(tmp_path) in resources.disk().detail
+    assert str(tmp_path) in machine.disk().detail
     assert not (tmp_path / "not").exists()
 
 
 def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "file"))
-    (found, *_) = examine(checks={"cache": resources.cache})
+    (found, *_) = examine(checks={"cache": machine.cache})
     assert found.state is State.FAIL
     assert "cannot be written" in found.detail
 
@@ -157,24 +193,24 @@ def stub() -> Iterator[object]:
 
 def test_no_server_is_fine_unless_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HARNESS_QDRANT_URL", raising=False)
-    assert servers.qdrant_server("").state is State.OK
+    assert qdrant_server("").state is State.OK
 
 
 @pytest.mark.parametrize(("named", "state"), [(True, State.FAIL), (False, State.WARN)])
 def test_a_server_that_is_not_there(named: bool, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
     monkeypatch.setenv("HARNESS_QDRANT_URL", "http://127.0.0.1:9")
-    found = servers.qdrant_server("http://127.0.0.1:9" if named else "")
+    found = qdrant_server("http://127.0.0.1:9" if named else "")
     assert found.state is state
     assert found.detail.startswith("Qdrant at http://127.0.0.1:9 cannot be reached")
     assert "harness up" in found.remedy
 
 
 def test_a_server_that_is_fine_and_one_with_leftovers(stub: SimpleNamespace) -> None:
-    found = servers.qdrant_server(stub.url)
+    found = qdrant_server(stub.url)
     assert found == ("Qdrant server", State.OK, f"{stub.url}, Qdrant 1.19.1 over rest, 0 collections", "")
     stub.collections.update(dict.fromkeys(["harness-a-01234567", "mine"], SimpleNamespace(shards=[], folder="")))
-    left = servers.qdrant_server(stub.url)
+    left = qdrant_server(stub.url)
     stub.collections.clear()
     assert left.state is State.WARN
     assert left.detail.endswith("2 collections, 1 of them made by harness: harness-a-01234567")
@@ -182,7 +218,7 @@ def test_a_server_that_is_fine_and_one_with_leftovers(stub: SimpleNamespace) -> 
 
 def test_a_server_that_wants_a_key(stub: SimpleNamespace) -> None:
     stub.api_key = "sesame"
-    found = servers.qdrant_server(stub.url)
+    found = qdrant_server(stub.url)
     assert (found.state, "QDRANT_API_KEY" in found.remedy) == (State.FAIL, True)
 
 
@@ -203,7 +239,7 @@ def run(*arguments: str) -> Result:
 @pytest.fixture
 def only_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the checks that import every engine's package in a process of its own."""
-    monkeypatch.setattr("harness.doctor.examine", partial(examine, checks={"Python": software.python}))
+    monkeypatch.setattr("harness.doctor.examine", partial(examine, checks={"Python": machine.python}))
 
 
 def test_left_collections_are_removed_and_no_other(stub: SimpleNamespace) -> None:
@@ -240,14 +276,14 @@ def test_the_command_fails_when_what_was_asked_for_is_not_there() -> None:
 
 def test_no_chroma_server_is_fine_unless_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HARNESS_CHROMA_URL", raising=False)
-    assert chroma.chroma_server("").state is State.OK
+    assert chroma_server("").state is State.OK
 
 
 @pytest.mark.parametrize(("named", "state"), [(True, State.FAIL), (False, State.WARN)])
 def test_a_chroma_server_that_is_not_there(named: bool, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
     monkeypatch.setenv("HARNESS_CHROMA_URL", "http://127.0.0.1:9")
-    found = chroma.chroma_server("http://127.0.0.1:9" if named else "")
+    found = chroma_server("http://127.0.0.1:9" if named else "")
     assert found.state is state
     assert found.detail.startswith("Chroma at http://127.0.0.1:9 cannot be reached")
 
@@ -256,13 +292,14 @@ def test_a_chroma_server_that_is_fine_and_one_with_leftovers(chroma_url: str) ->
     pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
     from chroma_indexes import served
 
-    chroma.remove_collections(chroma_url, chroma.left_collections(chroma_url))  # what other tests left
+    server = SERVERS["Chroma"]
+    remove_collections(server, chroma_url, left_collections(server, chroma_url))  # what other tests left
     with served(chroma_url) as client:
         client.create_collection("harness-a-01234567", embedding_function=None)
         client.create_collection("mine", embedding_function=None)
-        left = chroma.chroma_server(chroma_url)
-        chroma.remove_collections(chroma_url, chroma.left_collections(chroma_url))
-        found = chroma.chroma_server(chroma_url)
+        left = chroma_server(chroma_url)
+        remove_collections(server, chroma_url, left_collections(server, chroma_url))
+        found = chroma_server(chroma_url)
         client.delete_collection("mine")
     assert left.state is State.WARN
     assert left.detail.endswith("2 collections, 1 of them made by harness: harness-a-01234567")

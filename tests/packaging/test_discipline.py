@@ -21,7 +21,7 @@ BOUNDARIES = {
     "cli/app.py": "the command line: a traceback, how to report it, and an exit code of its own",
     "worker/dispatch.py": "one backend's end: whatever an engine lets through is its failure, with the traceback",
     "metrics/functions.py": "a metric of another package: whatever it raises fails the scoring, with metric and query",
-    "doctor/run.py": "a check that breaks is itself a finding, and hides no other",
+    "doctor/machine.py": "a check that breaks is itself a finding, and hides no other",
     "engines/server_collection.py": "hands what happened in a thread with a deadline over to the one that waits",
     "engines/chroma/embedded.py": "a panic of the engine is a BaseException that cannot be imported",
     "engines/callable/python_callable.py": "whatever the code of a user raises fails one question, with its traceback",

