@@ -7,20 +7,23 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.data.filtering import in_words
 from harness.data.problems import Finding
-from harness.report.document import Block, Document, Facts, Figure, Notes, Section, Value
+from harness.report.document import Block, Column, Document, Facts, Figure, Notes, Section, Table, Value
+from harness.report.documents.board_tables import leaderboard_tables
 from harness.report.documents.cells import (
+    count,
     empty_documents,
     flat_rows,
     identical_ids,
     listed,
     made_by,
     sections_with_content,
+    text,
     values_of,
 )
 from harness.report.documents.costs import cost_tables, spread_tables
 from harness.report.documents.parity_tables import frontier_notes, frontier_tables, parity_tables
 from harness.report.documents.published import published_tables, published_values
-from harness.report.documents.quality import leaderboard_tables, pair_tables, quality_table
+from harness.report.documents.quality import pair_tables, quality_table
 from harness.report.documents.verdicts import comparison_verdicts
 from harness.results.schema import (
     CandidatesInfo,
@@ -56,6 +59,7 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
         quality += [*pair_tables(result, dataset.name, where), *published_tables(result, dataset.name, where)]
         parity += parity_tables(trials, where, candidates=dataset.candidates is not None)
         cost += [*spread_tables(trials, where), *cost_tables(trials, result.machine.cores, where)]
+    quality += [_datasets_table(result.datasets)] if len(result.datasets) > _NAMED else []
     said = list(comparison_notes(result))
     sections = [
         Section("quality", "Quality", [*quality, *drawn.get("quality", [])]),
@@ -67,7 +71,10 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
     ]
     data = ", ".join(dataset.name for dataset in result.datasets)
     return Document(
-        title=f"{data}: {listed([info.label for info in result.backends], _NAMED)}",
+        title=": ".join(
+            listed(names, _NAMED)
+            for names in ([info.name for info in result.datasets], [info.label for info in result.backends])
+        ),
         subtitle=comparison_header(result),
         verdicts=comparison_verdicts(result),
         sections=sections_with_content(sections),
@@ -85,12 +92,38 @@ def comparison_header(result: Result) -> str:
     resolved = result.plan.resolved
     several = len(result.datasets) > 1
     data = [" · ".join(_data(dataset, result)) for dataset in result.datasets]
+    if len(data) > _NAMED:
+        data = [_totals(result.datasets)]
     analyzers = sorted({str(one.encoder["analyzer"]) for one in result.trials if one.encoder.get("analyzer")})
     models = sorted(
         {f"vectors by {one.encoder['model']}{_prompts(one)}" for one in result.trials if one.encoder.get("model")}
     )
     rules = " · ".join([f"k={resolved['k']}", f"ties={resolved['ties']}", *analyzers, *models])
     return "\n".join([*data, rules]) if several else " · ".join([*data, rules])
+
+
+def _totals(datasets: Sequence[DatasetInfo]) -> str:
+    """Return how much was searched of many datasets, which a table lists one by one."""
+    documents = sum(dataset.documents for dataset in datasets)
+    searched, relevant = (
+        sum(getattr(dataset.queries, name) for dataset in datasets) for name in ("searched", "relevant")
+    )
+    queries = f"{counted(searched, 'query')}, {relevant:,} with a relevant document"
+    return f"{counted(len(datasets), 'dataset')} · {counted(documents, 'document')} · {queries}"
+
+
+def _datasets_table(datasets: Sequence[DatasetInfo]) -> Table:
+    columns = [Column("dataset", numeric=False), *map(Column, ("documents", "queries", "judged", "relevant"))]
+    rows = [
+        [
+            text(dataset.name),
+            *map(count, (dataset.documents, dataset.queries.searched)),
+            *map(count, (dataset.queries.judged, dataset.queries.relevant)),
+        ]
+        for dataset in datasets
+    ]
+    legend = ["relevant: queries with a relevant document"]
+    return Table("Datasets", columns, rows, legend, detail=True)
 
 
 def _data(dataset: DatasetInfo, result: Result) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Tabulate how good backends are: means with their differences and intervals, pairs, and means over datasets."""
+"""Tabulate how good backends are on a dataset: means with their differences and intervals, and pairs."""
 
 from __future__ import annotations
 
@@ -8,22 +8,19 @@ from harness.errors import UnknownNameError
 from harness.metrics.parse import parse_measure
 from harness.metrics.registry import kind_of
 from harness.report.document import Cell, Column, Table, Tone
-from harness.report.documents.cells import ABSENT, FAILED, count, interval, number, seconds, signed, text, tie_range
+from harness.report.documents.cells import ABSENT, FAILED, count, interval, number, signed, text, tie_range
 from harness.report.documents.costs import BACKEND
 from harness.report.documents.verdicts import against_reference, reference_of
-from harness.results.schema import Leaderboard, LeaderboardRow, PairedDifference, Result, TrialResult
-from harness.wording import counted
+from harness.results.schema import PairedDifference, Result, TrialResult
 
-__all__ = ["cut_short", "leaderboard_tables", "metric_names", "pair_tables", "quality_table"]
+__all__ = ["TONES", "cut_short", "mark_of", "meanings", "metric_names", "pair_tables", "quality_table"]
 
 _BETTER, _WORSE, _UNDECIDED, _EQUAL, _TIED = "▲", "▼", "~", "=", "≈"
-_TONES: dict[str, Tone] = {_BETTER: "good", _WORSE: "bad"}
+TONES: dict[str, Tone] = {_BETTER: "good", _WORSE: "bad"}
 _CUT_SHORT = "*"
 """Stands after the name of a metric that looks at more hits than were asked for."""
 _WHOLE = 1000
 """Hits that a metric without a cutoff is expected to look at: as many as trec_eval's users give it, by custom."""
-_FEW = 2
-"""Datasets up to which ranks on single ones say nothing that their columns do not."""
 _DIFFERENCE, _MEAN, _FIRST_INTERVAL, _OTHER_DIFFERENCE, _ANSWERED, _OTHER_INTERVAL = 1, 2, 30, 40, 60, 70
 """What columns are left out for want of room: the last first, and of one kind those of the last metric first."""
 
@@ -111,14 +108,14 @@ def _difference(result: Result, one: TrialResult, name: str) -> Cell:
     row = against_reference(result, one, name)
     if row is None:
         return text("" if one.label == reference_of(result, one.dataset) else ABSENT)
-    mark = _mark(row)
+    mark = mark_of(row)
     if mark == _EQUAL:
         return Cell("0", mark, value=0.0)
     known = interval(row.ci_low, row.ci_high, "+.4f")
-    return Cell(signed(row.difference), mark, known, _TONES.get(mark, "plain"), row.difference)
+    return Cell(signed(row.difference), mark, known, TONES.get(mark, "plain"), row.difference)
 
 
-def _mark(row: PairedDifference) -> str:
+def mark_of(row: PairedDifference) -> str:
     """Return what a difference is worth, in one sign that needs no colour."""
     if row.verdict == "same":
         return _EQUAL
@@ -142,14 +139,14 @@ def pair_tables(result: Result, dataset: str, where: str = "") -> list[Table]:
         *(Column(name, priority=place, below="95 % interval", below_priority=50) for place, name in enumerate(names)),
     ]
     marks = {cell.mark for row in rows for cell in row}
-    legend = list(_meanings(result, marks, "than the one after the minus sign"))
+    legend = list(meanings(rows_of, marks, "than the one after the minus sign"))
     return [Table(f"Differences between backends{where}", columns, rows, legend)]
 
 
 def _pair(row: PairedDifference | None) -> Cell:
     if row is None:
         return text(ABSENT)
-    return Cell(signed(row.difference), _mark(row), interval(row.ci_low, row.ci_high, "+.4f"), value=row.difference)
+    return Cell(signed(row.difference), mark_of(row), interval(row.ci_low, row.ci_high, "+.4f"), value=row.difference)
 
 
 def _legend(result: Result, trials: Sequence[TrialResult], marks: set[str], than: str) -> Iterator[str]:
@@ -160,28 +157,29 @@ def _legend(result: Result, trials: Sequence[TrialResult], marks: set[str], than
     yield from _cut_short_legend(result, trials)
     if any(one.stages is not None and one.stages.reranking is not None for one in trials):
         yield "(≤ x): what the best possible order of a second stage's candidates would reach"
-    yield from _meanings(result, marks, than)
+    tested = [row for row in result.differences if row.dataset == trials[0].dataset]
+    yield from meanings(tested, marks, than)
 
 
-def _meanings(result: Result, marks: set[str], than: str) -> Iterator[str]:
-    family = f"Holm's correction for {_family(result)}"
+def meanings(rows: Sequence[PairedDifference], marks: set[str], than: str, of: str = "query") -> Iterator[str]:
+    """Return what marks mean that occur, of differences that were adjusted together; ``of`` is what each counts."""
+    family = f"Holm's correction for {_family(rows, of)}"
     meanings = {
         _BETTER: f"{_BETTER} better {than}, p < 0.05 after {family} (paired randomisation test)",
         _WORSE: f"{_WORSE} worse {than}, p < 0.05 after {family} (paired randomisation test)",
         _UNDECIDED: f"{_UNDECIDED} not significant after {family}",
-        _EQUAL: f"{_EQUAL} equal on every query",
+        _EQUAL: f"{_EQUAL} equal on every {of}",
         _TIED: f"{_TIED} inside what the order of tied documents can move, so no difference",
     }
     return (meaning for mark, meaning in meanings.items() if mark in marks)
 
 
-def _family(result: Result) -> str:
-    """Return what p-values are adjusted for: a comparison in which no query differs is no part of it."""
-    compared = len(result.differences)
-    differing = sum(row.p is not None and row.wins + row.losses > 0 for row in result.differences)
-    if differing == compared:
-        return f"{compared} comparisons" if compared > 1 else "the one comparison"
-    return f"the {differing} of {compared} comparisons in which a query differs"
+def _family(rows: Sequence[PairedDifference], of: str) -> str:
+    """Return what p-values are adjusted for: a comparison in which nothing differs is no part of it."""
+    differing = sum(row.p is not None and row.wins + row.losses > 0 for row in rows)
+    if differing == len(rows):
+        return f"{len(rows)} comparisons" if len(rows) > 1 else "the one comparison"
+    return f"the {differing} of {len(rows)} comparisons in which a {of} differs"
 
 
 def cut_short(result: Result, metric: str) -> bool:
@@ -205,76 +203,3 @@ def _cut_short_legend(result: Result, trials: Sequence[TrialResult]) -> Iterator
         of_runs = "; of a run, of all that it holds" if runs else ""
         k = result.plan.resolved.get("k")
         yield f"{_CUT_SHORT} {', '.join(marked)} of the {k} hits that were asked for (--k){of_runs}"
-
-
-def leaderboard_tables(result: Result) -> list[Table]:
-    """Tabulate backends by their mean over datasets, one table a metric; the first of them answers the question."""
-    board = result.leaderboard
-    if board is None:
-        return []
-    made = [_board(result, board, metric, detail=at > 0) for at, metric in enumerate(board.metrics)]
-    if any(value is not None for row in board.search_seconds.values() for value in row.values()):
-        columns = [BACKEND, *(Column(name, best="lowest", priority=at) for at, name in enumerate(board.datasets))]
-        rows = [
-            [text(label), *(seconds(row.get(name)) for name in board.datasets)]
-            for label, row in board.search_seconds.items()
-        ]
-        made.append(Table("Seconds in which one client asks all queries once", columns, rows, detail=True))
-    return made
-
-
-def _board(result: Result, board: Leaderboard, metric: str, *, detail: bool) -> Table:
-    rows = [row for row in board.rows if row.metric == metric]
-    names, several = board.datasets, any(row.ci_low is not None for row in rows)
-    infos = {info.label: info for info in result.backends}
-    known = {
-        "model": any(info.model for info in infos.values()),
-        "dimensions": any(info.dimensions for info in infos.values()),
-        "parameters": any(info.parameters_millions for info in infos.values()),
-        "mean rank": len(names) > _FEW,
-        "wins": len(names) > _FEW,
-    }
-    columns = [
-        BACKEND,
-        Column("rank"),
-        Column("mean", best="highest", below="95 % interval", below_priority=80),
-        Column("mean rank", best="lowest", priority=8, help="mean over datasets of its rank on each"),
-        Column("wins", best="highest", priority=9, help="datasets on which no backend is better"),
-        *(Column(name, best="highest", priority=10 + place) for place, name in enumerate(names)),
-        Column("model", numeric=False, priority=90),
-        Column("dimensions", priority=91),
-        Column("parameters", priority=92, help="of the model, in millions"),
-    ]
-    made = []
-    for row in rows:
-        info = infos[row.backend]
-        made.append(
-            [
-                text(row.backend),
-                count(row.rank),
-                number(row.mean, below=interval(row.ci_low, row.ci_high)),
-                number(row.mean_rank, ".2f"),
-                count(row.wins),
-                *(number(row.values.get(name)) for name in names),
-                text(info.model or ABSENT),
-                count(info.dimensions),
-                number(info.parameters_millions, ",.0f", " M"),
-            ]
-        )
-    left_out = [at for at, column in enumerate(columns) if not known.get(column.name, True)]
-    kept = [at for at in range(len(columns)) if at not in left_out]
-    over = counted(len(names), "dataset")
-    return Table(
-        f"Leaderboard: {metric}, mean over {over}",
-        [columns[at] for at in kept],
-        [[row[at] for at in kept] for row in made],
-        list(_board_legend(rows, several=several)),
-        detail=detail,
-    )
-
-
-def _board_legend(rows: Sequence[LeaderboardRow], *, several: bool) -> Iterator[str]:
-    if several:
-        yield "the interval is over datasets"
-    if any(row.rank is None for row in rows):
-        yield "a backend without a value on each dataset has no rank"

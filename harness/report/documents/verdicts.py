@@ -50,9 +50,9 @@ def _where(dataset: str, several: bool) -> str:
 
 def reference_of(result: Result, dataset: str) -> str | None:
     """Return the backend that others are compared with; the first that did not fail where all pairs are."""
-    named = result.plan.resolved.get("reference")
-    if isinstance(named, str) and any(row.dataset == dataset for row in result.differences):
-        return named
+    compared = next((row.a for row in result.differences if row.dataset == dataset), None)
+    if isinstance(result.plan.resolved.get("reference"), str) and compared is not None:
+        return compared
     return next((one.label for one in result.of_dataset(dataset) if one.status == "ok"), None)
 
 
@@ -94,7 +94,9 @@ def _leaderboard(result: Result) -> list[Verdict]:
     detail = f"{_mean(first)}, then {_mean(second)}{tested}"
     if first.mean == second.mean:
         return [Verdict("plain", f"{first.backend} and {second.backend} have the same {over}", detail)]
-    return [Verdict("plain", f"{first.backend} has the highest {over}", detail)]
+    surely = {row.verdict for row in across} & {"better", "worse"}
+    unsure = f", not significantly above {second.backend}" if across and not surely else ""
+    return [Verdict("good" if surely else "plain", f"{first.backend} has the highest {over}{unsure}", detail)]
 
 
 def _mean(row: LeaderboardRow) -> str:

@@ -1,0 +1,156 @@
+"""Tabulate backends over several datasets: the leaderboard, its values on each dataset, and seconds of search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.report.document import Cell, Column, Table
+from harness.report.documents.cells import ABSENT, count, interval, number, signed, text
+from harness.report.documents.costs import BACKEND
+from harness.report.documents.quality import TONES, mark_of, meanings
+from harness.results.schema import BackendInfo, Leaderboard, LeaderboardRow, PairedDifference, Result
+from harness.wording import counted
+
+__all__ = ["leaderboard_tables"]
+
+_OTHER_MEANS, _DIFFERENCE, _ABOUT_MODEL, _RANKS, _INTERVAL = 10, 20, 30, 40, 50
+"""What columns are left out for want of room: the last first."""
+
+
+def leaderboard_tables(result: Result) -> list[Table]:
+    """Return means over datasets, the values behind them, one table a metric, and seconds; nothing for one dataset."""
+    board = result.leaderboard
+    if board is None:
+        return []
+    by_dataset = [_values(board, metric, detail=at > 0) for at, metric in enumerate(board.metrics)]
+    return [_means(result, board), *by_dataset, *_seconds(board)]
+
+
+def _means(result: Result, board: Leaderboard) -> Table:
+    """Tabulate ranks and means over datasets, the best by the first metric first."""
+    first, *others = board.metrics
+    rows = {metric: {row.backend: row for row in board.rows if row.metric == metric} for metric in board.metrics}
+    across = [row for row in result.differences if row.dataset is None]
+    against = _against_reference(across, result, first)
+    infos = {info.label: info for info in result.backends}
+    columns = [
+        BACKEND,
+        Column("rank", help=f"by mean {first}; equal means share one"),
+        Column(first, best="highest", below="interval of mean", below_priority=_INTERVAL),
+        *([_difference_column(across)] if against else []),
+        *(Column(name, best="highest", priority=_OTHER_MEANS + at) for at, name in enumerate(others)),
+        Column("mean rank", priority=_RANKS, help=f"mean of the ranks in {first} on each dataset"),
+        Column("wins", priority=_RANKS, help=f"datasets on which no backend has a higher {first}"),
+        *_model_columns(list(infos.values())),
+    ]
+    cells = [
+        [
+            text(label),
+            count(row.rank),
+            number(row.mean, below=interval(row.ci_low, row.ci_high)),
+            *([_difference(against.get(label), label, across)] if against else []),
+            *(number(rows[name][label].mean) for name in others),
+            number(row.mean_rank, ".2f"),
+            count(row.wins),
+            *_model_cells(infos[label], list(infos.values())),
+        ]
+        for label, row in rows[first].items()
+    ]
+    legend = list(_legend(board, list(rows[first].values()), across, cells))
+    return Table(f"Leaderboard, means over {counted(len(board.datasets), 'dataset')}", columns, cells, legend)
+
+
+def _difference_column(across: Sequence[PairedDifference]) -> Column:
+    return Column(
+        f"− {across[0].a}",
+        help=f"mean difference from {across[0].a}, tested with one value a dataset, and its 95 % interval",
+        priority=_DIFFERENCE,
+        below="95 % interval",
+        below_priority=_DIFFERENCE,
+        follows=True,
+    )
+
+
+def _against_reference(across: Sequence[PairedDifference], result: Result, metric: str) -> dict[str, PairedDifference]:
+    """Return the tests across datasets of a metric by backend; none where every pair was tested."""
+    if not isinstance(result.plan.resolved.get("reference"), str):
+        return {}
+    return {row.b: row for row in across if row.metric == metric}
+
+
+def _difference(row: PairedDifference | None, label: str, across: Sequence[PairedDifference]) -> Cell:
+    if row is None:
+        return text("" if label == across[0].a else ABSENT)
+    mark = mark_of(row)
+    known = interval(row.ci_low, row.ci_high, "+.4f") if row.wins + row.losses else ""
+    return Cell(signed(row.difference), mark, known, TONES.get(mark, "plain"), row.difference)
+
+
+def _model_columns(infos: Sequence[BackendInfo]) -> list[Column]:
+    columns = [
+        Column("model", numeric=False, priority=_ABOUT_MODEL),
+        Column("dimensions", priority=_ABOUT_MODEL + 1),
+        Column("parameters", priority=_ABOUT_MODEL + 1, help="of the model, in millions"),
+    ]
+    return [column for column, known in zip(columns, _known(infos), strict=True) if known]
+
+
+def _model_cells(info: BackendInfo, infos: Sequence[BackendInfo]) -> list[Cell]:
+    cells = [text(info.model or ABSENT), count(info.dimensions), number(info.parameters_millions, ",.0f", " M")]
+    return [cell for cell, known in zip(cells, _known(infos), strict=True) if known]
+
+
+def _known(infos: Sequence[BackendInfo]) -> list[bool]:
+    """Return whether any backend has a model, dimensions, a number of parameters."""
+    about = [(info.model, info.dimensions, info.parameters_millions) for info in infos]
+    return [any(values) for values in zip(*about, strict=True)]
+
+
+def _legend(
+    board: Leaderboard,
+    rows: Sequence[LeaderboardRow],
+    across: Sequence[PairedDifference],
+    cells: Sequence[Sequence[Cell]],
+) -> Iterator[str]:
+    for task, members in board.families.items():
+        yield f"{task} is the mean of its {counted(len(members), 'dataset')}, and counts once"
+    if any(row.mean is None for row in rows):
+        yield "a backend without a value on every dataset has no mean and no rank"
+    if any(row.ci_low is not None for row in rows):
+        yield "intervals of means are of 95 %, BCa bootstrap over datasets"
+    if across:
+        marks = {cell.mark for row in cells for cell in row}
+        yield from meanings(across, marks, f"than {across[0].a}", of="dataset")
+
+
+def _values(board: Leaderboard, metric: str, *, detail: bool) -> Table:
+    """Tabulate the mean of a metric on each dataset, in the order of ranks."""
+    columns = [
+        BACKEND,
+        Column("mean", best="highest"),
+        *(Column(name, best="highest", priority=_OTHER_MEANS + at) for at, name in enumerate(board.datasets)),
+    ]
+    rows = [
+        [text(row.backend), number(row.mean), *(number(row.values.get(name)) for name in board.datasets)]
+        for row in board.rows
+        if row.metric == metric
+    ]
+    return Table(f"{metric} on each dataset", columns, rows, detail=detail)
+
+
+def _seconds(board: Leaderboard) -> list[Table]:
+    """Tabulate how long one client takes for all queries of each dataset; nothing without times."""
+    timed = {label: of for label, of in board.search_seconds.items() if any(value is not None for value in of.values())}
+    if not timed:
+        return []
+    columns = [
+        BACKEND,
+        Column("total", best="lowest"),
+        *(Column(name, best="lowest", priority=_OTHER_MEANS + at) for at, name in enumerate(board.datasets)),
+    ]
+    rows = []
+    for label, seconds in timed.items():
+        known = [value for value in seconds.values() if value is not None]
+        total = sum(known) if len(known) == len(board.datasets) else None
+        rows.append([text(label), number(total, ",.2f"), *(number(seconds[name], ",.2f") for name in board.datasets)])
+    return [Table("Seconds of search, one client, every query once", columns, rows, detail=True)]
