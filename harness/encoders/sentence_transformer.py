@@ -67,10 +67,11 @@ class SentenceTransformerModel:
 
     @property
     def facts(self) -> Facts:
-        """Device, limit of tokens, and the libraries' versions."""
+        """Device, size, limit of tokens, and the libraries' versions."""
         limit = self._model.max_seq_length
         return {
             "device": str(self._model.device),
+            "parameters_millions": sum(weights.numel() for weights in self._model.parameters()) / 1e6,
             **({"max_seq_length": int(limit)} if limit is not None else {}),
             **{f"version of {name}": version(name) for name in _VERSIONS},
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -25,10 +24,12 @@ class LabelledBackend(NamedTuple):
 
 def backend_infos(backends: Sequence[LabelledBackend]) -> list[BackendInfo]:
     """Return what a result says of each backend, once for each label, in their order."""
-    by_label = {backend.label: backend for backend in reversed(backends)}
-    listed = [by_label[label] for label in dict.fromkeys(backend.label for backend in backends)]
-    short = short_labels([backend.label for backend in listed])
-    return [_info(backend, label) for backend, label in zip(listed, short, strict=True)]
+    listed: dict[str, LabelledBackend] = {}
+    for backend in backends:
+        if backend.label not in listed or not listed[backend.label].encoder:
+            listed[backend.label] = backend
+    short = short_labels(list(listed))
+    return [_info(backend, label) for backend, label in zip(listed.values(), short, strict=True)]
 
 
 def _info(backend: LabelledBackend, short_label: str) -> BackendInfo:
@@ -46,25 +47,22 @@ def _info(backend: LabelledBackend, short_label: str) -> BackendInfo:
 def short_labels(labels: Sequence[str]) -> list[str]:
     """Return a label of at most 24 characters for each of several different ones, unique among them.
 
-    A label that is short stays. A longer one becomes its name, followed where others share the name by the settings in
-    which they differ (``qdrant[shards=2]``); ``#3``, its place, where that is too long or taken.
+    A label that is short stays. A longer one becomes its name, followed where others share the name by the settings
+    that not all of them have, or by one that no other has (``qdrant[shards=2]``); where neither is short, it becomes
+    its place, ``#3``.
     """
-    names = [_name(label) for label in labels]
-    settings = [_settings(label) for label in labels]
-    shared = {
-        name: set.intersection(*(set(own) for other, own in zip(names, settings, strict=True) if other == name))
-        for name in names
-    }
-    short = []
-    for label, name, own in zip(labels, names, settings, strict=True):
-        rest = ";".join(setting for setting in own if setting not in shared[name])
-        wanted = label if len(label) <= _LONGEST else f"{name}[{rest}]" if rest else name
-        short.append(wanted)
-    counts = Counter(short)
-    return [
-        label if counts[label] == 1 and len(label) <= _LONGEST else f"#{place}"
-        for place, label in enumerate(short, start=1)
-    ]
+    settings = {label: _settings(label) for label in labels}
+    short: list[str] = []
+    for place, label in enumerate(labels, start=1):
+        others = [settings[other] for other in labels if other != label and _name(other) == _name(label)]
+        unshared = [setting for setting in settings[label] if any(setting not in other for other in others)]
+        alone = [setting for setting in unshared if all(setting not in other for other in others)]
+        wanted = [label, *(f"{_name(label)}[{chosen}]" for chosen in (";".join(unshared), *alone) if chosen)]
+        wanted += [] if others else [_name(label)]
+        taken = {*short, *(other for other in labels if other != label)}
+        fitting = (text for text in wanted if len(text) <= _LONGEST and text not in taken)
+        short.append(next(fitting, f"#{place}"))
+    return short
 
 
 def _name(label: str) -> str:
