@@ -15,10 +15,10 @@ NOT_STORED = "Texts of documents are not in this file: the result does not hold 
 
 _PRESENTERS: Mapping[str, str] = {
     "text": "harness.report.formats:render",
-    "comparison page": "harness.report.html.from_comparison:comparison_html",
-    "check page": "harness.report.html.from_check:check_html",
+    "comparison page": "harness.report.html.comparison_page:comparison_html",
+    "check page": "harness.report.html.check_page:check_html",
     "check failures": "harness.report.documents.check_cases:failures",
-    "regression page": "harness.report.html.from_regression:regression_html",
+    "regression page": "harness.report.html.regression_page:regression_html",
 }
 
 

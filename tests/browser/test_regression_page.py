@@ -154,3 +154,11 @@ def test_without_texts_and_without_rankings(show: Show) -> None:
     assert 'queries-data">' not in bare
     assert "The baseline is gone." in bare
     assert "second words" in bare
+
+
+def test_the_counts_of_a_figure_lead_to_their_queries(show: Show) -> None:
+    opened = show(regression(side({"csr": BEFORE}), side({"csr": AFTER}, source="after")).html())
+    opened.page.locator("svg a", has_text="1 worse").first.click()
+    assert opened.texts == ["q2"]
+    opened.page.locator("#quality tbody a").first.click()
+    expect(opened.page.locator("#select-b")).to_have_value("1")

@@ -23,12 +23,18 @@ from harness.report.figures import (
     Strips,
     Tradeoff,
 )
-from harness.report.html.pictures.axes import linear, logarithmic, shortened
-from harness.report.html.pictures.bars import bars
-from harness.report.html.pictures.costs import distribution, percentiles, tradeoff
-from harness.report.html.pictures.curves import curves, spread_out
-from harness.report.html.pictures.differences import differences
-from harness.report.html.pictures.grids import matrix, strips
+from harness.report.html.axes import linear, logarithmic, shortened
+from harness.report.html.pictures import (
+    bars,
+    curves,
+    differences,
+    distribution,
+    matrix,
+    percentiles,
+    spread_out,
+    strips,
+    tradeoff,
+)
 from harness.report.html.svg import Svg
 from harness.wording import counted
 

@@ -17,25 +17,9 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.report.document import Block, Document, Facts, Figure, Notes, Section, Table
-from harness.report.figures import (
-    Bars,
-    Curves,
-    Differences,
-    Distribution,
-    Drawing,
-    Matrix,
-    Percentiles,
-    Strips,
-    Tradeoff,
-)
 from harness.report.html.explorer import Explorer
 from harness.report.html.payload import payload_of
-from harness.report.html.pictures.bars import bars
-from harness.report.html.pictures.costs import distribution, percentiles, tradeoff
-from harness.report.html.pictures.curves import curves
-from harness.report.html.pictures.differences import differences
-from harness.report.html.pictures.grids import matrix, strips
-from harness.report.html.svg import Svg
+from harness.report.html.pictures import draw
 from harness.wording import counted
 
 __all__ = ["LARGEST", "render_page"]
@@ -121,28 +105,6 @@ def _hash(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
-def _draw(drawing: Drawing, blocks: Sequence[Block]) -> Svg:
-    """Draw a figure on the axes that it shares with the others of its kind among the blocks of its section."""
-    peers = [block.drawing for block in blocks if isinstance(block, Figure)]
-    match drawing:
-        case Bars():
-            return bars(drawing, [peer for peer in peers if isinstance(peer, Bars)])
-        case Curves():
-            return curves(drawing)
-        case Differences():
-            return differences(drawing, [peer for peer in peers if isinstance(peer, Differences)])
-        case Distribution():
-            return distribution(drawing)
-        case Matrix():
-            return matrix(drawing)
-        case Percentiles():
-            return percentiles(drawing)
-        case Strips():
-            return strips(drawing)
-        case Tradeoff():
-            return tradeoff(drawing, [peer for peer in peers if isinstance(peer, Tradeoff)])
-
-
 @cache
 def _asset(name: str) -> str:
     return (files("harness.report.html") / "assets" / name).read_text(encoding="utf-8")
@@ -161,7 +123,7 @@ def _environment() -> Environment:
     )
     environment.filters["counted"] = counted
     environment.filters["kind"] = lambda block: _KINDS[type(block)]
-    environment.filters["draw"] = _draw
+    environment.filters["draw"] = draw
     environment.filters["best"] = lambda table: [table.best(column) for column in range(len(table.columns))]
     environment.filters["sign"] = lambda tone: _SIGNS[tone]
     return environment

@@ -1,4 +1,4 @@
-"""The list of questions of a check's page."""
+"""The page of a check: a golden set held against backends."""
 
 from __future__ import annotations
 
@@ -12,17 +12,27 @@ import pyarrow.compute as pc
 from harness.data.arrow import strings, text_scalar
 from harness.data.types import Corpus, Float64Array, Ids, Qrels, Queries, Run
 from harness.pipeline.check.id_match import Match
+from harness.report.documents.check import check_document
 from harness.report.html.explorer import Expected, Explorer
+from harness.report.html.render import render_page
 from harness.results.check_schema import CheckReport, CheckSubject
 
-__all__ = ["explorers_of"]
+__all__ = ["check_html"]
 
 _SHOWN = 3
 """Documents of an expectation that nobody found whose texts are shown."""
 _OWN_DOCUMENTS = "Texts of documents are not in this file: the retrievers have their own, and gave ids alone."
 
 
-def explorers_of(
+def check_html(report: CheckReport, runs: Mapping[str, Run], corpora: Mapping[str, Corpus], no_texts: str) -> str:
+    """Return the page as one HTML file; ``runs`` are the hits of each backend by its label.
+
+    ``corpora`` have the texts of the documents by the name of the corpus; where one is missing, ``no_texts`` says why.
+    """
+    return render_page(check_document(report), _explorers(report, runs, corpora, no_texts))
+
+
+def _explorers(
     report: CheckReport, runs: Mapping[str, Run], corpora: Mapping[str, Corpus], no_texts: str
 ) -> list[Explorer]:
     """Every question with what each retriever found for it; nothing where none answered.

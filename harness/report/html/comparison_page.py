@@ -1,9 +1,8 @@
-"""Gather the queries of a comparison's page."""
+"""The page of a comparison."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,19 +10,27 @@ import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy
 from harness.data.types import Float64Array, Ids, Int32Array, Run
+from harness.report.documents.compare import comparison_document
+from harness.report.documents.comparison_figures import Compared, comparison_figures
 from harness.report.documents.verdicts import reference_of
 from harness.report.html.explorer import Agreement, Explorer
+from harness.report.html.render import render_page
 
-if TYPE_CHECKING:
-    from harness.report.documents.comparison_figures import Compared
-
-__all__ = ["explorers_of"]
+__all__ = ["comparison_html"]
 
 _NO_HITS = Run(Ids.of([]), Ids.of([]), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
 _STATES = ("different", "tie_equivalent", "identical", "bit_equal")
 
 
-def explorers_of(compared: Compared) -> list[Explorer]:
+def comparison_html(compared: Compared) -> str:
+    """Return the page as one HTML file."""
+    result, runs = compared.report, {}
+    if len(result.datasets) == 1:
+        runs = {trial.label: compared.run(trial.label) for trial in result.trials if trial.status == "ok"}
+    return render_page(comparison_document(result, comparison_figures(compared, runs)), _explorers(compared))
+
+
+def _explorers(compared: Compared) -> list[Explorer]:
     """Return every query of each dataset with all rankings; nothing where no backend has any.
 
     Where texts of queries were left out, those of documents are too.

@@ -1,8 +1,8 @@
-"""The list of queries of a page that holds one result against an earlier one."""
+"""The page of ``harness regress`` and ``harness diff``: one result against an earlier one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +11,15 @@ import pyarrow as pa
 from harness.data.arrow import strings
 from harness.data.types import Corpus, Float64Array, Ids, Queries, Run
 from harness.pipeline.regress.compare_sides import Compared
+from harness.report.document import Figure
+from harness.report.documents.regress import change_document
+from harness.report.figures import Differences
 from harness.report.html.explorer import Explorer, KeptRanks
+from harness.report.html.render import render_page
+from harness.results.regression_schema import RegressionReport
 from harness.results.snapshot import ResultSnapshot
 
-__all__ = ["explorers_of", "paired_values"]
+__all__ = ["regression_html"]
 
 _ROUNDING = 1e-12
 
@@ -31,7 +36,32 @@ class _Ranking:
     against: int
 
 
-def explorers_of(compared: Compared, corpus: Corpus | None, no_texts: str, *, keep_text: bool) -> list[Explorer]:
+def regression_html(
+    report: RegressionReport, compared: Compared | None, corpus: Corpus | None, no_texts: str, *, keep_text: bool
+) -> str:
+    """Return the page as one HTML file.
+
+    ``compared`` holds the rankings and values of all queries; where it is None, the page has the queries of the report
+    as tables, and ``no_texts`` says why. ``corpus`` has the texts of the documents; where it is None, ``no_texts`` says
+    why. Without ``keep_text`` there are no texts at all.
+    """
+    if compared is None:
+        return render_page(change_document(report, unknown=no_texts))
+    document = change_document(report, list(_figures(compared)))
+    return render_page(document, _explorers(compared, corpus, no_texts, keep_text=keep_text))
+
+
+def _figures(compared: Compared) -> Iterator[Figure]:
+    """Yield after minus before, query by query, of the first metrics in which any query changed."""
+    judged = [(one, metric) for one in compared.report.backends for metric in one.metrics]
+    for one, metric in [(one, metric) for one, metric in judged if metric.wins + metric.losses][:_DRAWN]:
+        values = _paired_values(compared, one.before, one.after, metric.metric)
+        drawing = Differences(f"{one.after} (after)", f"{one.before} (before)", metric.metric, values)
+        note = "Query by query, sorted from the greatest loss to the greatest gain."
+        yield Figure(f"{metric.metric} of {one.after}, after minus before", drawing, note)
+
+
+def _explorers(compared: Compared, corpus: Corpus | None, no_texts: str, *, keep_text: bool) -> list[Explorer]:
     """Every common query with both rankings of each backend; nothing where no backend has any."""
     rankings = _rankings(compared)
     if not rankings:
@@ -93,7 +123,7 @@ def _column(figures: Mapping[str, Mapping[str, float]], metric: str, queries: Se
     return [found.get(query, np.nan) for query in queries]
 
 
-def paired_values(compared: Compared, before: str, after: str, metric: str) -> Float64Array:
+def _paired_values(compared: Compared, before: str, after: str, metric: str) -> Float64Array:
     """After minus before on every query that both sides were evaluated on, float64 (n,)."""
 
     def of_side(side: ResultSnapshot, label: str) -> Float64Array:
@@ -102,3 +132,6 @@ def paired_values(compared: Compared, before: str, after: str, metric: str) -> F
     moved = of_side(compared.after, after) - of_side(compared.before, before)
     moved = moved[~np.isnan(moved)]
     return np.where(np.abs(moved) <= _ROUNDING, 0.0, moved)
+
+
+_DRAWN = 6

@@ -1,0 +1,364 @@
+"""Draw the figures of a document: each kind of drawing as one SVG, with its text alternative."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from harness.report.document import Block, Figure
+from harness.report.figures import (
+    Bar,
+    Bars,
+    Curves,
+    Differences,
+    Distribution,
+    Drawing,
+    Matrix,
+    Percentiles,
+    Spot,
+    Strips,
+    Tradeoff,
+)
+from harness.report.html.axes import WIDTH, Axis, figure, linear, logarithmic, room_for, shortened
+from harness.report.html.svg import Node, Svg, group, line, marker, path, picture, rect, series, text
+from harness.wording import counted
+
+__all__ = [
+    "bars",
+    "curves",
+    "differences",
+    "distribution",
+    "draw",
+    "matrix",
+    "percentiles",
+    "spread_out",
+    "strips",
+    "tradeoff",
+]
+
+_HEIGHT, _LEFT, _TOP, _BOTTOM, _LEADER, _GAP = 270, 46, 14, 40, 18, 15
+_VALUE_WIDTH, _BAR_ROW, _BAR_THICK = 56, 26, 14
+_DIFFERENCES_HEIGHT, _DIFFERENCES_BOTTOM, _STEPS = 200, 34, 500
+_CELL, _SHADES, _STRIP_ROW = 40, 5, 34
+_BOX_ROW, _LEAST = 32, 1e-6
+_SHARES = np.linspace(0, 1, 101)
+
+
+def draw(drawing: Drawing, blocks: Sequence[Block]) -> Svg:
+    """Draw a figure on the axes that it shares with the others of its kind among the blocks of its section."""
+    peers = [block.drawing for block in blocks if isinstance(block, Figure)]
+    match drawing:
+        case Bars():
+            return bars(drawing, [peer for peer in peers if isinstance(peer, Bars)])
+        case Curves():
+            return curves(drawing)
+        case Differences():
+            return differences(drawing, [peer for peer in peers if isinstance(peer, Differences)])
+        case Distribution():
+            return distribution(drawing)
+        case Matrix():
+            return matrix(drawing)
+        case Percentiles():
+            return percentiles(drawing)
+        case Strips():
+            return strips(drawing)
+        case Tradeoff():
+            return tradeoff(drawing, [peer for peer in peers if isinstance(peer, Tradeoff)])
+
+
+def bars(drawing: Bars, peers: Sequence[Bars] = ()) -> Svg:
+    """Draw horizontal bars from zero, each with its label, its value and a whisker over its interval.
+
+    The axis holds the values of all ``peers``, so that figures side by side can be compared.
+    """
+    metric, rows = drawing.metric, drawing.rows
+    tops = [max(row.value or 0.0, row.high or 0.0) for peer in (drawing, *peers) for row in peer.rows]
+    axis = linear(0.0, max(tops, default=0.0) or 1.0, room_for(row.label for row in rows), WIDTH - _VALUE_WIDTH, 4)
+    bottom = 8 + _BAR_ROW * len(rows)
+    nodes = [_bar_grid(axis, bottom), *(_bar(row, axis, 8 + _BAR_ROW * at, metric) for at, row in enumerate(rows))]
+    said = "; ".join(_bar_words(row) for row in rows)
+    return picture(WIDTH, bottom + 26, nodes, f"Bars of {metric}. {said}.")
+
+
+def _bar_grid(axis: Axis, bottom: float) -> Node:
+    lines = [line(axis.at(tick), 4, axis.at(tick), bottom, "grid") for tick in axis.ticks]
+    return group([*lines, *(text(axis.at(tick), bottom + 18, figure(tick), "tick", "middle") for tick in axis.ticks)])
+
+
+def _bar(row: Bar, axis: Axis, top: float, metric: str) -> Node:
+    middle = top + _BAR_ROW / 2
+    label = text(axis.start - 10, middle + 4, shortened(row.label), "label", "end")
+    if row.value is None:
+        return group([label, text(axis.start + 6, middle + 4, "no value", "tick")])
+    nodes = [
+        label,
+        rect(
+            axis.start,
+            middle - _BAR_THICK / 2,
+            axis.at(row.value) - axis.start,
+            _BAR_THICK,
+            f"bar {series(row.series)}",
+            _bar_words(row),
+        ),
+    ]
+    if row.low is not None and row.high is not None:
+        low, high = axis.at(row.low), axis.at(row.high)
+        nodes += [
+            line(low, middle, high, middle, "whisker"),
+            *(line(x, middle - 4, x, middle + 4, "whisker") for x in (low, high)),
+        ]
+    return group(
+        [*nodes, text(WIDTH, middle + 4, f"{row.value:.4f}", "value", "end")],
+        data_backend=row.label,
+        data_metric=metric,
+    )
+
+
+def _bar_words(row: Bar) -> str:
+    if row.value is None:
+        return f"{row.label}: no value"
+    interval = f" [{row.low:.3f}, {row.high:.3f}]" if row.low is not None and row.high is not None else ""
+    return f"{row.label}: {row.value:.4f}{interval}"
+
+
+def curves(drawing: Curves) -> Svg:
+    """Draw one curve a label: by colour, by marker, and by its name at the end."""
+    measure, depths, rows, numbers = drawing.metric, drawing.depths, drawing.rows, drawing.series
+    across = logarithmic(min(depths), max(depths), _LEFT, WIDTH - room_for(rows) - _LEADER)
+    highest = max((value for values in rows.values() for value in values), default=0.0)
+    up = linear(0.0, highest or 1.0, _HEIGHT - _BOTTOM, _TOP, 5)
+    nodes = []
+    for tick in up.ticks:
+        nodes += [
+            line(_LEFT, up.at(tick), across.end, up.at(tick), "grid"),
+            text(_LEFT - 8, up.at(tick) + 4, figure(tick), "tick", "end"),
+        ]
+    nodes += [text(across.at(depth), _HEIGHT - _BOTTOM + 18, f"{depth:,}", "tick", "middle") for depth in depths]
+    nodes.append(text((across.start + across.end) / 2, _HEIGHT - 4, "k (logarithmic)", "tick", "middle"))
+    ends = spread_out([up.at(values[-1]) for values in rows.values()])
+    for (label, values), end in zip(rows.items(), ends, strict=True):
+        number = numbers[label]
+        points = [(across.at(depth), up.at(value)) for depth, value in zip(depths, values, strict=True)]
+        nodes.append(path(points, f"curve {series(number)}"))
+        tips = [f"{label}: {measure}@{depth} {value:.4f}" for depth, value in zip(depths, values, strict=True)]
+        nodes += [marker(x, y, number, tip) for (x, y), tip in zip(points, tips, strict=True)]
+        nodes += [
+            line(points[-1][0] + 7, points[-1][1], across.end + 14, end, "leader"),
+            text(across.end + 18, end + 4, shortened(label)),
+        ]
+    said = "; ".join(
+        f"{label}: " + ", ".join(f"{value:.3f} at {depth}" for depth, value in zip(depths, values, strict=True))
+        for label, values in rows.items()
+    )
+    return picture(WIDTH, _HEIGHT, nodes, f"{measure} by depth. {said}.")
+
+
+def spread_out(places: Sequence[float], gap: float = _GAP) -> list[float]:
+    """The same places moved apart, so that labels on them do not overlap; their order stays."""
+    order = sorted(range(len(places)), key=lambda at: places[at])
+    moved = list(places)
+    for before, after in pairwise(order):
+        moved[after] = max(moved[after], moved[before] + gap)
+    over = (moved[order[-1]] - max(places)) / 2 if places else 0.0
+    return [place - over for place in moved]
+
+
+def differences(drawing: Differences, peers: Sequence[Differences] = ()) -> Svg:
+    """Draw one step a query, sorted, on an axis that holds the differences of all ``peers``.
+
+    Above 500 queries each step stands for several neighbours, by their mean; the figures in words count them all.
+    """
+    label, reference, metric, values = drawing.label, drawing.reference, drawing.metric, drawing.values
+    ordered = np.sort(values)
+    steps = ordered if len(ordered) <= _STEPS else np.array([part.mean() for part in np.array_split(ordered, _STEPS)])
+    reach = max(float(np.abs(peer.values).max(initial=0.0)) for peer in (drawing, *peers)) or 1.0
+    axis = linear(-reach, reach, _DIFFERENCES_HEIGHT - _DIFFERENCES_BOTTOM, _TOP, 4)
+    zero, width = axis.at(0.0), (WIDTH - _LEFT) / max(len(steps), 1)
+    nodes = []
+    for tick in axis.ticks:
+        nodes += [
+            line(_LEFT, axis.at(tick), WIDTH, axis.at(tick), "grid"),
+            text(_LEFT - 8, axis.at(tick) + 4, figure(tick), "tick", "end"),
+        ]
+    for kind, chosen in (("loss", steps < 0), ("gain", steps > 0)):
+        at = np.flatnonzero(chosen)
+        if len(at):
+            corners = [(_LEFT + x * width, axis.at(float(steps[n]))) for n in at for x in (n, n + 1)]
+            outline = [(corners[0][0], zero), *corners, (corners[-1][0], zero)]
+            nodes.append(path(outline, kind, closed=True))
+
+    def counts(x: float, anchor: str, words: str, filter_: str) -> Svg:
+        shown = text(x, _DIFFERENCES_HEIGHT - 8, words, "value", anchor)
+        return group([shown], data_backend=label, data_reference=reference, data_metric=metric, data_queries=filter_)
+
+    worse, better = int(np.count_nonzero(values < 0)), int(np.count_nonzero(values > 0))
+    nodes += [
+        line(_LEFT, zero, WIDTH, zero, "axis"),
+        counts(_LEFT, "start", f"▼ {worse:,} worse", "regressed"),
+        counts((_LEFT + WIDTH) / 2, "middle", f"= {len(values) - worse - better:,} tied", "tied"),
+        counts(WIDTH, "end", f"▲ {better:,} better", "improved"),
+    ]
+    said = (
+        f"{metric} of {label} minus {reference} on {counted(len(values), 'query')}, sorted: {worse:,} worse, "
+        f"{len(values) - worse - better:,} tied, {better:,} better; "
+        f"from {ordered.min(initial=0.0):.4f} to {ordered.max(initial=0.0):.4f}."
+    )
+    return picture(WIDTH, _DIFFERENCES_HEIGHT, nodes, said)
+
+
+def matrix(drawing: Matrix) -> Svg:
+    """Draw shares as cells with their numbers; columns are numbered like the rows."""
+    name, labels, shares = drawing.name, drawing.labels, drawing.shares
+    left = room_for(labels) + 18
+    cell = min((WIDTH - left) / max(len(labels), 1), 96)
+    nodes = [text(left + cell * (at + 0.5), 16, str(at + 1), "tick", "middle") for at in range(len(labels))]
+    for row, label in enumerate(labels):
+        top = 24 + _CELL * row
+        nodes.append(text(left - 10, top + _CELL / 2 + 4, f"{shortened(label)}  {row + 1}", "label", "end"))
+        for column, share in enumerate(shares[row].tolist()):
+            shade = min(int(share * _SHADES), _SHADES - 1)
+            tip = f"{label} and {labels[column]}: {share:.4f}"
+            nodes.append(rect(left + cell * column + 1, top + 1, cell - 2, _CELL - 2, f"cell h{shade}", tip))
+            written = (
+                "1" if share == 1 else f"{min(share, 0.9999 if cell > 60 else 0.999):.{4 if cell > 60 else 3}f}"[1:]
+            )
+            nodes.append(
+                text(left + cell * (column + 0.5), top + _CELL / 2 + 4, written, f"on-cell h{shade}", "middle")
+            )
+    said = "; ".join(
+        f"{labels[a]} and {labels[b]} {shares[a, b]:.4f}" for a in range(len(labels)) for b in range(a + 1, len(labels))
+    )
+    return picture(WIDTH, 28 + _CELL * len(labels), nodes, f"{name} of each two rankings, from 0 to 1. {said}.")
+
+
+def strips(drawing: Strips) -> Svg:
+    """Draw one strip a label, divided by counts; each part has a pattern, and its sign and count where they fit."""
+    name, parts, rows, signs = drawing.name, drawing.parts, drawing.rows, drawing.signs
+    nodes = []
+    left = room_for(rows)
+    span = WIDTH - left
+    for number, (label, counts) in enumerate(rows.items()):
+        top, x, total = 6 + _STRIP_ROW * number, left, max(sum(counts), 1)
+        shapes = [text(left - 10, top + 17, shortened(label), "label", "end")]
+        for at, count in enumerate(counts):
+            width = span * count / total
+            if count:
+                shapes.append(
+                    rect(x, top, max(width - 1, 1.5), 24, f"part p{at}", f"{label}: {parts[at]} {count:,} of {total:,}")
+                )
+            if width > 44:
+                shapes.append(text(x + width / 2, top + 17, f"{signs[at]} {count:,}", f"on-part p{at}", "middle"))
+            x += width
+        nodes.append(group(shapes))
+    said = "; ".join(
+        f"{label}: " + ", ".join(f"{count:,} {part}" for part, count in zip(parts, counts, strict=True) if count)
+        for label, counts in rows.items()
+    )
+    return picture(WIDTH, 10 + _STRIP_ROW * len(rows), nodes, f"{name}. {said}.")
+
+
+def tradeoff(drawing: Tradeoff, peers: Sequence[Tradeoff] = ()) -> Svg:
+    """Draw quality upwards, with its interval, and the cost to the right, logarithmic: the best are at the top left.
+
+    A line joins the frontier. The axis of the quality holds all ``peers``.
+    """
+    metric, spots = drawing.metric, drawing.spots
+    right = WIDTH - room_for(spot.label for spot in spots) - _LEADER
+    across = logarithmic(min(s.cost for s in spots), max(s.cost for s in spots), _LEFT, right)
+    drawn = [spot for peer in (drawing, *peers) for spot in peer.spots]
+    qualities = [value for spot in drawn for value in (spot.low, spot.quality, spot.high) if value is not None]
+    up = linear(min(qualities), max(qualities), _HEIGHT - _BOTTOM, _TOP, 4)
+    nodes = _grid(across, up, f"{drawing.cost}, {drawing.unit} (logarithmic)")
+    nodes.append(text(_LEFT, _TOP - 2, metric, "tick", "start"))
+    corners: list[tuple[float, float]] = []
+    for spot in drawing.frontier:
+        x, y = across.at(spot.cost), up.at(spot.quality)
+        corners += [(x, corners[-1][1]), (x, y)] if corners else [(x, y)]
+    nodes.append(path([*corners, (across.end, corners[-1][1])], "frontier"))
+    for spot, place in zip(spots, spread_out([up.at(spot.quality) for spot in spots]), strict=True):
+        x, y = across.at(spot.cost), up.at(spot.quality)
+        nodes += [
+            line(x + 8, y, across.end + 14, place, "leader"),
+            text(across.end + 18, place + 4, shortened(spot.label)),
+        ]
+        if spot.low is not None and spot.high is not None:
+            nodes.append(line(x, up.at(spot.low), x, up.at(spot.high), f"range {series(spot.series)}"))
+        nodes.append(marker(x, y, spot.series, _spot_words(spot, drawing)))
+    said = "; ".join(_spot_words(spot, drawing) for spot in spots)
+    best = ", ".join(spot.label for spot in drawing.frontier)
+    return picture(WIDTH, _HEIGHT, nodes, f"{metric} against {drawing.cost}. {said}. On the frontier: {best}.")
+
+
+def _spot_words(spot: Spot, drawing: Tradeoff) -> str:
+    return f"{spot.label}: {drawing.metric} {spot.quality:.4f}, {drawing.cost} {spot.cost:,.3f} {drawing.unit}"
+
+
+def percentiles(drawing: Percentiles) -> Svg:
+    """Draw one row a label: its percentiles on a logarithmic axis."""
+    rows, numbers = drawing.rows, drawing.series
+    values = [max(value, _LEAST) for row in rows.values() for value in row]
+    axis = logarithmic(min(values), max(values), room_for(rows), WIDTH - 12)
+    bottom = 12 + _BOX_ROW * len(rows)
+    nodes = []
+    for tick in axis.ticks:
+        nodes += [
+            line(axis.at(tick), 4, axis.at(tick), bottom, "grid"),
+            text(axis.at(tick), bottom + 16, figure(tick), "tick", "middle"),
+        ]
+    nodes.append(text((axis.start + axis.end) / 2, bottom + 32, "ms (logarithmic)", "tick", "middle"))
+    for at, (label, row) in enumerate(rows.items()):
+        number, middle = numbers[label], 8 + _BOX_ROW * at + _BOX_ROW / 2
+        p50, p90, p95, p99 = (axis.at(max(value, _LEAST)) for value in row)
+        tip = f"{label}: p50 {row[0]:.3f}, p90 {row[1]:.3f}, p95 {row[2]:.3f}, p99 {row[3]:.3f} ms"
+        shapes = [
+            text(axis.start - 10, middle + 4, shortened(label), "label", "end"),
+            line(p50, middle, p99, middle, f"range {series(number)}"),
+            rect(p50, middle - 6, max(p95 - p50, 1), 12, f"bar faint {series(number)}", tip),
+            line(p90, middle - 6, p90, middle + 6, "whisker"),
+            line(p99, middle - 5, p99, middle + 5, "whisker"),
+            marker(p50, middle, number, tip),
+        ]
+        nodes.append(group(shapes))
+    said = "; ".join(
+        f"{label}: p50 {a:.3f}, p90 {b:.3f}, p95 {c:.3f}, p99 {d:.3f} ms" for label, (a, b, c, d) in rows.items()
+    )
+    return picture(WIDTH, bottom + 38, nodes, f"Latencies. {said}.")
+
+
+def distribution(drawing: Distribution) -> Svg:
+    """Draw the share of all samples that took at most so long.
+
+    The curve of each label has its marker at the median and at the 95th percentile.
+    """
+    rows, numbers = drawing.rows, drawing.series
+    lowest, highest = min(row.min() for row in rows.values()), max(row.max() for row in rows.values())
+    across = logarithmic(
+        max(float(lowest), _LEAST), max(float(highest), _LEAST), _LEFT, WIDTH - room_for(rows) - _LEADER
+    )
+    up = linear(0.0, 1.0, _HEIGHT - _BOTTOM, _TOP, 4)
+    nodes = _grid(across, up, "ms (logarithmic)")
+    said = []
+    for at, (label, row) in enumerate(rows.items()):
+        number, place = numbers[label], _TOP + 8 + 18 * at
+        levels = np.quantile(row, _SHARES)
+        points = [(across.at(float(ms)), up.at(float(share))) for ms, share in zip(levels, _SHARES, strict=True)]
+        p50, p95, p99 = (float(np.quantile(row, share)) for share in (0.5, 0.95, 0.99))
+        words = f"{label}: p50 {p50:.3f}, p95 {p95:.3f}, p99 {p99:.3f} ms of {counted(len(row), 'sample')}"
+        nodes.append(path(points, f"curve {series(number)}"))
+        nodes += [marker(across.at(ms), up.at(y), number, words) for ms, y in ((p50, 0.5), (p95, 0.95))]
+        nodes += [marker(across.end + 12, place, number), text(across.end + 24, place + 4, shortened(label))]
+        said.append(words)
+    return picture(WIDTH, _HEIGHT, nodes, f"Share of samples that took at most so long. {'; '.join(said)}.")
+
+
+def _grid(across: Axis, up: Axis, below: str) -> list[Node]:
+    nodes = []
+    for tick in up.ticks:
+        y = up.at(tick)
+        nodes += [line(_LEFT, y, across.end, y, "grid"), text(_LEFT - 8, y + 4, figure(tick), "tick", "end")]
+    for tick in across.ticks:
+        x = across.at(tick)
+        nodes += [line(x, _TOP, x, up.start, "grid"), text(x, up.start + 18, figure(tick), "tick", "middle")]
+    return [*nodes, text((across.start + across.end) / 2, _HEIGHT - 4, below, "tick", "middle")]
