@@ -73,6 +73,7 @@ def load_dataset(
     cache: Cache | None = None,
     progress: Progress | None = None,
     fields: tuple[str, ...] | None = None,
+    card: DatasetCard | None = None,
 ) -> Dataset:
     """Return documents, queries and judgments of a dataset.
 
@@ -85,6 +86,7 @@ def load_dataset(
         cache: where texts are prepared, once, to be memory-mapped.
         progress: told how many records were read.
         fields: fields of a document that are searched, other than those of the card, whose facts are not checked then.
+        card: the card whose name, rules and counts hold for a path, in which the dataset lies.
 
     Returns:
         The dataset. ``qrels`` is None for a collection without judgments.
@@ -97,6 +99,9 @@ def load_dataset(
             where a folder has the name of a family or of its member.
     """
     place = _locate(name_or_path, files or DatasetFiles(), cards)._replace(fields=fields)
+    if card is not None:
+        elsewhere = replace(card, location=None, spec=place.spec.location, splits=(), sha256={})
+        place = place._replace(name=card.name, card=elsewhere)
     card, loaded = place.card, place.load(split, progress)
     cache = cache or Cache()
     query_source = loaded.queries or TextSource.failing(

@@ -214,13 +214,12 @@ class _Verifier:
 
     def load(self, fields: tuple[str, ...] | None = None) -> Dataset:
         """Read the dataset; ``fields`` are those of a document that are searched, None for what its card says."""
-        folder, cards = self.place != self.name, self.cards
-        place, split = (Path(self.place), None) if folder else (self.name, self.split)
-        dataset = load_dataset(place, split=split, cards=cards, progress=self.display.section("load"), fields=fields)
-        if folder and isinstance(card := find_dataset(self.name, cards), DatasetCard):
-            rule = card.identical_ids
-            return replace(dataset, name=self.name, language=card.language, analyzer=card.analyzer, identical_ids=rule)
-        return dataset
+        progress = self.display.section("load")
+        if self.place == self.name:
+            return load_dataset(self.name, split=self.split, cards=self.cards, progress=progress, fields=fields)
+        card = find_dataset(self.name, self.cards)
+        rules = card if isinstance(card, DatasetCard) else None
+        return load_dataset(Path(self.place), progress=progress, fields=fields, card=rules)
 
     def outcomes(self, dataset: Dataset, wanted: Sequence[tuple[Published, str]]) -> list[Outcome]:
         """Run backends, each as deep as its row was published; those of one depth share their indexes."""

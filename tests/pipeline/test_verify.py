@@ -193,8 +193,12 @@ def test_a_backend_that_fails_leaves_the_verification_incomplete(tmp_path: Path)
     assert (verification.missed, verification.incomplete) == (0, True)
 
 
-def test_folders_hold_datasets_under_their_names(tmp_path: Path) -> None:
+def test_folders_hold_datasets_under_their_names_and_the_card_s_rules_count(tmp_path: Path) -> None:
     cards = claim(tmp_path, 'AP = "0.2083"')
+    with (tmp_path / "pets" / "qrels" / "test.tsv").open("a") as judgments:
+        judgments.write("q2\tgone\t1\n")
+    with (tmp_path / "datasets" / "pets.toml").open("a") as card:
+        card.write("[facts]\njudgments_of_unknown_documents = { test = 1 }\n")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "pets").rename(tmp_path / "elsewhere" / "pets")
     (gone,) = harness.verify("pets", cards=cards).datasets
