@@ -55,11 +55,11 @@ def read_settings(path: Path, verb: str) -> dict[str, Any]:
 
 
 def _value(table: Table, key: str, field: OptionField) -> Any:  # noqa: ANN401 - as many types as options have
-    given = table.values.get(key)
+    value = table.values.get(key)
     if field.kind == "list":
-        texts = table.optional(key, str) if isinstance(given, str) else table.strings(key)
+        texts = table.optional(key, str) if isinstance(value, str) else table.strings(key)
         return [texts] if isinstance(texts, str) else None if texts is None else list(texts)
-    if field.option.commas and isinstance(given, list):
+    if field.option.commas and isinstance(value, list):
         parts = table.strings(key)
         return ",".join(parts) if parts is not None else None
     kinds: dict[str, type] = {"bool": bool, "int": int, "float": float}

@@ -7,7 +7,7 @@ out comes from ``harness.toml``, else from the declarations.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ import typer.main
 
 from harness.errors import UsageError
 from harness.plan.config import GROUPS, OUTPUT
-from harness.plan.option_fields import OptionField, Options, option_fields, raise_together
+from harness.plan.option_fields import Option, OptionField, Options, option_fields, raise_together
 
 __all__ = ["DeclaredVerb", "command_of", "verb"]
 
@@ -39,9 +39,9 @@ class DeclaredVerb:
     @property
     def fields(self) -> Mapping[str, OptionField]:
         """Every option by name: arguments, then group by group as help lists them."""
-        found = {name: field for kind in self.kinds for name, field in option_fields(kind).items()}
-        found |= self.changes() if self.changes is not None else {}
-        by_group = sorted(found.values(), key=_place)
+        fields = {name: field for kind in self.kinds for name, field in option_fields(kind).items()}
+        fields |= self.changes() if self.changes is not None else {}
+        by_group = sorted(fields.values(), key=_place)
         return {field.name: field for field in by_group}
 
     def __call__(self, **values: object) -> None:
@@ -73,13 +73,13 @@ def command_of(name: str, declared: DeclaredVerb, *, configured: bool) -> Any:  
 
     def run(config: str | None = None, **texts: Any) -> None:  # noqa: ANN401 - texts, lists of texts, True and False
         fields = declared.fields
-        given = {key: value for key, value in texts.items() if value is not None and value != []}
-        values = _parsed(fields, given)
+        values = _parsed(fields, {key: text for key, text in texts.items() if text is not None and text != []})
         if configured:
             values = _from_file(name, declared, config) | values
         missing = [field for field in fields.values() if field.default is MISSING and field.name not in values]
         if missing:
-            raise _nowhere(name, missing[0], config, declared.function.__doc__ or "")
+            example = (declared.function.__doc__ or "").partition("Example: ")[2].strip()
+            raise _nowhere(name, missing[0], config, example) if configured else _not_given(missing, example)
         declared(**values)
 
     parameters = [_parameter(field) for field in declared.fields.values()]
@@ -116,8 +116,8 @@ def _parameter(field: OptionField) -> inspect.Parameter:
         "metavar": field.metavar or None,
         "show_default": False,
     }
-    if field.option.completes is not None:
-        settings["autocompletion"] = _completion(field.option.completes)
+    if field.option.completes is not None or field.option.choices:
+        settings["autocompletion"] = _completion(field.option)
     if field.option.argument:
         declared = typer.Argument(rich_help_panel="Arguments", **settings)
     else:
@@ -146,20 +146,22 @@ def _config_parameter() -> inspect.Parameter:
     )
 
 
-def _completion(names: str) -> Callable[[str], list[tuple[str, str]]]:
+def _completion(option: Option) -> Callable[[str], list[tuple[str, str]]]:
     def complete(incomplete: str) -> list[tuple[str, str]]:
-        from harness.cli.completion import complete_backends, complete_dataset
+        if option.choices:
+            return [(choice, "") for choice in option.choices if choice.startswith(incomplete)]
+        from harness.cli.completion import complete_backends, complete_datasets
 
-        return complete_backends(incomplete) if names == "backends" else complete_dataset(incomplete)
+        return complete_backends(incomplete) if option.completes == "backends" else complete_datasets(incomplete)
 
     return complete
 
 
-def _parsed(fields: Mapping[str, OptionField], given: Mapping[str, Any]) -> dict[str, object]:
+def _parsed(fields: Mapping[str, OptionField], texts: Mapping[str, Any]) -> dict[str, object]:
     """Return the values of the texts that were given; raises one UsageError for all that stand for none."""
     values: dict[str, object] = {}
     mistakes: list[UsageError] = []
-    for name, text in given.items():
+    for name, text in texts.items():
         try:
             values[name] = fields[name].parse(text) if isinstance(text, str) else text
         except UsageError as error:
@@ -181,9 +183,14 @@ def _from_file(name: str, declared: DeclaredVerb, config: str | None) -> dict[st
     return values
 
 
-def _nowhere(verb_name: str, field: OptionField, config: str | None, doc: str) -> UsageError:
+def _not_given(missing: Sequence[OptionField], example: str) -> UsageError:
+    listed = " and ".join(field.flag for field in missing)
+    return UsageError(f"{listed} {'is' if len(missing) == 1 else 'are'} not given", fix=f"write for example: {example}")
+
+
+def _nowhere(verb_name: str, field: OptionField, config: str | None, example: str) -> UsageError:
     """Return the error for a required option that was not given: where it can stand, and a whole command."""
-    place, example = config or FILE_NAME, doc.partition("Example: ")[2].strip()
+    place = config or FILE_NAME
     there = Path(place).is_file()
     lacking = f"[{verb_name}] of {place} has none" if there else f"there is no {FILE_NAME} here"
     instead = f"give it in {place}" if there else f"have `harness init` write a {FILE_NAME}, which later commands read"

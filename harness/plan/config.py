@@ -537,6 +537,7 @@ class CheckRequest(ScoringOptions):
             help="Questions with the ids they expect: a .jsonl or .csv file, or a dataset that has a golden.jsonl.",
             metavar="GOLDEN",
             argument=True,
+            form="a file, a dataset's name, a golden set, or the objects of its lines",
         ),
     ]
     corpus: Annotated[
@@ -548,6 +549,7 @@ class CheckRequest(ScoringOptions):
             common=True,
             metavar="[NAME=]PLACE",
             repeated=True,
+            form="a place, a Dataset, or a list of these",
         ),
     ] = ()
     backends: Annotated[
@@ -572,6 +574,7 @@ class CheckRequest(ScoringOptions):
             common=True,
             metavar="[NAME=]BACKEND",
             repeated=True,
+            form="an expression, a function (question, k), or a list or a mapping of these",
         ),
     ] = ()
     columns: Columns = ()

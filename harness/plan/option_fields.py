@@ -233,11 +233,11 @@ def _declared(settings: type[Options]) -> dict[str, OptionField]:
     hints = typing.get_type_hints(settings, include_extras=True)
     defaults = {field.name: field.default for field in fields(settings)}
     order = [name for base in settings.__mro__ for name in inspect.get_annotations(base) if name in defaults]
-    found = {}
+    declared = {}
     for name in dict.fromkeys(order):
         hint, option = typing.get_args(hints[name])
-        found[name] = OptionField(name, hint, defaults[name], option)
-    return found
+        declared[name] = OptionField(name, hint, defaults[name], option)
+    return declared
 
 
 def from_keywords(
@@ -270,8 +270,8 @@ def keywords_of(*kinds: type[Options]) -> Callable[[Function], Function]:
 
     def shown(function: Function) -> Function:
         signature = inspect.signature(function)
-        named = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-        known = {one.name for one in named}
+        named = [entry for entry in signature.parameters.values() if entry.kind is not inspect.Parameter.VAR_KEYWORD]
+        known = {entry.name for entry in named}
         declared = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.hint)
             for kind in kinds

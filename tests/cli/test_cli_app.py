@@ -87,6 +87,8 @@ def test_usage_errors_end_with_2_on_stderr(arguments: list[str], says: str) -> N
         ("compare --deadline 0.5s --k ten", "--k is 'ten'"),
         ("compare --memory-limit 1", "--memory-limit is '1', too little for any process\n  write bytes, or a number"),
         ("compare --save-runs beir", "--save-runs beir: no such choice\n  known: trec, mteb"),
+        ("eval --qrels q", "--run is not given\n  write for example: harness eval --qrels qrels.tsv --run run.trec\n"),
+        ("diff", "BEFORE and AFTER are not given\n  write for example: harness diff reports/baselines/cacm.json"),
         ("compare --ties trec", "--ties trec: no such choice (did you mean 'trec_eval'?)"),
         ("eval --qrels q --run r --relevance 0", "--relevance is 0\n  it must be a whole number from 1 to"),
         (
@@ -185,6 +187,8 @@ def test_another_broken_pipe_is_not_taken_for_the_readers() -> None:
         ("harness datasets info cac", {"cacm"}),
         ("harness compare --dry", {"--dry-run"}),
         ("harness compare --dataset cac", {"cacm"}),
+        ("harness compare --dataset cacm,cac", {"cacm,cacm"}),
+        ("harness compare --ties tr", {"trec_eval"}),
         ("harness compare --dataset msmarco/dl", {"msmarco/dl19", "msmarco/dl20"}),
         (
             "harness compare --backends csr,luc",
