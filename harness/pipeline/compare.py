@@ -28,6 +28,7 @@ from harness.errors import HarnessError, UsageError
 from harness.loaders.checks import dataset_findings
 from harness.parity.outcome_parity import References
 from harness.pipeline.planning import load_planned, plan_for, resolved_for, sampled
+from harness.pipeline.probes import PROBES
 from harness.pipeline.run import run_plan
 from harness.plan.config import CompareOutput, CompareRequest, Output
 from harness.plan.dataset_list import in_dataset_list
@@ -246,7 +247,7 @@ def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cac
         display.done("load", str(finding))
     dataset = sampled(whole, plan.request)
     assessed = run_on(plan, dataset, cache, display, lambda _: dataset.qrels)
-    trials = trial_results(assessed, dataset, plan)
+    trials = trial_results(assessed, dataset, plan, PROBES)
     reference = reference_label(plan, assessed)
     differences = paired_differences(assessed, dataset.name, reference, plan.request.seed)
     return _Part(

@@ -21,7 +21,7 @@ from harness.data.types import Ids, Int64Array, Run
 from harness.engines.interface import Capabilities
 from harness.errors import CacheError, CardError, HarnessError, MissingHitsError, UsageError
 from harness.loaders.trec import read_run
-from harness.pipeline.probes.load_runs import HeldOpen, LoadRuns
+from harness.pipeline.probes.load import HeldOpen, LoadRuns
 from harness.pipeline.probes.rebuilds import Rebuilder, of_build
 from harness.pipeline.resume import Identities, LookUp, StoredOutcome, StoredTrials, conditions_of, in_short
 from harness.plan.options import ExecutionOptions

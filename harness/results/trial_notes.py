@@ -10,15 +10,12 @@ from harness.data.dataset import Dataset
 from harness.data.types import Run
 from harness.engines.interface import SearchResult
 from harness.plan.backend_spec import BackendSpec, spell
-from harness.plan.options import LoadOptions
 from harness.plan.plan import Plan
 from harness.remote.calls import calls_in_words
-from harness.results.probe_results import queries_with_terms, scheduled
-from harness.results.scored import Scored, has_terms
+from harness.results.scored import Scored
 from harness.results.stored import holds_white_space
 from harness.wording import counted
-from harness.worker.builds import builds_of
-from harness.worker.jobs import ExternalIndexRecord, LoadRecord, TrialRecord
+from harness.worker.jobs import ExternalIndexRecord, TrialRecord
 from harness.worker.outcome import Outcome
 from harness.worker.vectors import Terms, Vectors
 
@@ -29,13 +26,8 @@ _STRANGERS = 3
 
 
 def trial_notes(scored: Scored, dataset: Dataset, plan: Plan) -> list[str]:
-    """Return the notes on a trial: on its run, its index, its load, its stages and its rebuilds."""
-    outcome = scored.outcome
-    notes = _notes_on_trial(scored, dataset)
-    if outcome.record is not None:
-        terms = has_terms(outcome.vectors, len(dataset.queries))
-        notes += _notes_on_load(queries_with_terms(outcome.record, terms), plan.load)
-    return [*notes, *_notes_on_stages(outcome, plan), *_notes_on_rebuilds(outcome, plan)]
+    """Return the notes on a trial: on its run, its index and its stages."""
+    return [*_notes_on_trial(scored, dataset), *_notes_on_stages(scored.outcome, plan)]
 
 
 def _notes_on_trial(scored: Scored, dataset: Dataset) -> list[str]:
@@ -186,38 +178,6 @@ def _listed(ids: list[str], count: int) -> str:
     return ", ".join(ids) + more
 
 
-def _notes_on_load(trial: TrialRecord, load: LoadOptions) -> list[str]:
-    """Say what was not measured or went wrong."""
-    notes = []
-    if load.cold and not any(record.kind == "cold" for record in trial.loads):
-        notes.append("no cold pass (--cold): the caches are the server's")
-    if load.rates and not any(record.rate is not None for record in trial.loads):
-        notes.append("no open loop: --rate is for servers")
-    for record in trial.loads:
-        where = _in_words(record)
-        if record.failures:
-            some = f"{len(record.failures)} of {1 if record.threads else record.clients} client processes"
-            notes.append(f"{where}: {some} failed: {record.failures[0].splitlines()[0]}")
-        failed = len(record.samples) - len(record.samples.answered())
-        if failed:
-            notes.append(f"{where}: {counted(failed, 'query')} failed: {record.first_error}")
-        if record.different_queries:
-            different = counted(record.different_queries, "query was", "queries were")
-            notes.append(f"{where}: {different} answered otherwise than by one client")
-        if record.rate is not None and scheduled(record).overloaded:
-            waiting = counted(scheduled(record).backlog, "query was", "queries were")
-            notes.append(f"{where}: overload, {waiting} waiting at the end")
-    return notes
-
-
-def _in_words(record: LoadRecord) -> str:
-    if record.kind == "cold":
-        return "cold pass"
-    if record.rate is not None:
-        return f"{record.rate:g} queries/s"
-    return "1 client" if record.clients == 1 else f"{record.clients} clients"
-
-
 def _notes_on_stages(outcome: Outcome, plan: Plan) -> list[str]:
     if outcome.combined is None:
         return []
@@ -229,17 +189,3 @@ def _notes_on_stages(outcome: Outcome, plan: Plan) -> list[str]:
     if reranked is not None and "calls" in reranked.facts:
         notes.append(calls_in_words(reranked.facts))
     return notes
-
-
-def _notes_on_rebuilds(outcome: Outcome, plan: Plan) -> list[str]:
-    """Say why a backend has no spread where the plan asks for several builds."""
-    builds = plan.request.rebuilds
-    if builds == 1 or outcome.run is None or outcome.rebuilds:
-        return []
-    if outcome.combined is not None:
-        return [f"no spread over {builds} builds: it is made of the first build of each backend that it names"]
-    if outcome.record is None:
-        return [f"no spread over {builds} builds: its run was read from a file"]
-    if builds_of(outcome.trial, plan) == 0:
-        return [f"no spread over {builds} builds: its index was there before, and is not built again"]
-    return [f"built once, not {builds} times: its engine declares that every build gives the same rankings"]

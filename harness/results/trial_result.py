@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from harness.plan.plan import Plan, Trial
 from harness.registry.lookup import load_engine
 from harness.results import schema
 from harness.results.differences import metric_losses
-from harness.results.probe_results import closed_loops, cold_stats, open_loops, queries_with_terms, spread_stats
 from harness.results.scored import Scored, has_terms
 from harness.results.trial_notes import trial_notes
 from harness.stats import mean_interval
@@ -30,7 +29,7 @@ from harness.worker.outcome import Outcome
 from harness.worker.process import Finished
 from harness.worker.vectors import Vectors
 
-__all__ = ["best_order", "failed_result", "rerank_upper_bound", "trial_results"]
+__all__ = ["Probe", "best_order", "failed_result", "rerank_upper_bound", "trial_results"]
 
 _NS_PER_S = 1e9
 _NS_PER_MS = 1e6
@@ -39,17 +38,29 @@ _STRANGERS_SHOWN = 20
 _BEST_BY_GRADE = "nDCG"
 
 
-def trial_results(scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> list[schema.TrialResult]:
+class Probe(Protocol):
+    """A measurement of trials beside their hits, summed up for the result."""
+
+    def summarise(self, scored: Scored, plan: Plan) -> Mapping[str, object]:
+        """Return the fields of a trial's result that the probe fills, whether it measured anything or not."""
+
+    def notes(self, scored: Scored, plan: Plan) -> list[str]:
+        """Return what a reader must know of the measurement, one sentence each."""
+
+
+def trial_results(
+    scored: Sequence[Scored], dataset: Dataset, plan: Plan, probes: Sequence[Probe]
+) -> list[schema.TrialResult]:
     """Return one result per backend, in the plan's order; without times unless the plan took them."""
-    return [_trial_result(backend, dataset, plan) for backend in scored]
+    return [_trial_result(backend, dataset, plan, probes) for backend in scored]
 
 
-def _trial_result(scored: Scored, dataset: Dataset, plan: Plan) -> schema.TrialResult:
+def _trial_result(scored: Scored, dataset: Dataset, plan: Plan, probes: Sequence[Probe]) -> schema.TrialResult:
     outcome, trial = scored.outcome, scored.outcome.trial
     seed, timed = plan.request.seed, plan.execution.timing
     terms = has_terms(outcome.vectors, len(dataset.queries))
-    record = queries_with_terms(outcome.record, terms) if outcome.record is not None else None
-    return schema.TrialResult(
+    record = _of_queries_with_terms(outcome.record, terms) if outcome.record is not None else None
+    result = schema.TrialResult(
         dataset=dataset.name,
         name=trial.spec.name,
         label=trial.label,
@@ -64,16 +75,20 @@ def _trial_result(scored: Scored, dataset: Dataset, plan: Plan) -> schema.TrialR
         phases=_phases(record, outcome.vectors) if timed and record is not None else None,
         index=_index(record, outcome.memory, dataset, timed=timed) if record is not None else None,
         search=_search(record, terms, timed=timed) if record is not None else None,
-        cold=cold_stats(record.loads) if record is not None else None,
-        closed_loop=closed_loops(record.loads) if record is not None else [],
-        open_loop=open_loops(record.loads) if record is not None else [],
         queries=schema.EvaluatedCounts(**scored.scores.counts._asdict()) if scored.scores is not None else None,
         metrics=_metrics(scored.scores, seed),
         parity=_parity(scored, seed),
-        spread=spread_stats(scored, timed=timed),
         deterministic=_deterministic(trial.spec) if outcome.failure is None else None,
-        notes=trial_notes(scored, dataset, plan),
+        notes=[*trial_notes(scored, dataset, plan), *(note for probe in probes for note in probe.notes(scored, plan))],
     )
+    return result.model_copy(
+        update={name: value for probe in probes for name, value in probe.summarise(scored, plan).items()}
+    )
+
+
+def _of_queries_with_terms(record: TrialRecord, terms: BoolArray) -> TrialRecord:
+    """Return the record with the times of those queries alone that have a term: others cost nothing."""
+    return replace(record, search_ns=record.search_ns[:, terms], transfer_ns=record.transfer_ns[:, terms])
 
 
 def failed_result(trial: Trial, dataset: str, error: schema.ErrorInfo) -> schema.TrialResult:

@@ -31,6 +31,7 @@ from harness.errors import HarnessError, UsageError
 from harness.pipeline.check.stored_vectors import ModelComparison
 from harness.pipeline.compare import run_on
 from harness.pipeline.planning import plan_of_backends
+from harness.pipeline.probes import PROBES
 from harness.plain_url import HIDDEN, without_secrets
 from harness.plan.config import CompareRequest
 from harness.plan.options import ExecutionOptions
@@ -269,7 +270,7 @@ def search_indexes(
     documents = Corpus(Ids.of([]), nothing, content_digest(Ids.of([]), nothing))
     alone = Dataset(plan.indexes.dataset_name, documents, queries, None)
     assessed = run_on(plan.indexes, alone, cache, display, judge)
-    results = trial_results(assessed, alone, plan.indexes)
+    results = trial_results(assessed, alone, plan.indexes, PROBES)
     named = [one for one in plan.retrievers if one.kind == "index"]
     comparison = ModelComparison(queries, corpora, plan.execution, cache, display)
     searched = []

@@ -26,6 +26,7 @@ from harness.pipeline.check.id_match import Expected
 from harness.pipeline.check.preflight import Examined, Examiner, missing_ids, problem_of
 from harness.pipeline.compare import run_on
 from harness.pipeline.planning import in_language_of
+from harness.pipeline.probes import PROBES
 from harness.plan.config import CheckOutput, CheckRequest, Output
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
 from harness.results import check_schema as schema
@@ -194,7 +195,7 @@ def _subjects(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cach
                 timed=backends.execution.timing,
             )
         )
-        for one, result in zip(assessed, trial_results(assessed, dataset, backends), strict=True)
+        for one, result in zip(assessed, trial_results(assessed, dataset, backends, PROBES), strict=True)
     ]
 
 

@@ -178,7 +178,7 @@ def comparison_notes(result: Result) -> Iterator[str]:
     for dataset in result.datasets:
         about = f"{dataset.name}: " if len(result.datasets) > 1 else ""
         yield from (f"{about}{line}" for line in _of_dataset(dataset, result.of_dataset(dataset.name)))
-    yield from (_finding(one) for one in result.findings if _says_more(one, result))
+    yield from (_finding(one, several=len(result.datasets) > 1) for one in result.findings if _says_more(one, result))
     yield from frontier_notes(result)
     yield from few_for_interval(
         one.queries.evaluated
@@ -216,8 +216,9 @@ def _says_more(finding: FindingInfo, result: Result) -> bool:
     return finding is not same[0] or bool(finding.examples)
 
 
-def _finding(finding: FindingInfo) -> str:
-    about = f"{finding.backend}: " if finding.backend is not None else ""
+def _finding(finding: FindingInfo, *, several: bool) -> str:
+    about = f"{finding.dataset}: " if several and finding.dataset is not None else ""
+    about += f"{finding.backend}: " if finding.backend is not None else ""
     return str(Finding(finding.check, "warning", about + finding.message, finding.fix, tuple(finding.examples)))
 
 

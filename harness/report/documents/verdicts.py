@@ -70,7 +70,8 @@ def _pitfalls(result: Result) -> list[Verdict]:
     lines = []
     for check in dict.fromkeys(finding.check for finding in result.findings):
         first, *others = [finding for finding in result.findings if finding.check == check]
-        about = f"{first.backend}: " if first.backend is not None else ""
+        where = _where(first.dataset, len(result.datasets) > 1) if first.dataset is not None else ""
+        about = where + (f"{first.backend}: " if first.backend is not None else "")
         also = listed([finding.backend for finding in others if finding.backend is not None])
         more = f"; also {also}" if also else f"; {len(others)} more below" if others else ""
         lines.append(Verdict("unsure", about + first.message, f"{first.fix} ({check}{more})"))

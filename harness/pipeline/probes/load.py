@@ -1,7 +1,8 @@
-"""Measurements on a finished index: cold, and under load by several clients. The parent's side.
+"""The probe of load: cold, and by several clients, in closed loops and at fixed rates.
 
-Every client is a worker, with a worker's limits, log and end. Those of one measurement begin together: the parent
-names the time when each of them is ready, or gone.
+:class:`LoadRuns` measures on a finished index; it is the parent's side. Every client is a worker, with a worker's
+limits, log and end. Those of one measurement begin together: the parent names the time when each of them is ready, or
+gone. :class:`LoadProbe` sums up what they measured.
 """
 
 from __future__ import annotations
@@ -10,28 +11,35 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from harness.data.filtering import BoolArray
 from harness.data.progress import Progress
 from harness.data.types import Int64Array
 from harness.errors import HarnessError
 from harness.plan.config import ClientKind
 from harness.plan.options import LoadOptions
-from harness.stats.timing import Samples, arrivals_ns
+from harness.plan.plan import Plan
+from harness.results import schema
+from harness.results.scored import Scored, has_terms
+from harness.stats.timing import OpenLoop, Samples, arrivals_ns, latency, open_loop, throughput
 from harness.store.disk import copy_folder
 from harness.store.record_files import load, save
+from harness.wording import counted
 from harness.worker.executor import Aside, Executor, side_by_side
 from harness.worker.jobs import HELD, ClientJob, ClientRecord, LoadKind, LoadRecord, TrialJob
 from harness.worker.load_client import DUE, GO, READY
 from harness.worker.process import Finished
 
-__all__ = ["HeldOpen", "LoadRuns"]
+__all__ = ["HeldOpen", "LoadProbe", "LoadRuns", "closed_loops", "loads_with_terms", "open_loops"]
 
+_NS_PER_S = 1e9
+_NS_PER_MS = 1e6
 _LEAD_NS = 100_000_000
 """Between naming the start and the start itself: every client has noticed by then."""
 
@@ -79,7 +87,7 @@ class LoadRuns:
             folder = Path(tempfile.mkdtemp(prefix=f"{level.kind}-", dir=self.folder))
             np.save(folder / DUE, due_ns, allow_pickle=False)
             jobs = self._jobs(level, folder, processes, progress, threads=threads)
-            progress.start(_in_words(level), None)
+            progress.start(_level_in_words(level), None)
             gate = _Gate(folder / GO, processes)
             ends = side_by_side(lambda job: self._client(job, gate), jobs, jobs=processes)
             start_ns = gate.start_ns
@@ -245,7 +253,7 @@ class HeldOpen:
         self._aside.__exit__()
 
 
-def _in_words(level: _Level) -> str:
+def _level_in_words(level: _Level) -> str:
     if level.kind == "cold":
         return "cold pass"
     if level.rate is not None:
@@ -256,3 +264,167 @@ def _in_words(level: _Level) -> str:
 def _sum(values: Sequence[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None
+
+
+class LoadProbe:
+    """Sum up the cold pass, the closed loops and the open loops of a trial."""
+
+    def summarise(self, scored: Scored, plan: Plan) -> Mapping[str, object]:  # noqa: ARG002 - the signature is Probe's
+        """Return the fields ``cold``, ``closed_loop`` and ``open_loop``."""
+        loads = _loads(scored)
+        return {"cold": cold_stats(loads), "closed_loop": closed_loops(loads), "open_loop": open_loops(loads)}
+
+    def notes(self, scored: Scored, plan: Plan) -> list[str]:
+        """Return what was not measured or went wrong."""
+        return _notes(_loads(scored), plan.load) if scored.outcome.record is not None else []
+
+
+def _loads(scored: Scored) -> tuple[LoadRecord, ...]:
+    record = scored.outcome.record
+    if record is None:
+        return ()
+    return loads_with_terms(record.loads, has_terms(scored.outcome.vectors, len(record.hits.indptr) - 1))
+
+
+def loads_with_terms(loads: Sequence[LoadRecord], terms: BoolArray) -> tuple[LoadRecord, ...]:
+    """Return the load of those queries alone at which ``terms``, bool (Q,), is True; none where no query has a term.
+
+    A query without a term costs nothing, and many clients never send one: its samples would be times of nothing.
+    """
+    return tuple(_with_terms(load, terms) for load in loads) if terms.any() else ()
+
+
+def _with_terms(load: LoadRecord, terms: BoolArray) -> LoadRecord:
+    samples = load.samples.where(terms[load.samples.query])
+    due = terms[np.arange(len(load.due_ns)) % len(terms)]  # an open loop goes round through the queries in their order
+    return replace(load, samples=samples, due_ns=load.due_ns[due])
+
+
+def cold_stats(records: Sequence[LoadRecord]) -> schema.ColdStats | None:
+    """Return the cold pass, None when there was none."""
+    record = next((record for record in records if record.kind == "cold"), None)
+    if record is None:
+        return None
+    answered = record.samples.answered()
+    return schema.ColdStats(
+        open_seconds=record.open_ns / _NS_PER_S if record.open_ns is not None else None,
+        first_query_ms=float(answered.search_ns[0]) / _NS_PER_MS if len(answered) else None,
+        milliseconds=_latency(answered.search_ns),
+        transfer_ms=_latency(answered.transfer_ns),
+        resident_share=record.resident_share,
+        errors=len(record.samples) - len(answered),
+        error=_error(record),
+    )
+
+
+def closed_loops(records: Sequence[LoadRecord]) -> list[schema.ClosedLoopStats]:
+    """Return one for each number of clients, in the order of the plan."""
+    return [_closed_loop(record) for record in records if record.kind == "closed"]
+
+
+def _closed_loop(record: LoadRecord) -> schema.ClosedLoopStats:
+    answered, rate = record.samples.answered(), throughput(record.samples)
+    return schema.ClosedLoopStats(
+        clients=record.clients,
+        kind=_kind(record),
+        seconds=rate.window_s if rate is not None else None,
+        qps=rate.per_second if rate is not None else None,
+        milliseconds=_latency(answered.search_ns),
+        transfer_ms=_latency(answered.transfer_ns),
+        busy_share=rate.busy if rate is not None else None,
+        errors=len(record.samples) - len(answered),
+        clients_failed=len(record.failures),
+        error=_error(record),
+        different_queries=record.different_queries,
+        peak_rss_bytes=record.peak_rss_bytes,
+        peak_anonymous_bytes=record.peak_anonymous_bytes,
+        index_copies=record.index_copies,
+    )
+
+
+def open_loops(records: Sequence[LoadRecord]) -> list[schema.OpenLoopStats]:
+    """Return one for each rate, in the order of the plan."""
+    return [
+        _open_loop(record, record.rate, record.arrivals)
+        for record in records
+        if record.rate is not None and record.arrivals is not None
+    ]
+
+
+def _open_loop(record: LoadRecord, rate: float, arrivals: Literal["constant", "poisson"]) -> schema.OpenLoopStats:
+    alive = len(record.failures) < (1 if record.threads else record.clients)
+    loop = scheduled(record)
+    return schema.OpenLoopStats(
+        rate=rate,
+        arrivals=arrivals,
+        queries=len(record.due_ns),
+        due_qps=loop.due_per_second,
+        clients=record.clients,
+        kind=_kind(record),
+        qps=loop.answered_per_second if alive else None,
+        milliseconds=_latency(loop.latency_ns) if alive else None,
+        service_ms=_latency(loop.service_ns),
+        backlog=loop.backlog,
+        unserved=loop.unserved,
+        overloaded=loop.overloaded,
+        errors=loop.failed,
+        clients_failed=len(record.failures),
+        error=_error(record),
+        different_queries=record.different_queries,
+        peak_rss_bytes=record.peak_rss_bytes,
+        peak_anonymous_bytes=record.peak_anonymous_bytes,
+    )
+
+
+def scheduled(record: LoadRecord) -> OpenLoop:
+    """Return what the queries of an open loop came to, against the times at which they were due."""
+    return open_loop(
+        record.due_ns,
+        record.samples,
+        end_ns=record.end_ns,
+        gave_up_ns=record.gave_up_ns,
+        clients=record.clients,
+    )
+
+
+def _kind(record: LoadRecord) -> Literal["processes", "threads"]:
+    return "threads" if record.threads else "processes"
+
+
+def _latency(samples_ns: Int64Array) -> schema.LatencyStats | None:
+    return schema.LatencyStats(**asdict(latency(samples_ns))) if len(samples_ns) else None
+
+
+def _error(record: LoadRecord) -> str | None:
+    return record.failures[0] if record.failures else record.first_error
+
+
+def _notes(loads: Sequence[LoadRecord], options: LoadOptions) -> list[str]:
+    notes = []
+    if options.cold and not any(record.kind == "cold" for record in loads):
+        notes.append("no cold pass (--cold): the caches are the server's")
+    if options.rates and not any(record.rate is not None for record in loads):
+        notes.append("no open loop: --rate is for servers")
+    for record in loads:
+        where = _in_words(record)
+        if record.failures:
+            some = f"{len(record.failures)} of {1 if record.threads else record.clients} client processes"
+            notes.append(f"{where}: {some} failed: {record.failures[0].splitlines()[0]}")
+        failed = len(record.samples) - len(record.samples.answered())
+        if failed:
+            notes.append(f"{where}: {counted(failed, 'query')} failed: {record.first_error}")
+        if record.different_queries:
+            different = counted(record.different_queries, "query was", "queries were")
+            notes.append(f"{where}: {different} answered otherwise than by one client")
+        if record.rate is not None and scheduled(record).overloaded:
+            waiting = counted(scheduled(record).backlog, "query was", "queries were")
+            notes.append(f"{where}: overload, {waiting} waiting at the end")
+    return notes
+
+
+def _in_words(record: LoadRecord) -> str:
+    if record.kind == "cold":
+        return "cold pass"
+    if record.rate is not None:
+        return f"{record.rate:g} queries/s"
+    return "1 client" if record.clients == 1 else f"{record.clients} clients"

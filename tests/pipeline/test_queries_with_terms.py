@@ -7,10 +7,9 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from harness.engines.interface import EngineInfo, IndexReport, SearchResult, Storage
-from harness.results.probe_results import closed_loops, open_loops, queries_with_terms
+from harness.pipeline.probes.load import closed_loops, loads_with_terms, open_loops
 from harness.stats.timing import Samples
-from harness.worker.jobs import LoadRecord, TrialRecord
+from harness.worker.jobs import LoadRecord
 
 TERMS = np.array([True, False, True])
 MS = 1_000_000
@@ -53,31 +52,9 @@ def load(kind: Literal["closed", "open"], *, answered: bool = True) -> LoadRecor
     )
 
 
-def record(*loads: LoadRecord) -> TrialRecord:
-    nothing = np.zeros(0, dtype=np.int32)
-    search = np.array([[10, 0, 30], [20, 0, 40]], dtype=np.int64)
-    hits = SearchResult(np.zeros(4, np.int64), nothing, np.zeros(0, np.float32), search[0], search[0])
-    return TrialRecord(
-        engine=EngineInfo("E", "1", "embedded"),
-        input="sparse",
-        open_ns=1,
-        index=IndexReport(0, 0, nothing, 1, 1),
-        storage=Storage(0, 0),
-        hits=hits,
-        search_ns=search,
-        transfer_ns=search,
-        first_query_ns=1,
-        k=1,
-        warm_up_queries=0,
-        warm_up_ns=0,
-        loads=loads,
-    )
-
-
 def test_times_and_rates_are_those_of_queries_with_terms() -> None:
-    found = queries_with_terms(record(load("closed"), load("open")), TERMS)
-    assert found.search_ns.tolist() == [[10, 30], [20, 40]]
-    (closed,), (fixed,) = closed_loops(found.loads), open_loops(found.loads)
+    loads = loads_with_terms([load("closed"), load("open")], TERMS)
+    (closed,), (fixed,) = closed_loops(loads), open_loops(loads)
     assert closed.milliseconds is not None
     assert (closed.milliseconds.p50, closed.milliseconds.n) == (10.0, 4)
     assert closed.qps == pytest.approx(100, rel=1e-3)
@@ -87,11 +64,9 @@ def test_times_and_rates_are_those_of_queries_with_terms() -> None:
 
 
 def test_where_all_queries_with_terms_failed_there_is_no_time() -> None:
-    found = queries_with_terms(record(load("closed", answered=False)), TERMS)
-    (closed,) = closed_loops(found.loads)
+    (closed,) = closed_loops(loads_with_terms([load("closed", answered=False)], TERMS))
     assert (closed.milliseconds, closed.errors) == (None, 4)
 
 
 def test_without_any_query_with_terms_there_is_no_measurement() -> None:
-    found = queries_with_terms(record(load("open")), np.zeros(3, dtype=bool))
-    assert (found.search_ns.shape, found.loads) == ((2, 0), ())
+    assert loads_with_terms([load("open")], np.zeros(3, dtype=bool)) == ()
