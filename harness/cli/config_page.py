@@ -53,7 +53,7 @@ def config_page() -> str:
 
 def _row(field: OptionField) -> str:
     default = "true" if field.default is True else field.shown_default
-    return f"| `{field.name}` | {_taken(field)} | {_cell(default)} | {_cell(field.option.help)} |"
+    return f"| `{field.name}` | {_taken(field)} | {_cell(default)} | {_cell(field.help)} |"
 
 
 def _taken(field: OptionField) -> str:

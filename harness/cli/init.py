@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import typer
-from typer import Option
 
+from harness.cli.verb import verb
 from harness.errors import ResultError, UnknownNameError, UsageError
+from harness.plan.config import InitRequest
 from harness.plan.expressions import split_outside
 
 __all__ = ["init", "template"]
@@ -19,7 +20,6 @@ _FILE = Path("harness.toml")
 _EXAMPLE = "chunking-eval"
 _BASELINE = "reports/baselines/main.json"
 _RETRIEVER = "python:my_app.search:retrieve"
-_SHOWN = "[NAME=]RETRIEVER"
 
 
 class Choices(NamedTuple):
@@ -37,35 +37,22 @@ class Choices(NamedTuple):
         return bool(self.against) and self.corpus is None
 
 
-def init(
-    golden: Annotated[str | None, Option(help="Golden set that `harness check` asks.", metavar="FILE")] = None,
-    corpus: Annotated[str | None, Option(help="Documents that it is asked of.", metavar="PLACE")] = None,
-    dataset: Annotated[
-        str | None,
-        Option(help="A dataset's name, folder or .zip, for `harness compare`, and for `check` if it has a golden set."),
-    ] = None,
-    backends: Annotated[str, Option(help="Backends, separated by commas.", metavar="LIST")] = "csr",
-    against: Annotated[
-        list[str] | None,
-        Option(
-            help="What is there already, as `harness check --against` takes it; no corpus is needed.", metavar=_SHOWN
-        ),
-    ] = None,
-    force: Annotated[bool, Option("--force", help="Replace a harness.toml that is there.")] = False,
-) -> None:
+@verb(InitRequest)
+def init(request: InitRequest) -> None:
     """Write a commented harness.toml, from which `harness check`, `compare` and `regress` take their options.
 
-    Asks for the golden set on a terminal; without one, and where nothing is given, it is the bundled chunking-eval.
+    Asks for the golden set on a terminal; without one, and where nothing is named, it is the bundled chunking-eval.
 
     Example: harness init --golden golden.jsonl --corpus chunks.jsonl
     """
-    if _FILE.exists() and not force:
+    if _FILE.exists() and not request.force:
         raise UsageError(f"{_FILE} is there already", fix="add --force to replace it")
-    anything = golden or corpus or dataset or against
+    golden, corpus = request.golden, request.corpus
+    anything = golden or corpus or request.dataset or request.against
     if not anything and sys.stdin.isatty() and sys.stdout.isatty():
         golden = typer.prompt("Golden set (a file, or nothing for the bundled example)", default="", show_default=False)
         corpus = typer.prompt("Documents (a .jsonl file or a folder)") if golden else None
-    chosen = _chosen(Choices(golden or None, corpus, dataset, backends, tuple(against or ())))
+    chosen = _chosen(Choices(golden or None, corpus, request.dataset, request.backends, tuple(request.against)))
     try:
         _FILE.write_text(template(chosen), encoding="utf-8")
     except OSError as error:

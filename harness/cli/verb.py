@@ -112,7 +112,7 @@ def _parameter(field: OptionField) -> inspect.Parameter:
     kinds: dict[str, Any] = {"bool": bool | None, "list": list[str] | None}
     shown = field.shown_default
     settings: dict[str, Any] = {
-        "help": field.option.help + (f"  [default: {shown}]" if shown else ""),
+        "help": field.help + (f"  [default: {shown}]" if shown else ""),
         "metavar": field.metavar or None,
         "show_default": False,
     }

@@ -46,9 +46,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("golden_sets", f"golden sets to collect, or files like {_TOML}", type="paths", default=[])
     for field in _OPTIONS:
         action, kind = ("append", "linelist") if field.option.repeated else ("store", "string")
-        help_text = field.option.help.replace("%", "%%")
+        help_text = field.help.replace("%", "%%")
         group.addoption(f"--golden-{field.name}", action=action, metavar=field.metavar, help=help_text)
-        parser.addini(f"golden_{field.name}", field.option.help, type=kind, default=None)  # type: ignore[arg-type]
+        parser.addini(f"golden_{field.name}", field.help, type=kind, default=None)  # type: ignore[arg-type]
     group.addoption("--golden-per-query", action="store_true", help="also one test for each question of golden sets")
     parser.addini("golden_per_query", "also one test for each question of golden sets", type="bool", default=False)
 

@@ -34,6 +34,7 @@ __all__ = [
     "DiffRequest",
     "EvalRequest",
     "GateOptions",
+    "InitRequest",
     "Isolation",
     "JudgedOutput",
     "Output",
@@ -162,8 +163,8 @@ Labels = Annotated[
 MaxDrop = Annotated[
     float | Mapping[str, float] | Sequence[str] | None,
     Option(
-        help="Drop of a mean that the gate lets pass, for all metrics or for one: 0.01, or nDCG@10=0.01. May be given "
-        "several times; metrics that none is for have no gate.",
+        help="Drop of a mean that the gate lets pass, for all metrics or for one: 0.01, or nDCG@10=0.01. Metrics that "
+        "none is for have no gate.",
         group=GATE,
         common=True,
         metavar="[METRIC=]DROP",
@@ -292,9 +293,9 @@ class CompareRequest(ScoringOptions):
         str,
         Option(
             common=True,
-            help="A name (harness datasets), as cacm or beir/scifact, a folder or .zip in BEIR layout, or documents: a "
-            "table (.csv, .tsv, .jsonl, .json, .parquet), TREC files, a folder of text files. Several between commas, "
-            "or given several times, make a leaderboard.",
+            help="A name (harness datasets), as cacm or beir/scifact, a folder or .zip in BEIR layout, or documents: "
+            "a table (.csv, .tsv, .jsonl, .json, .parquet), TREC files, a folder of text files. Several between "
+            "commas make a leaderboard.",
             group=COMPARED,
             metavar="LIST",
             commas=True,
@@ -319,7 +320,7 @@ class CompareRequest(ScoringOptions):
         Sequence[str],
         Option(
             help="One backend for each value of a parameter, on one build where the engine can, as "
-            "chroma:ef_search=10,50,100. May be given several times.",
+            "chroma:ef_search=10,50,100.",
             group=COMPARED,
             metavar="NAME:KEY=LIST",
             repeated=True,
@@ -329,7 +330,7 @@ class CompareRequest(ScoringOptions):
         Sequence[str],
         Option(
             help="Queries that means are taken over: relevant, judged or answered. Or the file of the queries: a "
-            "table, TREC topics or a golden set. May be given twice, once for each.",
+            "table, TREC topics or a golden set. One of each at most.",
             group=COMPARED,
             metavar="RULE|FILE",
             repeated=True,
@@ -371,8 +372,7 @@ class CompareRequest(ScoringOptions):
         Sequence[str],
         Option(
             common=True,
-            help="Return only documents whose metadata have this value: section=news. May be given several times, and "
-            "all must match then.",
+            help="Return only documents whose metadata have this value: section=news. All of several must match.",
             group=SEARCH,
             metavar="FIELD=VALUE",
             repeated=True,
@@ -522,6 +522,41 @@ Retriever = str | Callable[..., object]
 Retrievers = Retriever | Sequence[Retriever] | Mapping[str, Retriever]
 
 
+GOLDEN = Option(
+    help="Questions with the ids they expect: a .jsonl or .csv file, or a dataset that has a golden.jsonl.",
+    metavar="GOLDEN",
+    argument=True,
+    form="a file, a dataset's name, a golden set, or the objects of its lines",
+)
+CORPUS = Option(
+    help="The documents: a table, a folder of text files, or a dataset's name, folder or .zip. A name may stand "
+    "before it: small=a.jsonl. By default the golden set's own dataset.",
+    group=COMPARED,
+    common=True,
+    metavar="[NAME=]PLACE",
+    repeated=True,
+    form="a place, a Dataset, or a list of these",
+)
+CHECKED_BACKENDS = Option(
+    help="Backends to index the documents and search them, as compare takes them: name, name:key=value;key=value.",
+    group=COMPARED,
+    common=True,
+    metavar="LIST",
+    commas=True,
+    completes="backends",
+    default_text="lucene,csr, and none with --against alone",
+)
+AGAINST = Option(
+    help="What is there already, only read: python:MODULE:FUNCTION, http:url=…;ids=…, or an index as "
+    "chroma:path=…;collection=…;model=….",
+    group=COMPARED,
+    common=True,
+    metavar="[NAME=]BACKEND",
+    repeated=True,
+    form="an expression, a function (question, k), or a list or a mapping of these",
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest(ScoringOptions):
     """What ``harness check`` asks and requires, as the user gives it.
@@ -533,57 +568,26 @@ class CheckRequest(ScoringOptions):
 
     golden: Annotated[
         str | Path | GoldenSet | Dataset | Sequence[Mapping[str, Any]],
-        Option(
-            help="Questions with the ids they expect: a .jsonl or .csv file, or a dataset that has a golden.jsonl.",
-            metavar="GOLDEN",
-            argument=True,
-            form="a file, a dataset's name, a golden set, or the objects of its lines",
-        ),
+        GOLDEN,
     ]
     corpus: Annotated[
         str | Path | Dataset | Sequence[str | Path | Dataset],
-        Option(
-            help="The documents: a table, a folder of text files, or a dataset's name, folder or .zip. May be given "
-            "several times, with names: small=a.jsonl. By default the golden set's own dataset.",
-            group=COMPARED,
-            common=True,
-            metavar="[NAME=]PLACE",
-            repeated=True,
-            form="a place, a Dataset, or a list of these",
-        ),
+        CORPUS,
     ] = ()
     backends: Annotated[
         str | Sequence[str] | None,
-        Option(
-            help="Backends to index the documents and search them, as compare takes them: "
-            "name, name:key=value;key=value.",
-            group=COMPARED,
-            common=True,
-            metavar="LIST",
-            commas=True,
-            completes="backends",
-            default_text="lucene,csr, and none with --against alone",
-        ),
+        CHECKED_BACKENDS,
     ] = None
     against: Annotated[
         Retrievers,
-        Option(
-            help="What is there already, only read: python:MODULE:FUNCTION, http:url=…;ids=…, or an index as "
-            "chroma:path=…;collection=…;model=…. May be given several times.",
-            group=COMPARED,
-            common=True,
-            metavar="[NAME=]BACKEND",
-            repeated=True,
-            form="an expression, a function (question, k), or a list or a mapping of these",
-        ),
+        AGAINST,
     ] = ()
     columns: Columns = ()
     k: Depth = 5
     require: Annotated[
         Sequence[str],
         Option(
-            help="What must hold: 'Hit@5>=0.9', 'p95_ms<=50', 'parity>=1', or of a slice 'lang=de: MRR@5>=0.7'. May be "
-            "given several times.",
+            help="What must hold: 'Hit@5>=0.9', 'p95_ms<=50', 'parity>=1', or of a slice 'lang=de: MRR@5>=0.7'.",
             group=MEASURED,
             common=True,
             metavar="REQUIREMENT",
@@ -608,7 +612,7 @@ class CheckRequest(ScoringOptions):
     slice: Annotated[
         Sequence[str],
         Option(
-            help="A field of the golden set: one row of figures for each of its values. May be repeated.",
+            help="A field of the golden set: one row of figures for each of its values.",
             group=MEASURED,
             metavar="FIELD",
             repeated=True,
@@ -742,7 +746,7 @@ class EvalRequest(ScoreOptions):
     run: Annotated[
         Sequence[str | Path],
         Option(
-            help="A run, may be repeated: TREC layout, JSON (MTEB's predictions too: FILE#subset/split), or Parquet.",
+            help="A run: TREC layout, JSON (MTEB's predictions too: FILE#subset/split), or Parquet.",
             group=COMPARED,
             common=True,
             metavar="FILE",
@@ -791,8 +795,7 @@ class GateOptions(Options):
     pair: Annotated[
         Sequence[str],
         Option(
-            help="Labels of a backend before and after, where names do not tell: 'lucene->qdrant'. May be given "
-            "several times.",
+            help="Labels of a backend before and after, where names do not tell: 'lucene->qdrant'.",
             group=GATE,
             metavar="BEFORE->AFTER",
             repeated=True,
@@ -829,8 +832,7 @@ class RegressRequest(GateOptions):
     set: Annotated[
         Sequence[str],
         Option(
-            help="Change parameters of a backend of the plan: lucene:k1=3;b=0.95, or '*:model=…' for all that have it. "
-            "May be given several times.",
+            help="Change parameters of a backend of the plan: lucene:k1=3;b=0.95, or '*:model=…' for all that have it.",
             group=COMPARED,
             common=True,
             metavar="NAME:KEY=VALUE;…",
@@ -906,3 +908,23 @@ class ReportRequest(Options):
     schema: Annotated[bool, Option(help="Describe every field of report.json, and exit.", group=OUTPUT)] = False
     no_text: NoText = False
     cards: Cards = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitRequest(Options):
+    """What the ``harness.toml`` that ``harness init`` writes names."""
+
+    golden: Annotated[str | None, replace(GOLDEN, argument=False, group=COMPARED, common=True, metavar="FILE")] = None
+    corpus: Annotated[str | None, replace(CORPUS, repeated=False)] = None
+    backends: Annotated[str, replace(CHECKED_BACKENDS, default_text="")] = "csr"
+    against: Annotated[Sequence[str], AGAINST] = ()
+    dataset: Annotated[
+        str | None,
+        Option(
+            help="A dataset's name, folder or .zip, for `harness compare`, and for `check` if it has a golden set.",
+            group=COMPARED,
+            metavar="NAME|PATH",
+            completes="dataset",
+        ),
+    ] = None
+    force: Annotated[bool, Option(help="Replace a harness.toml that is there.", group=OUTPUT)] = False

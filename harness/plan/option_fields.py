@@ -117,6 +117,11 @@ class OptionField:
         return "str"
 
     @property
+    def help(self) -> str:
+        """What help and the reference pages say, without the default."""
+        return f"{self.option.help} May be given several times." if self.option.repeated else self.option.help
+
+    @property
     def metavar(self) -> str:
         """The placeholder of the value in help."""
         names = {"int": "N", "float": "NUMBER", "path": "PATH", "str": "TEXT", "list": "TEXT", "bool": ""}
