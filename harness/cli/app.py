@@ -123,6 +123,8 @@ def main() -> NoReturn:
 
 def _run() -> NoReturn:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # asked to end: like Ctrl-C, so that nothing stays behind
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which nohup sets
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
         with _interruptions():
             typer.main.get_command(_build()).main(prog_name="harness")

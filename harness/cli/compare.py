@@ -72,8 +72,20 @@ def _run(plan: Plan, output: CompareOutput) -> None:
         if output.save_baseline is not None:
             _save_baseline(comparison, output.save_baseline)
         write_report(comparison.report, output.format, verbose=output.verbose, sort=output.sort)
+    _name_kept(comparison)
     if comparison.failed or comparison.unmeasured:
         raise typer.Exit(ExitCode.UNAVAILABLE)
+
+
+def _name_kept(comparison: Comparison) -> None:
+    """Say which collections stay on servers, and how a later comparison searches them."""
+    for trial in comparison.report.trials:
+        state = trial.index.state if trial.index is not None else {}
+        if state.get("kept"):
+            place = f"{trial.label}: collection '{state['collection']}' at {state['server']}"
+            use = f"{trial.name}:url={state['server']};external=true;collection={state['collection']}"
+            earlier = ", kept by an earlier comparison, whose outcome was reused" if trial.reused else ""
+            typer.echo(f"kept: {place}{earlier}; search it with {use}", err=True)
 
 
 def _save_baseline(comparison: Comparison, path: Path) -> None:

@@ -442,8 +442,11 @@ class Engine(ABC, Generic[Column]):
         sent = len(self.ids) - len(loaded.missing)
         for expected in (sent, sent if indexed is None else indexed):
             if loaded.documents != expected:
+                place, fix = (f" in '{folder}'", REBUILD) if self.finished else ("", _UNNAMED)
                 raise LostDocumentsError(
-                    f"the index in '{folder}' holds {loaded.documents} of {expected} documents", fix=REBUILD
+                    f"the {self.name} engine's index{place} holds {loaded.documents} of {expected} documents, and the "
+                    "engine does not say which are missing",
+                    fix=fix,
                 )
         return loaded
 
@@ -617,6 +620,7 @@ def _translated(
         raise kind(f"the {engine.name} engine failed while {doing()}: {fault}", fix=fix) from fault
 
 
+_UNNAMED = "look into the engine's log for documents that it refused; its 'load' gives rows that it knows as 'missing'"
 _NOTHING = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32)
 
 

@@ -141,6 +141,11 @@ def finish(folder: Path, kind: str, content: Mapping[str, Any]) -> None:
 
 def open_header(folder: Path, kind: str, *, verify: bool) -> dict[str, Any]:
     """Read the header of a folder of ``kind``; raises CacheError for damaged files, DataError for another kind."""
+    if not (folder / _HEADER).exists():
+        raise CacheError(
+            f"there is no saved index in '{folder}': it has no {_HEADER}",
+            fix="name a folder that an index was saved in, or save again where that was interrupted",
+        )
     try:
         header = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -258,7 +258,8 @@ def _overrides(
     names = {alias: parameter.name for parameter in parameters.values() for alias in parameter.aliases}
     for part in split_outside(rest, ";"):
         key, equals, text = part.partition("=")
-        key = key.strip() if key.strip() in parameters else current_spelling(key.strip())
+        written = key.strip()
+        key = written if written in parameters else current_spelling(written)
         key = names.get(key, key)
         if not equals or not key:
             word, *more = part.split() or [""]
@@ -278,7 +279,9 @@ def _overrides(
                     _prompt_spelling(text) if key.endswith("_prompt") else unquoted(text)
                 )
             except ValueError as error:
-                problems.append(UsageError(f"backend '{name}', parameter '{key}': {error}"))
+                problems.append(UsageError(f"backend '{name}', parameter '{written}': {error}"))
+                if key == _EXTERNAL:  # parameters about an external index are no second mistake
+                    overrides[key] = True
     return overrides
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.errors import BackendError, EngineFailureError, HarnessError
 
@@ -46,8 +47,22 @@ def harness_error(error: Exception) -> HarnessError:
     """Return the error itself, or for an unforeseen one an EngineFailureError with its traceback as the log."""
     if isinstance(error, HarnessError):
         return error
+    library = _library_of(error)
+    source = f"an error of {library} that its engine does not name" if library else "an error that nobody foresaw"
     return EngineFailureError(
-        f"an error that nobody foresaw: {''.join(traceback.format_exception_only(error)).strip()}",
-        fix="this is a defect of the engine; its traceback is in the log",
+        f"{source}: {''.join(traceback.format_exception_only(error)).strip()}",
+        fix="the traceback is in the log; an engine's class translates the exceptions that it names in 'faults'"
+        if library
+        else "this is a defect of the engine; its traceback is in the log",
         log="".join(traceback.format_exception(error)).splitlines(),
     )
+
+
+def _library_of(error: Exception) -> str:
+    """Return the installed package in whose code the error was raised, '' for another place."""
+    frames = traceback.extract_tb(error.__traceback__)
+    parts = Path(frames[-1].filename).parts if frames else ()
+    if "site-packages" not in parts:
+        return ""
+    package = parts[parts.index("site-packages") + 1]
+    return "" if package == "harness" else package.removesuffix(".py")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 from small_world import DOCUMENTS, QUERIES, write_collection
+from warm_harness import harness_command
 
 import harness
 
@@ -28,6 +31,20 @@ def kept_and_searched(backend: str, dataset: Path) -> None:
     assert (found.parity.queries, found.parity.different) == (len(QUERIES), 0)
     before, after = first.run(made.label), again.run(found.label)
     assert before.doc_ids.take(before.rows) == after.doc_ids.take(after.rows)
+
+
+def test_its_name_is_printed(tmp_path: Path) -> None:
+    pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
+    from qdrant_stub import serve
+
+    with serve() as stub:
+        command = [*harness_command(), "compare", "--dataset", write_collection(tmp_path / "small"), "--k", "5"]
+        command += ["--backends", f"qdrant:url={stub.url};transport=rest;keep=true", "--out", tmp_path / "out"]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("kept: ")]
+    (collection,) = re.findall(r"collection '(harness-[^']*)'", line)
+    use = f"qdrant:url={stub.url};external=true;collection={collection}"
+    assert line.endswith(f": collection '{collection}' at {stub.url}; search it with {use}")
 
 
 def test_of_qdrant(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_a_strange_header(folder: Path, content: str):
 def test_an_interrupted_save_and_an_empty_folder_are_no_index(folder: Path, tmp_path: Path):
     (folder / "header.json").unlink()
     for place in (folder, tmp_path / "nothing"):
-        with pytest.raises(CacheError, match=r"cannot read '.*header\.json'"):
+        with pytest.raises(CacheError, match="there is no saved index in '"):
             SparseIndex.load(place)
 
 
@@ -159,3 +159,9 @@ def test_ids_that_do_not_match_the_rows_are_not_written(tmp_path: Path):
 def test_nothing_is_pickled(folder: Path):
     for path in files(folder):
         np.load(path, allow_pickle=False)
+
+
+@pytest.mark.parametrize("kind", [SparseIndex, DenseIndex, LuceneIndex])
+def test_a_folder_without_an_index_is_named(kind: type[SparseIndex], tmp_path: Path):
+    with pytest.raises(CacheError, match=r"there is no saved index in '.*nowhere'"):
+        kind.load(tmp_path / "nowhere")

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at any moment: the documented exit code, a message, nothing half-written, no process left behind.
+"""Ctrl-C, SIGTERM and SIGHUP at any moment: the documented exit code, a message, nothing half-written or left behind.
 
 One random moment of each kind is tried by default; ``pytest --interruptions 50 tests/pipeline/test_interrupted.py``
 tries more.
@@ -167,7 +167,7 @@ class Way(NamedTuple):
 
 WAYS = {
     "one after the other": Way(("--timing",), (signal.SIGINT, signal.SIGTERM)),
-    "side by side": Way(("--no-timing", "--jobs", "2"), (signal.SIGTERM, signal.SIGINT)),
+    "side by side": Way(("--no-timing", "--jobs", "2"), (signal.SIGHUP, signal.SIGINT)),
     "in the harness's own process": Way(("--no-timing", "--isolation", "none"), (signal.SIGINT, signal.SIGTERM)),
 }
 

@@ -138,3 +138,9 @@ def test_a_card_that_cannot_mean_it_is_refused(tmp_path: Path, before: str, afte
     with pytest.raises(CardError) as refusal:
         read_backend_card(tmp_path / "toy.toml")
     assert message in str(refusal.value)
+
+
+def test_the_former_name_of_external_is_repeated_as_it_was_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_backends(f"csr:existing=yes;path={tmp_path}")
+    assert str(caught.value) == "backend 'csr', parameter 'existing': 'yes' is not true or false"
