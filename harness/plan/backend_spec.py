@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +31,7 @@ _RUN = "run"
 _URL = "url"
 _URL_WITH_USER = re.compile(r"https?:/[^,;\s]*@", re.IGNORECASE)
 _EXTERNAL = "external"
+_LABELLED = re.compile(r"(?P<label>[\w.-]+)\s*=\s*(?P<backend>(?P<name>[\w-]+).*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ class BackendSpec:
     ``kind`` is ``engine`` (then ``card`` is set), ``run`` (then ``run_path`` is set: anybody's ranked documents),
     ``fusion`` or ``rerank`` (then ``components`` are the backends whose hits it takes: several, or one). ``parameters``
     is complete: the defaults with ``overrides`` on top. ``label`` is unique in a comparison and shows the overrides.
-    ``name`` is the card's, ``run``, the method's or the reranker's.
+    ``name`` is the card's, ``run``, the method's or the reranker's. ``unlabelled`` is what the label would be,
+    where the user gave one.
     """
 
     name: str
@@ -51,6 +53,12 @@ class BackendSpec:
     overrides: Mapping[str, ParameterValue]
     run_path: Path | None = None
     components: tuple[BackendSpec, ...] = ()
+    unlabelled: str | None = None
+
+    @property
+    def expression(self) -> str:
+        """The backend as it is written in a list of backends."""
+        return self.label if self.unlabelled is None else f"{self.label}={self.unlabelled}"
 
     @property
     def identity(self) -> Hashable:
@@ -60,7 +68,7 @@ class BackendSpec:
 
 
 def parse_backends(text: str | Sequence[str], cards: Path | None = None) -> list[BackendSpec]:
-    """Return the backends of ``qdrant,lucene:k1=1.2;b=0.75,run:mine.trec.gz``, or from a list of such items.
+    """Return the backends of ``qdrant,fast=lucene:k1=1.2;b=0.75,run:mine.trec.gz``, or from a list of such items.
 
     Items of a list are not split at commas, so their values may hold some. Unknown names and keys, wrong values,
     missing run files and equal specifications are all reported in one UsageError; a single unknown name or key raises
@@ -75,7 +83,7 @@ def parse_backend_specs(text: str | Sequence[str], cards: Mapping[str, BackendCa
         _refuse_credentials(part, cards)
     items = split_outside(text, ",") if isinstance(text, str) else list(text)
     problems: list[HarnessError] = []
-    specs = [spec for item in items if (spec := _parse(item.strip(), cards, problems)) is not None]
+    specs = [spec for item in items if (spec := _parse_labelled(item.strip(), cards, problems)) is not None]
     problems += _repeated(specs)
     if not items:
         problems.append(UsageError("no backend is named", fix=f"known: {', '.join(cards)}"))
@@ -129,6 +137,15 @@ def _refuse_credentials(text: str, cards: Mapping[str, BackendCard]) -> None:
 
 def _any_of(names: Iterable[str]) -> str:
     return f"(?:{'|'.join(re.escape(name) for name in names)})"
+
+
+def _parse_labelled(item: str, cards: Mapping[str, BackendCard], problems: list[HarnessError]) -> BackendSpec | None:
+    """Parse ``label=backend``, or a backend without a label of its own."""
+    found = _LABELLED.fullmatch(item)
+    if found is None or found["name"] not in {*cards, *fusions(), _RUN}:
+        return _parse(item, cards, problems)
+    spec = _parse(found["backend"], cards, problems)
+    return replace(spec, label=found["label"], unlabelled=spec.label) if spec is not None else None
 
 
 def _parse(item: str, cards: Mapping[str, BackendCard], problems: list[HarnessError]) -> BackendSpec | None:
@@ -350,5 +367,9 @@ def _repeated(specs: Sequence[BackendSpec]) -> list[HarnessError]:
     for spec in specs:
         if spec.identity in seen:
             problems.append(UsageError(f"backends '{seen[spec.identity]}' and '{spec.label}' are the same"))
+        elif spec.label in seen.values():
+            problems.append(
+                UsageError(f"two backends have the label '{spec.label}'", fix="give another to one of them")
+            )
         seen.setdefault(spec.identity, spec.label)
     return problems

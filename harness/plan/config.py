@@ -308,8 +308,8 @@ class CompareRequest(ScoringOptions):
         str | Sequence[str],
         Option(
             common=True,
-            help="Backends, separated by commas: name, name:key=value;key=value, run:FILE, a fusion of such: rrf:A+B, "
-            "or a second stage on one: A|RERANKER.",
+            help="Backends, separated by commas: name, name:key=value;key=value, label=name:…, run:FILE, a fusion of "
+            "such: rrf:A+B, or a second stage on one: A|RERANKER.",
             group=COMPARED,
             metavar="LIST",
             commas=True,

@@ -157,7 +157,7 @@ class Plan:
         backends = self.request.backends
         listed = backends if isinstance(backends, str) else ",".join(map(in_list, backends))
         if not self.request.sweep or not listed:  # a sweep is not resolved: the report's frontier is that of a sweep
-            listed = ",".join(trial.spec.label for trial in self.trials)
+            listed = ",".join(trial.spec.expression for trial in self.trials)
         named = ["--backends", listed, "--dataset", self.request.dataset]
         resolved = self._resolved() | {"backends": None, "dataset": None}
         if not self.request.sweep or not backends:

@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from harness.data.problems import Finding
-from harness.metrics import Scores, Summary, TieRule, undecided_by_ties
+from harness.metrics import Measure, Scores, Summary, TieRule, undecided_by_ties
 from harness.metrics.registry import kind_of
-from harness.report.trec_eval import trec_eval_text
+from harness.metrics.trec_names import in_trec_order, trec_name
 from harness.wording import shortened
 
 __all__ = ["NamedScores", "ScoreFormat", "counts_line", "render_scores"]
@@ -70,7 +70,7 @@ def render_scores(
     them with those of the runs.
     """
     if output is ScoreFormat.TREC_EVAL:
-        texts = (trec_eval_text(run.scores, run.tag if tagged else None, per_query, relevance) for run in runs)
+        texts = (_trec_eval(run.scores, run.tag if tagged else None, per_query, relevance) for run in runs)
         return "\n".join(texts)
     if output is ScoreFormat.CSV:
         return _csv(runs, per_query)
@@ -208,3 +208,32 @@ def _values(row: _Row) -> dict[str, dict[str, float | None]]:
         str(cell.measure): {"value": plain(cell.value), "low": plain(cell.low), "high": plain(cell.high)}
         for cell in row.summaries
     }
+
+
+def _trec_eval(scores: Scores, tag: str | None, per_query: bool, relevance: int) -> str:
+    """Return what trec_eval prints: with ``per_query`` (its ``-q``) queries first, by id in byte order, then all.
+
+    Measures come in trec_eval's order and under its names; one that it lacks keeps ours. As there, ``num_q`` and
+    ``gm_map`` have no line for a single query. ``tag`` is printed as ``runid`` unless it is None.
+    """
+    order = in_trec_order(scores.measures, relevance)
+    lines: list[str] = []
+    if per_query:
+        ids = scores.query_ids.to_list()
+        for row in sorted(range(len(ids)), key=lambda row: ids[row].encode()):
+            lines += [
+                _line(scores.measures[column], ids[row], float(scores.values[row, column]), relevance)
+                for column in order
+                if scores.measures[column].name not in ("NumQ", "gm_map")
+            ]
+    means = scores.means()
+    lines += [f"{'runid':<22}\tall\t{tag}"] if tag is not None else []
+    lines += [_line(means[column].measure, "all", means[column].value, relevance) for column in order]
+    return "\n".join(lines)
+
+
+def _line(measure: Measure, query: str, value: float, relevance: int) -> str:
+    """Return a line of trec_eval: name padded to 22, tab, query or ``all``, tab, value with four decimals."""
+    name = trec_name(measure, relevance) or str(measure)
+    number = f"{value:.0f}" if kind_of(measure.name).aggregate == "sum" else f"{value:6.4f}"
+    return f"{name:<22}\t{query}\t{number}"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.plan.backend_spec import parse_backend_specs, spell
+from harness.plan.backend_spec import parse_backend_specs, parse_backends, spell
 from harness.registry.cards import BackendCard, Oracle, Parameter
 
 PARAMETERS = {
@@ -61,3 +61,31 @@ def test_bounds_hold(value):
     else:
         with pytest.raises(ValueError, match=r"below|finite"):
             parameter.parse(str(value))
+
+
+def test_a_backend_can_have_a_label_of_its_own() -> None:
+    fast, plain, run = parse_backends(["fast=csr:k1=1.2;b=0.5", "csr:k1=1.3", "mine = flat"])
+    assert (fast.label, fast.unlabelled, fast.expression) == ("fast", "csr:k1=1.2;b=0.5", "fast=csr:k1=1.2;b=0.5")
+    assert (plain.label, plain.unlabelled, plain.expression) == ("csr:k1=1.3", None, "csr:k1=1.3")
+    assert (run.label, run.expression) == ("mine", "mine=flat")
+    assert [spec.label for spec in parse_backends("a=csr,b=rrf:csr+flat;k=10,c=csr|dense:candidates=50")] == [
+        "a",
+        "b",
+        "c",
+    ]
+    assert parse_backends(fast.expression)[0].identity == fast.identity
+
+
+@pytest.mark.parametrize(
+    ("backends", "said"),
+    [
+        ("a=csr,a=flat", "two backends have the label 'a'"),
+        ("a=csr,b=csr", "backends 'a' and 'b' are the same"),
+        ("flat,flat=csr", "two backends have the label 'flat'"),
+        ("csr:k1=3,b=0.95", "'b=…' is a parameter"),
+        ("fast=unknown:k1=3", "is a parameter"),
+    ],
+)
+def test_labels_that_say_nothing_are_refused(backends: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse_backends(backends)

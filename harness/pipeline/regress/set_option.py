@@ -44,7 +44,8 @@ def changed_backends(specs: Sequence[BackendSpec], settings: Sequence[str]) -> l
         if not any(change.of(one) for spec in specs for one in _parts(spec)):
             known = {key for spec in specs for one in _parts(spec) for key in one.parameters}
             raise UnknownNameError("parameter of the baseline's backends", next(iter(change.values)), known)
-    return [_expression(spec, changes) for spec in specs]
+    labels = [f"{spec.label}=" if spec.unlabelled is not None else "" for spec in specs]
+    return [f"{label}{_expression(spec, changes)}" for label, spec in zip(labels, specs, strict=True)]
 
 
 def _parse(text: str) -> _Change:
@@ -70,7 +71,7 @@ def _expression(spec: BackendSpec, changes: Sequence[_Change]) -> str:
     shown = ";".join(f"{key}={value}" for key, value in given.items())
     components = [_expression(component, changes) for component in spec.components]
     if spec.kind == "run":
-        return spec.label
+        return spec.unlabelled or spec.label
     if spec.kind == "fusion":
         return f"{spec.name}:{';'.join(['+'.join(map(in_parentheses, components)), *([shown] if shown else [])])}"
     own = f"{spec.name}:{shown}" if shown else spec.name

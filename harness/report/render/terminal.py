@@ -20,8 +20,8 @@ __all__ = ["folded", "render_terminal"]
 
 _UNLIMITED = 10_000
 _GAP = 2
-_NARROWEST = 16
-"""Columns of the terminal that a text column keeps at least."""
+_NARROWEST, _NARROWEST_NAME = 16, 24
+"""Columns of the terminal that a column of texts keeps at least, and the first one, which names the rows."""
 _LABEL_WIDTH = 44
 _SIGNS: dict[Tone, tuple[str, str]] = {
     "good": ("✓", "green"),
@@ -239,7 +239,7 @@ class _Drawing:
         """Return the least width of these columns: texts can be broken, numbers cannot."""
         widths = [self._columns[at].width() for at in places]
         least = [
-            width if self._columns[at].numeric else min(width, _NARROWEST)
+            width if self._columns[at].numeric else min(width, _least(at))
             for at, width in zip(places, widths, strict=True)
         ]
         return sum(least) + _GAP * (len(places) - 1)
@@ -272,14 +272,18 @@ class _Drawing:
         natural = {at: self._columns[at].width() for at in places}
         texts = [at for at in places if not self._columns[at].numeric]
         if width is not None:
-            while self._sum(natural) > width and any(natural[at] > _NARROWEST for at in texts):
-                widest = max(texts, key=lambda at: natural[at])
+            while self._sum(natural) > width and any(natural[at] > _least(at) for at in texts):
+                widest = max(texts, key=lambda at: natural[at] - _least(at))
                 natural[widest] -= 1
         return [natural[at] for at in places]
 
     @staticmethod
     def _sum(widths: dict[int, int]) -> int:
         return sum(widths.values()) + _GAP * (len(widths) - 1)
+
+
+def _least(column: int) -> int:
+    return _NARROWEST_NAME if column == 0 else _NARROWEST
 
 
 def _shown(table: Table, *, ties: bool) -> Iterator[_Shown]:
@@ -310,7 +314,7 @@ def _broken(text: str, width: int) -> str:
 
     lines = [""]
     for piece in re.findall(r"[^ ;,:/]*[ ;,:/]?", text):
-        if lines[-1] and cell_len(lines[-1]) + cell_len(piece.rstrip()) > width:
+        if piece and lines[-1] and cell_len(lines[-1]) + cell_len(piece.rstrip()) > width:
             lines.append("")
         lines[-1] += piece
     return "\n".join(line.rstrip() for line in lines)
