@@ -7,7 +7,7 @@ another run. Those that give the printed number to the digit are named.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -223,11 +223,13 @@ class _Verifier:
 
     def outcomes(self, dataset: Dataset, wanted: Sequence[tuple[Published, str]]) -> list[Outcome]:
         """Run backends, each as deep as its row was published; those of one depth share their indexes."""
-        done: dict[tuple[int, str], Outcome] = {}
+        identity_of = {text: parse_backends([text], cards=self.cards)[0].identity for _, text in wanted}
+        done: dict[tuple[int, Hashable], Outcome] = {}
         for k in dict.fromkeys(_depth(row) for row, _ in wanted):
-            backends = list(dict.fromkeys(backend for row, backend in wanted if _depth(row) == k))
+            # one backend may be written in two ways
+            backends = {identity_of[text]: text for row, text in wanted if _depth(row) == k}
             request = CompareRequest(
-                backends=backends,
+                backends=list(backends.values()),
                 dataset=self.name,
                 k=k,
                 identical_ids="keep",
@@ -241,10 +243,8 @@ class _Verifier:
             cache = Cache()
             with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
                 ran = run_plan(HitRules.of(kept).deepened(plan), kept, cache, work, self.display)
-            by_identity = {outcome.trial.spec.identity: outcome for outcome in ran}
-            specs = parse_backends(backends, cards=self.cards)
-            done |= {(k, text): by_identity[spec.identity] for text, spec in zip(backends, specs, strict=True)}
-        return [done[_depth(row), backend] for row, backend in wanted]
+            done |= {(k, outcome.trial.spec.identity): outcome for outcome in ran}
+        return [done[_depth(row), identity_of[text]] for row, text in wanted]
 
     def explained(
         self, taken: list[PrintedNumber], rows: Sequence[Published], outcomes: Sequence[Outcome], dataset: Dataset
@@ -307,7 +307,11 @@ class _Verifier:
         titles = dataset.titles
         if titles is not None and titles.filled and titles.searched:
             for field in ("text", "title"):
-                yield ("texts of documents", "title and text", f"{field} alone"), self.load((field,))
+                try:
+                    other = self.load((field,))
+                except HarnessError:  # it cannot be read so: no variant
+                    continue
+                yield ("texts of documents", "title and text", f"{field} alone"), other
         if len(empty := dataset.corpus.empty_rows):
             filled = np.delete(np.arange(len(dataset.corpus)), empty)
             ids = Ids(dataset.corpus.ids.values.take(numbers(filled)))

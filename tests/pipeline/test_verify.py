@@ -167,6 +167,15 @@ def test_a_missed_number_is_explained_by_one_change(tmp_path: Path, scores: str,
     assert found.nearest is None
 
 
+def test_a_backend_that_two_rows_write_in_two_ways_is_searched_once(tmp_path: Path) -> None:
+    cards = claim(tmp_path, 'AP = "0.9"', backend="csr:k1=0.9;b=0.75;analyzer=whitespace")
+    card = cards / "datasets" / "pets.toml"
+    second = card.read_text().partition("[[published]]")[2].replace("csr:k1=0.9;b=0.75", "csr:b=0.75;k1=0.8")
+    card.write_text(f"{card.read_text()}[[published]]{second}")
+    (dataset,) = harness.verify("pets", cards=cards).datasets
+    assert [(one.agrees, one.tried > 5) for one in dataset.numbers] == [(False, True), (False, True)]
+
+
 def test_options_decide_how_a_run_is_scored(tmp_path: Path) -> None:
     assert number(tmp_path, '"nDCG@3" = "0.3100"', options='k = 9, identical_ids = "drop"').agrees
     assert number(tmp_path, 'AP = "0.25"', options="k = 9, relevance = 2").agrees
