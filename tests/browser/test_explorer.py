@@ -308,3 +308,16 @@ def test_no_accessibility_violation(show: Show, html: str, violations: Violation
     if fragment:
         page.locator(".hit").first.click()
     assert violations(page) == []
+
+
+def test_single_letters_of_a_query_are_not_marked(show: Show) -> None:
+    run = run_of({"q1": ["d1"]})
+    explorer = Explorer(
+        Ids.of(["q1"]),
+        ["only"],
+        [run],
+        queries=queries_of({"q1": "Anna's letters"}),
+        corpus=corpus_of({"d1": "Bob's letter to Anna"}),
+    )
+    page = show(render_page(small_page(), [explorer]), "#q=q1").page
+    expect(page.locator(".document mark")).to_have_text(["letter", "Anna"])

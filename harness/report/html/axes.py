@@ -27,7 +27,7 @@ class Axis:
     log: bool = False
 
     def at(self, value: float) -> float:
-        """The pixel of a value; values beyond the ends lie on them."""
+        """Return the pixel of a value; values beyond the ends lie on them."""
         inside = min(max(value, self.low), self.high)
         low, high, inside = (
             (math.log(v) for v in (self.low, self.high, inside)) if self.log else (self.low, self.high, inside)
@@ -37,7 +37,7 @@ class Axis:
 
 
 def linear(low: float, high: float, start: float, end: float, count: int = 5) -> Axis:
-    """An axis that holds ``low`` to ``high`` and ends on round numbers, with about ``count`` ticks."""
+    """Return an axis that holds ``low`` to ``high`` and ends on round numbers, with about ``count`` ticks."""
     if not high > low:
         low, high = low - 0.5, low + 0.5
     rough = (high - low) / count
@@ -49,7 +49,7 @@ def linear(low: float, high: float, start: float, end: float, count: int = 5) ->
 
 
 def logarithmic(low: float, high: float, start: float, end: float) -> Axis:
-    """A logarithmic axis for positive values, with ticks at 1, 2 and 5 of each power of ten, or at powers alone."""
+    """Return a logarithmic axis for positive values: ticks at 1, 2 and 5 of each power of ten, or at powers alone."""
     low, high = (low, high) if high > low else (low / 2, low * 2)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     fine = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
@@ -60,17 +60,17 @@ def logarithmic(low: float, high: float, start: float, end: float) -> Axis:
 
 
 def figure(value: float) -> str:
-    """A tick's number, as short as it can be."""
+    """Write a tick's number, as short as it can be."""
     return f"{value:,.10g}".replace("-", "−")
 
 
 def room_for(labels: Iterable[str]) -> float:
-    """Pixels beside a picture for labels, each of which is shortened."""
+    """Return the pixels beside a picture for labels, each of which is shortened."""
     return 16 + _CHARACTER * max((len(shortened(label)) for label in labels), default=0)
 
 
 def shortened(label: str, length: int = 24) -> str:
-    """A label that fits beside a picture: its middle is left out where it is too long."""
+    """Return a label that fits beside a picture: its middle is left out where it is too long."""
     if len(label) <= length:
         return label
     half = (length - 1) // 2

@@ -21,7 +21,7 @@ __all__ = ["check_html"]
 
 _SHOWN = 3
 """Documents of an expectation that nobody found whose texts are shown."""
-_OWN_DOCUMENTS = "Texts of documents are not in this file: the retrievers have their own, and gave ids alone."
+_OWN_DOCUMENTS = "Texts of documents are not in this file: the backends have their own, and gave ids alone."
 
 
 def check_html(report: CheckReport, runs: Mapping[str, Run], corpora: Mapping[str, Corpus], no_texts: str) -> str:
@@ -29,37 +29,37 @@ def check_html(report: CheckReport, runs: Mapping[str, Run], corpora: Mapping[st
 
     ``corpora`` have the texts of the documents by the name of the corpus; where one is missing, ``no_texts`` says why.
     """
-    return render_page(check_document(report), _explorers(report, runs, corpora, no_texts))
+    return render_page(check_document(report), _explorers(report, runs, corpora, no_texts), instead_of="missed")
 
 
 def _explorers(
     report: CheckReport, runs: Mapping[str, Run], corpora: Mapping[str, Corpus], no_texts: str
 ) -> list[Explorer]:
-    """Every question with what each retriever found for it; nothing where none answered.
+    """Return every question with what each backend found for it; nothing where none answered.
 
     Documents of several corpora are told apart by the name of theirs, because two corpora may share ids.
     """
-    subjects = [one for one in report.subjects if one.label in runs and one.questions]
+    subjects = [subject for subject in report.subjects if subject.label in runs and subject.questions]
     if not subjects:
         return []
-    suffixes = {one.label: _suffix(report, one.corpus) for one in subjects}
+    suffixes = {subject.label: _suffix(report, subject.corpus) for subject in subjects}
     questions = subjects[0].questions
-    metrics = list(next((one.metrics for one in subjects if one.metrics), {}))
-    texts = [one.question for one in questions]
-    ids = Ids.of(one.id for one in questions)
-    told = Queries(ids, pa.chunked_array([strings(texts)]), "") if None not in texts else None
+    metrics = list(next((subject.metrics for subject in subjects if subject.metrics), {}))
+    texts = [question.question for question in questions]
+    ids = Ids.of(question.id for question in questions)
+    queries = Queries(ids, pa.chunked_array([strings(texts)]), "") if None not in texts else None
     documents = _matching(report, subjects, suffixes, corpora)
-    ranked = [_named(_scored(runs[one.label], one), suffixes[one.label]) for one in subjects]
+    ranked = [_renamed(_scored(runs[subject.label], subject), suffixes[subject.label]) for subject in subjects]
     explorer = Explorer(
         query_ids=ids,
-        labels=[one.label for one in subjects],
+        labels=[subject.label for subject in subjects],
         runs=ranked,
         metrics=metrics,
         values=_values(subjects, metrics),
-        queries=told,
+        queries=queries,
         qrels=_judgments(subjects, documents),
         relevance=report.golden.relevance,
-        corpus=_documents(report, corpora) if told is not None else None,
+        corpus=_documents(report, corpora) if queries is not None else None,
         no_texts=no_texts if report.corpora else _OWN_DOCUMENTS,
         expected=_expected(subjects, documents),
         failed=np.array([[question.failed for question in subject.questions] for subject in subjects]),
@@ -72,15 +72,15 @@ def _suffix(report: CheckReport, corpus: str | None) -> str:
 
 
 def _scored(run: Run, subject: CheckSubject) -> Run:
-    """The run, without the scores that stand for the order of a retriever which gave ids alone: minus the place."""
+    """Return the run without scores that stand for the order of a backend which gave ids alone: minus the place."""
     places = np.arange(run.hits) - np.repeat(run.indptr[:-1], np.diff(run.indptr))
     if subject.corpus is not None or not np.array_equal(run.scores, -places):
         return run
     return Run(run.query_ids, run.doc_ids, run.indptr, run.rows, np.full(run.hits, np.nan, dtype=np.float32))
 
 
-def _named(run: Run, suffix: str) -> Run:
-    """The run with ``suffix`` behind each document's id."""
+def _renamed(run: Run, suffix: str) -> Run:
+    """Return the run with ``suffix`` behind each document's id."""
     if not suffix:
         return run
     return Run(run.query_ids, _with_suffix(run.doc_ids, suffix), run.indptr, run.rows, run.scores)
@@ -91,7 +91,7 @@ def _with_suffix(ids: Ids, suffix: str) -> Ids:
 
 
 def _values(subjects: Sequence[CheckSubject], metrics: Sequence[str]) -> Float64Array | None:
-    """Values of each question as float64 (R, M, Q), NaN where it expects nothing."""
+    """Return the values of each question as float64 (R, M, Q), NaN where it expects nothing."""
     if not metrics:
         return None
     rows = [
@@ -162,14 +162,13 @@ def _expected(
 
 
 def _documents(report: CheckReport, corpora: Mapping[str, Corpus]) -> Corpus | None:
-    """The documents of all corpora, under the names that the rankings have for them; None where one is missing."""
-    named = [corpora.get(one.name) for one in report.corpora]
-    known = [one for one in named if one is not None]
-    if not known or len(known) < len(named):
+    """Return the documents of all corpora, named as in the rankings; None where a corpus is missing."""
+    known = [corpora[info.name] for info in report.corpora if info.name in corpora]
+    if not known or len(known) < len(report.corpora):
         return None
     if len(known) == 1:
         return known[0]
-    suffixes = [_suffix(report, one.name) for one in report.corpora]
-    ids = [_with_suffix(one.ids, suffix).values for one, suffix in zip(known, suffixes, strict=True)]
-    texts = pa.chunked_array(list(chain.from_iterable(one.texts.chunks for one in known)), pa.string())
+    suffixes = [_suffix(report, info.name) for info in report.corpora]
+    ids = [_with_suffix(corpus.ids, suffix).values for corpus, suffix in zip(known, suffixes, strict=True)]
+    texts = pa.chunked_array(list(chain.from_iterable(corpus.texts.chunks for corpus in known)), pa.string())
     return Corpus(Ids(pa.concat_arrays(ids)), texts, "")

@@ -68,18 +68,18 @@ def _explorer(compared: Compared, dataset: str, labels: Sequence[str], metrics: 
 def _queries_of(compared: Compared, runs: Sequence[Run]) -> Ids:
     """Return the queries by what is known of them: a stored run lacks those that found nothing."""
     tables = [chunk for table in (compared.agreement, compared.values) for chunk in table["query_id"].chunks]
-    named = [*(run.query_ids.values for run in runs), *tables]
-    return Ids(pc.unique(pa.chunked_array(named, type=pa.string())))
+    columns = [*(run.query_ids.values for run in runs), *tables]
+    return Ids(pc.unique(pa.chunked_array(columns, type=pa.string())))
 
 
 def _values(table: pa.Table, labels: Sequence[str], metrics: Sequence[str], ids: Ids) -> Float64Array:
-    """Per-query values as float64 (R, M, Q), NaN where a query was not evaluated."""
-    found = np.full((len(labels), len(metrics), len(ids)), np.nan)
+    """Return per-query values as float64 (R, M, Q), NaN where a query was not evaluated."""
+    values = np.full((len(labels), len(metrics), len(ids)), np.nan)
     ranking, metric = _rows(table["backend"], labels), _rows(table["metric"], metrics)
     query = ids.rows_of(table["query_id"].combine_chunks())
     known = (ranking >= 0) & (metric >= 0) & (query >= 0)
-    found[ranking[known], metric[known], query[known]] = as_numpy(table["value"])[known]
-    return found
+    values[ranking[known], metric[known], query[known]] = as_numpy(table["value"])[known]
+    return values
 
 
 def _agreement(table: pa.Table, labels: Sequence[str], ids: Ids) -> Agreement | None:

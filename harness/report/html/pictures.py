@@ -156,7 +156,7 @@ def curves(drawing: Curves) -> Svg:
 
 
 def spread_out(places: Sequence[float], gap: float = _GAP) -> list[float]:
-    """The same places moved apart, so that labels on them do not overlap; their order stays."""
+    """Move places apart, so that labels on them do not overlap; their order stays."""
     order = sorted(range(len(places)), key=lambda at: places[at])
     moved = list(places)
     for before, after in pairwise(order):

@@ -50,31 +50,31 @@ class Pools:
 
 
 def top_of(runs: Sequence[Run], query_ids: Ids, qrels: Qrels | None, relevance: int) -> Top:
-    """The first DEPTH hits of each ranking in its own order, over one column of document ids in ascending order.
+    """Return the first DEPTH hits of each ranking in its own order, over a column of document ids in ascending order.
 
     The column holds the relevant documents of ``qrels`` too.
     """
     places = [run.query_ids.rows_of(query_ids) for run in runs]
     slots = [_slots(run, rows) for run, rows in zip(runs, places, strict=True)]
-    named = [
+    columns = [
         run.doc_ids.values.take(numbers(np.unique(run.rows[at[at >= 0]]))) for run, at in zip(runs, slots, strict=True)
     ]
     if qrels is not None:
-        named.append(qrels.doc_ids.values.take(numbers(np.unique(qrels.rows[qrels.grades >= relevance]))))
-    ids = Ids(pc.unique(pa.chunked_array(named, type=pa.string())).sort())
+        columns.append(qrels.doc_ids.values.take(numbers(np.unique(qrels.rows[qrels.grades >= relevance]))))
+    ids = Ids(pc.unique(pa.chunked_array(columns, type=pa.string())).sort())
     docs = np.full((len(runs), len(query_ids), DEPTH), -1, dtype=np.int64)
     scores = np.full(docs.shape, np.nan, dtype=np.float32)
     hits = np.zeros(docs.shape[:2], dtype=np.int64)
     for number, (run, rows, at) in enumerate(zip(runs, places, slots, strict=True)):
-        found = at >= 0
-        docs[number][found] = ids.rows_of(run.doc_ids)[run.rows[at[found]]]
-        scores[number][found] = run.scores[at[found]]
+        is_hit = at >= 0
+        docs[number][is_hit] = ids.rows_of(run.doc_ids)[run.rows[at[is_hit]]]
+        scores[number][is_hit] = run.scores[at[is_hit]]
         hits[number] = np.where(rows >= 0, np.diff(run.indptr)[np.maximum(rows, 0)] if len(run.query_ids) else 0, 0)
     return Top(ids, docs, scores, hits)
 
 
 def _slots(run: Run, rows: Int32Array) -> Int64Array:
-    """Where in the run each of the first DEPTH hits of each query lies, int64 (Q, DEPTH), -1 beyond the last."""
+    """Return where in the run the first DEPTH hits of each query lie, int64 (Q, DEPTH), -1 beyond the last."""
     if len(run.query_ids) == 0:
         return np.full((len(rows), DEPTH), -1, dtype=np.int64)
     known = np.maximum(rows, 0)
@@ -105,7 +105,7 @@ def pools_of(top: Top, runs: Sequence[Run], query_ids: Ids, qrels: Qrels | None,
 
 
 def _judged(qrels: Qrels | None, query_ids: Ids, ids: Ids) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Query number, document number and grade of every judgment of a query and a document that the page knows."""
+    """Return query number, document number and grade of every judgment of a query and a document of the page."""
     if qrels is None:
         none = np.zeros(0, dtype=np.int64)
         return none, none, none
@@ -149,7 +149,7 @@ def _ranks(run: Run, query_ids: Ids, ids: Ids, known: Int64Array, width: int) ->
 
 
 def _find(known: Int64Array, keys: npt.NDArray[Any]) -> Int64Array:
-    """Where each key lies in the sorted ``known``, -1 where it does not."""
+    """Return where each key lies in the sorted ``known``, -1 where it does not."""
     if len(known) == 0:
         return np.full(len(keys), -1, dtype=np.int64)
     at = np.minimum(np.searchsorted(known, keys), len(known) - 1)

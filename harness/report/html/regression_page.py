@@ -26,7 +26,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Ranking:
-    """One ranking of the page: of one backend on one side, held against the ranking number ``against``."""
+    """A backend's ranking in one of the two results, compared with the ranking number ``against``."""
 
     label: str
     run: Run
@@ -48,83 +48,83 @@ def regression_html(
     if compared is None:
         return render_page(change_document(report, unknown=no_texts))
     document = change_document(report, list(_figures(compared)))
-    return render_page(document, _explorers(compared, corpus, no_texts, keep_text=keep_text))
+    return render_page(document, _explorers(compared, corpus, no_texts, keep_text=keep_text), instead_of="changed")
 
 
 def _figures(compared: Compared) -> Iterator[Figure]:
     """Yield after minus before, query by query, of the first metrics in which any query changed."""
-    judged = [(one, metric) for one in compared.report.backends for metric in one.metrics]
-    for one, metric in [(one, metric) for one, metric in judged if metric.wins + metric.losses][:_DRAWN]:
-        values = _paired_values(compared, one.before, one.after, metric.metric)
-        drawing = Differences(f"{one.after} (after)", f"{one.before} (before)", metric.metric, values)
+    judged = [(change, metric) for change in compared.report.backends for metric in change.metrics]
+    for change, metric in [pair for pair in judged if pair[1].wins + pair[1].losses][:_DRAWN]:
+        values = _paired_values(compared, change.before, change.after, metric.metric)
+        drawing = Differences(f"{change.after} (after)", f"{change.before} (before)", metric.metric, values)
         note = "Query by query, sorted from the greatest loss to the greatest gain."
-        yield Figure(f"{metric.metric} of {one.after}, after minus before", drawing, note)
+        yield Figure(f"{metric.metric} of {change.after}, after minus before", drawing, note)
 
 
 def _explorers(compared: Compared, corpus: Corpus | None, no_texts: str, *, keep_text: bool) -> list[Explorer]:
-    """Every common query with both rankings of each backend; nothing where no backend has any."""
+    """Return every common query with both rankings of each backend; nothing where no backend has any."""
     rankings = _rankings(compared)
     if not rankings:
         return []
     metrics = _metrics(compared)
     texts = {**compared.before.texts, **compared.after.texts} if keep_text else {}
-    told = [texts.get(query, "") for query in compared.queries]
+    in_order = [texts.get(query, "") for query in compared.queries]
     ids = Ids.of(compared.queries)
     explorer = Explorer(
         query_ids=ids,
-        labels=[one.label for one in rankings],
-        runs=[one.run for one in rankings],
+        labels=[ranking.label for ranking in rankings],
+        runs=[ranking.run for ranking in rankings],
         metrics=metrics,
         values=_values(rankings, metrics, compared.queries) if metrics else None,
-        queries=Queries(ids, pa.chunked_array([strings(told)]), "") if texts else None,
+        queries=Queries(ids, pa.chunked_array([strings(in_order)]), "") if texts else None,
         qrels=compared.qrels,
         relevance=int(str(compared.after.report.plan.resolved["relevance"])),
         corpus=corpus if keep_text and texts else None,
         no_texts=no_texts,
-        against=[one.against for one in rankings],
-        kept=[one.kept for one in rankings],
-        kept_ranks=[one.kept_ranks for one in rankings],
+        against=[ranking.against for ranking in rankings],
+        kept=[ranking.kept for ranking in rankings],
+        kept_ranks=[ranking.kept_ranks for ranking in rankings],
     )
     return [explorer]
 
 
 def _rankings(compared: Compared) -> list[_Ranking]:
-    """Before and after of each backend, one after the other."""
-    found: list[_Ranking] = []
+    """Return before and after of each backend, one after the other."""
+    rankings: list[_Ranking] = []
     complete = compared.report.data.judgments == "same" and not compared.report.data.labels
     for pair in compared.report.backends:
         sides = (compared.before, pair.before, "before"), (compared.after, pair.after, "after")
         runs = [side.ordered(label) if pair.status == "ok" else None for side, label, _ in sides]
-        first = len(found)
+        first = len(rankings)
         for (side, label, when), run in zip(sides, runs, strict=True):
             if run is not None and None not in runs:
                 kept_ranks = KeptRanks(side.relevant_ranks(label), complete) if side.kept_ranks is not None else None
-                found.append(_Ranking(f"{label} ({when})", run, side.figures[label], side.depth, kept_ranks, first))
-    return found
+                rankings.append(_Ranking(f"{label} ({when})", run, side.figures[label], side.depth, kept_ranks, first))
+    return rankings
 
 
 def _metrics(compared: Compared) -> list[str]:
-    """What both sides of some backend have a figure of for each query, the metrics that the verdict is about first."""
-    leading = [one.dossier.metric for one in compared.report.backends if one.dossier is not None and one.dossier.metric]
-    judged = [metric.metric for one in compared.report.backends for metric in one.metrics]
+    """Return what both sides of some backend have values of, the metrics that the verdict is about first."""
+    leading = [change.dossier.metric for change in compared.report.backends if change.dossier and change.dossier.metric]
+    judged = [metric.metric for change in compared.report.backends for metric in change.metrics]
     return list(dict.fromkeys([*leading, *judged]))
 
 
 def _values(rankings: Sequence[_Ranking], metrics: Sequence[str], queries: Sequence[str]) -> Float64Array:
-    """Values as float64 (R, M, Q), NaN where a query was not evaluated; what is only rounding is no difference."""
-    values = np.array([[_column(one.figures, name, queries) for name in metrics] for one in rankings])
-    before = values[[one.against for one in rankings]]
+    """Return values as float64 (R, M, Q), NaN where a query was not evaluated; mere rounding is no difference."""
+    values = np.array([[_column(ranking.figures, name, queries) for name in metrics] for ranking in rankings])
+    before = values[[ranking.against for ranking in rankings]]
     rounded: Float64Array = np.where(np.abs(values - before) <= _ROUNDING, before, values)
     return rounded
 
 
 def _column(figures: Mapping[str, Mapping[str, float]], metric: str, queries: Sequence[str]) -> list[float]:
-    found = figures.get(metric, {})
-    return [found.get(query, np.nan) for query in queries]
+    values = figures.get(metric, {})
+    return [values.get(query, np.nan) for query in queries]
 
 
 def _paired_values(compared: Compared, before: str, after: str, metric: str) -> Float64Array:
-    """After minus before on every query that both sides were evaluated on, float64 (n,)."""
+    """Return after minus before on every query that both sides were evaluated on, float64 (n,)."""
 
     def of_side(side: ResultSnapshot, label: str) -> Float64Array:
         return np.array(_column(side.figures[label], metric, compared.queries), dtype=np.float64)

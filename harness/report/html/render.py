@@ -42,17 +42,19 @@ _SIGNS = {"good": "✓", "bad": "✕", "unsure": "?", "plain": "·"}
 _KINDS = {Table: "table", Figure: "figure", Facts: "facts", Notes: "notes"}
 
 
-def render_page(document: Document, explorers: Sequence[Explorer] = (), largest: int = LARGEST) -> str:
+def render_page(
+    document: Document, explorers: Sequence[Explorer] = (), *, instead_of: str = "", largest: int = LARGEST
+) -> str:
     """Render a document as one file, with a list of the queries of the ``explorers``, one a dataset.
 
-    Texts of documents are left out, of the queries that changed least first, until it has at most ``largest`` bytes;
-    the page says how many queries have theirs.
+    The list takes the place of the section with the anchor ``instead_of``. Texts of documents are left out, of the
+    queries that changed least first, until the file has at most ``largest`` bytes; the page says how many have theirs.
     """
     template = _environment().get_template("page.html.jinja")
     style, script = _asset("style.css"), _script()
     common = {
         "page": document,
-        "parts": _parts(document),
+        "parts": [part for part in _parts(document) if not explorers or part.section.anchor != instead_of],
         "no_texts": next((explorer.no_texts for explorer in explorers if explorer.no_texts), ""),
         "style": Markup(style),  # noqa: S704 - a file of this package
         "script": Markup(script),  # noqa: S704 - files of this package
@@ -90,7 +92,7 @@ def _is_open(block: Block) -> bool:
 
 
 def _policy(style: str, script: str) -> str:
-    """Nothing may be loaded, framed, sent or run, but the style and the script with these hashes."""
+    """Return a policy: nothing may be loaded, framed, sent or run, but the style and the script with these hashes."""
     rules = (
         f"script-src {_hash(script)}",
         f"style-src {_hash(style)}",
@@ -112,7 +114,7 @@ def _asset(name: str) -> str:
 
 @cache
 def _script() -> str:
-    """The modules one after another, in a scope of their own."""
+    """Return the modules one after another, in a scope of their own."""
     return "\n".join(['(() => {\n"use strict";', *(_asset(name) for name in _SCRIPTS), "})();\n"])
 
 

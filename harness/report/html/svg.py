@@ -21,7 +21,7 @@ class Svg(str):
     __slots__ = ()
 
     def __html__(self) -> str:
-        """What templates take for markup that needs no escaping."""
+        """Return itself: templates take it for markup that needs no escaping."""
         return str(self)
 
 
@@ -30,7 +30,7 @@ Number = float | int
 
 
 def element(name: str, children: Sequence[Node] = (), **attributes: str | Number | None) -> Node:
-    """One element. A last underscore of a name is dropped, others become hyphens; attributes of None are left out."""
+    """Write an element. A last underscore of a name is dropped, others become hyphens; None leaves one out."""
     written = "".join(
         f' {_name(key)}="{escape(_value(value), quote=True)}"' for key, value in attributes.items() if value is not None
     )
@@ -47,27 +47,27 @@ def _value(value: str | Number) -> str:
 
 
 def text(x: Number, y: Number, content: str, class_: str = "label", anchor: str = "start") -> Node:
-    """A line of text; ``anchor`` is start, middle or end."""
+    """Write a line of text; ``anchor`` is start, middle or end."""
     return element("text", [Svg(escape(content))], x=x, y=y, class_=class_, text_anchor=anchor)
 
 
 def line(x1: Number, y1: Number, x2: Number, y2: Number, class_: str) -> Node:
-    """A straight line."""
+    """Draw a straight line."""
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
 def rect(x: Number, y: Number, width: Number, height: Number, class_: str, tip: str = "") -> Node:
-    """A rectangle, with a tip that shows when the pointer rests on it."""
+    """Draw a rectangle, with a tip that shows when the pointer rests on it."""
     return element("rect", _tip(tip), x=x, y=y, width=max(width, 0), height=max(height, 0), class_=class_)
 
 
 def circle(x: Number, y: Number, radius: Number, class_: str, tip: str = "") -> Node:
-    """A circle."""
+    """Draw a circle, with a tip that shows when the pointer rests on it."""
     return element("circle", _tip(tip), cx=x, cy=y, r=radius, class_=class_)
 
 
 def path(points: Sequence[tuple[float, float]], class_: str, *, closed: bool = False) -> Node:
-    """Straight pieces through ``points``."""
+    """Draw straight pieces through ``points``."""
     steps = " ".join(f"{'M' if at == 0 else 'L'}{_value(x)} {_value(y)}" for at, (x, y) in enumerate(points))
     return element("path", d=steps + (" Z" if closed else ""), class_=class_)
 
@@ -78,12 +78,12 @@ def group(children: Sequence[Node], **attributes: str | None) -> Node:
 
 
 def series(number: int) -> str:
-    """The class of a series: its colour and pattern."""
+    """Return the class of a series: its colour and pattern."""
     return f"s{number % SERIES}"
 
 
 def marker(x: float, y: float, number: int, tip: str = "") -> Node:
-    """The sign of a series at a point: each has a shape of its own, because colours are not enough."""
+    """Draw the sign of a series at a point: each has a shape of its own, because colours are not enough."""
     r, shape = 5.0, number % SERIES
     corners: dict[int, list[tuple[float, float]]] = {
         1: [(-r, -r), (r, -r), (r, r), (-r, r)],
@@ -103,7 +103,7 @@ def marker(x: float, y: float, number: int, tip: str = "") -> Node:
 
 
 def picture(width: Number, height: Number, children: Sequence[Node], alternative: str) -> Svg:
-    """A whole picture; ``alternative`` says in words what it shows, with the figures."""
+    """Put a picture together; ``alternative`` says in words what it shows, with the figures."""
     return element(
         "svg",
         children,

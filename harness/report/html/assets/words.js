@@ -14,7 +14,7 @@ function stem(word) {
 
 function queryStems(text) {
   const words = text.match(WORD) ?? [];
-  return new Set(words.filter((word) => !FUNCTION_WORDS.has(word.toLowerCase())).map(stem));
+  return new Set(words.filter((word) => !FUNCTION_WORDS.has(word.toLowerCase()) && !/^[a-z]$/i.test(word)).map(stem));
 }
 
 // The text as nodes, with the words of the query in mark elements.
