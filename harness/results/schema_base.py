@@ -108,11 +108,11 @@ class FilterInfo(Record):
 
 
 class ContentDigests(Record):
-    """SHA-256 of each part of a collection as it was used: which of them two results have in common."""
+    """SHA-256 of each part of a dataset as it was used: which of them two results have in common."""
 
     documents: str
     queries: str
-    judgments: str | None = Field(description="null for a collection without judgments")
+    judgments: str | None = Field(description="null for a dataset without judgments")
     candidates: str | None = Field(
         default=None, description="null where all documents compete, and in results of earlier versions"
     )
@@ -150,10 +150,10 @@ class DatasetInfo(Record):
     empty_documents: Count
     queries: QueryCounts
     judgments: Count
-    sampled_from: int | None = Field(description="queries in the collection, when only a sample was searched")
+    sampled_from: int | None = Field(description="queries in the dataset, when only a sample was searched")
     provenance: dict[str, str]
     documents_sampled_from: int | None = Field(
-        default=None, description="documents in the collection, when only its judged ones and a sample were indexed"
+        default=None, description="documents in the dataset, when only its judged ones and a sample were indexed"
     )
     identical_ids: IdenticalIdsInfo | None = Field(default=None, description="null in results of earlier versions")
     filter: FilterInfo | None = Field(None, description="null where every document could be returned")

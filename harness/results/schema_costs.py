@@ -43,9 +43,9 @@ class PhaseTimes(Record):
 class ExternalIndexStats(Record):
     """An index that was there before, and was searched as it is."""
 
-    in_collection: Count = Field(description="documents of the index that the collection has")
-    not_in_collection: Count
-    examples: list[str] = Field(description="ids of documents that the collection lacks (the first 20)")
+    in_dataset: Count = Field(description="documents of the index that the dataset has")
+    not_in_dataset: Count
+    examples: list[str] = Field(description="ids of documents that the dataset lacks (the first 20)")
     no_reference: str | None = Field(
         description="why results are not held against a reference; null where the index is proven to hold the same"
     )

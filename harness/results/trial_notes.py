@@ -82,7 +82,7 @@ def _notes_on_strangers(run: Run, dataset: Dataset) -> list[str]:
     named = ", ".join(run.doc_ids.take(strangers[:_STRANGERS]))
     more = ", …" if len(strangers) > _STRANGERS else ""
     of = f"{len(strangers):,} of its {counted(len(run.doc_ids), 'document')}"
-    return [f"{of} are not in the collection ({named}{more}): their hits keep their ranks"]
+    return [f"{of} are not in the dataset ({named}{more}): their hits keep their ranks"]
 
 
 def _notes_on_terms(vectors: Vectors, terms: Terms, dataset: Dataset, *, external: bool) -> list[str]:
@@ -161,13 +161,13 @@ def _notes_on_external_index(
         return [*notes, f"not held against a reference: {external.no_reference}"]
     if len(strangers):
         listed = _listed(external.ids.take(strangers[:_NAMED]), len(strangers))
-        notes.append(f"{len(strangers):,} of its documents are not in the collection: {listed}")
+        notes.append(f"{len(strangers):,} of its documents are not in the dataset: {listed}")
     absent = record.index.missing_rows
     if len(absent):
         empty = set(dataset.corpus.empty_rows.tolist())
         because = ", because they are empty" if set(absent.tolist()) <= empty else ""
         listed = _listed(dataset.corpus.ids.take(absent[:_NAMED]), len(absent))
-        notes.append(f"{len(absent):,} documents of the collection are not in it{because}: {listed}")
+        notes.append(f"{len(absent):,} documents of the dataset are not in it{because}: {listed}")
     if has_reference and external.no_reference is not None:
         notes.append(f"not held against a reference: {external.no_reference}")
     return notes

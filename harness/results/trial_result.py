@@ -183,8 +183,8 @@ def _external_index(external: ExternalIndexRecord) -> schema.ExternalIndexStats:
     """Return what is stored of an external index."""
     strange = np.flatnonzero(external.rows < 0)
     return schema.ExternalIndexStats(
-        in_collection=len(external.rows) - len(strange),
-        not_in_collection=len(strange),
+        in_dataset=len(external.rows) - len(strange),
+        not_in_dataset=len(strange),
         examples=external.ids.take(strange[:_STRANGERS_SHOWN]),
         no_reference=external.no_reference,
         files=external.files,

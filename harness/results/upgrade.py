@@ -135,7 +135,8 @@ def _trial_1(backend: Object) -> Object:
     if trial.get("index") is not None:
         index = _renamed(trial["index"], existing="external_index")
         if index.get("external_index") is not None:
-            index["external_index"] = _renamed(index["external_index"], no_oracle="no_reference")
+            names = {"no_oracle": "no_reference", "in_collection": "in_dataset", "not_in_collection": "not_in_dataset"}
+            index["external_index"] = _renamed(index["external_index"], **names)
         trial["index"] = index
     return trial
 

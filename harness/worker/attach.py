@@ -142,7 +142,7 @@ def _mismatch(
     reason = index.mismatch(content, progress)  # also where some are unknown: it refuses queries that mean nothing
     if len(known) == len(rows):
         return reason
-    return f"{len(rows) - len(known):,} of the index's {len(rows):,} documents are not in the collection"
+    return f"{len(rows) - len(known):,} of the index's {len(rows):,} documents are not in the dataset"
 
 
 def _external(engine: EngineProtocol) -> ExternalIndexProtocol:

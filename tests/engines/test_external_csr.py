@@ -72,8 +72,8 @@ def test_an_index_of_the_collection_is_held_against_its_oracle(collection: Path,
     assert external.parity.bit_equal == external.parity.queries == 4
     assert external.index is not None
     assert external.index.external_index is not None
-    assert external.index.external_index.no_oracle is None
-    assert (external.index.external_index.in_collection, external.index.external_index.not_in_collection) == (6, 0)
+    assert external.index.external_index.no_reference is None
+    assert (external.index.external_index.in_dataset, external.index.external_index.not_in_dataset) == (6, 0)
     assert external.index.documents_sent is external.index.seconds is external.index.documents_per_second is None
     assert external.phases is not None
     assert external.phases.index_seconds is external.phases.ready_seconds is None
@@ -82,7 +82,7 @@ def test_an_index_of_the_collection_is_held_against_its_oracle(collection: Path,
     assert external.engine is not None
     assert external.engine.mode == "embedded, external index"
     assert any("had the same SHA-256 before and after" in note for note in external.notes)
-    (row,) = [line for line in str(comparison).splitlines() if "6 external" in line]
+    (row,) = [line for line in comparison.render("markdown").splitlines() if "6 external" in line]
     assert row.split()[3:5] == ["–", "–"]
 
 
@@ -92,7 +92,7 @@ def test_a_part_of_the_collection_in_another_order_is_held_too(collection: Path,
     backend = searched(save(tmp_path / "i", part, ids), collection)
     assert backend.parity is not None
     assert backend.parity.bit_equal == 4
-    assert "3 documents of the collection are not in it: d3, d4, d5" in backend.notes
+    assert "3 documents of the dataset are not in it: d3, d4, d5" in backend.notes
 
 
 def test_documents_that_the_collection_lacks_are_hits_by_their_own_ids(collection: Path, tmp_path: Path) -> None:
@@ -100,8 +100,8 @@ def test_documents_that_the_collection_lacks_are_hits_by_their_own_ids(collectio
     comparison = harness.compare([save(tmp_path / "i", vectors(more=more), [*DOCUMENTS, *more])], collection, k=8)
     (backend,) = comparison.report.trials
     assert backend.parity is None
-    assert "not held against a reference: 2 of the index's 8 documents are not in the collection" in backend.notes
-    assert "2 of its documents are not in the collection: other 1, other 2" in backend.notes
+    assert "not held against a reference: 2 of the index's 8 documents are not in the dataset" in backend.notes
+    assert "2 of its documents are not in the dataset: other 1, other 2" in backend.notes
     run = comparison.run(backend.label)
     assert {"other 1", "other 2"} <= set(run.doc_ids.take(run.rows))
 
@@ -171,7 +171,7 @@ def test_the_command_line_searches_an_external_index(collection: Path, tmp_path:
     assert done.returncode == 0, done.stderr
     assert "an external index of 6 documents, 4 queries searched" in " ".join(done.stderr.split())
     (backend,) = orjson.loads(done.stdout)["trials"]
-    assert backend["index"]["existing"]["files"] == 7
+    assert backend["index"]["external_index"]["files"] == 7
     assert backend["parity"]["bit_equal"] == 4
 
 

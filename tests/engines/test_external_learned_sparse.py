@@ -95,4 +95,4 @@ def test_a_shard_of_qdrant_is_proven(small: Path, tmp_path: Path) -> None:
     assert found.parity.tie_equivalent == len(QUERIES)
     assert found.index is not None
     assert found.index.external_index is not None
-    assert found.index.external_index.in_collection == len(DOCUMENTS)
+    assert found.index.external_index.in_dataset == len(DOCUMENTS)

@@ -26,7 +26,7 @@ def kept_and_searched(backend: str, dataset: Path) -> None:
     assert found.error is None
     assert found.index is not None
     assert found.index.external_index is not None
-    assert (found.index.external_index.in_collection, found.index.documents_indexed) == (len(DOCUMENTS), len(DOCUMENTS))
+    assert (found.index.external_index.in_dataset, found.index.documents_indexed) == (len(DOCUMENTS), len(DOCUMENTS))
     assert found.parity is not None
     assert (found.parity.queries, found.parity.different) == (len(QUERIES), 0)
     before, after = first.run(made.label), again.run(found.label)

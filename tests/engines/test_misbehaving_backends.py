@@ -108,7 +108,7 @@ def test_each_is_reported_as_what_it_is(all_of_them: Done, name: str) -> None:
     assert re.search(expected.message, backend["error"]["message"])
     assert expected.log in "\n".join(backend["error"]["log"])
     assert (backend["metrics"], backend["search"], backend["parity"]) == ({}, None, None)
-    assert f"{name} failed: " in all_of_them.out
+    assert f"✕ {name} failed\n" in all_of_them.out
 
 
 def test_one_that_cannot_be_imported_takes_no_result_with_it(environment: dict[str, str], tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_documents_of_a_run_that_the_collection_lacks_are_named(collection: Path
     mixed = tmp_path / "mixed.trec"
     mixed.write_text("q1 Q0 d1 1 3 t\nq1 Q0 elsewhere 2 2 t\nq1 Q0 d2 3 1 t\n")
     (note,) = harness.compare([f"run:{mixed}"], collection, cards=cards).report.trials[0].notes
-    assert note == "1 of its 3 documents are not in the collection (elsewhere): their hits keep their ranks"
+    assert note == "1 of its 3 documents are not in the dataset (elsewhere): their hits keep their ranks"
 
 
 def test_failures_are_named_and_leave_the_others_alone(collection: Path, cards: Path, tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_an_index_without_the_empty_documents_is_proven_too(tmp_path: Path) -> N
     backend = compared(f"lucene:external=true;path={index}", collection)
     assert backend.index is not None
     assert (backend.index.documents_indexed, backend.index.missing) == (5, ["d5"])
-    assert "1 documents of the collection are not in it, because they are empty: d5" in backend.notes
+    assert "1 documents of the dataset are not in it, because they are empty: d5" in backend.notes
     assert backend.parity is not None
     assert backend.parity.bit_equal == len(QUERIES)
 

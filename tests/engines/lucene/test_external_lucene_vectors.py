@@ -143,7 +143,7 @@ def test_an_impact_index_of_anserini_is_searched_by_the_models_vocabulary(anseri
     for backend in compared(dataset, "sparse", index, f"{index};idf=true"):
         assert backend.parity.tie_equivalent == backend.parity.queries == QUERIES, backend.notes
         assert backend.parity.max_abs_score_diff == 0
-        assert backend.index.external_index.in_collection == DOCUMENTS
+        assert backend.index.external_index.in_dataset == DOCUMENTS
 
 
 def test_a_golden_set_is_held_against_them_without_a_collection(anserini: Path, dataset: Path, tmp_path: Path) -> None:

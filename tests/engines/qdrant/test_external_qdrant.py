@@ -226,7 +226,7 @@ def test_a_collection_is_only_read(stub: Stub, tmp_path: Path) -> None:
         assert backend.parity.tie_equivalent == len(QUERIES)
         assert backend.index is not None
         assert backend.index.external_index is not None
-        assert (backend.index.external_index.files, backend.index.external_index.in_collection) == (None, 6)
+        assert (backend.index.external_index.files, backend.index.external_index.in_dataset) == (None, 6)
         assert backend.index.state["shards"] == 1
         assert backend.engine is not None
         assert backend.engine.mode.endswith("an external collection")

@@ -223,7 +223,7 @@ def test_a_collection_is_only_read(stub: Stub, dataset: Path) -> None:
         assert backend.parity.queries == QUERIES, backend.notes
         assert backend.parity.causes.keys() <= {"within float32 rounding", "float32 IDF"}
         assert backend.index.state["vectors_in_graph"] == 0
-        assert (backend.index.external_index.files, backend.index.external_index.in_collection) == (None, DOCUMENTS)
+        assert (backend.index.external_index.files, backend.index.external_index.in_dataset) == (None, DOCUMENTS)
         assert backend.engine.mode == "server, rest, an external collection"
     assert set(stub.calls) <= READING
 
@@ -266,7 +266,7 @@ def test_a_hybrid_searches_both_vectors_of_a_shard(dataset: Path, tmp_path: Path
     (backend,) = compared(dataset, expression)
     assert backend.parity.queries == QUERIES, backend.notes
     assert backend.parity.causes.keys() <= {"within float32 rounding", "float32 IDF"}
-    assert backend.index.external_index.in_collection == DOCUMENTS
+    assert backend.index.external_index.in_dataset == DOCUMENTS
 
 
 def test_a_hybrid_tells_what_differs_in_both(tmp_path: Path) -> None:
