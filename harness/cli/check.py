@@ -44,4 +44,4 @@ def check(request: CheckRequest, output: CheckOutput) -> None:
     with stored_at(stored.folder):
         write_for_ci(checked.report, output.junit, output.summary, per_query=output.junit_per_query)
         write_report(checked.report, output.format, verbose=output.verbose, sort=output.sort)
-    raise typer.Exit(_EXIT_CODES[checked.report.verdict])
+    raise typer.Exit(_EXIT_CODES[checked.report.verdict or "invalid"])

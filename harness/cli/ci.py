@@ -13,8 +13,7 @@ from harness.errors import ResultError, UsageError
 
 if TYPE_CHECKING:
     from harness.report.document import Annotation
-    from harness.results.check_schema import CheckReport
-    from harness.results.regression_schema import RegressionReport
+    from harness.results.schema import Result
 
 __all__ = [
     "check_ci_files",
@@ -31,9 +30,7 @@ def check_ci_files(junit: Path | None, summary: Path | None, *, per_query: bool 
             raise UsageError(f"{option} {path} is a folder", fix="name a file")
 
 
-def write_for_ci(
-    report: CheckReport | RegressionReport, junit: Path | None, summary: Path | None, *, per_query: bool = False
-) -> None:
+def write_for_ci(report: Result, junit: Path | None, summary: Path | None, *, per_query: bool = False) -> None:
     """Write the files that were asked for, and what GitHub's actions take; raises ResultError where that fails."""
     from harness.report.formats import document_of
     from harness.report.render.junit import render_junit
@@ -43,7 +40,8 @@ def write_for_ci(
     if junit is not None:
         _write(junit, render_junit(document, per_query=per_query), "w")
     _append_summary(summary, lambda: render_markdown(document, SUMMARY_BYTES))
-    _annotate(document.annotations, report.golden.source if report.kind == "check" else report.before.source)
+    source = report.golden.source if report.golden is not None else report.changes.before.source
+    _annotate(document.annotations, source)
 
 
 def _append_summary(path: Path | None, markdown: Callable[[], str]) -> None:

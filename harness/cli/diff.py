@@ -29,8 +29,8 @@ def diff(request: DiffRequest, output: JudgedOutput) -> None:
     regression = run_diff(request, output)
     place = output.out or named_by_time(f"diff-{request.after.stem}")
     stored = regression.save(place, overwrite=output.overwrite, keep_text=output.keep_text, numbered=output.out is None)
-    with stored_at(stored.folder, "regression.json"):
+    with stored_at(stored.folder):
         write_for_ci(regression.report, output.junit, output.summary)
         write_report(regression.report, output.format, verbose=output.verbose, sort=output.sort)
-    if regression.report.gate is not None and regression.report.gate != "passed":
+    if regression.change.gate is not None and regression.change.gate != "passed":
         raise typer.Exit(ExitCode.FAILED if regression.failed else ExitCode.UNAVAILABLE)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from harness.pipeline.planning import Preview
     from harness.report.progress import ProgressDisplay
-    from harness.results.check_schema import CheckReport
-    from harness.results.regression_schema import RegressionReport
     from harness.results.schema import Result
     from harness.results.verification import Verification
 
@@ -38,11 +36,7 @@ _REPORTS = Path("reports")
 
 
 def write_report(
-    report: Result | CheckReport | RegressionReport | Verification,
-    format_name: str,
-    *,
-    verbose: bool = False,
-    sort: str | None = None,
+    report: Result | Verification, format_name: str, *, verbose: bool = False, sort: str | None = None
 ) -> None:
     """Print a report; on a terminal in its width and with bold titles (NO_COLOR is honoured)."""
     from harness.report.formats import render

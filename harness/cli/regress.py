@@ -42,7 +42,7 @@ def regress(request: RegressRequest, output: JudgedOutput, changes: Mapping[str,
             regression = run_regress(request, changes, output, display)
     place = output.out or named_by_time(f"regress-{request.baseline.stem}")
     stored = regression.save(place, overwrite=output.overwrite, keep_text=output.keep_text, numbered=output.out is None)
-    with stored_at(stored.folder, "regression.json"):
+    with stored_at(stored.folder):
         write_for_ci(regression.report, output.junit, output.summary)
         write_report(regression.report, output.format, verbose=output.verbose, sort=output.sort)
     _exit(regression)
@@ -52,7 +52,7 @@ def _exit(regression: Regression) -> None:
     """Exit with 3 where anything failed, be it a measurement; with 1 where the gate did."""
     comparison = regression.comparison
     broken = comparison is not None and bool(comparison.failed or comparison.unmeasured)
-    if broken or regression.report.gate == "invalid":
+    if broken or regression.change.gate == "invalid":
         raise typer.Exit(ExitCode.UNAVAILABLE)
     if regression.failed:
         raise typer.Exit(ExitCode.FAILED)

@@ -14,8 +14,6 @@ from harness.plan.config import ReportRequest
 from harness.plan.option_fields import require
 
 if TYPE_CHECKING:
-    from harness.results.check_schema import CheckReport
-    from harness.results.regression_schema import RegressionReport
     from harness.results.schema import Result
 
 __all__ = ["report"]
@@ -49,26 +47,26 @@ def report(request: ReportRequest) -> None:
     write_report(shown, request.format, verbose=request.verbose, sort=request.sort)
 
 
-def _stored(folder: Path) -> Result | CheckReport | RegressionReport:
-    """What a folder is about: a regression where it holds one, with the comparison that was judged beside it."""
-    from harness.pipeline.regress.stored_regression import REGRESSION_NAME, read_regression
-    from harness.results.stored import read_any_report
+def _stored(folder: Path) -> Result:
+    """Return what a folder is about: where two results were compared, that, and not the comparison that ran for it."""
+    from harness.results.stored import FORMER_CHANGE, read_change, read_report
 
-    if folder.name == REGRESSION_NAME or (folder / REGRESSION_NAME).exists():
-        return read_regression(folder)
-    return read_any_report(folder)
+    if folder.name == FORMER_CHANGE or (folder / FORMER_CHANGE).exists():
+        return read_change(folder)
+    report = read_report(folder)
+    if report.kind == "regress" and folder.is_file():
+        return report.model_copy(update={"change": None})
+    return report
 
 
-def _without_texts(report: Result | CheckReport | RegressionReport) -> Result | CheckReport | RegressionReport:
-    """The same without texts of queries; those of documents are in none, and in a comparison's neither are."""
-    from harness.pipeline.regress.stored_regression import without_texts
+def _without_texts(report: Result) -> Result:
+    """Return the same without texts of queries; those of documents are in none, and in a comparison's neither are."""
+    from harness.pipeline.regress.regression import without_texts
     from harness.results.check_redaction import without_questions
-    from harness.results.check_schema import CheckReport
-    from harness.results.regression_schema import RegressionReport
 
-    if isinstance(report, RegressionReport):
-        return without_texts(report)
-    return without_questions(report) if isinstance(report, CheckReport) else report
+    if report.change is not None:
+        return report.model_copy(update={"change": without_texts(report.change)})
+    return without_questions(report) if report.kind == "check" else report
 
 
 def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
@@ -76,17 +74,15 @@ def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
     from harness.pipeline.check.checked import Checked
     from harness.pipeline.check.run_check import with_corpora
     from harness.pipeline.regress.regression import Regression, with_rankings
-    from harness.results.check_schema import CheckReport
     from harness.results.comparison import Comparison
-    from harness.results.regression_schema import RegressionReport
     from harness.results.stored_texts import with_documents
 
     report, place = _stored(folder), folder if folder.is_dir() else folder.parent
     found: Checked | Comparison | Regression
-    if isinstance(report, RegressionReport):
-        found = with_rankings(Regression(report), place, cards=cards)
-    elif isinstance(report, CheckReport):
+    if report.kind == "check":
         found = with_corpora(Checked.load(place), cards=cards)
+    elif report.change is not None:
+        found = with_rankings(Regression(report), place, cards=cards)
     else:
         found = with_documents(Comparison.load(place), cards=cards)
     return found.html(keep_text=keep_text).encode()

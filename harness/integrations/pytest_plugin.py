@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.pipeline.check.check_plan import CheckPlan
     from harness.pipeline.check.checked import Checked
     from harness.report.document import Case
-    from harness.results.check_schema import CheckReport
+    from harness.results.schema import Result
 
 __all__ = ["GoldenFile", "GoldenItem", "golden_check"]
 
@@ -157,7 +157,7 @@ class GoldenItem(pytest.Item):
         item.what, item.label, item.line = what, label, line
         return item
 
-    def case(self, report: CheckReport) -> Case:
+    def case(self, report: Result) -> Case:
         """What the report says of it."""
         raise NotImplementedError
 
@@ -171,7 +171,7 @@ class GoldenItem(pytest.Item):
             report = cast("GoldenFile", self.parent).checked().report
         except HarnessError as error:
             raise _invalid(str(error)) from None
-        if problems := [one for one in report.preflight if one.subject in (None, self.label)]:
+        if problems := [one for one in report.preflight if one.backend in (None, self.label)]:
             raise _invalid("\n".join(map(preflight_text, problems)))
         self._case = self.case(report)
         if self._case.outcome is Outcome.ERROR:
@@ -200,27 +200,27 @@ class GoldenItem(pytest.Item):
 class RequirementItem(GoldenItem):
     """One requirement held against one retriever."""
 
-    def case(self, report: CheckReport) -> Case:
+    def case(self, report: Result) -> Case:
         """A failure says the figure, and the questions behind it. The figure goes into pytest's own JUnit XML too."""
         from harness.report.documents.check_cases import requirement_case
 
-        found = next(one for one in report.requirements if (one.text, one.subject) == (self.what, self.label))
+        found = next(one for one in report.requirements if (one.text, one.backend) == (self.what, self.label))
         self.user_properties += [("value", found.value), ("n", found.n)]
         return requirement_case(report, found)
 
 
 class QuestionItem(GoldenItem):
-    """One question put to one retriever."""
+    """One question put to one backend."""
 
-    def case(self, report: CheckReport) -> Case:
+    def case(self, report: Result) -> Case:
         """A failure says what was expected and what was found."""
-        from harness.report.documents.check_cases import question_case, subject_error
+        from harness.report.documents.check_cases import question_case, trial_error
 
-        subject = next(one for one in report.subjects if one.label == self.label)
-        for question in subject.questions:
+        trial = next(one for one in report.trials if one.label == self.label)
+        for question in trial.questions:
             if question.id == self.what:
-                return question_case(report, subject, question)
-        return subject_error(subject)
+                return question_case(report, trial, question)
+        return trial_error(trial)
 
 
 @pytest.fixture(scope="session")

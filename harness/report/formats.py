@@ -13,25 +13,23 @@ from harness.report.documents.verify import verification_document
 from harness.report.render.csv import render_csv
 from harness.report.render.markdown import COMMENT_BYTES, render_markdown
 from harness.report.render.terminal import render_terminal
-from harness.results.check_schema import CheckReport
-from harness.results.regression_schema import RegressionReport
 from harness.results.schema import Result
 from harness.results.verification import Verification
 
 __all__ = ["FORMATS", "document_of", "render"]
 
 FORMATS = ("table", "markdown", "csv", "json")
-Shown = Result | CheckReport | RegressionReport | Verification
+Shown = Result | Verification
 
 
 def document_of(result: Shown) -> Document:
     """Return the document of a result."""
-    if isinstance(result, CheckReport):
-        return check_document(result)
-    if isinstance(result, RegressionReport):
-        return change_document(result)
     if isinstance(result, Verification):
         return verification_document(result)
+    if result.kind == "check":
+        return check_document(result)
+    if result.change is not None:
+        return change_document(result)
     return comparison_document(result)
 
 

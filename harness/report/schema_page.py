@@ -10,9 +10,6 @@ from pydantic import BaseModel
 
 from harness.results.baseline import SCHEMA_VERSION as BASELINE_VERSION
 from harness.results.baseline import Baseline
-from harness.results.check_schema import CHECK_SCHEMA_VERSION, CheckReport
-from harness.results.regression_schema import SCHEMA_VERSION as REGRESSION_VERSION
-from harness.results.regression_schema import RegressionReport
 from harness.results.schema import SCHEMA_VERSION, Result
 
 __all__ = ["describe_schema"]
@@ -24,8 +21,6 @@ def describe_schema() -> str:
     """One line a field of each stored JSON file, nested as it is there."""
     files: tuple[tuple[str, int, type[BaseModel]], ...] = (
         ("report.json", SCHEMA_VERSION, Result),
-        ("report.json of harness check", CHECK_SCHEMA_VERSION, CheckReport),
-        ("regression.json", REGRESSION_VERSION, RegressionReport),
         ("a baseline", BASELINE_VERSION, Baseline),
     )
     parts = ["\n".join([f"{name}, schema {version}", "", *_lines(model, 0), ""]) for name, version, model in files]

@@ -1,4 +1,4 @@
-"""A check's report without what URLs can hide (user names, passwords, keys), and without the texts of questions."""
+"""Take out of a check what URLs can hide (user names, passwords, keys), and the texts of questions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from harness.plain_url import without_secrets
-from harness.results.check_schema import CheckReport, PreflightProblem
-from harness.results.schema import ErrorInfo
+from harness.results.check_schema import PreflightProblem
+from harness.results.schema import ErrorInfo, Result
 
 __all__ = ["redacted", "without_questions"]
 
@@ -17,32 +17,32 @@ _DATA = {"questions", "without_expectation", "missed", "examples", "slices"}
 """Fields that hold the user's questions and ids. An id that is a URL has to stay what it is, or nobody can find it."""
 
 
-def redacted(report: CheckReport) -> CheckReport:
-    """The report with every URL outside questions and ids free of user information, query and fragment."""
-    plain = report.model_dump(by_alias=True, exclude={"subjects": {"__all__": {"questions"}}})
-    for subject, dumped in zip(report.subjects, plain["subjects"], strict=True):
-        dumped["questions"] = subject.questions
-    return CheckReport.model_validate(_plain(plain))
+def redacted(result: Result) -> Result:
+    """Return the result with every URL outside questions and ids free of user information, query and fragment."""
+    plain = result.model_dump(by_alias=True, exclude={"trials": {"__all__": {"questions"}}})
+    for trial, dumped in zip(result.trials, plain["trials"], strict=True):
+        dumped["questions"] = trial.questions
+    return Result.model_validate(_plain(plain))
 
 
-def without_questions(report: CheckReport, texts: Iterable[str] = ()) -> CheckReport:
-    """The report without the texts of its questions (``--no-text``), also where a failure quotes one.
+def without_questions(result: Result, texts: Iterable[str] = ()) -> Result:
+    """Return the result without the texts of its questions (``--no-text``), also where a failure quotes one.
 
-    ``texts`` are those that the report does not hold itself.
+    ``texts`` are those that the result does not hold itself.
     """
-    held = {asked.question for one in report.subjects for asked in one.questions if asked.question is not None}
-    quoted = _Quoted({*texts, *held})
-    subjects = [
+    known = {asked.question for one in result.trials for asked in one.questions if asked.question is not None}
+    quoted = _Quoted({*texts, *known})
+    trials = [
         one.model_copy(
             update={
                 "questions": [asked.model_copy(update={"question": None}) for asked in one.questions],
                 "error": quoted.out_of_error(one.error) if one.error is not None else None,
             }
         )
-        for one in report.subjects
+        for one in result.trials
     ]
-    problems = {name: [quoted.out_of_problem(one) for one in getattr(report, name)] for name in _PROBLEMS}
-    return report.model_copy(update={"subjects": subjects, **problems})
+    problems = {name: [quoted.out_of_problem(one) for one in getattr(result, name)] for name in _PROBLEMS}
+    return result.model_copy(update={"trials": trials, **problems})
 
 
 _PROBLEMS = ("preflight", "warnings")

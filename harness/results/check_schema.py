@@ -1,31 +1,18 @@
-"""The stored result of ``harness check``, field by field. A field that does not apply is null, never 0."""
+"""What a stored result says of a check, field by field. A field that does not apply is null, never 0."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from harness.results.schema_base import (
     Count,
-    EngineDescription,
-    ErrorInfo,
-    HarnessInfo,
-    IdenticalIdsInfo,
-    Json,
-    MachineInfo,
     MetricValue,
-    Parameters,
-    ParityStats,
     Record,
 )
-from harness.results.schema_costs import LatencyStats
 
 __all__ = [
-    "CHECK_SCHEMA_VERSION",
-    "CheckReport",
-    "CheckSubject",
-    "CorpusInfo",
     "ExpectationResult",
     "GoldenInfo",
     "PreflightProblem",
@@ -35,7 +22,6 @@ __all__ = [
     "Verdict",
 ]
 
-CHECK_SCHEMA_VERSION = 2
 Verdict = Literal["passed", "failed", "invalid"]
 
 
@@ -54,17 +40,6 @@ class GoldenInfo(Record):
     delimiter: str | None = Field(description="what stands between a document's id and its chunk's; null for `exact`")
     relevance: int = Field(description="lowest grade that counts as relevant")
     notes: list[str]
-
-
-class CorpusInfo(Record):
-    """One set of documents that the questions are asked of."""
-
-    name: str
-    documents: Count
-    empty_documents: Count
-    sha256: str
-    empty_left_out: Count = Field(default=0, description="empty documents that are not among the documents")
-    identical_ids: IdenticalIdsInfo | None = Field(default=None, description="null in results of earlier versions")
 
 
 class SliceResult(Record):
@@ -91,46 +66,26 @@ class ExpectationResult(Record):
 
 
 class QuestionResult(Record):
-    """One question put to one subject."""
+    """One question put to one backend."""
 
     id: str
     line: Count = Field(description="line of the golden set's file, counted from 1")
     question: str | None = Field(description="null with `--no-text`")
     expected: list[ExpectationResult]
     values: dict[str, float] = Field(description="each metric of this question; empty where it expects nothing")
-    top: list[str] = Field(description="ids of the hits, best first, as the retriever ordered them")
-    failed: bool = Field(default=False, description="true where the retriever gave no answer: an error")
+    top: list[str] = Field(description="ids of the hits, best first, as the backend ordered them")
+    failed: bool = Field(default=False, description="true where the backend gave no answer: an error")
     milliseconds: float | None = Field(
         default=None, description="mean of the timed passes; null where no times were taken"
     )
 
 
-class CheckSubject(Record):
-    """One retriever on one corpus."""
-
-    label: str
-    backend: str
-    corpus: str | None = Field(description="null for a retriever that has its own documents")
-    status: Literal["ok", "failed", "invalid"] = Field(description="`invalid`: preflight found something")
-    error: ErrorInfo | None
-    engine: EngineDescription | None
-    parameters: Parameters
-    milliseconds: LatencyStats | None = Field(description="single queries; null where the plan took no times")
-    parity: ParityStats | None = Field(description="null without an exact reference")
-    metrics: dict[str, MetricValue]
-    slices: list[SliceResult]
-    questions: list[QuestionResult]
-    deterministic: bool | None = Field(
-        default=None, description="false where every build gives other rankings; null where nothing was built"
-    )
-    notes: list[str]
-
-
 class RequirementResult(Record):
-    """One requirement held against one subject."""
+    """One requirement that one backend is held to."""
 
     text: str
-    subject: str
+    backend: str = Field(description="its label")
+    dataset: str
     slice: str | None = Field(description="`field=value`; null for all questions")
     quantity: str = Field(description="a metric, `p95_ms` and its like, or `parity`")
     operator: Literal[">=", ">", "<=", "<"]
@@ -147,7 +102,7 @@ class RequirementResult(Record):
         description="how many questions would have to change, each as far as it can, for the other verdict; null where "
         "even all of them would not do"
     )
-    best_possible: float | None = Field(description="the value of a perfect retriever; null for latencies")
+    best_possible: float | None = Field(description="the value of a perfect ranking; null for latencies")
     missed: list[str] = Field(description="ids of the questions below their best possible value, of a failed floor")
     reason: str | None = Field(description="why it could not be judged")
 
@@ -156,35 +111,8 @@ class PreflightProblem(Record):
     """Something that makes every score meaningless. Nothing is scored until it is mended."""
 
     check: str = Field(description="name of the check that found it, such as `missing-ids`")
-    subject: str | None = Field(description="label of a subject; null for the golden set itself")
-    corpus: str | None
+    backend: str | None = Field(description="label of a backend; null for the golden set itself")
+    dataset: str | None
     message: str
     fix: str
     examples: list[str] = Field(description="the first of the things it is about, one a line")
-
-
-class CheckReport(Record):
-    """A golden set held against one or more retrievers."""
-
-    schema_version: int = Field(alias="schema")
-    created: str = Field(description="UTC, ISO 8601")
-    kind: Literal["check"]
-    command: list[str] = Field(description="arguments that run the same check again")
-    harness: HarnessInfo
-    machine: MachineInfo
-    packages: dict[str, str]
-    settings: dict[str, Json | list[str]] = Field(description="the arguments, resolved: k, ties, backends, seed …")
-    golden: GoldenInfo
-    corpora: list[CorpusInfo]
-    subjects: list[CheckSubject]
-    requirements: list[RequirementResult]
-    preflight: list[PreflightProblem]
-    warnings: list[PreflightProblem] = Field(
-        default_factory=list, description="what preflight found odd, and clean collections have too: it was scored"
-    )
-    verdict: Verdict = Field(
-        description="`invalid`: a preflight problem, a failed backend, or a requirement that could not be judged"
-    )
-    notes: list[str]
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)

@@ -1,4 +1,4 @@
-"""What ``regression.json`` holds, field by field, version 2.
+"""How one result differs from an earlier one, field by field: ``change`` of a stored result.
 
 A field that does not apply is null, never 0. `before` is the baseline, `after` what is held against it.
 """
@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from harness.results.schema_base import Count, DatasetInfo, HarnessInfo, Json, MachineInfo, Record
 
 __all__ = [
-    "SCHEMA_VERSION",
     "BackendChange",
     "Change",
     "CostChange",
@@ -24,14 +23,12 @@ __all__ = [
     "QueryChange",
     "QueryValue",
     "RankedDocument",
-    "RegressionReport",
     "SettingChange",
     "SideInfo",
     "ToLabel",
     "Value",
 ]
 
-SCHEMA_VERSION = 2
 Value = Json
 Verdict = Literal["better", "worse", "same", "undecided"]
 Sameness = Literal["same", "different", "unknown"]
@@ -259,14 +256,3 @@ class Change(Record):
     gate: Literal["passed", "failed", "invalid"] | None = Field(
         description="`invalid`: a backend failed or has no metric that both results know; null where there is no gate"
     )
-
-
-class RegressionReport(Change):
-    """Two results, compared."""
-
-    schema_version: int = Field(alias="schema")
-    created: str = Field(description="UTC, ISO 8601")
-    kind: Literal["regress", "diff"]
-    command: list[str] = Field(default=[], description="arguments that judge the same again")
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)

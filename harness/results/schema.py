@@ -226,6 +226,11 @@ class TrialResult(Record):
         default=[], description="what a reader must know before comparing this backend with another"
     )
 
+    @property
+    def milliseconds(self) -> LatencyStats | None:
+        """Latency of single queries; None where no times were taken."""
+        return self.search.milliseconds if self.search is not None else None
+
 
 class PairedDifference(Record):
     """Two backends on one metric that is a mean (`difference` is b - a).
@@ -395,6 +400,31 @@ class Result(Record):
         """Return the only dataset; raises ValueError where there are several, or none."""
         (only,) = self.datasets
         return only
+
+    @property
+    def corpora(self) -> list[DatasetInfo]:
+        """The datasets whose documents are known: not those of backends that a check only asks."""
+        return [info for info in self.datasets if info.documents]
+
+    @property
+    def notes(self) -> list[str]:
+        """What the plan has to say to a reader."""
+        notes = self.plan.resolved.get("notes")
+        return notes if isinstance(notes, list) else []
+
+    @property
+    def golden_set(self) -> GoldenInfo:
+        """The golden set of a check; raises ValueError for a result of another verb."""
+        if self.golden is None:
+            raise ValueError(f"a result of {self.kind} has no golden set")
+        return self.golden
+
+    @property
+    def changes(self) -> Change:
+        """How the result differs from an earlier one; raises ValueError where it was compared with none."""
+        if self.change is None:
+            raise ValueError(f"a result of {self.kind} is compared with no other")
+        return self.change
 
     def of_dataset(self, name: str) -> list[TrialResult]:
         """Return the trials on one dataset, in the order of the backends."""

@@ -18,19 +18,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BaseModel
 
 from harness.data.arrow import read_parquet, strings, write_parquet
 from harness.data.types import Ids, Qrels, Queries, Run
 from harness.errors import ResultError
-from harness.results.check_schema import CHECK_SCHEMA_VERSION, CheckReport
 from harness.results.schema import SCHEMA_VERSION, Result
 from harness.results.upgrade import StoredJson, read_stored_json, validated
 from harness.store.result_folder import (
+    FORMER_CHANGE,
     LATENCIES,
     PARITY,
     PER_QUERY,
@@ -43,23 +42,20 @@ from harness.store.result_folder import (
 )
 
 __all__ = [
+    "FORMER_CHANGE",
     "ResultContent",
     "StoredResult",
     "file_name",
     "holds_white_space",
-    "read_any_report",
-    "read_check_report",
+    "read_change",
     "read_report",
     "read_stored_run",
-    "write_check",
+    "write_report",
     "write_result",
     "write_run_file",
 ]
 
-Stored = TypeVar("Stored", Result, CheckReport)
-_NEWEST = {"compare": SCHEMA_VERSION, "check": CHECK_SCHEMA_VERSION}
-"""Who wrote a report -> the newest schema of it."""
-
+_VERBS = ("compare", "check", "regress", "diff")
 _LONGEST = 80
 _TREC = ".trec.gz"
 _PARQUET = ".parquet"
@@ -113,16 +109,19 @@ def write_result(
     return building.place
 
 
-def write_check(
+def write_report(
     folder: Path,
-    report: CheckReport,
-    runs: Mapping[tuple[str, str], Run],
+    report: Result,
+    runs: Mapping[tuple[str, str], Run] | None,
     extra: Mapping[str, bytes],
     *,
     overwrite: bool,
     numbered: bool,
 ) -> Path:
-    """Write a check: the report, the hits of each subject, ``extra`` files by name; else as :func:`write_result`."""
+    """Write a report without tables: of a check with its ``runs``, of two stored results without; ``extra`` files too.
+
+    Else as :func:`write_result`; one without runs never replaces one with runs.
+    """
     with _building(folder, report, runs, extra, overwrite=overwrite, numbered=numbered) as building:
         pass
     return building.place
@@ -131,18 +130,19 @@ def write_check(
 @contextmanager
 def _building(
     place: Path,
-    report: BaseModel,
-    runs: Mapping[tuple[str, str], Run],
+    report: Result,
+    runs: Mapping[tuple[str, str], Run] | None,
     extra: Mapping[str, bytes],
     *,
     overwrite: bool,
     numbered: bool,
 ) -> Iterator[Building]:
     """Give a result folder with a report and runs, to be filled further, and put it into its place at the end."""
-    with result_folder(place, overwrite=overwrite, numbered=numbered) as building:
+    with result_folder(place, overwrite=overwrite, numbered=numbered, runs=runs is not None) as building:
         (building.folder / REPORT_NAME).write_bytes(report.model_dump_json(by_alias=True, indent=2).encode() + b"\n")
-        (building.folder / RUNS).mkdir()
-        for (dataset, label), run in runs.items():
+        if runs is not None:
+            (building.folder / RUNS).mkdir()
+        for (dataset, label), run in (runs or {}).items():
             folder = building.folder / RUNS / file_name(dataset)
             folder.mkdir(exist_ok=True)
             write_run_file(folder, file_name(label), run)
@@ -151,37 +151,31 @@ def _building(
         yield building
 
 
-def read_report(folder: Path) -> Result:
-    """Read ``report.json`` of a comparison's result folder (or that file itself).
+def read_report(folder: Path, *kinds: str) -> Result:
+    """Read ``report.json`` of a result folder (or that file itself), written by one of some verbs (any by default).
 
-    Raises ResultError when it is missing, malformed, or of a newer schema.
+    Raises ResultError when it is missing, malformed, of a newer schema, or written by another verb.
     """
-    return _validated(_content(folder), Result)
-
-
-def read_check_report(folder: Path) -> CheckReport:
-    """Read ``report.json`` of a check; errors as in :func:`read_report`."""
-    return _validated(_content(folder), CheckReport)
-
-
-def read_any_report(folder: Path) -> Result | CheckReport:
-    """Read ``report.json`` of whatever wrote it; errors as in :func:`read_report`."""
     content = _content(folder)
-    return _validated(content, CheckReport) if content.kind == "check" else _validated(content, Result)
+    if kinds and content.kind in _VERBS and content.kind not in kinds:
+        raise ResultError(
+            f"'{content.path}' was written by `harness {content.kind}`", fix=f"give one of `harness {kinds[0]}`"
+        )
+    return validated(content.refuse_newer(SCHEMA_VERSION), Result)
+
+
+def read_change(folder: Path) -> Result:
+    """Read what a folder of ``regress`` or ``diff`` says of two results; errors as in :func:`read_report`.
+
+    The first version wrote that beside the report of the later result, whose place was ``report.json``.
+    """
+    former = folder / FORMER_CHANGE
+    return read_report(former if former.exists() else folder, "regress", "diff")
 
 
 def _content(folder: Path) -> StoredJson:
     missing = ResultError(f"no result at '{folder}'", fix="give the folder that harness wrote")
     return read_stored_json(folder / REPORT_NAME if folder.is_dir() else folder, "a report", missing=missing)
-
-
-def _validated(content: StoredJson, model: type[Stored]) -> Stored:
-    kind = "check" if model is CheckReport else "compare"
-    if content.kind in _NEWEST and content.kind != kind:
-        raise ResultError(
-            f"'{content.path}' was written by `harness {content.kind}`", fix=f"give one of `harness {kind}`"
-        )
-    return validated(content.refuse_newer(_NEWEST[kind]), model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +187,8 @@ class StoredResult:
 
     @classmethod
     def open(cls, folder: Path) -> StoredResult:
-        """Read the report of a folder; raises as :func:`read_report`."""
-        return cls(folder, read_report(folder))
+        """Read the report of a comparison; raises as :func:`read_report`."""
+        return cls(folder, read_report(folder, "compare", "regress"))
 
     def per_query(self) -> pa.Table:
         """Return the values of each query; raises ResultError where they are missing or damaged."""

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from harness.errors import ResultError
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.frontier import frontier_stats
+from harness.results.golden import CorpusContent, GoldenContent, golden_dataset
 from harness.results.schema import DatasetInfo, PlanRecord, TrialResult
 
 __all__ = ["StoredJson", "read_stored_json", "validated"]
@@ -72,7 +73,11 @@ def validated(stored: StoredJson, model: type[Model]) -> Model:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ResultError(f"'{stored.path}' is damaged: {where}: {first['msg']}") from error
-    except (AttributeError, TypeError) as error:  # an earlier version's file whose parts are not what they should be
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+    ) as error:  # a part of an earlier version's file is amiss
         raise ResultError(f"'{stored.path}' is damaged: {error}") from error
 
 
@@ -158,16 +163,105 @@ def _baseline_1(values: Object) -> Object:
 
 
 def _check_1(values: Object) -> Object:
-    subjects = []
-    for subject in values.get("subjects", []):
-        changed = {**subject, "metrics": _metrics_1(subject.get("metrics", {}))}
-        changed["slices"] = [
-            {**one, "metrics": _metrics_1(one.get("metrics", {}))} for one in subject.get("slices", [])
-        ]
-        if subject.get("parity") is not None:
-            changed["parity"] = _renamed(subject["parity"], oracle="reference")
-        subjects.append(changed)
-    return {**values, "schema": 2, "subjects": subjects}
+    """Make each corpus with the golden set a dataset, and each subject a trial."""
+    golden, corpora, subjects = values.get("golden") or {}, values.get("corpora", []), values.get("subjects", [])
+    own = _documents_of_their_own(golden, corpora)
+    moved = {"settings", "corpora", "subjects", "notes"}
+    trials = [_check_trial_1(subject, own) for subject in subjects]
+    return {
+        **{key: value for key, value in values.items() if key not in moved},
+        "schema": 2,
+        "plan": {"given": {}, "resolved": {**values.get("settings", {}), "notes": values.get("notes", [])}},
+        "datasets": _check_datasets_1(golden, corpora, subjects, own),
+        "backends": [info.model_dump() for info in backend_infos([_labelled(trial) for trial in trials])],
+        "trials": trials,
+        "requirements": [_on_dataset_1(row, subjects, own) for row in values.get("requirements", [])],
+        "preflight": [_renamed(row, subject="backend", corpus="dataset") for row in values.get("preflight", [])],
+        "warnings": [_renamed(row, subject="backend", corpus="dataset") for row in values.get("warnings", [])],
+    }
+
+
+def _documents_of_their_own(golden: Object, corpora: list[Object]) -> str:
+    name = str(golden.get("name"))
+    return f"{name} (documents of their own)" if name in [corpus.get("name") for corpus in corpora] else name
+
+
+def _check_datasets_1(golden: Object, corpora: list[Object], subjects: list[Object], own: str) -> list[Object]:
+    asked: list[Object] = next((subject["questions"] for subject in subjects if subject.get("questions")), [])
+    questions = [
+        GoldenContent(one["id"], one["question"], [(of["id"], of["grade"]) for of in one["expected"]]) for one in asked
+    ]
+    contents = [
+        CorpusContent(
+            one["name"],
+            one["sha256"],
+            one["documents"],
+            one["empty_documents"],
+            one.get("empty_left_out", 0),
+            one.get("identical_ids"),
+        )
+        for one in corpora
+    ]
+    if any(subject.get("corpus") is None for subject in subjects):
+        contents.append(CorpusContent(own, None, 0, 0, 0, None))
+    source, digest, expecting = golden.get("source"), golden.get("sha256"), golden.get("expecting", 0)
+    return [golden_dataset(one, str(source), str(digest), questions, expecting).model_dump() for one in contents]
+
+
+def _check_trial_1(subject: Object, own: str) -> Object:
+    label, backend, times = subject.get("label"), str(subject.get("backend")), subject.get("milliseconds")
+    given = subject.get("parameters", {})
+    parity = subject.get("parity")
+    return {
+        "dataset": subject.get("corpus") or own,
+        "label": label,
+        "name": backend.partition(":")[0].rpartition("=")[2],
+        "status": subject.get("status"),
+        "measured": None,
+        "reused": False,
+        "error": subject.get("error"),
+        "engine": subject.get("engine"),
+        "encoder": {},
+        "parameters": given if subject.get("corpus") is not None else {**given, "against": backend},
+        "phases": None,
+        "index": None,
+        "search": _search_1(subject, times) if times is not None else None,
+        "cold": None,
+        "closed_loop": [],
+        "open_loop": [],
+        "queries": None,
+        "metrics": _metrics_1(subject.get("metrics", {})),
+        "parity": _renamed(parity, oracle="reference") if parity is not None else None,
+        "deterministic": subject.get("deterministic"),
+        "slices": [{**one, "metrics": _metrics_1(one.get("metrics", {}))} for one in subject.get("slices", [])],
+        "questions": subject.get("questions", []),
+        "notes": subject.get("notes", []),
+    }
+
+
+def _search_1(subject: Object, times: Object) -> Object:
+    """Return the times of single queries; a check said no more of its searches."""
+    questions = subject.get("questions", [])
+    counts = [len(question.get("top", [])) for question in questions]
+    unknown = dict.fromkeys(("transfer_ms", "qps", "first_query_ms"))
+    none = dict.fromkeys(("queries_without_terms", "warm_up_queries", "repeated_calls"), 0)
+    return {
+        **unknown,
+        **none,
+        "queries": len(questions),
+        "k": max(counts, default=0),
+        "repeats": 1,
+        "concurrency": 1,
+        "milliseconds": times,
+        "hits": sum(counts),
+        "queries_without_hits": counts.count(0),
+        "queries_per_call": 1,
+    }
+
+
+def _on_dataset_1(row: Object, subjects: list[Object], own: str) -> Object:
+    corpora = {subject.get("label"): subject.get("corpus") for subject in subjects}
+    return {**_renamed(row, subject="backend"), "dataset": corpora.get(row.get("subject")) or own}
 
 
 def _metrics_1(metrics: Object) -> Object:
@@ -175,11 +269,24 @@ def _metrics_1(metrics: Object) -> Object:
 
 
 def _regression_1(values: Object) -> Object:
+    """Put what ``regression.json`` said of two results under ``change``."""
     backends = []
     for backend in values.get("backends", []):
         metrics = [{**one, "metric": _renamed_overlap(one.get("metric", ""))} for one in backend.get("metrics", [])]
         backends.append({**backend, "metrics": metrics})
-    return {**values, "schema": 2, "backends": backends}
+    moved = {"schema", "kind", "created", "command"}
+    after = values.get("after") or {}
+    return {
+        "schema": 2,
+        "kind": values.get("kind"),
+        "created": values.get("created"),
+        "command": values.get("command", []),
+        "harness": after.get("harness"),
+        "machine": after.get("machine"),
+        "packages": {},
+        "plan": {"given": {}, "resolved": {}},
+        "change": {**{key: value for key, value in values.items() if key not in moved}, "backends": backends},
+    }
 
 
 def _renamed(values: Object, **names: str) -> Object:

@@ -19,6 +19,7 @@ from harness.errors import ResultError, UsageError
 from harness.store.scratch import scratch_folder
 
 __all__ = [
+    "FORMER_CHANGE",
     "LATENCIES",
     "PARITY",
     "PER_QUERY",
@@ -34,9 +35,11 @@ __all__ = [
 REPORT_NAME = "report.json"
 PER_QUERY, PARITY, LATENCIES = "per_query.parquet", "parity.parquet", "latencies.parquet"
 RUNS, QRELS, QUERIES = "runs", "qrels", "queries"
+FORMER_CHANGE = "regression.json"
+"""What the first version said of two results lay beside the report of the later one."""
 _FORMER = {"qrels.tsv", "queries.parquet"}
 """Files of the first version, which held one dataset."""
-_OURS = {REPORT_NAME, PER_QUERY, PARITY, LATENCIES, RUNS, QRELS, QUERIES, "report.html", "regression.json", *_FORMER}
+_OURS = {REPORT_NAME, PER_QUERY, PARITY, LATENCIES, RUNS, QRELS, QUERIES, "report.html", FORMER_CHANGE, *_FORMER}
 """Names that a new result never takes over from the one that it replaces."""
 _SCRATCH, _NEW, _OLD = ".harness-", "new", "old"
 
@@ -50,14 +53,14 @@ class Building:
 
 
 @contextmanager
-def result_folder(place: Path, *, overwrite: bool, numbered: bool, marker: str = REPORT_NAME) -> Iterator[Building]:
+def result_folder(place: Path, *, overwrite: bool, numbered: bool, runs: bool = True) -> Iterator[Building]:
     """Give a folder to be filled, which is put into its place when the block ends; a failure leaves nothing.
 
-    ``marker`` is the file by which an earlier one that may be replaced is known. Raises UsageError as
+    ``runs`` says whether the new result holds any. Raises UsageError as
     :func:`check_target`, with ``numbered`` never; ResultError when it cannot be written.
     """
     if not numbered:
-        check_target(place, overwrite=overwrite, marker=marker)
+        check_target(place, overwrite=overwrite, runs=runs)
     with _readable_failure(place), _beside(place) as scratch:
         building = Building(scratch / _NEW, place)
         building.folder.mkdir()
@@ -65,13 +68,13 @@ def result_folder(place: Path, *, overwrite: bool, numbered: bool, marker: str =
         if numbered:
             building.place = _place_numbered(building.folder, place)
         else:
-            _place(building.folder, place, scratch / _OLD, overwrite=overwrite, marker=marker)
+            _place(building.folder, place, scratch / _OLD, overwrite=overwrite, runs=runs)
 
 
-def check_target(folder: Path, *, overwrite: bool, marker: str = REPORT_NAME) -> None:
+def check_target(folder: Path, *, overwrite: bool, runs: bool = True) -> None:
     """Refuse a place where a result cannot be written, or would replace something that the user has.
 
-    Only an earlier result with the same ``marker`` may be replaced.
+    Only an earlier result may be replaced, and one that holds runs only by another that does.
     """
     nearest = next(parent for parent in folder.absolute().parents if parent.exists())
     if not nearest.is_dir() or not _takes_folders(nearest):
@@ -82,9 +85,9 @@ def check_target(folder: Path, *, overwrite: bool, marker: str = REPORT_NAME) ->
     names = _names(folder)
     if not names and not folder.is_file():
         return
-    if marker != REPORT_NAME and REPORT_NAME in names:
+    if not runs and RUNS in names:
         raise UsageError(f"'{folder}' holds the result of a run, which would be lost", fix="choose another --out")
-    if marker not in names:
+    if not names & {REPORT_NAME, FORMER_CHANGE}:
         raise UsageError(f"'{folder}' exists and is not a result of harness", fix="choose another --out")
     if not overwrite:
         raise UsageError(f"'{folder}' already holds a result", fix="choose another --out, or pass --overwrite")
@@ -141,14 +144,14 @@ def _beside(folder: Path) -> Iterator[Path]:
         yield scratch
 
 
-def _place(building: Path, folder: Path, old: Path, *, overwrite: bool, marker: str) -> None:
+def _place(building: Path, folder: Path, old: Path, *, overwrite: bool, runs: bool) -> None:
     """Rename the finished result to its place, first taking away the earlier one that it may replace.
 
     Another process may write to the same place at any moment: a rename to a folder that holds something fails, and
     then everything is looked at again.
     """
     for attempt in count(1):
-        check_target(folder, overwrite=overwrite, marker=marker)
+        check_target(folder, overwrite=overwrite, runs=runs)
         if overwrite:
             _take_away(folder, old / str(attempt) / folder.name, building)
         if _rename(building, folder):

@@ -108,7 +108,7 @@ def test_questions_that_failed_are_not_among_those_that_missed(show: Show) -> No
     names = ("found", "missed", "broken", "nothing")
     given = [{"id": name, "question": name, "expected": ["a"]} for name in names]
     checked = harness.check(given, against={"mine": retrieve}, k=3, isolation="none")
-    assert [one.failed for one in checked.report.subjects[0].questions] == [False, False, True, False]
+    assert [one.failed for one in checked.report.trials[0].questions] == [False, False, True, False]
     opened = show(checked.html())
     page = opened.page
     for name, listed in {"missed": ["missed", "nothing"], "failed": ["broken"], "first": ["found"]}.items():

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from explorers import corpus_of
 from playwright.sync_api import expect
-from regression_sides import AFTER, BEFORE, TEXTS, backend, read_one, side, write_one
+from regression_sides import AFTER, BEFORE, TEXTS, backend, read_one, result_of, side, write_one
 from sample_report import sample_report
 
 from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
@@ -25,9 +25,9 @@ HACK = '</script><img src=x onerror="window.hacked = true">" onfocus=\'window.ha
 def regression(
     before: ResultSnapshot, after: ResultSnapshot, texts: Mapping[str, str] | None = None, **rules: Any
 ) -> Regression:
-    compared = compare_sides("regress", before, after, CompareRules(Rules(**rules)))
+    compared = compare_sides(before, after, CompareRules(Rules(**rules)))
     documents = texts if texts is not None else {name: f"text of {name}" for name in "abcdvwxyz"}
-    return Regression(compared.report, compared=compared, corpus=corpus_of(documents))
+    return Regression(result_of(compared.change), compared=compared, corpus=corpus_of(documents))
 
 
 def many(change: int) -> dict[str, list[str]]:

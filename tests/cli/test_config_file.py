@@ -82,13 +82,13 @@ def test_check_needs_no_arguments(folder: Path) -> None:
     assert said.startswith("options from harness.toml: golden, corpus, backends, isolation, require, ")
     report = Checked.load("out").report
     assert [one.passed for one in report.requirements] == [False, True]
-    assert report.settings["require"] == ["Hit@5>=0.9", "MRR@5>=0.1"]
+    assert report.plan.resolved["require"] == ["Hit@5>=0.9", "MRR@5>=0.1"]
 
 
 def test_the_command_line_comes_before_the_file_and_the_file_before_the_defaults(folder: Path) -> None:
     write(CHECK + "k = 3\nseed = 7\n")
     harness("check", "--require", "MRR>=0.1", "--k", "4", "--out", "out", code=0)
-    settings = Checked.load("out").report.settings
+    settings = Checked.load("out").report.plan.resolved
     assert (settings["k"], settings["seed"], settings["relevance"]) == (4, 7, 1)
     assert settings["require"] == ["MRR@4>=0.1"]
 

@@ -501,7 +501,7 @@ def test_a_dataset_is_a_golden_set_and_a_corpus():
     named = harness.check(
         [{"question": "two", "expected": ["a"]}], corpus=dataset, backends="csr", k=1, timing=False, isolation="none"
     )
-    assert named.report.subjects[0].metrics["Hit@1"].mean == 1.0
+    assert named.report.trials[0].metrics["Hit@1"].mean == 1.0
     without = Dataset.of({"a": "x"}, {"q": "x"})
     with pytest.raises(UsageError, match="has no judgments"):
         harness.check(without, backends="csr")
@@ -531,7 +531,7 @@ def test_a_dropped_hit_takes_no_place():
         assert compared.runs["csr"].hits == 1
         assert compared.report.plan.resolved["k"] == k
         checked = harness.check(dataset, backends="csr", k=k, timing=False, isolation="none", metrics="MRR@1")
-        assert checked.report.subjects[0].metrics["MRR@1"].mean == 1.0
+        assert checked.report.trials[0].metrics["MRR@1"].mean == 1.0
 
 
 def test_documents_of_a_folder_with_several_splits_are_read_without_one(tmp_path):

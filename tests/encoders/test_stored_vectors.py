@@ -74,10 +74,10 @@ def assert_told_apart(index: str, place: str, **options: Any) -> None:
     """The right model leaves a note, another one of as many dimensions a warning, in every form of the report."""
     right = checked(index, "Right", **options)
     assert (right.report.verdict, right.report.warnings) == ("passed", [])
-    assert right.subject("mine").notes[-1] == CLEAN
+    assert right.trial("mine").notes[-1] == CLEAN
     other = checked(index, "Other", **options)
     (warning,) = other.report.warnings
-    assert (warning.check, warning.subject) == ("stored-vectors", "mine")
+    assert (warning.check, warning.backend) == ("stored-vectors", "mine")
     assert warning.message.startswith(
         "4 of 4 texts that were encoded again have other vectors in the index: the lowest"
     )
@@ -124,7 +124,7 @@ def test_a_shard_of_qdrant(made: np.ndarray, tmp_path: Path) -> None:
     assert_told_apart("qdrant-dense:path=usual;id_key=docno", "the payload's 'page_content'")
     write_shard(tmp_path / "named", dense, payload=lambda one: {"docno": one, "held": {"words": TEXTS[one]}})
     assert_told_apart("qdrant-dense:path=named;id_key=docno;text_key=held.words", "the payload's 'held.words'")
-    note = checked("qdrant-dense:path=named;id_key=docno", "Other").subject("mine").notes[-1]
+    note = checked("qdrant-dense:path=named;id_key=docno", "Other").trial("mine").notes[-1]
     assert note == f"{UNKNOWN}no texts of its documents are known; name where they are (text_key=, --corpus)"
 
 
@@ -136,7 +136,7 @@ def test_learned_sparse_vectors_of_qdrant(made: np.ndarray, tmp_path: Path) -> N
     write_shard(tmp_path / "shard", sparse, idf=False, payload=lambda one: {"docno": one, "text": TEXTS[one]})
     index = "qdrant-splade:path=shard;id_key=docno"
     right = checked(index, "Sparse")
-    assert (right.report.warnings, right.subject("mine").notes[-1]) == ([], CLEAN)
+    assert (right.report.warnings, right.trial("mine").notes[-1]) == ([], CLEAN)
     (warning,) = checked(index, "OtherSparse").report.warnings
     assert f"the lowest cosine is {cosines(made, np.roll(made, 3, axis=1)).min():.3f}" in warning.message
 
@@ -198,8 +198,8 @@ def test_a_model_that_may_not_be_called_again_is_said(made: np.ndarray, tmp_path
         index = f"mine=chroma:path=db;collection=theirs;model=http:m;endpoint={serving.url}"
         options = {"k": 2, "timing": False, "isolation": "none"}
         once = harness.check(ASKED, against=index, max_calls=1, **options)
-        assert once.subject("mine").status == "ok"
-        assert f"{UNKNOWN}its texts could not be encoded again: the cache lacks" in once.subject("mine").notes[-1]
+        assert once.trial("mine").status == "ok"
+        assert f"{UNKNOWN}its texts could not be encoded again: the cache lacks" in once.trial("mine").notes[-1]
         assert len(serving.bodies) == 1
         twice = harness.check(ASKED, against=index, max_calls=2, **options)
         assert [one.check for one in twice.report.warnings] == ["stored-vectors"]  # its counts begin at 0.5
@@ -215,5 +215,5 @@ def test_precomputed_vectors_of_questions_encode_no_texts(made: np.ndarray, tmp_
     np.save(tmp_path / "given" / "queries.npy", made[[0, 2]])
     (tmp_path / "given" / "queries.ids.txt").write_text("q1\nq2\n")
     index = "chroma:path=db;collection=theirs;model=precomputed:given"
-    (subject,) = harness.check(ASKED, against=index, k=2, timing=False, isolation="none").report.subjects
+    (subject,) = harness.check(ASKED, against=index, k=2, timing=False, isolation="none").report.trials
     assert subject.notes[-1] == f"{UNKNOWN}its questions have precomputed vectors, and no model encodes its texts"

@@ -67,7 +67,7 @@ def test_a_check_is_under_the_rule_of_its_documents_unless_another_is_given(card
         checked = harness.check(
             QUESTIONS, corpus="mine", backends="csr", cards=cards, identical_ids=rule, metrics="MRR@2", **QUICK
         )
-        figures[rule] = checked.report.subjects[0].metrics["MRR@2"].mean
+        figures[rule] = checked.report.trials[0].metrics["MRR@2"].mean
         info = checked.report.corpora[0].identical_ids
         assert info is not None
         assert (info.rule, info.queries) == ("keep" if rule == "keep" else "drop", 1)
@@ -89,7 +89,7 @@ def test_a_check_says_that_other_retrievers_are_judged_by_all_hits() -> None:
     dataset = Dataset.of({"7": "two", "x": "two years"}, {"7": "two"}, {"7": {"x": 1}}, identical_ids="drop")
     checked = harness.check(dataset, backends="csr", against=lambda question, k: ["7", "x"], **QUICK)
     assert any("stay with --against" in note for note in checked.report.notes)
-    assert [one.metrics["MRR@2"].mean for one in checked.report.subjects] == [1.0, 0.5]
+    assert [one.metrics["MRR@2"].mean for one in checked.report.trials] == [1.0, 0.5]
 
 
 def test_eval_takes_auto_which_keeps(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_metrics_are_those_of_twenty_lines(bundled, repository):
 
     lines = gzip.decompress((repository / "datasets" / "chunking-eval" / "golden.jsonl.gz").read_bytes()).splitlines()
     expected = {one["id"]: one["expected_relevant_doc_ids"] for one in map(json.loads, lines)}
-    for subject in bundled.report.subjects:
+    for subject in bundled.report.trials:
         hits, ranks, recalls = [], [], []
         for question in subject.questions:
             wanted = expected[question.id]
@@ -83,7 +83,7 @@ def test_metrics_are_those_of_twenty_lines(bundled, repository):
 def test_the_verdict_of_the_bundled_set(bundled):
     report = bundled.report
     assert (report.verdict, bundled.passed) == ("failed", False)
-    assert [(one.text, one.subject, one.passed) for one in report.requirements] == [
+    assert [(one.text, one.backend, one.passed) for one in report.requirements] == [
         ("Hit@5>=0.9", "csr", True),
         ("MRR@5>=0.9", "csr", False),
         ("Hit@5>=0.9", "lucene", True),
@@ -95,7 +95,7 @@ def test_the_verdict_of_the_bundled_set(bundled):
     assert rank.missed
     assert report.golden.without_expectation == ["out-of-corpus"]
     assert (report.golden.questions, report.golden.expecting) == (473, 472)
-    assert [subject.parity.different for subject in report.subjects if subject.parity] == [0, 0]
+    assert [subject.parity.different for subject in report.trials if subject.parity] == [0, 0]
 
 
 def test_a_failed_requirement_says_which_questions_missed(bundled):
@@ -126,7 +126,7 @@ def test_every_format(bundled):
     assert json.loads(bundled.render("json"))["verdict"] == "failed"
     rows = list(csv.DictReader(io.StringIO(bundled.render("csv"))))
     means = {row["backend"]: row["mean"] for row in rows if row["metric"] == "Hit@5"}
-    assert means == {one.label: str(one.metrics["Hit@5"].mean) for one in bundled.report.subjects}
+    assert means == {one.label: str(one.metrics["Hit@5"].mean) for one in bundled.report.trials}
     assert bundled.render("markdown").startswith("<!-- harness check: chunking-eval -->")
     assert list(bundled.metrics().columns) == ["Hit@5", "MRR@5", "Recall@5", "nDCG@5"]
     assert len(bundled.requirements()) == 4
@@ -141,7 +141,7 @@ def test_the_exit_code_follows_the_threshold(tmp_path, bound, code):
     assert ("✕ Failed: 1 of 1 requirement not met" in text) == bool(code)
     report = json.loads((out / "report.json").read_text())
     assert report["verdict"] == ("failed" if code else "passed")
-    assert {question["question"] for question in report["subjects"][0]["questions"]} == {None}
+    assert {question["question"] for question in report["trials"][0]["questions"]} == {None}
     assert "Biden" not in (out / "report.json").read_text()
 
 
@@ -155,7 +155,7 @@ def test_a_missing_id_is_invalid_and_nothing_runs(small, tmp_path):
     assert f"{golden}, line 1: question 'f' expects 'fruit'" in text
     assert "--match document --delimiter" in text
     report = harness.Checked.load(tmp_path / "out").report
-    assert (report.verdict, report.subjects, report.requirements) == ("invalid", [], [])
+    assert (report.verdict, report.trials, report.requirements) == ("invalid", [], [])
     assert report.preflight[0].check == "missing-ids"
 
 
@@ -165,7 +165,7 @@ def test_documents_of_which_the_corpus_holds_chunks(small):
         golden, corpus=corpus, backends="csr", k=3, match="document", delimiter="#", require="Hit@3>=1", **QUICK
     )
     assert checked.report.verdict == "passed"
-    (subject,) = checked.report.subjects
+    (subject,) = checked.report.trials
     first = subject.questions[0]
     assert first.top == ["fruit#1", "fruit#0"]
     assert [(one.id, one.rank, one.found) for one in first.expected] == [("fruit", 1, "fruit#1")]
@@ -185,7 +185,7 @@ def test_slices_have_figures_and_requirements_of_their_own(small):
         require=["lang=de: Hit@1>=1", "lang=en: MRR@1<1"],
         **QUICK,
     )
-    (subject,) = checked.report.subjects
+    (subject,) = checked.report.trials
     assert [(one.field, one.value, one.questions, one.metrics["Hit@1"].mean) for one in subject.slices] == [
         ("lang", "de", 1, 1.0),
         ("lang", "en", 1, 1.0),
@@ -216,11 +216,11 @@ def test_several_corpora_stand_in_one_table(small, tmp_path):
         require="Hit@2>=1",
         **QUICK,
     )
-    assert [(one.label, one.corpus) for one in checked.report.subjects] == [
+    assert [(one.label, one.dataset) for one in checked.report.trials] == [
         ("csr on small", "small"),
         ("csr on large", "large"),
     ]
-    assert [(one.subject, one.passed) for one in checked.report.requirements] == [
+    assert [(one.backend, one.passed) for one in checked.report.requirements] == [
         ("csr on small", True),
         ("csr on large", True),
     ]
@@ -274,7 +274,7 @@ def test_a_failed_backend_is_invalid_and_never_zero(small, tmp_path):
         golden, corpus=corpus, backends=["csr", "run:" + str(other_run(tmp_path))], match="document", delimiter="#",
         require="Hit@5>=0", **QUICK,
     )  # fmt: skip
-    ok, failed = checked.report.subjects
+    ok, failed = checked.report.trials
     assert (ok.status, failed.status, failed.metrics) == ("ok", "failed", {})
     assert [one.passed for one in checked.report.requirements] == [True, None]
     assert checked.report.verdict == "invalid"
@@ -335,5 +335,5 @@ def test_the_command_of_a_report_runs_the_same_check_again(small, tmp_path):
     command(*arguments, "--out", str(tmp_path / "again"), exit_code=0)
     again = harness.Checked.load(tmp_path / "again").report
     assert again.command == [*checked.report.command[:-1], "--out", str(tmp_path / "again"), "--no-text"]
-    assert again.subjects == checked.report.subjects
+    assert again.trials == checked.report.trials
     assert again.requirements == checked.report.requirements

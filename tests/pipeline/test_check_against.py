@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import re
 import statistics
 import textwrap
 from pathlib import Path
@@ -96,10 +95,10 @@ def test_a_collection_of_a_tutorial_scores_as_a_plain_script(tutorial, tmp_path)
     assert hashes(folder / "db") == before
     report = harness.Checked.load(out).report
     assert (report.preflight, report.warnings) == ([], [])  # a clean collection raises no alarm
-    (subject,) = report.subjects
+    (subject,) = report.trials
     assert (subject.metrics["Hit@5"].mean, subject.metrics["MRR@5"].mean) == (hits, ranks)
     assert 0.2 < ranks < 1
-    assert (subject.label, subject.corpus, subject.parity) == ("mine", None, None)
+    assert (subject.label, subject.dataset, subject.parity) == ("mine", "golden", None)
     assert "there is no collection to hold it against" in text
     assert "had the same SHA-256 before and after" in text
     command(*arguments, "--overwrite", "--require", "MRR@5>=1", exit_code=1)
@@ -117,7 +116,7 @@ def test_what_a_collection_lacks_is_invalid(tutorial, tmp_path):
     assert "1 expected id is not in the index: no document has the id" in text
     assert "question 'a' expects 'nowhere'" in text
     report = harness.Checked.load(tmp_path / "out").report
-    assert (report.subjects[0].status, report.subjects[0].metrics) == ("invalid", {})
+    assert (report.trials[0].status, report.trials[0].metrics) == ("invalid", {})
     assert "did not pass preflight: missing-ids" in (report.requirements[0].reason or "")
 
 
@@ -134,11 +133,11 @@ def test_vectors_of_questions_are_all_that_an_index_needs(tmp_path):
     index = f"chroma:path={tmp_path / 'db'};collection=docs;model=precomputed:{tmp_path / 'made'}"
     checked = harness.check(golden, against=index, k=2, **QUICK)
     assert checked.metrics()["MRR@2"].tolist() == [1.0]
-    assert checked.report.subjects[0].parameters["similarity"] == "l2"
+    assert checked.report.trials[0].parameters["similarity"] == "l2"
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text('{"_id": "a", "text": "A"}\n{"_id": "b", "text": "B"}\n')
     refused = harness.check(golden, corpus=corpus, backends=f"flat:model=precomputed:{tmp_path / 'made'}", k=2, **QUICK)
-    assert "one file of vectors of documents is needed" in refused.report.subjects[0].error.message
+    assert "one file of vectors of documents is needed" in refused.report.trials[0].error.message
 
 
 @pytest.fixture
@@ -178,7 +177,7 @@ def test_a_callable_is_asked_in_a_worker(app, capfd):
         app, against=["python:my_app:retrieve", "async=python:my_app:later"], k=2, require=["MRR@2>=1", "p95_ms<=60000"]
     )
     assert checked.report.verdict == "passed"
-    one, other = checked.report.subjects
+    one, other = checked.report.trials
     assert (one.label, other.label) == ("python:my_app:retrieve", "async")
     assert one.questions[1].top == ["b", "a"]
     assert one.milliseconds is not None
@@ -189,9 +188,7 @@ def test_a_callable_is_asked_in_a_worker(app, capfd):
 
 def test_a_question_that_fails_makes_the_retriever_invalid(app, tmp_path):
     text = command(str(app), "--against", "python:my_app:sometimes", "--out", str(tmp_path / "out"), exit_code=3)
-    assert re.search(
-        r"^invalid \(failed-queries\): python:my_app:sometimes: 1 of 3 questions failed", text, re.MULTILINE
-    )
+    assert "python:my_app:sometimes: 1 of 3 questions failed" in text
     assert "question 'y': 'my_app:sometimes' raised: ConnectionError: no answer of http://***@db/x?***" in text
     assert ", in sometimes" in text
     assert "secret" not in text + (tmp_path / "out" / "report.json").read_text().replace("me:secret@", "")
@@ -263,7 +260,7 @@ def test_a_shard_of_qdrant_is_searched_without_its_collection(tiny):
     sparse = f"splade=qdrant-splade:path={folder / 'words'};id_key=docno;model={folder / 'splade'}"
     checked = harness.check(ASKED, against=[dense, sparse], k=4, require="Hit@4>=1", **QUICK)
     assert checked.report.verdict == "passed", checked.render()
-    one, other = checked.report.subjects
+    one, other = checked.report.trials
     assert {question.id: question.top for question in one.questions} == exact
     assert (one.label, other.label) == (dense, "splade")
     assert other.engine is not None
@@ -292,7 +289,7 @@ def test_all_lists_of_a_small_collection_may_be_alike(tiny, tmp_path):
         against=f"theirs=chroma:path={folder / 'db'};collection=theirs;{model}", **QUICK,
     )  # fmt: skip
     assert (checked.report.verdict, checked.report.preflight, checked.report.warnings) == ("passed", [], [])
-    assert [subject.label for subject in checked.report.subjects][-1] == "theirs"
+    assert [subject.label for subject in checked.report.trials][-1] == "theirs"
 
 
 def test_clean_engines_raise_no_alarm(sample, tmp_path):
@@ -335,7 +332,7 @@ def test_functions_are_named_by_a_mapping(app):
     right = {"ripe apples": "a", "smoked salmon": "b", "long roads": "c"}
     functions = {"right": lambda question, k: [right[question]], "wrong": lambda question, k: [question[:1], "a"][:k]}
     checked = harness.check(app, against=functions, k=2, require="Hit@2>=1", **QUICK)
-    assert [(one.subject, one.passed) for one in checked.report.requirements] == [("right", True), ("wrong", False)]
+    assert [(one.backend, one.passed) for one in checked.report.requirements] == [("right", True), ("wrong", False)]
     with pytest.raises(UsageError, match="two retrievers are called"):
         harness.check(app, against=list(functions.values()))
     with pytest.raises(UsageError, match="'a=b' is no name"):
@@ -355,7 +352,7 @@ def test_a_service_is_asked_and_its_secrets_are_nowhere(app, tmp_path, monkeypat
     assert "cannot be reached" in text
     stored = (tmp_path / "out" / "report.json").read_text()
     assert "hush" not in text + stored
-    assert json.loads(stored)["settings"]["against"] == [
+    assert json.loads(stored)["plan"]["resolved"]["against"] == [
         "http:url=http://***@127.0.0.1:9/s?q={question}&***;ids=r[*];key_env=MY_KEY;retry_s=0"
     ]
     assert "*** in its command stands for what could be secret" in text
@@ -368,7 +365,7 @@ def test_one_that_finds_nothing_of_what_is_expected_is_scored_and_the_others_too
     checked = harness.check(app, against=functions, k=2, out=tmp_path / "out", **QUICK)
     assert checked.report.verdict == "passed"
     assert checked.metrics()["Hit@2"].to_dict() == {"wrong": 0.0, "right": 1.0}
-    assert [(one.subject, one.check) for one in checked.report.warnings] == [("wrong", "missing-ids")]
+    assert [(one.backend, one.check) for one in checked.report.warnings] == [("wrong", "missing-ids")]
     assert harness.Checked.load(tmp_path / "out").report == checked.report
 
 
@@ -381,7 +378,7 @@ def test_a_few_questions_that_all_hit_are_no_certainty(app):
     assert (first.value, first.passed, first.flips, second.passed) == (1.0, False, None, True)
     bounds = stats.binomtest(3, 3).proportion_ci(0.95, "exact")
     assert (first.ci_low, first.ci_high) == pytest.approx((bounds.low, bounds.high))
-    (table,) = checked.report.subjects
+    (table,) = checked.report.trials
     assert {(one.ci_low, one.ci_high) for one in table.metrics.values()} == {(first.ci_low, first.ci_high)}
     assert f"[{bounds.low:.3f}, 1.000]" in checked.render()
     assert "a perfect retriever would reach 1.0000, but so few questions cannot show it" in checked.render()

@@ -85,7 +85,7 @@ def test_requirements_share_the_time_of_asking(folder: Path) -> None:
     assert required
     assert {*required} == {suite.seconds}
     assert suite.seconds > 0.0
-    asked = [case.seconds for case in suite.cases if case.name in {one.id for one in report.subjects[0].questions}]
+    asked = [case.seconds for case in suite.cases if case.name in {one.id for one in report.trials[0].questions}]
     passes = round(suite.seconds / sum(asked))
     assert sum(asked) * passes == pytest.approx(suite.seconds)
     assert sum(seconds > 0.0 for seconds in asked) == len(asked) - 1  # one has no term of the corpus
@@ -109,9 +109,9 @@ def test_a_missing_id_is_an_error_of_the_golden_set(folder: Path, tmp_path: Path
 def test_a_backend_that_failed_is_an_error(checked: Checked) -> None:
     report = checked.report
     error = ErrorInfo(type="EngineFailureError", message="it broke", log=["the last line"])
-    failed = report.subjects[0].model_copy(update={"status": "failed", "error": error, "questions": []})
+    failed = report.trials[0].model_copy(update={"status": "failed", "error": error, "questions": []})
     unknown = [one.model_copy(update={"passed": None, "reason": "it failed"}) for one in report.requirements]
-    broken = report.model_copy(update={"subjects": [failed], "requirements": unknown, "verdict": "invalid"})
+    broken = report.model_copy(update={"trials": [failed], "requirements": unknown, "verdict": "invalid"})
     for requirements in (unknown, []):
         suites = check_suites(broken.model_copy(update={"requirements": requirements}))
         cases = [case for one in suites for case in one.cases]
@@ -302,15 +302,15 @@ def test_what_can_be_a_secret_is_hidden(text: str, plain: str) -> None:
 def test_no_output_holds_the_secret_of_a_url(checked: Checked) -> None:
     url = "http://me:hush1@host/a?key=hush2"
     report = checked.report
-    subject = report.subjects[0].model_copy(update={"label": f"http:{url}", "parameters": {"url": url}, "notes": [url]})
-    requirements = [one.model_copy(update={"subject": subject.label, "reason": url}) for one in report.requirements]
+    trial = report.trials[0].model_copy(update={"label": f"http:{url}", "parameters": {"url": url}, "notes": [url]})
+    requirements = [one.model_copy(update={"backend": trial.label, "reason": url}) for one in report.requirements]
     plain = redacted(
         report.model_copy(
             update={
-                "subjects": [subject],
+                "trials": [trial],
                 "requirements": requirements,
                 "command": ["harness", "check", url],
-                "settings": {**report.settings, "backends": [url]},
+                "plan": report.plan.model_copy(update={"resolved": {**report.plan.resolved, "backends": [url]}}),
             }
         )
     )
@@ -319,5 +319,5 @@ def test_no_output_holds_the_secret_of_a_url(checked: Checked) -> None:
     outputs += workflow_commands(check_annotations(plain), None)
     assert any("host" in text for text in outputs)
     assert not [text for text in outputs if "hush" in text]
-    assert plain.subjects[0].questions == report.subjects[0].questions
-    assert checked.report.subjects[0].label == LABEL
+    assert plain.trials[0].questions == report.trials[0].questions
+    assert checked.report.trials[0].label == LABEL

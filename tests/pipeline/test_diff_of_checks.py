@@ -56,16 +56,16 @@ def run(*arguments: str | Path) -> Result:
 
 def test_winners_and_losers_are_those_of_the_questions(folder: Path) -> None:
     found = harness.diff(folder / "before", folder / "after")
-    backends = {one.after: one for one in found.report.backends}
+    backends = {one.after: one for one in found.change.backends}
     assert {one.verdict for one in backends["csr"].metrics} == {"same"}
     mine = {one.metric: one for one in backends["mine"].metrics}
     assert list(mine) == ["Hit@2", "MRR@2", "Recall@2", "nDCG@2"]
     assert (mine["Hit@2"].queries, mine["Hit@2"].losses, mine["Hit@2"].difference) == (3, 1, pytest.approx(-1 / 3))
     assert mine["MRR@2"].difference == pytest.approx((0 - 1 + 0.5 - 1) / 3)
-    assert (found.report.data.documents, found.report.data.judgments, found.report.data.common_queries) == (
+    assert (found.change.data.documents, found.change.data.judgments, found.change.data.common_queries) == (
         "same", "same", 4,
     )  # fmt: skip
-    assert found.report.warnings == []
+    assert found.change.warnings == []
     dossier = backends["mine"].dossier
     assert dossier is not None
     assert (dossier.metric, dossier.depth, dossier.changed) == ("Hit@2", 2, 2)
@@ -94,7 +94,7 @@ def test_labels_are_expectations_that_came_later(folder: Path, tmp_path: Path) -
     )
     values = [found.verdicts().set_index(["backend", "metric"]).loc[("mine", "Hit@2")] for found in (plain, labelled)]
     assert [row["after"] for row in values] == [pytest.approx(2 / 3), 1.0]
-    assert {one.document for change in plain.report.backends if change.dossier for one in change.dossier.to_label} >= {
+    assert {one.document for change in plain.change.backends if change.dossier for one in change.dossier.to_label} >= {
         "fruit#1"
     }
 
@@ -103,7 +103,7 @@ def test_chunks_of_expected_documents_have_the_grades_of_both_sides(tmp_path: Pa
     check(tmp_path / "before", BEFORE, DOCUMENTS, match="document", delimiter="#")
     check(tmp_path / "after", AFTER, DOCUMENTS, match="document", delimiter="#")
     found = harness.diff(tmp_path / "before", tmp_path / "after")
-    dossier = {one.after: one.dossier for one in found.report.backends}["mine"]
+    dossier = {one.after: one.dossier for one in found.change.backends}["mine"]
     assert dossier is not None
     (moved,) = (one for one in dossier.queries if one.query == "q0")
     assert {one.document: one.grade for one in moved.documents} == {"tree#0": None, "fruit#1": 1, "fruit#0": 1}
@@ -117,14 +117,14 @@ def test_chunks_of_expected_documents_have_the_grades_of_both_sides(tmp_path: Pa
 
 def test_without_texts_questions_are_matched_by_their_ids(folder: Path, tmp_path: Path) -> None:
     check(tmp_path / "after", AFTER, CHUNKS, no_text=True)
-    report = harness.diff(folder / "before", tmp_path / "after", out=tmp_path / "diff").report
+    report = harness.diff(folder / "before", tmp_path / "after", out=tmp_path / "diff").change
     assert report.data.common_queries == 4
     assert "matched by their ids alone" in report.warnings[-1]
 
 
 def test_another_golden_set_and_other_documents_are_said(folder: Path, tmp_path: Path) -> None:
     check(tmp_path / "after", AFTER, {**CHUNKS, "oak?": "fish#0"})
-    report = harness.diff(folder / "before", tmp_path / "after").report
+    report = harness.diff(folder / "before", tmp_path / "after").change
     assert (report.data.documents, report.data.queries, report.data.judgments) == ("same", "same", "different")
     assert report.warnings[0].startswith("THE JUDGMENTS ARE NOT THE SAME (3 before, 3 now)")
 

@@ -53,4 +53,4 @@ def test_a_check_follows_the_rule_of_a_card_and_of_an_object(rule: str, mean: fl
         checked = harness.check(
             golden, corpus=corpus, backends="csr", k=2, metrics="RR@2", timing=False, isolation="none", cards=tmp_path
         )
-        assert checked.report.subjects[0].metrics["RR@2"].mean == mean
+        assert checked.report.trials[0].metrics["RR@2"].mean == mean

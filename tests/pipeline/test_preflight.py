@@ -14,10 +14,10 @@ from harness.data.types import Corpus, Ids
 from harness.engines.callable.answers import Answer
 from harness.metrics import parse_measures
 from harness.pipeline.check.against import run_of
+from harness.pipeline.check.check_results import Answered, asked_trial
 from harness.pipeline.check.id_match import Expected, Match
 from harness.pipeline.check.preflight import Answers, Examiner, answers_of, missing_ids, preflight
 from harness.results.schema import ErrorInfo
-from harness.results.subject import Subject
 
 CHUNKS = Match.of("document", "#")
 
@@ -169,8 +169,8 @@ def test_a_run_with_errors_gets_no_judgments() -> None:
     looking = examiner(corpus)
     same = run_of(looking.golden, [answer("d")] * 3, 3)
     assert looking.judge(same) is None
-    examined = looking.examined(Subject("s", "s", None, run=same))
-    assert examined.subject.problems == ("same-list",)
+    examined = looking.examined(Answered(asked_trial("golden", "s", "s"), run=same))
+    assert examined.answered.problems == ("same-list",)
     good = run_of(looking.golden, [answer("a"), answer("b", "c"), answer("c")], 3)
     assert looking.judge(good) is not None
     assert looking.findings(good) == ()
@@ -193,20 +193,22 @@ def test_texts_of_a_corpus_are_looked_at() -> None:
 
 def test_an_index_of_another_model_is_a_finding() -> None:
     message = "the query vectors have 768 dimensions, the index has 384\n  encode with one model"
-    failed = Subject("s", "s", None, error=ErrorInfo(type="RejectedInputError", message=message, log=[]))
+    failed = Answered(
+        asked_trial("golden", "s", "s", error=ErrorInfo(type="RejectedInputError", message=message, log=[]))
+    )
     ((finding,),) = [examiner(None).examined(failed).findings]
     assert (finding.check, finding.severity, finding.fix) == ("dimension", "error", "encode with one model")
-    other = Subject("s", "s", None, error=ErrorInfo(type="EngineFailureError", message="x", log=[]))
+    other = Answered(asked_trial("golden", "s", "s", error=ErrorInfo(type="EngineFailureError", message="x", log=[])))
     assert examiner(None).examined(other).findings == ()
 
 
 def test_answers_are_scored_when_nothing_is_wrong() -> None:
     looking = examiner(None)
     answers = [answer("a"), answer("x", "b"), answer("x")]
-    subject = Subject("s", "s", None, run=run_of(looking.golden, answers, 3))
-    scores = looking.examined_answers(subject, answers, parse_measures("RR@3"), 1).subject.scores
+    subject = Answered(asked_trial("golden", "s", "s"), run=run_of(looking.golden, answers, 3))
+    scores = looking.examined_answers(subject, answers, parse_measures("RR@3"), 1).answered.scores
     assert scores is not None
     assert scores.values[:, 0].tolist() == [1.0, 0.5, 0.0]
     repeated = [answer("a", "a"), *answers[1:]]
-    refused = looking.examined_answers(subject, repeated, parse_measures("RR@3"), 1).subject
+    refused = looking.examined_answers(subject, repeated, parse_measures("RR@3"), 1).answered
     assert (refused.scores, refused.problems) == (None, ("duplicates",))

@@ -63,10 +63,10 @@ def test_a_baseline_is_small_and_reads_back_as_the_result(baseline: Path, folder
 
 def test_an_identical_run_is_the_same(baseline: Path, folder: Path) -> None:
     found = harness.regress(baseline, out=folder / "again")
-    assert found.report.gate == "passed"
-    assert {(one.verdict, one.difference) for one in found.report.backends[0].metrics} == {("same", 0.0)}
-    assert (found.report.settings, found.report.warnings) == ([], [])
-    dossier = found.report.backends[0].dossier
+    assert found.change.gate == "passed"
+    assert {(one.verdict, one.difference) for one in found.change.backends[0].metrics} == {("same", 0.0)}
+    assert (found.change.settings, found.change.warnings) == ([], [])
+    dossier = found.change.backends[0].dossier
     assert dossier is not None
     assert (dossier.changed, dossier.counts.same_ranking) == (0, 64)
     assert Regression.load(folder / "again").report == found.report
@@ -100,7 +100,7 @@ def test_its_command_judges_the_same_again(worse: Result, baseline: Path, folder
 def test_other_parameters_are_worse_and_the_queries_that_lost_most_are_named(worse: Result, folder: Path) -> None:
     assert worse.exit_code == 1, worse.output
     assert "✕ Failed: worse beyond the allowed drop (0): R@1000 of csr:k1=3.0;b=0.95" in worse.output
-    report = Regression.load(folder / "after").report
+    report = Regression.load(folder / "after").change
     recall, ndcg = report.backends[0].metrics
     assert (recall.verdict, recall.gate) == ("worse", "failed")
     assert (ndcg.verdict, ndcg.gate) == ("undecided", "passed")
@@ -135,7 +135,7 @@ def test_what_is_to_be_labelled_comes_with_texts_and_goes_back(worse: Result, fo
         values = found.changes().set_index(["query_id", "metric"])["difference"]
         return float(values[first["query_id"], "nDCG@10"])
 
-    assert labelled.report.data.labels == 1
+    assert labelled.change.data.labels == 1
     assert difference(labelled) - difference(plain) == pytest.approx(first["swing"])
 
 
@@ -153,8 +153,8 @@ def test_labels_are_judgments_of_a_comparison_and_of_a_run_too(worse: Result, fo
     assert compared.report.dataset.judgments == Comparison.load(folder / "before").report.dataset.judgments + 12
     assert f"--labels {path}" in " ".join(compared.report.command)
     again = harness.regress(tmp_path / "compared")
-    assert {one.verdict for one in again.report.backends[0].metrics} == {"same"}
-    assert again.report.data.judgments == "same"
+    assert {one.verdict for one in again.change.backends[0].metrics} == {"same"}
+    assert again.change.data.judgments == "same"
     run_file = folder / "before" / "runs" / "cacm" / "csr.trec.gz"
     given = "eval", "--qrels", folder / "before" / "qrels" / "cacm.tsv", "--run", run_file, "--metrics", "nDCG@10"
     assert f"{expected['nDCG@10']:.4f}" in run(*given, "--labels", path).stdout
@@ -171,7 +171,7 @@ def test_labels_of_another_collection_are_refused(small: dict[str, Path], tmp_pa
         compare(small, "good", "foreign", timing=False, labels=path)
     compare(small, "good", "plain for labels", timing=False)
     place = small["base"] / "plain for labels"
-    report = harness.diff(place, place, labels=path, max_drop=0.0).report
+    report = harness.diff(place, place, labels=path, max_drop=0.0).change
     assert "1 of the labelled queries are not among those compared: labels without effect" in report.warnings
 
 
@@ -186,7 +186,7 @@ def test_diff_runs_nothing_and_has_a_gate_only_when_asked(
     assert run("diff", folder / "before", folder / "after", "--max-drop", "0").exit_code == 1
     assert run("diff", folder / "before", folder / "after", "--max-drop", "R@1000=0.05").exit_code == 0
     alone = harness.diff(folder / "before", folder / "after", max_drop={"R@1000": 0.0})
-    assert [one.gate for one in alone.report.backends[0].metrics] == ["failed", None]
+    assert [one.gate for one in alone.change.backends[0].metrics] == ["failed", None]
     wrong = run("diff", folder / "before", folder / "after", "--max-drop", "MAP=0.05")
     assert wrong.exit_code != 0
     assert "unknown metric of both results 'MAP'" in str(wrong.exception)
@@ -195,7 +195,7 @@ def test_diff_runs_nothing_and_has_a_gate_only_when_asked(
 def test_diff_leaves_a_page_and_never_a_result_behind(worse: Result, folder: Path, tmp_path: Path) -> None:
     given = folder / "before", folder / "after", "--out", tmp_path / "diff"
     assert run("diff", *given).exit_code == 0
-    assert {path.name for path in (tmp_path / "diff").iterdir()} == {"regression.json", "report.html", "to-label.jsonl"}
+    assert {path.name for path in (tmp_path / "diff").iterdir()} == {"report.json", "report.html", "to-label.jsonl"}
     page = (tmp_path / "diff" / "report.html").read_text(encoding="utf-8")
     assert "Compared, without a gate" in page
     assert run("report", tmp_path / "diff", "--format", "html").stdout == page
@@ -261,8 +261,8 @@ def test_a_result_is_stored_before_it_is_printed(small: dict[str, Path], monkeyp
         patched.setattr("harness.cli.output.print_result", full)
         for arguments, stored in (
             (("compare", *plan, "--cards", small["cards"], "--save-baseline", baseline), "report.json"),
-            (("regress", "--baseline", baseline, "--cards", small["cards"]), "regression.json"),
-            (("diff", baseline, baseline, "--cards", small["cards"]), "regression.json"),
+            (("regress", "--baseline", baseline, "--cards", small["cards"]), "report.json"),
+            (("diff", baseline, baseline, "--cards", small["cards"]), "report.json"),
         ):
             place = base / f"unprinted {arguments[0]}"
             done = run(*arguments, "--out", place)
@@ -283,7 +283,7 @@ def test_every_latency_sample_is_kept(small: dict[str, Path]) -> None:
     assert set(table["query_id"].to_pylist()) == {"q1", "q2", "q4"}
     assert Comparison.load(small["base"] / "timed").latencies == table
     again = harness.regress(small["base"] / "timed")
-    costs = {cost.cost: cost for cost in again.report.backends[0].costs}
+    costs = {cost.cost: cost for cost in again.change.backends[0].costs}
     assert (costs["p50_ms"].samples_before, costs["p50_ms"].samples_after) == (6, 6)
     assert costs["p50_ms"].ci_low is not None
     (suite,) = change_document(again.report).suites
@@ -349,20 +349,20 @@ def test_rebuilds_give_the_noise_floor(small: dict[str, Path], poor: Path) -> No
     assert found.comparison is not None
     spreads = [one.spread for side in (Comparison.load(small["base"] / "rebuilt"), found.comparison)
                for one in side.report.trials]  # fmt: skip
-    assert [one.metric for one in found.report.backends[0].metrics][:2] == ["nDCG@3", "AP"]
-    for metric in found.report.backends[0].metrics:
+    assert [one.metric for one in found.change.backends[0].metrics][:2] == ["nDCG@3", "AP"]
+    for metric in found.change.backends[0].metrics:
         if metric.metric.startswith("reference"):
             continue
         variances = [spread.metrics[metric.metric].sd ** 2 for spread in spreads if spread is not None]
         assert len(variances) == 2
         assert (metric.noise_floor is None) == (sum(variances) == 0)
         assert metric.gate == "passed"
-    assert not any("noise floor" in warning for warning in found.report.warnings)
+    assert not any("noise floor" in warning for warning in found.change.warnings)
 
 
 def test_a_difference_that_may_be_of_builds_alone_is_said(small: dict[str, Path], poor: Path) -> None:
     def warned(folder: str) -> list[str]:
-        warnings = harness.regress(small["base"] / folder).report.warnings
+        warnings = harness.regress(small["base"] / folder).change.warnings
         return [one for one in warnings if "--rebuilds 3, for both results" in one]
 
     compare(small, "poor", "built once", timing=False)
@@ -379,7 +379,7 @@ def test_a_backend_that_fails_is_exit_code_3(small: dict[str, Path]) -> None:
     write_cards(small["cards"], good="BruteForce")
     assert done.exit_code == 3, done.output
     assert "? Invalid: good failed, so nothing passed" in done.stdout.splitlines()
-    assert Regression.load(small["base"] / "broken").report.gate == "invalid"
+    assert Regression.load(small["base"] / "broken").change.gate == "invalid"
 
 
 def test_other_data_are_said_and_no_common_query_is_invalid(small: dict[str, Path], tmp_path: Path) -> None:
@@ -388,8 +388,8 @@ def test_other_data_are_said_and_no_common_query_is_invalid(small: dict[str, Pat
     with (changed / "corpus.jsonl").open("a") as corpus:
         corpus.write(json.dumps({"_id": "d7", "title": "", "text": "a cat in the garden"}) + "\n")
     found = harness.regress(small["base"] / "first", dataset=changed)
-    assert found.report.data.documents == "different"
-    assert found.report.warnings[0].startswith("THE DOCUMENTS ARE NOT THE SAME (6 documents before, 7 now)")
+    assert found.change.data.documents == "different"
+    assert found.change.warnings[0].startswith("THE DOCUMENTS ARE NOT THE SAME (6 documents before, 7 now)")
     other = write_collection(tmp_path / "other")
     queries = (other / "queries.jsonl").read_text().replace('"text": "', '"text": "another ')
     (other / "queries.jsonl").write_text(queries)
@@ -407,9 +407,9 @@ def test_no_text_leaves_texts_out_of_every_file_and_of_what_is_printed(small: di
         "--out", small["base"] / name, *(["--no-text"] if hidden else []),
     )  # fmt: skip
     assert done.exit_code in (0, 1), done.output
-    report = Regression.load(small["base"] / name).report
-    assert ("--no-text" in report.command) is hidden
-    dossier = report.backends[0].dossier
+    found = Regression.load(small["base"] / name)
+    assert ("--no-text" in found.report.command) is hidden
+    dossier = found.change.backends[0].dossier
     assert dossier is not None
     assert dossier.changed > 0
     assert dossier.to_label

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 from junit_files import read_junit
-from regression_sides import AFTER, BEFORE, side
+from regression_sides import AFTER, BEFORE, result_of, side
 
 from harness.cli.ci import write_for_ci
 from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
 from harness.report.documents.regress import change_document
 from harness.report.formats import render
 from harness.report.render.markdown import COMMENT_BYTES, render_markdown
-from harness.results.regression_schema import RegressionReport
+from harness.results.regression_schema import Change
 
 
 @pytest.fixture(scope="module")
-def report() -> RegressionReport:
+def report() -> Change:
     """A gate that one metric of one backend fails, and another backend that is gone."""
-    found = compare_sides("regress", side({"csr": BEFORE}), side({"csr": AFTER}), CompareRules()).report
+    found = compare_sides(side({"csr": BEFORE}), side({"csr": AFTER}), CompareRules()).change
     (backend,) = found.backends
     first, *others = backend.metrics
     failed = first.model_copy(update={"gate": "failed", "verdict": "worse"})
@@ -34,12 +34,10 @@ def report() -> RegressionReport:
     )
 
 
-def test_files_and_annotations(
-    report: RegressionReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
+def test_files_and_annotations(report: Change, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    write_for_ci(report, tmp_path / "junit.xml", None)
+    write_for_ci(result_of(report), tmp_path / "junit.xml", None)
     root = read_junit(tmp_path / "junit.xml")
     cases = {(case.get("classname"), case.get("name")): [one.tag for one in case] for case in root.iter("testcase")}
     assert cases == {("csr", "nDCG@2"): ["failure"], ("csr", "AP"): [], ("gone", "is compared"): ["error"]}
@@ -53,22 +51,22 @@ def test_files_and_annotations(
     assert "second words" in summary
 
 
-def test_a_comment_is_cut_and_says_so(report: RegressionReport) -> None:
-    whole = render(report, "markdown")
+def test_a_comment_is_cut_and_says_so(report: Change) -> None:
+    whole = render(result_of(report), "markdown")
     assert len(whole.encode()) <= COMMENT_BYTES
     assert "not fit here" not in whole
-    cut = render_markdown(change_document(report), 1_500)
+    cut = render_markdown(change_document(result_of(report)), 1_500)
     assert len(cut.encode()) <= 1_500
     assert "not fit here" in cut
 
 
 def test_without_texts_none_is_written(tmp_path: Path) -> None:
     plain = [side({"csr": rankings}, texts={}) for rankings in (BEFORE, AFTER)]
-    found = compare_sides("regress", *plain, CompareRules()).report
+    found = compare_sides(*plain, CompareRules()).change
     (backend,) = found.backends
     failed = [one.model_copy(update={"gate": "failed"}) for one in backend.metrics]
     found = found.model_copy(update={"backends": [backend.model_copy(update={"metrics": failed})]})
-    write_for_ci(found, tmp_path / "junit.xml", tmp_path / "summary.md")
+    write_for_ci(result_of(found), tmp_path / "junit.xml", tmp_path / "summary.md")
     for name in ("junit.xml", "summary.md"):
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert "words" not in text

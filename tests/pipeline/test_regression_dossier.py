@@ -13,7 +13,7 @@ from harness.data.memory import qrels_from_dict
 from harness.errors import DataError, UsageError
 from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
 from harness.pipeline.regress.labels import check_no_grades, grades_of, label_lines, read_labels, with_labels
-from harness.results.regression_schema import Dossier, RankedDocument, RegressionReport
+from harness.results.regression_schema import Change, Dossier, RankedDocument
 from harness.results.snapshot import ResultSnapshot
 
 SECOND = 1 / math.log2(3)
@@ -30,8 +30,8 @@ def after() -> ResultSnapshot:
     return side({"csr": AFTER}, source="after")
 
 
-def report_of(before: ResultSnapshot, after: ResultSnapshot, **how: object) -> RegressionReport:
-    return compare_sides("regress", before, after, CompareRules(**how)).report  # type: ignore[arg-type]
+def report_of(before: ResultSnapshot, after: ResultSnapshot, **how: object) -> Change:
+    return compare_sides(before, after, CompareRules(**how)).change  # type: ignore[arg-type]
 
 
 def dossier_of(before: ResultSnapshot, after: ResultSnapshot, **how: object) -> Dossier:
@@ -245,7 +245,7 @@ def test_the_dossier_is_ordered_by_the_metric_that_failed() -> None:
 
 def test_queries_whose_rankings_hold_no_judged_document_are_told_all_the_same() -> None:
     before, after = {**BEFORE, "q2": ["y", "z"]}, {**BEFORE, "q2": ["w", "v"]}
-    report = compare_sides("diff", side({"csr": before}), side({"csr": after}), CompareRules()).report
+    report = compare_sides(side({"csr": before}), side({"csr": after}), CompareRules()).change
     dossier = report.backends[0].dossier
     assert dossier is not None
     assert [one.query for one in dossier.queries] == ["q2"]

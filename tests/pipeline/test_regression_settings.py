@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from regression_sides import AFTER, BEFORE, TEXTS, backend, side, with_dataset
+from regression_sides import AFTER, BEFORE, TEXTS, backend, result_of, side, with_dataset
 
 from harness.errors import HarnessError, ResultError, UnknownNameError, UsageError
 from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
@@ -47,25 +47,24 @@ def test_a_given_pair_comes_first_and_must_be_there() -> None:
 
 def test_backends_that_only_their_place_pairs_are_called_unlike() -> None:
     before, after = side({"csr": BEFORE, "lucene": BEFORE}), side({"csr": BEFORE, "qdrant": AFTER}, source="after")
-    report = compare_sides("diff", before, after, CompareRules()).report
+    report = compare_sides(before, after, CompareRules()).change
     assert [one.paired_by for one in report.backends] == ["label", "position"]
     (warning,) = (one for one in report.warnings if "UNLIKE" in one)
     assert warning.startswith("UNLIKE BACKENDS ARE COMPARED (lucene before, qdrant now): ")
-    verdicts = change_document(report).verdicts
+    verdicts = change_document(result_of(report)).verdicts
     assert (verdicts[1].tone, verdicts[1].headline) == ("unsure", warning)
-    assert f"? {warning}" in render(report, "table").splitlines()
-    assert "UNLIKE BACKENDS ARE COMPARED" in render(report, "markdown").partition("<details>")[0]
-    assert "lucene before, qdrant now" in str(change_document(report).suites[0].properties)
+    assert f"? {warning}" in render(result_of(report), "table").splitlines()
+    assert "UNLIKE BACKENDS ARE COMPARED" in render(result_of(report), "markdown").partition("<details>")[0]
+    assert "lucene before, qdrant now" in str(change_document(result_of(report)).suites[0].properties)
     told = [backend(label, parameters=given) for label, given in (("csr", {"idf": True}), ("qdrant", {}))]
     changed = compare_sides(
-        "diff",
         side({"csr": BEFORE}, backends=told[:1]),
         side({"qdrant": BEFORE}, backends=told[1:], source="after"),
         CompareRules(),
-    ).report
-    assert "idf true → – (qdrant)" in change_document(changed).verdicts[0].detail
+    ).change
+    assert "idf true → – (qdrant)" in change_document(result_of(changed)).verdicts[0].detail
     asked = CompareRules(pairs=[Pair("lucene", "qdrant")])
-    said = compare_sides("diff", before, after, asked).report
+    said = compare_sides(before, after, asked).change
     assert said.backends[1].paired_by == "given"
     assert not any("UNLIKE" in one for one in said.warnings)
 

@@ -16,14 +16,11 @@ from pydantic import BaseModel
 from harness.data.types import Run
 from harness.errors import ResultError
 from harness.pipeline.check.checked import Checked
-from harness.pipeline.regress.stored_regression import read_regression
 from harness.results.baseline import SCHEMA_VERSION as BASELINE_VERSION
 from harness.results.baseline import Baseline, read_baseline
-from harness.results.check_schema import CHECK_SCHEMA_VERSION
 from harness.results.comparison import Comparison
-from harness.results.regression_schema import SCHEMA_VERSION as REGRESSION_VERSION
 from harness.results.schema import SCHEMA_VERSION, Result
-from harness.results.stored import read_check_report, read_report
+from harness.results.stored import read_change, read_report
 from harness.results.upgrade import StoredJson, read_stored_json, validated
 
 STORED = Path(__file__).parent / "stored"
@@ -45,8 +42,8 @@ class Kind(NamedTuple):
 
 KINDS = {
     "comparison": Kind("report.json", SCHEMA_VERSION, read_report),
-    "check": Kind("report.json", CHECK_SCHEMA_VERSION, read_check_report),
-    "regression": Kind("regression.json", REGRESSION_VERSION, read_regression),
+    "check": Kind("report.json", SCHEMA_VERSION, read_report),
+    "regression": Kind("regression.json", SCHEMA_VERSION, read_change),
     "baseline": Kind("baseline.json", BASELINE_VERSION, read_whole_baseline),
 }
 

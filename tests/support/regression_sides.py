@@ -16,6 +16,7 @@ from harness.metrics import parse_measures, score
 from harness.results import schema
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.baseline import DEPTH, read_baseline, write_baseline
+from harness.results.regression_schema import Change
 from harness.results.snapshot import OVERLAP, ResultSnapshot, text_digest
 
 Rankings = Mapping[str, Sequence[str]]
@@ -133,3 +134,8 @@ def many(count: int, shift: float, seed: int = 7) -> tuple[dict[str, dict[str, f
         {"nDCG@10": dict(zip(names, before.tolist(), strict=True))},
         {"nDCG@10": dict(zip(names, after.tolist(), strict=True))},
     )
+
+
+def result_of(change: Change, kind: str = "regress") -> schema.Result:
+    """The result of a verb that compared two sides."""
+    return sample_report().model_copy(update={"kind": kind, "change": change})

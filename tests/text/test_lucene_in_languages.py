@@ -71,12 +71,12 @@ def test_questions_to_an_index_that_is_there_follow_the_language_of_the_corpus(t
     of_corpus = harness.check(_ASKED, corpus=corpus, backends="csr", **options)  # type: ignore[arg-type]
     of_golden_set = harness.check(corpus, **options)  # type: ignore[arg-type]
     for checked in (of_corpus, of_golden_set):
-        subject = checked.report.subjects[-1]
+        subject = checked.report.trials[-1]
         assert subject.parameters["analyzer"] == "lucene-german"
         assert subject.questions[0].top[0] == "houses"
         assert not any("language" in note for note in checked.report.notes)
     unknown = harness.check(_ASKED, **options)  # type: ignore[arg-type]
-    assert unknown.report.subjects[-1].parameters["analyzer"] == "lucene-english"
+    assert unknown.report.trials[-1].parameters["analyzer"] == "lucene-english"
     assert any("it is analysed as English (lucene-english)" in note for note in unknown.report.notes)
 
 

@@ -28,6 +28,7 @@ from harness.engines.callable.answers import Answer, Asked, Retriever, ask
 from harness.engines.callable.http_endpoint import HTTP_OPTIONS, HttpRetriever, HttpSettings
 from harness.engines.callable.python_callable import PythonRetriever
 from harness.errors import HarnessError, UsageError
+from harness.pipeline.check.check_results import Answered, asked_search, asked_trial
 from harness.pipeline.check.stored_vectors import ModelComparison
 from harness.pipeline.compare import run_on
 from harness.pipeline.planning import plan_of_backends
@@ -41,7 +42,6 @@ from harness.registry.lookup import find_cards, load_engine
 from harness.registry.parameters import current_spelling
 from harness.results.schema import ErrorInfo
 from harness.results.scored import QrelsOf
-from harness.results.subject import Subject, subject_of
 from harness.results.trial_result import trial_results
 from harness.store.cache import Cache
 from harness.store.cache_entries import COMPARISON, WORK
@@ -246,23 +246,25 @@ def _name(function: Function) -> str:
 
 
 class Searched(NamedTuple):
-    """An index as a subject, and what its stored vectors say against the model."""
+    """The answers of an index, and what its stored vectors say against the model."""
 
-    subject: Subject
+    answered: Answered
     findings: tuple[Finding, ...]
 
 
 def search_indexes(
     plan: AgainstPlan,
+    dataset: str,
     queries: Queries,
     corpora: Mapping[str, Corpus],
     cache: Cache,
     display: Display,
     judge: QrelsOf,
 ) -> list[Searched]:
-    """Every index of a plan, each in a worker, by what the questions are encoded to; scored by ``judge``.
+    """Search every index of a plan, each in a worker, by what the questions are encoded to; score by ``judge``.
 
-    ``corpora`` are documents by name, whose texts are encoded where an index keeps none.
+    ``dataset`` is what the result calls it. ``corpora`` are documents by name, whose texts are encoded where an index
+    keeps none.
     """
     if plan.indexes is None:
         return []
@@ -270,36 +272,39 @@ def search_indexes(
     documents = Corpus(Ids.of([]), nothing, content_digest(Ids.of([]), nothing))
     alone = Dataset(plan.indexes.dataset_name, documents, queries, None)
     assessed = run_on(plan.indexes, alone, cache, display, judge)
-    results = trial_results(assessed, alone, plan.indexes, PROBES)
+    trials = trial_results(assessed, alone, plan.indexes, PROBES)
     named = [one for one in plan.retrievers if one.kind == "index"]
     comparison = ModelComparison(queries, corpora, plan.execution, cache, display)
     searched = []
-    for against, found, result in zip(named, assessed, results, strict=True):
-        subject = subject_of(found, result, "", against.label, timed=plan.execution.timing)
-        finding, note = comparison.compare(found.outcome)
-        notes = (*subject.notes, *((note,) if note is not None else ()))
-        subject = replace(subject, corpus=None, backend=against.shown, notes=notes)
-        searched.append(Searched(subject, (finding,) if finding is not None else ()))
+    for against, one, trial in zip(named, assessed, trials, strict=True):
+        finding, note = comparison.compare(one.outcome)
+        notes = [*trial.notes, *([note] if note is not None else [])]
+        update = {"dataset": dataset, "label": against.label, "notes": notes}
+        parameters = {**trial.parameters, "against": against.shown}
+        answered = Answered.of(
+            one, trial.model_copy(update={**update, "parameters": parameters}), timed=plan.execution.timing
+        )
+        searched.append(Searched(answered, (finding,) if finding is not None else ()))
     return searched
 
 
 def ask_retriever(
     one: Against,
     plan: AgainstPlan,
+    dataset: str,
     golden: GoldenSet,
     queries: Queries,
     k: int,
     cache: Cache,
     display: Display,
-) -> tuple[Subject, list[Answer]]:
-    """A callable's or an endpoint's answers, unscored; of one that failed as a whole, why."""
-    options = plan.execution
-    asked, subject = None, Subject(one.label, one.shown, None)
-    hidden = (
-        f"{HIDDEN} in its command stands for what could be secret (user name, password, query, body): write that in "
-        "again before you repeat it; a key can come from the environment, key_env="
-    )
-    notes = [hidden] if HIDDEN in one.shown else []
+) -> tuple[Answered, list[Answer]]:
+    """Ask a callable or an endpoint; return its answers, unscored, or why it failed as a whole."""
+    options, notes = plan.execution, list[str]()
+    if HIDDEN in one.shown:
+        notes.append(
+            f"{HIDDEN} in its command stands for what could be secret (user name, password, query, body): write that "
+            "in again before you repeat it; a key can come from the environment, key_env="
+        )
     try:
         if one.kind == "python" and one.label not in plan.functions:
             asked = _in_worker(one, queries, k, options, cache, display)
@@ -307,34 +312,26 @@ def ask_retriever(
             asked = _here(_retriever(one, plan), one, golden, k, options, display)
     except HarnessError as error:
         failure = failure_of(error)
-        subject = Subject(
-            one.label,
-            one.shown,
-            None,
-            error=ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log)),
-            notes=tuple(notes),
-        )
-    if asked is None:
+        info = ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log))
         display.done(one.label, "failed")
-        return subject, []
+        return Answered(asked_trial(dataset, one.label, one.shown, error=info, notes=notes)), []
     display.done(one.label, f"{counted(len(asked.answers), 'question')} asked")
     notes.insert(
         0, "its documents are known by its answers alone: there is no exact reference, and nothing was indexed"
     )
     if asked.repeated:
         notes.append(f"made again after a failure: {counted(asked.repeated, 'call')}; its milliseconds include that")
-    subject = Subject(
-        one.label,
-        one.shown,
-        None,
-        run=run_of(golden, asked.answers, k),
+    run = run_of(golden, asked.answers, k)
+    search = asked_search(asked, run, k, timed=options.timing)
+    answered = Answered(
+        asked_trial(dataset, one.label, one.shown, search=search, notes=notes),
+        run=run,
         search_ns=asked.search_ns if options.timing else None,
-        notes=tuple(notes),
         unanswered=frozenset(
             question.id for question, answer in zip(golden, asked.answers, strict=True) if answer.failure is not None
         ),
     )
-    return subject, list(asked.answers)
+    return answered, list(asked.answers)
 
 
 def _retriever(one: Against, plan: AgainstPlan) -> Retriever:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -12,18 +12,20 @@ import numpy.typing as npt
 
 from harness.data.golden_set import GoldenQuestion, GoldenSet
 from harness.data.ranking import TieRule
-from harness.data.types import Float64Array, Ids, Int64Array
+from harness.data.types import Float64Array, Ids, Int64Array, Run
+from harness.engines.callable.answers import Asked
 from harness.metrics import Measure, Scores, score
+from harness.parity import Level
 from harness.pipeline.check.id_match import Expected, ideal_run, plain_judgments
 from harness.pipeline.check.requirements import LATENCIES, PARITY, Requirement, Sample, judge
 from harness.results import check_schema as schema
+from harness.results.schema import LatencyStats, SearchStats, TrialResult
 from harness.results.schema_base import MetricValue
-from harness.results.schema_costs import LatencyStats
-from harness.results.subject import Subject
+from harness.results.scored import Scored, has_terms
 from harness.stats import Interval, bootstrap_interval, mean_interval
 from harness.stats.timing import latency
 
-__all__ = ["Ideal", "Rules", "check_subject", "requirement_results"]
+__all__ = ["Answered", "Ideal", "Rules", "asked_search", "asked_trial", "check_trial", "requirement_results"]
 
 _NS_PER_MS = 1e6
 _NEVER_MS = 1e9
@@ -50,34 +52,94 @@ class Rules:
     keep_text: bool = True
 
 
-def check_subject(subject: Subject, golden: GoldenSet, expected: Expected, rules: Rules) -> schema.CheckSubject:
+@dataclass(frozen=True, eq=False, slots=True)
+class Answered:
+    """Answers of one backend to the questions of a golden set, with its trial.
+
+    ``run`` holds every question, None of a backend that failed (then the trial's ``error`` says why). ``scores`` are of
+    the questions that expect something. ``search_ns`` int64 (passes, questions) are times of single queries, negative
+    for a question that was never sent; None where none were taken. ``exact`` bool (questions,) says which rankings are
+    the exact ones up to ties, None without an exact reference. Both are in the run's order of questions. ``problems``
+    name what preflight found, ``unanswered`` are the ids of questions that failed. ``reference`` is the exact
+    reference's run to a depth beyond k, None without.
+    """
+
+    trial: TrialResult
+    run: Run | None = None
+    scores: Scores | None = None
+    search_ns: Int64Array | None = None
+    exact: npt.NDArray[np.bool_] | None = None
+    problems: tuple[str, ...] = ()
+    unanswered: frozenset[str] = frozenset()
+    reference: Run | None = None
+
+    @property
+    def label(self) -> str:
+        """What the result calls the backend."""
+        return self.trial.label
+
+    @classmethod
+    def of(cls, assessed: Scored, trial: TrialResult, *, timed: bool) -> Answered:
+        """Return the answers of a backend that was searched."""
+        record, parity = assessed.outcome.record, assessed.parity
+        search_ns = None
+        if timed and record is not None:
+            sent = has_terms(assessed.outcome.vectors, record.search_ns.shape[1])
+            search_ns = np.where(sent, record.search_ns, np.int64(-1))
+        exact = parity.per_query.level >= Level.TIE_EQUIVALENT if parity is not None else None
+        run, scores = assessed.outcome.run, assessed.scores
+        return cls(trial, run, scores, search_ns, exact, reference=assessed.reference)
+
+
+def check_trial(answered: Answered, golden: GoldenSet, expected: Expected, rules: Rules) -> TrialResult:
     """Describe one backend's answers; of one that failed, say why."""
-    scores = subject.scores
+    trial, scores = answered.trial, answered.scores
     every = np.ones(len(scores.query_ids), dtype=bool) if scores is not None else None
-    samples = _times_of(subject, None)
-    return schema.CheckSubject(
-        label=subject.label,
-        backend=subject.backend,
-        corpus=subject.corpus,
-        status="failed" if subject.error is not None else "invalid" if subject.problems else "ok",
-        error=subject.error,
-        engine=subject.engine,
-        parameters=dict(subject.parameters),
-        milliseconds=_latency_stats(samples) if samples is not None and len(samples) else None,
-        parity=subject.parity,
-        metrics=_metrics(scores, every, rules) if scores is not None and every is not None else {},
-        slices=_slices(scores, golden, rules) if scores is not None else [],
-        questions=_questions(subject, golden, expected, rules),
-        deterministic=subject.deterministic,
-        notes=list(subject.notes),
+    return trial.model_copy(
+        update={
+            "status": "failed" if trial.error is not None else "invalid" if answered.problems else "ok",
+            "metrics": _metrics(scores, every, rules) if scores is not None and every is not None else {},
+            "slices": _slices(scores, golden, rules) if scores is not None else [],
+            "questions": _questions(answered, golden, expected, rules),
+        }
     )
 
 
-def _times_of(subject: Subject, chosen: npt.NDArray[np.bool_] | None) -> Int64Array | None:
+def asked_trial(dataset: str, label: str, expression: str, **facts: object) -> TrialResult:
+    """Return the trial of a function or an endpoint, of which nothing is known but its answers."""
+    unknown = dict.fromkeys(("measured", "error", "engine", "phases", "index", "search", "cold", "queries", "parity"))
+    empty: dict[str, object] = {"encoder": {}, "closed_loop": [], "open_loop": [], "metrics": {}, "notes": []}
+    named = {"dataset": dataset, "label": label, "name": expression.partition(":")[0].rpartition("=")[2]}
+    values = {**unknown, **empty, **named, "reused": False, "parameters": {"against": expression}, "status": "ok"}
+    return TrialResult.model_validate({**values, **facts})
+
+
+def asked_search(answered: Asked, run: Run, k: int, *, timed: bool) -> SearchStats:
+    """Describe how a function or an endpoint was asked."""
+    times = latency(answered.search_ns[answered.search_ns >= 0]) if timed and len(answered.answers) else None
+    return SearchStats(
+        queries=len(answered.answers),
+        queries_without_terms=0,
+        k=k,
+        repeats=len(answered.search_ns),
+        concurrency=1,
+        milliseconds=LatencyStats(**asdict(times)) if times is not None else None,
+        transfer_ms=None,
+        qps=None,
+        first_query_ms=None,
+        warm_up_queries=0,
+        hits=run.hits,
+        queries_without_hits=int(np.count_nonzero(np.diff(run.indptr) == 0)),
+        repeated_calls=answered.repeated,
+        queries_per_call=1,
+    )
+
+
+def _times_of(answered: Answered, chosen: npt.NDArray[np.bool_] | None) -> Int64Array | None:
     """Return the samples of single queries, in nanoseconds, of some questions of the run, all by default."""
-    if subject.search_ns is None:
+    if answered.search_ns is None:
         return None
-    samples = subject.search_ns if chosen is None else subject.search_ns[:, chosen]
+    samples = answered.search_ns if chosen is None else answered.search_ns[:, chosen]
     return samples[samples >= 0]
 
 
@@ -135,15 +197,8 @@ def _slices(scores: Scores, golden: GoldenSet, rules: Rules) -> list[schema.Slic
     ]
 
 
-def _latency_stats(samples: Int64Array) -> LatencyStats:
-    measured = latency(samples)
-    return LatencyStats(
-        p50=measured.p50, p90=measured.p90, p95=measured.p95, p99=measured.p99, mean=measured.mean, n=measured.n
-    )
-
-
-def _questions(subject: Subject, golden: GoldenSet, expected: Expected, rules: Rules) -> list[schema.QuestionResult]:
-    run, scores = subject.run, subject.scores
+def _questions(answered: Answered, golden: GoldenSet, expected: Expected, rules: Rules) -> list[schema.QuestionResult]:
+    run, scores = answered.run, answered.scores
     if run is None:
         return []
     places = {name: place for place, name in enumerate(run.query_ids)}
@@ -154,24 +209,24 @@ def _questions(subject: Subject, golden: GoldenSet, expected: Expected, rules: R
         place, row = places.get(question.id), scored.get(question.id)
         top = run.doc_ids.take(run.rows[run.of_query(place)]) if place is not None else []
         values = {} if scores is None or row is None else {n: float(scores.values[row, c]) for n, c in columns.items()}
-        exact = _exact_hits(subject, question.id)
+        exact = _exact_hits(answered, question.id)
         told = _question(question, top, exact, values, expected, keep_text=rules.keep_text)
-        update = {"failed": question.id in subject.unanswered, "milliseconds": _milliseconds(subject, place)}
+        update = {"failed": question.id in answered.unanswered, "milliseconds": _milliseconds(answered, place)}
         made.append(told.model_copy(update=update))
     return made
 
 
-def _milliseconds(subject: Subject, place: int | None) -> float | None:
-    if subject.search_ns is None or place is None:
+def _milliseconds(answered: Answered, place: int | None) -> float | None:
+    if answered.search_ns is None or place is None:
         return None
-    samples = subject.search_ns[:, place]
+    samples = answered.search_ns[:, place]
     timed = samples[samples >= 0]
     return float(timed.mean()) / _NS_PER_MS if len(timed) else None
 
 
-def _exact_hits(subject: Subject, question: str) -> list[str]:
+def _exact_hits(answered: Answered, question: str) -> list[str]:
     """Return the first documents of the exact reference for a question, to a depth beyond k."""
-    run = subject.reference
+    run = answered.reference
     place = int(run.query_ids.rows_of(Ids.of([question]).values)[0]) if run is not None else -1
     return run.doc_ids.take(run.rows[run.of_query(place)]) if run is not None and place >= 0 else []
 
@@ -236,18 +291,18 @@ class _Figure(NamedTuple):
 
 
 def requirement_results(
-    subject: Subject, golden: GoldenSet, ideal: Ideal, rules: Rules
+    answered: Answered, golden: GoldenSet, ideal: Ideal, rules: Rules
 ) -> list[schema.RequirementResult]:
     """Judge every requirement on one backend; one without a figure says why, and is neither passed nor failed."""
-    return [_result(requirement, subject, golden, ideal, rules) for requirement in rules.requirements]
+    return [_result(requirement, answered, golden, ideal, rules) for requirement in rules.requirements]
 
 
 def _result(
-    requirement: Requirement, subject: Subject, golden: GoldenSet, ideal: Ideal, rules: Rules
+    requirement: Requirement, answered: Answered, golden: GoldenSet, ideal: Ideal, rules: Rules
 ) -> schema.RequirementResult:
-    figure = _figure(requirement, subject, golden, ideal, rules)
+    figure = _figure(requirement, answered, golden, ideal, rules)
     if isinstance(figure, str):
-        return _base(requirement, subject, rules, figure)
+        return _base(requirement, answered, rules, figure)
     sample, interval = figure.sample, figure.interval(figure.sample.values)
 
     def bound(values: Float64Array) -> float:
@@ -261,7 +316,7 @@ def _result(
     if requirement.at_least and not judged.passed and figure.bounded:
         short = np.flatnonzero(sample.values < sample.best)
         missed = [figure.ids[place] for place in short[np.argsort(sample.values[short], kind="stable")].tolist()]
-    return _base(requirement, subject, rules).model_copy(
+    return _base(requirement, answered, rules).model_copy(
         update={
             "value": judged.value,
             "min": figure.low,
@@ -278,12 +333,13 @@ def _result(
 
 
 def _base(
-    requirement: Requirement, subject: Subject, rules: Rules, reason: str | None = None
+    requirement: Requirement, answered: Answered, rules: Rules, reason: str | None = None
 ) -> schema.RequirementResult:
     """Return a requirement of which nothing is known yet."""
     return schema.RequirementResult(
         text=requirement.text,
-        subject=subject.label,
+        backend=answered.label,
+        dataset=answered.trial.dataset,
         slice=str(requirement.slice) if requirement.slice is not None else None,
         quantity=requirement.name,
         operator=requirement.operator,
@@ -303,17 +359,19 @@ def _base(
     )
 
 
-def _figure(requirement: Requirement, subject: Subject, golden: GoldenSet, ideal: Ideal, rules: Rules) -> _Figure | str:
+def _figure(
+    requirement: Requirement, answered: Answered, golden: GoldenSet, ideal: Ideal, rules: Rules
+) -> _Figure | str:
     """Return the figure that a requirement is about, or why there is none."""
-    if subject.problems:
-        return f"'{subject.label}' did not pass preflight: {', '.join(subject.problems)}"
-    if subject.run is None or subject.scores is None:
-        return f"'{subject.label}' failed"
+    if answered.problems:
+        return f"'{answered.label}' did not pass preflight: {', '.join(answered.problems)}"
+    if answered.run is None or answered.scores is None:
+        return f"'{answered.label}' failed"
     if requirement.quantity == PARITY:
-        return _parity(requirement, subject, golden, rules.seed)
+        return _parity(requirement, answered, golden, rules.seed)
     if isinstance(requirement.quantity, str):
-        return _latency(requirement, subject, golden, rules.seed)
-    return _measured(requirement, requirement.quantity, subject.scores, golden, ideal, rules)
+        return _latency(requirement, answered, golden, rules.seed)
+    return _measured(requirement, requirement.quantity, answered.scores, golden, ideal, rules)
 
 
 def _measured(
@@ -336,12 +394,12 @@ def _measured(
     )
 
 
-def _parity(requirement: Requirement, subject: Subject, golden: GoldenSet, seed: int) -> _Figure | str:
-    if subject.exact is None or subject.run is None:
-        return f"'{subject.label}' is not held against an exact reference"
-    ids = subject.run.query_ids.to_list()
+def _parity(requirement: Requirement, answered: Answered, golden: GoldenSet, seed: int) -> _Figure | str:
+    if answered.exact is None or answered.run is None:
+        return f"'{answered.label}' is not held against an exact reference"
+    ids = answered.run.query_ids.to_list()
     kept = _kept(requirement, golden, ids)
-    values = subject.exact[kept].astype(np.float64)
+    values = answered.exact[kept].astype(np.float64)
     if not len(values):
         return "the slice has no question"
     chosen = [name for name, keep in zip(ids, kept.tolist(), strict=True) if keep]
@@ -349,13 +407,13 @@ def _parity(requirement: Requirement, subject: Subject, golden: GoldenSet, seed:
     return _Figure(sample, lambda one: bootstrap_interval(one, seed), chosen)
 
 
-def _latency(requirement: Requirement, subject: Subject, golden: GoldenSet, seed: int) -> _Figure | str:
-    if subject.run is None or subject.search_ns is None:
-        return f"no times of '{subject.label}' were taken"
-    ids = subject.run.query_ids.to_list()
-    samples = _times_of(subject, _kept(requirement, golden, ids))
+def _latency(requirement: Requirement, answered: Answered, golden: GoldenSet, seed: int) -> _Figure | str:
+    if answered.run is None or answered.search_ns is None:
+        return f"no times of '{answered.label}' were taken"
+    ids = answered.run.query_ids.to_list()
+    samples = _times_of(answered, _kept(requirement, golden, ids))
     if samples is None or not len(samples):
-        return f"no times of '{subject.label}' were taken"
+        return f"no times of '{answered.label}' were taken"
     share = LATENCIES[str(requirement.quantity)]
     milliseconds = samples / _NS_PER_MS
     never = np.full(len(milliseconds), _NEVER_MS)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from harness.data.types import Corpus, Run
 from harness.errors import UsageError
 from harness.results.check_redaction import without_questions
-from harness.results.check_schema import CheckReport, CheckSubject
 from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, presenter
-from harness.results.stored import read_check_report, read_stored_run, write_check
+from harness.results.schema import Result, TrialResult
+from harness.results.stored import read_report, read_stored_run, write_report
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,12 +26,12 @@ _VERDICTS = {"passed": "passed", "failed": "failed", "invalid": "is invalid"}
 class Checked:
     """What ``harness.check`` returns and :meth:`load` reads back.
 
-    ``report`` is the content of ``report.json``; ``runs`` holds the hits of each subject by its label. ``folder`` is
+    ``report`` is the content of ``report.json``; ``runs`` holds the hits of each backend by its label. ``folder`` is
     where the result is stored, None before :meth:`save`. ``corpora`` are the documents by the corpus's name, for
     :meth:`html`; where one is missing, ``no_texts`` says why.
     """
 
-    report: CheckReport
+    report: Result
     runs: Mapping[str, Run] = field(default_factory=dict, repr=False)
     folder: Path | None = None
     corpora: Mapping[str, Corpus] = field(default_factory=dict, repr=False)
@@ -41,9 +41,9 @@ class Checked:
     def load(cls, folder: str | Path) -> Checked:
         """Read a result folder; raises ResultError when it is missing, damaged, or of a newer schema."""
         path = Path(folder)
-        report = read_check_report(path)
-        answered = [one.label for one in report.subjects if one.questions]
-        return cls(report, {label: read_stored_run(path, report.golden.name, label) for label in answered}, folder=path)
+        report = read_report(path, "check")
+        runs = {one.label: read_stored_run(path, one.dataset, one.label) for one in report.trials if one.questions}
+        return cls(report, runs, folder=path)
 
     def save(self, folder: str | Path, *, overwrite: bool = False, numbered: bool = False) -> Checked:
         """Write everything into ``folder``, whole or not at all; the same check with its new folder.
@@ -53,9 +53,15 @@ class Checked:
         be written.
         """
         files = {HTML_NAME: self.html().encode()}
-        runs = {(self.report.golden.name, label): run for label, run in self.runs.items()}
-        place = write_check(Path(folder), self.report, runs, files, overwrite=overwrite, numbered=numbered)
+        datasets = {one.label: one.dataset for one in self.report.trials}
+        runs = {(datasets[label], label): run for label, run in self.runs.items()}
+        place = write_report(Path(folder), self.report, runs, files, overwrite=overwrite, numbered=numbered)
         return replace(self, folder=place)
+
+    @property
+    def name(self) -> str:
+        """Name of the golden set."""
+        return self.report.golden.name if self.report.golden is not None else ""
 
     @property
     def passed(self) -> bool:
@@ -73,37 +79,37 @@ class Checked:
         wrong = presenter("check failures")(self.report)
         if wrong:
             raise AssertionError(
-                "\n\n".join([f"the check of {self.report.golden.name} {_VERDICTS[self.report.verdict]}", *wrong])
+                "\n\n".join([f"the check of {self.name} {_VERDICTS[self.report.verdict or 'invalid']}", *wrong])
             )
 
-    def subject(self, label: str) -> CheckSubject:
-        """One subject by its label; raises KeyError."""
-        for subject in self.report.subjects:
-            if subject.label == label:
-                return subject
+    def trial(self, label: str) -> TrialResult:
+        """Return one backend's result by its label; raises KeyError."""
+        for trial in self.report.trials:
+            if trial.label == label:
+                return trial
         raise KeyError(label)
 
     def metrics(self) -> pd.DataFrame:
-        """Means: one row a subject, one column a metric; failed subjects have NaN."""
+        """Return the means: one row a backend, one column a metric; failed backends have NaN."""
         import pandas as pd
 
-        rows = {one.label: {name: value.mean for name, value in one.metrics.items()} for one in self.report.subjects}
-        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("subject")
+        rows = {one.label: {name: value.mean for name, value in one.metrics.items()} for one in self.report.trials}
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("backend")
 
     def requirements(self) -> pd.DataFrame:
-        """Every requirement held against every subject, one row each."""
+        """Return every requirement of every backend, one row each."""
         import pandas as pd
 
         return pd.DataFrame([one.model_dump() for one in self.report.requirements])
 
     def per_question(self) -> pd.DataFrame:
-        """One row a subject and question that expects something, one column a metric."""
+        """Return one row a backend and question that expects something, one column a metric."""
         import pandas as pd
 
         rows = [
-            {"subject": subject.label, "question": one.id, **one.values}
-            for subject in self.report.subjects
-            for one in subject.questions
+            {"backend": trial.label, "question": one.id, **one.values}
+            for trial in self.report.trials
+            for one in trial.questions
             if one.values
         ]
         return pd.DataFrame(rows)
@@ -122,9 +128,9 @@ class Checked:
         (``--no-text``) has none.
         """
         report = self.report if keep_text else without_questions(self.report)
-        if not keep_text or report.settings.get("no_text"):
+        if not keep_text or report.plan.resolved.get("no_text"):
             return str(presenter("check page")(report, self.runs, {}, LEFT_OUT))
-        missing = any(one.name not in self.corpora for one in report.corpora)
+        missing = any(one.documents and one.name not in self.corpora for one in report.datasets)
         return str(presenter("check page")(report, self.runs, self.corpora, self.no_texts if missing else ""))
 
     def __str__(self) -> str:

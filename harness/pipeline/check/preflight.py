@@ -20,10 +20,10 @@ from harness.data.ranking import TieRule
 from harness.data.types import Corpus, Qrels, Run
 from harness.engines.callable.answers import Answer
 from harness.metrics import Measure, score
+from harness.pipeline.check.check_results import Answered
 from harness.pipeline.check.id_hints import IdAdvice, id_advice, id_kinds
 from harness.pipeline.check.id_match import Expected, Match, MatchRule, Missing
 from harness.results.check_schema import PreflightProblem
-from harness.results.subject import Subject
 from harness.wording import counted
 
 __all__ = ["Answers", "Examined", "Examiner", "answers_of", "missing_ids", "preflight", "problem_of"]
@@ -289,16 +289,16 @@ def _plain(text: str) -> str:
 
 
 class Examined(NamedTuple):
-    """A subject, what its questions expect, and what was found before it was scored."""
+    """Answers of a backend, what its questions expect, and what was found before it was scored."""
 
-    subject: Subject
+    answered: Answered
     expected: Expected
     findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Examiner:
-    """Examines runs of a golden set. ``corpus`` is None where a subject has its own documents."""
+    """Examines runs of a golden set. ``corpus`` is None where a backend has its own documents."""
 
     golden: GoldenSet
     match: Match
@@ -324,25 +324,25 @@ class Examiner:
             self._findings[run] = tuple(found)
         return self._findings[run]
 
-    def examined(self, subject: Subject) -> Examined:
+    def examined(self, answered: Answered) -> Examined:
         """Return a backend with the findings about its run; one that :meth:`judge` refused has no scores already."""
-        if subject.run is None:
-            return Examined(subject, self.expected, tuple(_of_failure(subject)))
-        findings = self.findings(subject.run)
-        return Examined(_marked(subject, findings), self._expected_of(subject.run), findings)
+        if answered.run is None:
+            return Examined(answered, self.expected, tuple(_of_failure(answered)))
+        findings = self.findings(answered.run)
+        return Examined(_marked(answered, findings), self._expected_of(answered.run), findings)
 
     def examined_answers(
-        self, subject: Subject, answers: Sequence[Answer], measures: Sequence[Measure], relevance: int
+        self, answered: Answered, answers: Sequence[Answer], measures: Sequence[Measure], relevance: int
     ) -> Examined:
         """Examine a backend whose documents nobody knows, by its ``answers``; score it if nothing is wrong."""
-        if subject.run is None:
-            return Examined(subject, self.expected, ())
+        if answered.run is None:
+            return Examined(answered, self.expected, ())
         findings = tuple(self._look(list(zip(self.golden, answers, strict=True)), None))
         if not _errors(findings):
-            judged = self.expected.judgments(subject.run, self.ties)
-            scored = score(subject.run, judged, list(measures), ties=self.ties, relevance=relevance)
-            subject = replace(subject, scores=scored)
-        return Examined(_marked(subject, findings), self.expected, findings)
+            judged = self.expected.judgments(answered.run, self.ties)
+            scored = score(answered.run, judged, list(measures), ties=self.ties, relevance=relevance)
+            answered = replace(answered, scores=scored)
+        return Examined(_marked(answered, findings), self.expected, findings)
 
     def _expected_of(self, run: Run) -> Expected:
         return self.expected if self.corpus is not None else Expected(self.golden, self.match, run.doc_ids)
@@ -384,12 +384,12 @@ def _unmet(golden: GoldenSet, one: Missing, near: str | None) -> str:
     )
 
 
-def problem_of(finding: Finding, *, subject: str | None = None, corpus: str | None = None) -> PreflightProblem:
+def problem_of(finding: Finding, *, backend: str | None = None, dataset: str | None = None) -> PreflightProblem:
     """Return a finding as the report stores it."""
     return PreflightProblem(
         check=finding.check,
-        subject=subject,
-        corpus=corpus,
+        backend=backend,
+        dataset=dataset,
         message=finding.message,
         fix=finding.fix,
         examples=list(finding.examples),
@@ -400,13 +400,13 @@ def _errors(findings: Sequence[Finding]) -> tuple[str, ...]:
     return tuple(one.check for one in findings if one.severity == "error")
 
 
-def _marked(subject: Subject, findings: Sequence[Finding]) -> Subject:
-    return replace(subject, problems=_errors(findings))
+def _marked(answered: Answered, findings: Sequence[Finding]) -> Answered:
+    return replace(answered, problems=_errors(findings))
 
 
-def _of_failure(subject: Subject) -> list[Finding]:
+def _of_failure(answered: Answered) -> list[Finding]:
     """Find an index that was refused because its vectors have other dimensions than the model gives."""
-    error = subject.error
+    error = answered.trial.error
     if error is None or error.type != "RejectedInputError" or "dimensions" not in error.message:
         return []
     what, _, fix = error.message.partition("\n")

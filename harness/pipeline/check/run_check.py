@@ -20,7 +20,7 @@ from harness.loaders import LoadedCorpus, load_documents
 from harness.loaders.checks import dataset_findings
 from harness.pipeline.check.against import ask_retriever, search_indexes
 from harness.pipeline.check.check_plan import CheckPlan, plan_check
-from harness.pipeline.check.check_results import Ideal, check_subject, requirement_results
+from harness.pipeline.check.check_results import Answered, Ideal, check_trial, requirement_results
 from harness.pipeline.check.checked import Checked
 from harness.pipeline.check.id_match import Expected
 from harness.pipeline.check.preflight import Examined, Examiner, missing_ids, problem_of
@@ -29,12 +29,21 @@ from harness.pipeline.planning import in_language_of
 from harness.pipeline.probes import PROBES
 from harness.plan.config import CheckOutput, CheckRequest, Output
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
-from harness.results import check_schema as schema
+from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.check_redaction import redacted, without_questions
+from harness.results.check_schema import GoldenInfo, PreflightProblem, RequirementResult, Verdict
 from harness.results.dataset_info import identical_ids_info
-from harness.results.schema import HarnessInfo, MachineInfo
+from harness.results.golden import CorpusContent, GoldenContent, golden_dataset
+from harness.results.schema import (
+    SCHEMA_VERSION,
+    DatasetInfo,
+    HarnessInfo,
+    MachineInfo,
+    PlanRecord,
+    Result,
+    TrialResult,
+)
 from harness.results.stored_texts import documents_at
-from harness.results.subject import subject_of
 from harness.results.trial_result import trial_results
 from harness.store.cache import Cache
 from harness.store.environment import harness_state, machine, package_versions
@@ -82,16 +91,16 @@ def check(
 def run_check(plan: CheckPlan, display: Display | None = None, output: Output | None = None) -> Checked:
     """Carry out a plan that :func:`plan_check` made; see :func:`check`. ``output`` is only told of in its command."""
     shown: Display = display if display is not None else SilentDisplay()
-    cache, subjects, warnings = Cache(), list[Examined](), list[schema.PreflightProblem]()
+    cache, examined, warnings = Cache(), list[Examined](), list[PreflightProblem]()
     with cache.intact():
         loaded = {name: _load(plan, name, cache, shown) for name in plan.places}
         corpora = {name: one.corpus for name, one in loaded.items()}
         queries = _queries(plan.golden)
         expected = {name: Expected(plan.golden, plan.match, corpus.ids) for name, corpus in corpora.items()}
         problems = [
-            problem_of(found, corpus=name)
+            problem_of(finding, dataset=name)
             for name in corpora
-            for found in missing_ids(plan.golden, expected[name], f"the corpus '{name}'")
+            for finding in missing_ids(plan.golden, expected[name], f"the corpus '{name}'")
         ]
         if not problems:
             datasets = {
@@ -109,15 +118,14 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
             warnings = [one for name, corpus in corpora.items() for one in _of_corpus(name, corpus, queries, cache)]
             plan = _in_language(plan, loaded)
             for name, dataset in datasets.items():
-                subjects += _subjects(plan, dataset, expected[name], cache, shown)
-            subjects += _against(plan, queries, corpora, cache, shown)
-    runs = {one.subject.label: one.subject.run for one in subjects if one.subject.run is not None}
-    infos = [_corpus_info(name, one, queries) for name, one in loaded.items()]
+                examined += _searched(plan, dataset, expected[name], cache, shown)
+            examined += _against(plan, queries, corpora, cache, shown)
     command = [*plan.command(), *command_words(output or Output())]
-    report = _report(plan, infos, subjects, problems, warnings, command)
+    result = _result(plan, _datasets(plan, loaded, queries), examined, problems, warnings, command)
     if not plan.rules.keep_text:
-        report = without_questions(report, (question.question for question in plan.golden))
-    return Checked(redacted(report), runs=runs, corpora=corpora)
+        result = without_questions(result, (question.question for question in plan.golden))
+    runs = {one.answered.label: one.answered.run for one in examined if one.answered.run is not None}
+    return Checked(redacted(result), runs=runs, corpora=corpora)
 
 
 def _in_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPlan:
@@ -143,12 +151,14 @@ def with_corpora(checked: Checked, *, cards: Path | None = None) -> Checked:
 
     ``no_texts`` says why not.
     """
-    listed = checked.report.settings.get("corpora")
+    settings = checked.report.plan.resolved
+    listed = settings.get("corpora")
     places = dict(str(one).split("=", 1) for one in listed) if isinstance(listed, list) else {}
-    columns = str(checked.report.settings.get("columns") or "")
+    columns = str(settings.get("columns") or "")
     found = {
-        one.name: documents_at([places.get(one.name, one.name)], one.sha256, columns=columns, cards=cards)
-        for one in checked.report.corpora
+        one.name: documents_at([places[one.name]], one.sha256, columns=columns, cards=cards)
+        for one in checked.report.datasets
+        if one.name in places
     }
     corpora = {name: one.corpus for name, one in found.items() if one.corpus is not None}
     reasons = [one.no_texts for one in found.values() if one.corpus is None]
@@ -168,10 +178,10 @@ def _load(plan: CheckPlan, name: str, cache: Cache, display: Display) -> LoadedC
     return found if asked is None else found._replace(identical_ids=asked)
 
 
-def _of_corpus(name: str, corpus: Corpus, queries: Queries, cache: Cache) -> list[schema.PreflightProblem]:
+def _of_corpus(name: str, corpus: Corpus, queries: Queries, cache: Cache) -> list[PreflightProblem]:
     """Return the pitfalls of a corpus; whether questions are among the hits is told of each retriever."""
     found = dataset_findings(Dataset(name, corpus, queries, None), cache=cache)
-    return [problem_of(one, corpus=name) for one in found if one.check != "query-is-document"]
+    return [problem_of(one, dataset=name) for one in found if one.check != "query-is-document"]
 
 
 def _queries(golden: GoldenSet) -> Queries:
@@ -180,109 +190,106 @@ def _queries(golden: GoldenSet) -> Queries:
     return Queries(ids, texts, content_digest(ids, texts))
 
 
-def _subjects(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cache, display: Display) -> list[Examined]:
-    """Every backend of the plan on one corpus."""
+def _searched(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cache, display: Display) -> list[Examined]:
+    """Search every backend of the plan on one corpus, and examine its hits."""
     backends = plan.plans[dataset.name]
     examiner = _examiner(plan, expected, dataset.corpus)
     assessed = run_on(backends, dataset, cache, display, examiner.judge, deeper=_FOLLOWED)
-    return [
-        examiner.examined(
-            subject_of(
-                one,
-                result,
-                dataset.name,
-                plan.label(dataset.name, result.label),
-                timed=backends.execution.timing,
-            )
-        )
-        for one, result in zip(assessed, trial_results(assessed, dataset, backends, PROBES), strict=True)
-    ]
+    examined = []
+    for one, trial in zip(assessed, trial_results(assessed, dataset, backends, PROBES), strict=True):
+        named = trial.model_copy(update={"label": plan.label(dataset.name, trial.label)})
+        examined.append(examiner.examined(Answered.of(one, named, timed=backends.execution.timing)))
+    return examined
 
 
 def _against(
     plan: CheckPlan, queries: Queries, corpora: Mapping[str, Corpus], cache: Cache, display: Display
 ) -> list[Examined]:
-    """Every retriever that is there already, in the order given."""
+    """Ask every backend that is there already, in the order given."""
     against, rules = plan.against, plan.rules
     if against is None:
         return []
     examiner = _examiner(plan, Expected(plan.golden, plan.match, None), None)
-    indexes = iter(search_indexes(against, queries, corpora, cache, display, examiner.judge))
+    own = _own_documents(plan)
+    indexes = iter(search_indexes(against, own, queries, corpora, cache, display, examiner.judge))
     measures = list(rules.measures.values())
-    found = []
+    every = []
     for one in against.retrievers:
         if one.kind == "index":
             index = next(indexes)
-            examined = examiner.examined(index.subject)
-            found.append(examined._replace(findings=(*examined.findings, *index.findings)))
+            examined = examiner.examined(index.answered)
+            every.append(examined._replace(findings=(*examined.findings, *index.findings)))
             continue
-        subject, answers = ask_retriever(one, against, plan.golden, queries, rules.k, cache, display)
-        found.append(examiner.examined_answers(subject, answers, measures, rules.relevance))
-    return found
+        answered, answers = ask_retriever(one, against, own, plan.golden, queries, rules.k, cache, display)
+        every.append(examiner.examined_answers(answered, answers, measures, rules.relevance))
+    return every
+
+
+def _own_documents(plan: CheckPlan) -> str:
+    """Return what the result calls the documents of backends that have their own."""
+    name = plan.golden.name
+    return f"{name} (documents of their own)" if name in plan.places else name
 
 
 def _examiner(plan: CheckPlan, expected: Expected, corpus: Corpus | None) -> Examiner:
     return Examiner(plan.golden, plan.match, plan.rules.k, plan.rules.ties, expected, corpus)
 
 
-def _report(
+def _result(
     plan: CheckPlan,
-    corpora: list[schema.CorpusInfo],
-    subjects: Sequence[Examined],
-    problems: Sequence[schema.PreflightProblem],
-    warnings: Sequence[schema.PreflightProblem],
+    datasets: list[DatasetInfo],
+    examined: Sequence[Examined],
+    problems: Sequence[PreflightProblem],
+    warnings: Sequence[PreflightProblem],
     command: list[str],
-) -> schema.CheckReport:
+) -> Result:
     golden, rules = plan.golden, plan.rules
-    results = [check_subject(one.subject, golden, one.expected, rules) for one in subjects]
+    trials = [check_trial(one.answered, golden, one.expected, rules) for one in examined]
     ideal = Ideal(golden, rules)
-    requirements = [found for one in subjects for found in requirement_results(one.subject, golden, ideal, rules)]
-    found = {severity: _problems(subjects, severity) for severity in ("error", "warning")}
-    problems = [*problems, *found["error"]]
-    return schema.CheckReport(
-        schema=schema.CHECK_SCHEMA_VERSION,
+    requirements = [row for one in examined for row in requirement_results(one.answered, golden, ideal, rules)]
+    errors = [*problems, *_problems(examined, "error")]
+    return Result(
+        schema=SCHEMA_VERSION,
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         kind="check",
         command=command,
         harness=HarnessInfo(**asdict(harness_state())),
         machine=MachineInfo(**asdict(machine())),
         packages=package_versions(),
-        settings=plan.settings(),
+        plan=PlanRecord(given={}, resolved={**plan.settings(), "notes": _notes(plan, datasets)}),
+        datasets=datasets,
+        backends=backend_infos([LabelledBackend(one.label, one.name, one.encoder) for one in trials]),
+        trials=trials,
         golden=_golden_info(plan),
-        corpora=corpora,
-        subjects=results,
         requirements=requirements,
-        preflight=problems,
-        warnings=[*warnings, *found["warning"]],
-        verdict=_verdict(results, requirements, problems),
-        notes=_notes(plan, corpora),
+        preflight=errors,
+        warnings=[*warnings, *_problems(examined, "warning")],
+        verdict=_verdict(trials, requirements, errors),
     )
 
 
-def _problems(subjects: Sequence[Examined], severity: str) -> list[schema.PreflightProblem]:
+def _problems(examined: Sequence[Examined], severity: str) -> list[PreflightProblem]:
     return [
-        problem_of(found, subject=one.subject.label, corpus=one.subject.corpus)
-        for one in subjects
-        for found in one.findings
-        if found.severity == severity
+        problem_of(finding, backend=one.answered.label, dataset=one.answered.trial.dataset)
+        for one in examined
+        for finding in one.findings
+        if finding.severity == severity
     ]
 
 
 def _verdict(
-    subjects: Sequence[schema.CheckSubject],
-    requirements: Sequence[schema.RequirementResult],
-    problems: Sequence[schema.PreflightProblem],
-) -> schema.Verdict:
-    failed = any(subject.status == "failed" for subject in subjects)
+    trials: Sequence[TrialResult], requirements: Sequence[RequirementResult], problems: Sequence[PreflightProblem]
+) -> Verdict:
+    failed = any(trial.status == "failed" for trial in trials)
     if problems or failed or any(one.passed is None for one in requirements):
         return "invalid"
     return "passed" if all(one.passed for one in requirements) else "failed"
 
 
-def _golden_info(plan: CheckPlan) -> schema.GoldenInfo:
+def _golden_info(plan: CheckPlan) -> GoldenInfo:
     golden, relevance = plan.golden, plan.rules.relevance
     expecting = {question.id for question in golden.expecting(relevance)}
-    return schema.GoldenInfo(
+    return GoldenInfo(
         name=golden.name,
         source=golden.source,
         sha256=golden.sha256,
@@ -296,24 +303,38 @@ def _golden_info(plan: CheckPlan) -> schema.GoldenInfo:
     )
 
 
-def _corpus_info(name: str, loaded: LoadedCorpus, queries: Queries) -> schema.CorpusInfo:
-    corpus = loaded.corpus
-    return schema.CorpusInfo(
-        name=name,
-        documents=len(corpus),
-        empty_documents=len(corpus.empty_rows),
-        sha256=corpus.digest,
-        empty_left_out=loaded.empty_left_out,
-        identical_ids=identical_ids_info(corpus.ids, queries.ids, loaded.identical_ids),
-    )
+def _datasets(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus], queries: Queries) -> list[DatasetInfo]:
+    """Describe each corpus with the golden set, and the golden set alone where backends have their own documents."""
+    golden = plan.golden
+    questions = [
+        GoldenContent(
+            one.id, one.question if plan.rules.keep_text else None, [(of.id, of.grade) for of in one.expected]
+        )
+        for one in golden
+    ]
+    corpora = [
+        CorpusContent(
+            name,
+            one.corpus.digest,
+            len(one.corpus),
+            len(one.corpus.empty_rows),
+            one.empty_left_out,
+            identical_ids_info(one.corpus.ids, queries.ids, one.identical_ids),
+        )
+        for name, one in loaded.items()
+    ]
+    if plan.against is not None:
+        corpora.append(CorpusContent(_own_documents(plan), None, 0, 0, 0, None))
+    expecting = len(golden.expecting(plan.rules.relevance))
+    return [golden_dataset(corpus, golden.source, golden.sha256, questions, expecting) for corpus in corpora]
 
 
-def _notes(plan: CheckPlan, corpora: Sequence[schema.CorpusInfo]) -> list[str]:
+def _notes(plan: CheckPlan, datasets: Sequence[DatasetInfo]) -> list[str]:
     """Return the plans' notes, and whether backends are judged by fewer hits than what --against names."""
     indexes = plan.against.indexes if plan.against is not None else None
     said = [note for one in plan.plans.values() for note in one.notes]
     notes = list(dict.fromkeys([*said, *(indexes.on_analyzers if indexes is not None else ())]))
-    rules = [one.identical_ids for one in corpora if one.identical_ids is not None]
+    rules = [one.identical_ids for one in datasets if one.identical_ids is not None]
     if plan.against is not None and any(rule.rule == "drop" and rule.queries for rule in rules):
         notes.append("hits that have their question's id are left out of what backends answer, and stay with --against")
     return notes

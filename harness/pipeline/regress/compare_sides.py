@@ -1,8 +1,7 @@
-"""Two sides to one report: what is common, what changed, how sure that is, and which queries to look at."""
+"""Compare two results: what is common, what changed, how sure that is, and which queries to look at."""
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -21,14 +20,7 @@ from harness.pipeline.regress.pairing import (
     pairing_warnings,
 )
 from harness.pipeline.regress.verdicts import Rules, judge_pairs, metric_warnings, noise_warnings
-from harness.results.regression_schema import (
-    SCHEMA_VERSION,
-    BackendChange,
-    Dossier,
-    MetricJudgement,
-    RegressionReport,
-    SideInfo,
-)
+from harness.results.regression_schema import BackendChange, Change, Dossier, MetricJudgement, SideInfo
 from harness.results.snapshot import OVERLAP, ResultSnapshot
 
 __all__ = ["CompareRules", "Compared", "compare_sides", "compared_again"]
@@ -51,22 +43,20 @@ class CompareRules:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Compared:
-    """A report with what it is about: both sides, as they were scored, and the queries that both have, in order.
+    """A change with what it is about: both results, as they were scored, and the queries that both have, in order.
 
     ``qrels`` are the judgments of both, None where none are at hand.
     """
 
-    report: RegressionReport
+    change: Change
     before: ResultSnapshot
     after: ResultSnapshot
     queries: Sequence[str]
     qrels: Qrels | None
 
 
-def compare_sides(
-    kind: Literal["regress", "diff"], before: ResultSnapshot, after: ResultSnapshot, how: CompareRules
-) -> Compared:
-    """Compare two sides; raises ResultError when they have no query or no backend in common, or are of two verbs."""
+def compare_sides(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules) -> Compared:
+    """Compare two results; raises ResultError when they have no query or no backend in common, or are of two verbs."""
     if before.kind != after.kind:
         raise ResultError(
             f"'{before.source}' is a result of `harness {before.kind}`, and '{after.source}' of `harness {after.kind}`",
@@ -102,10 +92,7 @@ def compare_sides(
                 search_seconds=_search_seconds(after, pair.after),
             )
         )
-    report = RegressionReport(
-        schema=SCHEMA_VERSION,
-        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        kind=kind,
+    change = Change(
         before=_info(before),
         after=_info(after),
         settings=settings,
@@ -117,14 +104,14 @@ def compare_sides(
         warnings=warnings,
         gate=_gate(backends, gated=how.rules.allowed_drop is not None or bool(how.rules.allowed)),
     )
-    return Compared(report, before, after, ordered, qrels)
+    return Compared(change, before, after, ordered, qrels)
 
 
-def compared_again(report: RegressionReport, before: ResultSnapshot, after: ResultSnapshot) -> Compared:
-    """A stored report, to which no labels were added, with the sides that it is about."""
+def compared_again(change: Change, before: ResultSnapshot, after: ResultSnapshot) -> Compared:
+    """Return a stored change, to which no labels were added, with the results that it is about."""
     common = common_queries(before, after, labels=0)
     ordered = [query for query in _order(before, after) if query in common.queries]
-    return Compared(report, before, after, ordered, _judgments(before, after, common))
+    return Compared(change, before, after, ordered, _judgments(before, after, common))
 
 
 def _dossier(

@@ -21,7 +21,7 @@ from harness.metrics import Measure, QuerySet, score
 from harness.results.snapshot import OVERLAP, ResultSnapshot
 
 if TYPE_CHECKING:
-    from harness.results.regression_schema import RegressionReport
+    from harness.results.regression_schema import Change
 
 __all__ = [
     "LABEL_FILE",
@@ -59,14 +59,14 @@ class _Line(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
 
 
-def label_lines(report: RegressionReport, texts: Mapping[str, str]) -> bytes:
+def label_lines(change: Change, texts: Mapping[str, str]) -> bytes:
     """Write the documents to label of all backends, each once, the most decisive first, with ``grade`` null to fill in.
 
     ``texts`` are those of documents by id, as far as they are known and may be shown.
     """
     wanted: dict[tuple[str, str], dict[str, object]] = {}
-    queries = {one.query: one.text for backend in report.backends if backend.dossier for one in backend.dossier.queries}
-    for backend in report.backends:
+    queries = {one.query: one.text for backend in change.backends if backend.dossier for one in backend.dossier.queries}
+    for backend in change.backends:
         for one in backend.dossier.to_label if backend.dossier is not None else ():
             known = wanted.get((one.query, one.document))
             if known is None or abs(one.swing) > abs(float(str(known["swing"]))):

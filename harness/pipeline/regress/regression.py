@@ -10,36 +10,32 @@ from harness.data.types import Corpus
 from harness.errors import HarnessError
 from harness.pipeline.regress.compare_sides import Compared, compared_again
 from harness.pipeline.regress.labels import LABEL_FILE, check_no_grades
-from harness.pipeline.regress.read_side import read_side
-from harness.pipeline.regress.stored_regression import (
-    REGRESSION_NAME,
-    read_regression,
-    regression_bytes,
-    without_texts,
-    write_regression,
-)
+from harness.pipeline.regress.read_snapshot import read_snapshot
 from harness.results.comparison import Comparison
 from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, presenter
-from harness.results.regression_schema import RegressionReport
+from harness.results.regression_schema import Change
+from harness.results.schema import Result
 from harness.results.snapshot import ResultSnapshot
+from harness.results.stored import read_change, write_report
 from harness.results.stored_texts import Documents, documents_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Regression", "documents_of_side", "with_rankings"]
+__all__ = ["Regression", "documents_of_side", "with_rankings", "without_texts"]
 
 
 @dataclass(frozen=True, eq=False)
 class Regression:
     """Two results compared: what ``harness.regress`` and ``harness.diff`` return.
 
-    ``report`` is the content of ``regression.json``, ``comparison`` the new result, None where nothing ran.
+    ``report`` is the content of ``report.json``, with what changed under ``change``; ``comparison`` holds the runs of
+    the new result, None where nothing ran.
     ``compared`` holds all queries of both sides and ``corpus`` the documents, for :meth:`html`; where one of them is
     missing, ``no_texts`` says why. ``folder`` is where it is stored, None before :meth:`save`.
     """
 
-    report: RegressionReport
+    report: Result
     comparison: Comparison | None = field(default=None, repr=False)
     to_label: bytes = field(default=b"", repr=False)
     compared: Compared | None = field(default=None, repr=False)
@@ -49,35 +45,39 @@ class Regression:
 
     @classmethod
     def load(cls, folder: str | Path) -> Regression:
-        """Read ``regression.json`` of a folder; raises ResultError when it is missing, damaged or of a newer schema.
+        """Read what a folder says of two results; raises ResultError when it is missing, damaged or of a newer schema.
 
         :func:`with_rankings` adds what :meth:`html` draws the queries from.
         """
-        return cls(read_regression(Path(folder)), folder=Path(folder))
+        return cls(read_change(Path(folder)), folder=Path(folder))
+
+    @property
+    def change(self) -> Change:
+        """What changed from the earlier result to the later."""
+        return self.report.changes
 
     @property
     def failed(self) -> bool:
         """Whether the gate failed: something is worse beyond the allowed drop."""
-        return self.report.gate == "failed"
+        return self.change.gate == "failed"
 
     def save(
         self, folder: str | Path, *, overwrite: bool = False, keep_text: bool = True, numbered: bool = False
     ) -> Regression:
-        """Write ``regression.json``, ``report.html`` and the documents to label into ``folder``, with the new result.
+        """Write the report, its page and the documents to label into ``folder``, with the new result.
 
         Where nothing ran these are all. ``numbered`` writes to ``folder-2`` … where others have the name. Raises
         UsageError as :meth:`Comparison.save`, and where a file with labels would be replaced.
         """
         if not numbered:
             check_no_grades(Path(folder) / LABEL_FILE)
-        files = {
-            REGRESSION_NAME: regression_bytes(self.report, keep_text=keep_text),
-            HTML_NAME: self.html(keep_text=keep_text).encode(),
-            LABEL_FILE: self.to_label,
-        }
+        report = self.report if keep_text else self.report.model_copy(update={"change": without_texts(self.change)})
+        files = {HTML_NAME: self.html(keep_text=keep_text).encode(), LABEL_FILE: self.to_label}
         if self.comparison is None:
-            return replace(self, folder=write_regression(Path(folder), files, overwrite=overwrite, numbered=numbered))
-        saved = self.comparison.save(folder, overwrite=overwrite, keep_text=keep_text, numbered=numbered, extra=files)
+            place = write_report(Path(folder), report, None, files, overwrite=overwrite, numbered=numbered)
+            return replace(self, folder=place)
+        comparison = replace(self.comparison, report=report)
+        saved = comparison.save(folder, overwrite=overwrite, keep_text=keep_text, numbered=numbered, extra=files)
         return replace(self, comparison=saved, folder=saved.folder)
 
     def verdicts(self) -> pd.DataFrame:
@@ -87,7 +87,7 @@ class Regression:
         return pd.DataFrame(
             [
                 {"backend": backend.after, "backend_before": backend.before, **metric.model_dump()}
-                for backend in self.report.backends
+                for backend in self.change.backends
                 for metric in backend.metrics
             ]
         )
@@ -105,7 +105,7 @@ class Regression:
                     "entered": query.entered,
                     "left": query.left,
                 }
-                for backend in self.report.backends
+                for backend in self.change.backends
                 if backend.dossier is not None
                 for query in backend.dossier.queries
                 for value in query.values
@@ -122,7 +122,7 @@ class Regression:
     def html(self, *, keep_text: bool = True) -> str:
         """The report as one HTML file that needs nothing else; ``keep_text=False`` leaves all texts out."""
         why = self.no_texts if self.compared is None or self.corpus is None else ""
-        report = self.report if keep_text else without_texts(self.report)
+        report = self.report if keep_text else self.report.model_copy(update={"change": without_texts(self.change)})
         no_texts = why if keep_text else LEFT_OUT
         return str(presenter("regression page")(report, self.compared, self.corpus, no_texts, keep_text=keep_text))
 
@@ -135,23 +135,23 @@ def with_rankings(found: Regression, folder: Path, *, cards: Path | None = None)
 
     ``no_texts`` says what is missing.
     """
-    report = found.report
-    if report.data.labels:
+    report, change = found.report, found.change
+    if change.data.labels:
         why = "The rankings of all queries are in the page that was written with it: labels were added, which it lacks."
         return replace(found, no_texts=why)
     try:
-        before = read_side(Path(report.before.source))
-        after = read_side(folder if report.kind == "regress" else Path(report.after.source))
+        before = read_snapshot(Path(change.before.source))
+        after = read_snapshot(folder if report.kind == "regress" else Path(change.after.source))
     except HarnessError as error:
         return replace(found, no_texts=f"The rankings of all queries are not in this file: {error.what}.")
-    if (before.report.created, after.report.created) != (report.before.created, report.after.created):
+    if (before.report.created, after.report.created) != (change.before.created, change.after.created):
         why = "The rankings of all queries are not in this file: other results are there now."
         return replace(found, no_texts=why)
     if report.kind == "regress" and not after.texts:  # stored with --no-text, whatever the baseline holds
         before, documents = replace(before, texts={}), Documents(None, LEFT_OUT)
     else:
         documents = documents_of_side(after, cards=cards)
-    compared = compared_again(report, before, after)
+    compared = compared_again(change, before, after)
     return replace(found, compared=compared, corpus=documents.corpus, no_texts=documents.no_texts)
 
 
@@ -160,3 +160,15 @@ def documents_of_side(side: ResultSnapshot, *, cards: Path | None = None) -> Doc
     if side.kind == "check" and not side.report.plan.given:
         return Documents(None, "Texts of documents are not in this file: the check names no corpus, or several.")
     return documents_of(side.report, cards=cards)
+
+
+def without_texts(change: Change) -> Change:
+    """Return the same without the texts of queries (``--no-text``)."""
+    backends = []
+    for backend in change.backends:
+        dossier = backend.dossier
+        if dossier is not None:
+            queries = [query.model_copy(update={"text": None}) for query in dossier.queries]
+            dossier = dossier.model_copy(update={"queries": queries})
+        backends.append(backend.model_copy(update={"dossier": dossier}))
+    return change.model_copy(update={"backends": backends})

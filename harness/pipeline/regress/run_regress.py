@@ -15,10 +15,9 @@ from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
 from harness.pipeline.regress.gate_rules import compare_rules
 from harness.pipeline.regress.labels import LABEL_FILE, check_no_grades, label_lines
 from harness.pipeline.regress.pairing import refuse_missing
-from harness.pipeline.regress.read_side import read_side
-from harness.pipeline.regress.regression import Regression
+from harness.pipeline.regress.read_snapshot import read_snapshot
+from harness.pipeline.regress.regression import Regression, without_texts
 from harness.pipeline.regress.rerun import rerun_command, rerun_plan
-from harness.pipeline.regress.stored_regression import without_texts
 from harness.plan.config import CompareRequest, JudgedOutput, Output, RegressRequest
 from harness.plan.option_fields import from_keywords, keywords_of, option_fields, require
 from harness.plan.plan import Plan
@@ -67,7 +66,7 @@ def run_regress(
 ) -> Regression:
     """As :func:`regress`, and nothing is stored: ``output`` says where the caller will."""
     require(request)
-    before = read_side(request.baseline)
+    before = read_snapshot(request.baseline)
     plan = rerun_plan(request, changes, before)
     how = compare_rules(request, plan.request.seed)
     if output.out is not None:
@@ -76,13 +75,14 @@ def run_regress(
     _refuse_unknown(before, plan, how)
     comparison = api.run(plan, display)
     (after,) = snapshots_of(comparison)
-    compared = compare_sides("regress", before, after, how)
-    report = compared.report.model_copy(update={"command": rerun_command(request, changes, output)})
-    report = report if output.keep_text else without_texts(report)
-    documents = {one.document for change in report.backends if change.dossier for one in change.dossier.to_label}
+    compared = compare_sides(before, after, how)
+    change = compared.change if output.keep_text else without_texts(compared.change)
+    update = {"kind": "regress", "command": rerun_command(request, changes, output), "change": change}
+    report = comparison.report.model_copy(update=update)
+    documents = {one.document for pair in change.backends if pair.dossier for one in pair.dossier.to_label}
     corpus = comparison.corpus
     texts = _texts(corpus, sorted(documents)) if output.keep_text and corpus is not None else {}
-    return Regression(report, comparison, label_lines(report, texts), compared, corpus)
+    return Regression(report, comparison, label_lines(change, texts), compared, corpus)
 
 
 def _refuse_unknown(before: ResultSnapshot, plan: Plan, how: CompareRules) -> None:

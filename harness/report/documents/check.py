@@ -41,13 +41,12 @@ from harness.report.documents.check_cases import check_annotations, check_suites
 from harness.report.documents.costs import BACKEND
 from harness.report.figures import Bar, Bars, Percentiles
 from harness.results.check_schema import (
-    CheckReport,
-    CheckSubject,
-    CorpusInfo,
     PreflightProblem,
     QuestionResult,
     RequirementResult,
 )
+from harness.results.golden import LEFT_OUT
+from harness.results.schema import DatasetInfo, Result, TrialResult
 from harness.results.schema_base import MetricValue
 from harness.wording import counted, few_for_interval
 
@@ -68,7 +67,7 @@ _OUTCOMES: dict[bool | None, tuple[str, Tone, str]] = {
 }
 
 
-def check_document(report: CheckReport) -> Document:
+def check_document(report: Result) -> Document:
     """Return everything that is shown of a check."""
     said = list(_notes(report))
     sections = [
@@ -80,16 +79,16 @@ def check_document(report: CheckReport) -> Document:
         Section("notes", "What to know of the figures", [Notes(said)] if said else []),
         Section("provenance", "Provenance", list(_provenance(report)), detail=True),
     ]
-    backends = listed([one.label for one in report.subjects], _DRAWN) or "nothing was asked"
+    backends = listed([one.label for one in report.trials], _DRAWN) or "nothing was asked"
     return Document(
-        title=f"{report.golden.name}: {backends}",
+        title=f"{report.golden_set.name}: {backends}",
         subtitle=_header(report),
         verdicts=list(_verdicts(report)),
         sections=sections_with_content(sections),
         command=[shlex.join(report.command)],
         made_by=f"harness {report.harness.version} · {report.created}",
         kind="check",
-        name=report.golden.name,
+        name=report.golden_set.name,
         outcome=_outcome(report),
         values=list(_values(report)),
         suites=check_suites(report),
@@ -97,9 +96,9 @@ def check_document(report: CheckReport) -> Document:
     )
 
 
-def _header(report: CheckReport) -> str:
+def _header(report: Result) -> str:
     """Return one line that says on what, how much and under which rules."""
-    golden, settings = report.golden, report.settings
+    golden, settings = report.golden_set, report.plan.resolved
     matched = "exact ids" if golden.delimiter is None else f"ids matched by {golden.match}, '{golden.delimiter}'"
     parts = [
         golden.name,
@@ -112,38 +111,38 @@ def _header(report: CheckReport) -> str:
     return " · ".join(parts)
 
 
-def _corpus(corpus: CorpusInfo) -> list[str]:
+def _corpus(corpus: DatasetInfo) -> list[str]:
     """Return the size of a corpus, and its rule for identical ids where that matters."""
     documents = f"{corpus.name}: {counted(corpus.documents, 'document')}"
-    empty = empty_documents(corpus.empty_documents, corpus.empty_left_out)
+    empty = empty_documents(corpus.empty_documents, int(corpus.provenance.get(LEFT_OUT, 0)))
     return [f"{documents}{empty}", *identical_ids(corpus.identical_ids, "question")]
 
 
-def _outcome(report: CheckReport) -> str:
+def _outcome(report: Result) -> str:
     """Return the verdict; a check that passed because nothing is required of it is only ``checked``."""
-    return "checked" if report.verdict == "passed" and not report.requirements else report.verdict
+    return "checked" if report.verdict == "passed" and not report.requirements else str(report.verdict)
 
 
-def _verdicts(report: CheckReport) -> Iterator[Verdict]:
+def _verdicts(report: Result) -> Iterator[Verdict]:
     """Yield the verdict, then what it rests on, the most pressing first."""
     yield _overall(report)
     for problem in report.preflight:
         yield Verdict("bad", _problem(problem), problem.fix)
-    for subject in report.subjects:
-        if subject.error is not None:
-            yield Verdict("bad", f"{subject.label} failed", subject.error.message)
+    for trial in report.trials:
+        if trial.error is not None:
+            yield Verdict("bad", f"{trial.label} failed", trial.error.message)
     for one in report.requirements:
         if one.passed is False:
-            yield Verdict("bad", f"{one.text} failed on {one.subject}", _why(one))
+            yield Verdict("bad", f"{one.text} failed on {one.backend}", _why(one))
         elif one.passed is None and not report.preflight:
-            yield Verdict("unsure", f"{one.text} could not be judged on {one.subject}", one.reason or "")
+            yield Verdict("unsure", f"{one.text} could not be judged on {one.backend}", one.reason or "")
 
 
-def _overall(report: CheckReport) -> Verdict:
+def _overall(report: Result) -> Verdict:
     required = len(report.requirements)
     failed = sum(one.passed is False for one in report.requirements)
     if report.verdict == "invalid":
-        what = "nothing was asked" if not report.subjects else "not everything could be judged"
+        what = "nothing was asked" if not report.trials else "not everything could be judged"
         return Verdict("unsure", f"Invalid: {what}", "Mend what is named below, and run it again.")
     if report.verdict == "failed":
         return Verdict("bad", f"Failed: {failed} of {counted(required, 'requirement')} not met")
@@ -152,7 +151,7 @@ def _overall(report: CheckReport) -> Verdict:
             "plain", "Nothing was required, so nothing can fail", "Add --require 'Hit@5>=0.9' for a verdict."
         )
     met = f"{counted(required, 'requirement')} {'is' if required == 1 else 'are'} met"
-    shown = [f"{one.subject}: {one.text} is {_quantity(one.value, one).text}" for one in report.requirements[:_DRAWN]]
+    shown = [f"{one.backend}: {one.text} is {_quantity(one.value, one).text}" for one in report.requirements[:_DRAWN]]
     return Verdict("good", f"Passed: {met}", "; ".join(shown))
 
 
@@ -163,7 +162,7 @@ def _why(one: RequirementResult) -> str:
 
 
 def _problem(one: PreflightProblem) -> str:
-    return f"{one.subject}: {one.message}" if one.subject is not None else one.message
+    return f"{one.backend}: {one.message}" if one.backend is not None else one.message
 
 
 def _problem_facts(one: PreflightProblem) -> Facts:
@@ -173,31 +172,31 @@ def _problem_facts(one: PreflightProblem) -> Facts:
     return Facts(_problem(one), rows, open=True)
 
 
-def _notes(report: CheckReport) -> Iterator[str]:
+def _notes(report: Result) -> Iterator[str]:
     """Yield what a reader of the figures must know besides, one line each."""
     for warning in report.warnings:
         yield f"warning ({warning.check}): {_problem(warning)}"
         yield from (f"    {line}" for example in warning.examples for line in example.splitlines())
         yield f"  fix: {warning.fix}"
-    without = report.golden.without_expectation
+    without = report.golden_set.without_expectation
     if without:
         named = ", ".join(without[:_NAMED]) + (", …" if len(without) > _NAMED else "")
         expects = f"{counted(len(without), 'question')} expect{'s' if len(without) == 1 else ''}"
         yield f"{expects} nothing, and no mean counts {'it' if len(without) == 1 else 'them'}: {named}"
     shared: dict[str, list[str]] = {}
-    for subject in report.subjects:
-        if subject.error is not None and subject.error.log:
-            yield f"last lines of {subject.label}, which failed:"
-            yield from (f"    {line}" for line in subject.error.log[-_LOG_LINES:])
-        for note in subject.notes:
-            shared.setdefault(note, []).append(subject.label)
+    for trial in report.trials:
+        if trial.error is not None and trial.error.log:
+            yield f"last lines of {trial.label}, which failed:"
+            yield from (f"    {line}" for line in trial.error.log[-_LOG_LINES:])
+        for note in trial.notes:
+            shared.setdefault(note, []).append(trial.label)
     yield from (f"{', '.join(labels)}: {note}" for note, labels in shared.items())
-    if any(value.ci_low is not None for subject in report.subjects for value in subject.metrics.values()):
-        yield from few_for_interval([report.golden.expecting])
-    yield from (*report.golden.notes, *report.notes)
+    if any(value.ci_low is not None for trial in report.trials for value in trial.metrics.values()):
+        yield from few_for_interval([report.golden_set.expecting])
+    yield from (*report.golden_set.notes, *report.notes)
 
 
-def _requirements(report: CheckReport) -> list[Block]:
+def _requirements(report: Result) -> list[Block]:
     """Tabulate every requirement on every backend: value, bound, interval, range of ties, and what would flip it."""
     columns = [
         Column("requirement", numeric=False),
@@ -222,7 +221,7 @@ def _requirement(one: RequirementResult) -> list[Cell]:
     value = _quantity(one.value, one)
     return [
         text(one.text),
-        text(one.subject),
+        text(one.backend),
         text(word, sign, tone=tone),
         Cell(value.text, below=known, value=one.value),
         text(interval(one.min, one.max, f",.{digits}f") if tie_range(one.min, one.max) else ABSENT),
@@ -235,7 +234,7 @@ def _quantity(value: float | None, one: RequirementResult) -> Cell:
     return number(value, ",.3f", " ms") if one.quantity.endswith("_ms") else number(value)
 
 
-def _missed(report: CheckReport) -> Iterator[Block]:
+def _missed(report: Result) -> Iterator[Block]:
     """Yield the questions below their best of each failed requirement, worst first: what each expected and got."""
     columns = [
         Column("question", numeric=False),
@@ -244,14 +243,14 @@ def _missed(report: CheckReport) -> Iterator[Block]:
         Column("found", numeric=False),
         Column("line", priority=1),
     ]
-    subjects = {subject.label: subject for subject in report.subjects}
+    trials = {trial.label: trial for trial in report.trials}
     for one in report.requirements:
         if one.passed is False and one.missed:
-            by_id = {question.id: question for question in subjects[one.subject].questions}
+            by_id = {question.id: question for question in trials[one.backend].questions}
             rows = [_question(by_id[name]) for name in one.missed[:_SHOWN]]
             more = len(one.missed) - _SHOWN
             legend = [f"… and {more:,} more, in report.json"] if more > 0 else []
-            title = f"{one.text} failed on {one.subject}: {counted(len(one.missed), 'question')} below their best"
+            title = f"{one.text} failed on {one.backend}: {counted(len(one.missed), 'question')} below their best"
             yield Table(title, columns, rows, legend, most=_IN_SHORT)
 
 
@@ -262,8 +261,8 @@ def _question(question: QuestionResult) -> list[Cell]:
     return [text(question.id), text(shown), text(expected), text(found), count(question.line)]
 
 
-def _metric_names(report: CheckReport) -> list[str]:
-    return list(next((subject.metrics for subject in report.subjects if subject.metrics), {}))
+def _metric_names(report: Result) -> list[str]:
+    return list(next((trial.metrics for trial in report.trials if trial.metrics), {}))
 
 
 def _metric_columns(names: Sequence[str]) -> list[Column]:
@@ -282,29 +281,29 @@ def _mean(value: MetricValue) -> Cell:
     return number(value.mean, below=known, ties=tie_range(value.min, value.max))
 
 
-def _metrics(report: CheckReport) -> list[Block]:
+def _metrics(report: Result) -> list[Block]:
     names = _metric_names(report)
     if not names:
         return []
     rows = [
         [
-            text(one.label, below=one.corpus or "" if len(report.corpora) > 1 else ""),
+            text(one.label, below=one.dataset or "" if len(report.corpora) > 1 else ""),
             *_means(one.metrics, names, _WORDS[one.status]),
         ]
-        for one in report.subjects
+        for one in report.trials
     ]
     columns = [Column("backend", numeric=False, below="documents"), *_metric_columns(names)]
     return [Table("Quality", columns, rows, [_INTERVALS])]
 
 
-def _slices(report: CheckReport) -> Iterator[Block]:
+def _slices(report: Result) -> Iterator[Block]:
     """Yield a table a field: a row for each of its values and each backend."""
     names = _metric_names(report)
-    for field in dict.fromkeys(one.field for subject in report.subjects for one in subject.slices):
+    for field in dict.fromkeys(one.field for trial in report.trials for one in trial.slices):
         rows = [
-            [text(one.value), text(subject.label), count(_behind(one.metrics)), *_means(one.metrics, names)]
-            for subject in report.subjects
-            for one in subject.slices
+            [text(one.value), text(trial.label), count(_behind(one.metrics)), *_means(one.metrics, names)]
+            for trial in report.trials
+            for one in trial.slices
             if one.field == field
         ]
         columns = [Column(field, numeric=False), BACKEND, Column("n"), *_metric_columns(names)]
@@ -316,20 +315,20 @@ def _behind(metrics: Mapping[str, MetricValue]) -> int:
     return next((value.n for value in metrics.values()), 0)
 
 
-def _bars(report: CheckReport) -> Iterator[Block]:
+def _bars(report: Result) -> Iterator[Block]:
     """Yield the first metrics as bars with their intervals."""
     for name in _metric_names(report)[:_DRAWN]:
         rows = []
-        for at, one in enumerate(report.subjects):
+        for at, one in enumerate(report.trials):
             value = one.metrics.get(name)
             low, high = (value.ci_low, value.ci_high) if value is not None else (None, None)
             rows.append(Bar(one.label, value.mean if value is not None else None, low, high, at))
         yield Figure(f"{name}, with 95 % intervals", Bars(name, rows))
 
 
-def _speed(report: CheckReport) -> list[Block]:
+def _speed(report: Result) -> list[Block]:
     """Tabulate the latency of single questions, and how many rankings are exact up to ties."""
-    timed = [one for one in report.subjects if one.milliseconds is not None or one.parity is not None]
+    timed = [one for one in report.trials if one.milliseconds is not None or one.parity is not None]
     columns = [
         BACKEND,
         *latency_columns(),
@@ -339,15 +338,15 @@ def _speed(report: CheckReport) -> list[Block]:
     return [Table("Speed and parity", columns, rows, detail=True)] if rows else []
 
 
-def _exact(subject: CheckSubject) -> Cell:
-    parity = subject.parity
+def _exact(trial: TrialResult) -> Cell:
+    parity = trial.parity
     if parity is None:
         return text(ABSENT)
     return Cell(f"{parity.tie_equivalent:,} of {parity.queries:,}", value=parity.tie_equivalent)
 
 
-def _percentiles(report: CheckReport) -> list[Block]:
-    times = {one.label: one.milliseconds for one in report.subjects if one.milliseconds is not None}
+def _percentiles(report: Result) -> list[Block]:
+    times = {one.label: one.milliseconds for one in report.trials if one.milliseconds is not None}
     if not times:
         return []
     note = (
@@ -355,29 +354,29 @@ def _percentiles(report: CheckReport) -> list[Block]:
         "the 99th."
     )
     rows = {label: (one.p50, one.p90, one.p95, one.p99) for label, one in times.items()}
-    series = {one.label: at for at, one in enumerate(report.subjects)}
+    series = {one.label: at for at, one in enumerate(report.trials)}
     return [Figure("Latency of a question, one client", Percentiles(rows, series), note)]
 
 
-def _provenance(report: CheckReport) -> Iterator[Facts]:
+def _provenance(report: Result) -> Iterator[Facts]:
     """Yield versions, parameters, machine, commit and content of the data."""
     yield made_by(report.harness, report.machine, report.created)
-    golden = report.golden.model_dump(exclude={"without_expectation", "notes"})
-    yield Facts(f"Golden set {report.golden.name}", flat_rows(golden))
+    golden = report.golden_set.model_dump(exclude={"without_expectation", "notes"})
+    yield Facts(f"Golden set {report.golden_set.name}", flat_rows(golden))
     for corpus in report.corpora:
         yield Facts(f"Documents {corpus.name}", flat_rows(corpus.model_dump(exclude={"name"})))
-    for one in report.subjects:
+    for one in report.trials:
         engine = f"{one.engine.name} {one.engine.version}, {one.engine.mode}" if one.engine is not None else None
-        facts = {"backend": one.backend, "documents": one.corpus, "engine": engine, **one.parameters}
+        facts = {"backend": one.label, "documents": one.dataset, "engine": engine, **one.parameters}
         yield Facts(f"Backend {one.label}", flat_rows(facts))
-    yield Facts("Settings", flat_rows(report.settings))
+    yield Facts("Settings", flat_rows(report.plan.resolved))
     yield Facts("Packages", list(report.packages.items()))
 
 
-def _values(report: CheckReport) -> Iterator[Value]:
+def _values(report: Result) -> Iterator[Value]:
     """Yield every number: metrics, those of slices and questions, requirements, latencies and parity."""
-    for one in report.subjects:
-        name = one.corpus or report.golden.name
+    for one in report.trials:
+        name = one.dataset or report.golden_set.name
         for metric, value in one.metrics.items():
             yield Value(name, one.label, metric, value.mean, value.ci_low, value.ci_high, value.n)
             if value.min is not None and value.max is not None:
@@ -393,6 +392,6 @@ def _values(report: CheckReport) -> Iterator[Value]:
                 yield Value(name, one.label, f"{metric} of question {question.id}", figure, n=1)
     for required in report.requirements:
         bounds = (required.value, required.ci_low, required.ci_high, required.n)
-        yield Value(report.golden.name, required.subject, f"requirement {required.text}", *bounds)
+        yield Value(report.golden_set.name, required.backend, f"requirement {required.text}", *bounds)
         passed = None if required.passed is None else float(required.passed)
-        yield Value(report.golden.name, required.subject, f"passed {required.text}", passed, n=required.n)
+        yield Value(report.golden_set.name, required.backend, f"passed {required.text}", passed, n=required.n)

@@ -9,12 +9,11 @@ from dataclasses import replace
 from harness.report.document import Annotation, Case, Outcome, Suite
 from harness.report.documents.cells import interval
 from harness.results.check_schema import (
-    CheckReport,
-    CheckSubject,
     PreflightProblem,
     QuestionResult,
     RequirementResult,
 )
+from harness.results.schema import Result, TrialResult
 from harness.wording import counted
 
 __all__ = [
@@ -25,113 +24,111 @@ __all__ = [
     "preflight_text",
     "question_case",
     "requirement_case",
-    "subject_error",
+    "trial_error",
     "verdict_in_words",
 ]
 
 _SHOWN = 20
 
 
-def check_suites(report: CheckReport) -> list[Suite]:
+def check_suites(report: Result) -> list[Suite]:
     """Return a suite for the golden set itself where it is invalid, then one for each backend."""
     facts = _facts(report)
     suites = []
     if report.preflight:
         cases = [_preflight_case(problem) for problem in report.preflight]
-        suites.append(Suite(f"{report.golden.name}: preflight", cases, report.created, facts))
-    for subject in report.subjects:
-        cases = list(_subject_cases(report, subject))
-        engine = subject.engine
+        suites.append(Suite(f"{report.golden_set.name}: preflight", cases, report.created, facts))
+    for trial in report.trials:
+        cases = list(_trial_cases(report, trial))
+        engine = trial.engine
         own = {"engine": f"{engine.name} {engine.version}"} if engine is not None else {}
         suites.append(
-            Suite(f"{report.golden.name}: {subject.label}", cases, report.created, facts | own, _seconds(subject))
+            Suite(f"{report.golden_set.name}: {trial.label}", cases, report.created, facts | own, _seconds(trial))
         )
     return suites
 
 
-def failures(report: CheckReport) -> list[str]:
+def failures(report: Result) -> list[str]:
     """Say of each case that did not pass what was expected and what was found."""
     cases = [case for suite in check_suites(report) for case in suite.cases if not case.detail]
     return [f"{case.name} [{case.classname}]: {case.text}" for case in cases if case.outcome is not Outcome.PASSED]
 
 
-def requirement_case(report: CheckReport, one: RequirementResult) -> Case:
+def requirement_case(report: Result, one: RequirementResult) -> Case:
     """A requirement: a failure says the figure and the questions behind it, an error why there is no figure.
 
-    Its time is that of asking the questions, which the requirements of a subject share.
+    Its time is that of asking the questions, which the requirements of a trial share.
     """
     if one.passed is None:
         reason = one.reason or "it could not be judged"
-        trouble = [
-            subject_error(subject).text for subject in report.subjects if subject.label == one.subject and subject.error
-        ]
-        return Case(one.text, one.subject, Outcome.ERROR, reason, "\n".join([reason, *trouble]))
-    subject = next(subject for subject in report.subjects if subject.label == one.subject)
+        trouble = [trial_error(trial).text for trial in report.trials if trial.label == one.backend and trial.error]
+        return Case(one.text, one.backend, Outcome.ERROR, reason, "\n".join([reason, *trouble]))
+    trial = next(trial for trial in report.trials if trial.label == one.backend)
     if one.passed:
-        return Case(one.text, one.subject, seconds=_seconds(subject))
+        return Case(one.text, one.backend, seconds=_seconds(trial))
     said = verdict_in_words(one)
-    lines = [f"{one.text} failed on {one.subject}: {said}", *_missed_lines(subject, one)]
-    return Case(one.text, one.subject, Outcome.FAILURE, said, "\n".join(lines), _seconds(subject))
+    lines = [f"{one.text} failed on {one.backend}: {said}", *_missed_lines(trial, one)]
+    return Case(one.text, one.backend, Outcome.FAILURE, said, "\n".join(lines), _seconds(trial))
 
 
-def question_case(report: CheckReport, subject: CheckSubject, question: QuestionResult) -> Case:
+def question_case(report: Result, trial: TrialResult, question: QuestionResult) -> Case:
     """A question: it passes when something that it expects is among the hits; one that expects nothing is skipped."""
-    return replace(_question_case(report, subject, question), detail=True)
+    return replace(_question_case(report, trial, question), detail=True)
 
 
-def _question_case(report: CheckReport, subject: CheckSubject, question: QuestionResult) -> Case:
-    wanted = [one for one in question.expected if one.grade >= report.golden.relevance]
+def _question_case(report: Result, trial: TrialResult, question: QuestionResult) -> Case:
+    wanted = [one for one in question.expected if one.grade >= report.golden_set.relevance]
     seconds = (question.milliseconds or 0.0) / 1000
     if question.failed:
         message = "the retriever failed: it gave no answer"
-        return Case(question.id, subject.label, Outcome.ERROR, message, message, seconds)
+        return Case(question.id, trial.label, Outcome.ERROR, message, message, seconds)
     if not wanted:
-        return Case(question.id, subject.label, Outcome.SKIPPED, "it expects nothing", seconds=seconds)
+        return Case(question.id, trial.label, Outcome.SKIPPED, "it expects nothing", seconds=seconds)
     if any(one.rank is not None for one in wanted):
-        return Case(question.id, subject.label, seconds=seconds)
-    message = f"nothing that is expected is among the first {report.settings['k']} hits"
+        return Case(question.id, trial.label, seconds=seconds)
+    message = f"nothing that is expected is among the first {report.plan.resolved['k']} hits"
     told = f"{message}\n{_question_line(question)}"
-    return Case(question.id, subject.label, Outcome.FAILURE, message, told, seconds)
+    return Case(question.id, trial.label, Outcome.FAILURE, message, told, seconds)
 
 
-def subject_error(subject: CheckSubject) -> Case:
-    """A subject that has no answers, and the last lines that it wrote."""
-    message = subject.error.message if subject.error is not None else "it has no answers"
-    return Case("answers questions", subject.label, Outcome.ERROR, message, "\n".join([message, *_log(subject)]))
+def trial_error(trial: TrialResult) -> Case:
+    """A trial that has no answers, and the last lines that it wrote."""
+    message = trial.error.message if trial.error is not None else "it has no answers"
+    return Case("answers questions", trial.label, Outcome.ERROR, message, "\n".join([message, *_log(trial)]))
 
 
 def preflight_text(problem: PreflightProblem) -> str:
     """What is wrong and with whom, the first of the things it is about, and what to do."""
-    about = f"{problem.subject}: " if problem.subject is not None else ""
+    about = f"{problem.backend}: " if problem.backend is not None else ""
     return "\n".join([f"{about}{problem.message}", *(f"  {example}" for example in problem.examples), problem.fix])
 
 
-def _subject_cases(report: CheckReport, subject: CheckSubject) -> Iterator[Case]:
-    required = [one for one in report.requirements if one.subject == subject.label]
+def _trial_cases(report: Result, trial: TrialResult) -> Iterator[Case]:
+    required = [one for one in report.requirements if one.backend == trial.label]
     yield from (requirement_case(report, one) for one in required)
-    if subject.error is not None and not required:
-        yield subject_error(subject)
-    if subject.status != "invalid":  # its answers mean nothing
-        yield from (question_case(report, subject, question) for question in subject.questions)
+    if trial.error is not None and not required:
+        yield trial_error(trial)
+    if trial.status != "invalid":  # its answers mean nothing
+        yield from (question_case(report, trial, question) for question in trial.questions)
 
 
 def _preflight_case(problem: PreflightProblem) -> Case:
-    classname = problem.subject or problem.corpus or "golden set"
+    classname = problem.backend or problem.dataset or "golden set"
     return Case(problem.check, classname, Outcome.ERROR, problem.message, preflight_text(problem))
 
 
-def _seconds(subject: CheckSubject) -> float:
+def _seconds(trial: TrialResult) -> float:
     """Return how long the questions took, all passes together; 0 where no times were taken."""
-    times = subject.milliseconds
+    times = trial.milliseconds
     return times.n * times.mean / 1000 if times is not None else 0.0
 
 
-def _log(subject: CheckSubject) -> list[str]:
-    return subject.error.log if subject.error is not None else []
+def _log(trial: TrialResult) -> list[str]:
+    return trial.error.log if trial.error is not None else []
 
 
-def _facts(report: CheckReport) -> dict[str, str]:
-    golden, settings = report.golden, report.settings
+def _facts(report: Result) -> dict[str, str]:
+    golden, settings = report.golden_set, report.plan.resolved
     facts = {
         "harness": report.harness.version,
         "golden": golden.source,
@@ -178,9 +175,9 @@ def _too_few(one: RequirementResult) -> str:
     return ", but so few questions cannot show it" if shown else ""
 
 
-def _missed_lines(subject: CheckSubject, one: RequirementResult) -> list[str]:
+def _missed_lines(trial: TrialResult, one: RequirementResult) -> list[str]:
     """Return the questions that a failed requirement is about, worst first: what each expected, and what was found."""
-    by_id = {question.id: question for question in subject.questions}
+    by_id = {question.id: question for question in trial.questions}
     lines = [_question_line(by_id[name]) for name in one.missed[:_SHOWN]]
     if len(one.missed) > _SHOWN:
         lines.append(f"… and {len(one.missed) - _SHOWN:,} more, in report.json")
@@ -199,16 +196,16 @@ def expected_and_found(question: QuestionResult) -> tuple[str, str]:
     return ", ".join(ranks), ", ".join(question.top) or "nothing"
 
 
-def check_annotations(report: CheckReport) -> list[Annotation]:
+def check_annotations(report: Result) -> list[Annotation]:
     """Return what is wrong: what is invalid, failed requirements, then the golden lines behind them, each once."""
     found = [Annotation(f"invalid: {one.check}", preflight_text(one)) for one in report.preflight]
-    found += [place for one in report.preflight for place in _places(one, report.golden.source)]
-    found += [Annotation(f"{one.label} failed", one.error.message) for one in report.subjects if one.error is not None]
+    found += [place for one in report.preflight for place in _places(one, report.golden_set.source)]
+    found += [Annotation(f"{one.label} failed", one.error.message) for one in report.trials if one.error is not None]
     for one in report.requirements:
         if one.passed is False:
-            found.append(Annotation(f"{one.text} failed on {one.subject}", verdict_in_words(one)))
+            found.append(Annotation(f"{one.text} failed on {one.backend}", verdict_in_words(one)))
         elif one.passed is None:
-            found.append(Annotation(f"{one.text} could not be judged on {one.subject}", str(one.reason)))
+            found.append(Annotation(f"{one.text} could not be judged on {one.backend}", str(one.reason)))
     return [*found, *_missed_questions(report)]
 
 
@@ -221,14 +218,14 @@ def _places(problem: PreflightProblem, source: str) -> Iterator[Annotation]:
             yield Annotation(f"invalid: {problem.check}", said, int(named[1]))
 
 
-def _missed_questions(report: CheckReport) -> Iterator[Annotation]:
+def _missed_questions(report: Result) -> Iterator[Annotation]:
     """Yield the questions of failed requirements, in the order of the file, with every backend that missed them."""
     lines: dict[tuple[int, str], list[str]] = {}
-    for subject in report.subjects:
-        missed = {name for one in report.requirements if one.subject == subject.label for name in one.missed}
-        for question in subject.questions:
+    for trial in report.trials:
+        missed = {name for one in report.requirements if one.backend == trial.label for name in one.missed}
+        for question in trial.questions:
             if question.id in missed:
                 said = lines.setdefault((question.line, question.id), [])
-                said.append(f"{subject.label}: {_question_line(question)}")
+                said.append(f"{trial.label}: {_question_line(question)}")
     for (line, name), said in sorted(lines.items()):
         yield Annotation(f"question {name}", "\n".join(said), line)

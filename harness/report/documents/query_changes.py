@@ -8,11 +8,11 @@ from harness.report.document import Cell, Column, Table
 from harness.report.documents.cells import ABSENT, count, listed, number, signed, text
 from harness.results.regression_schema import (
     BackendChange,
+    Change,
     Dossier,
     QueryChange,
     QueryValue,
     RankedDocument,
-    RegressionReport,
 )
 
 __all__ = ["losers", "query_tables"]
@@ -23,7 +23,7 @@ _TO_LABEL = 25
 _TEXT = 60
 
 
-def query_tables(report: RegressionReport) -> Iterator[Table]:
+def query_tables(report: Change) -> Iterator[Table]:
     """Yield for each backend losers and winners, the rankings of the query that changed most, and what to label."""
     for one in report.backends:
         if one.dossier is not None and one.dossier.queries:

@@ -43,12 +43,13 @@ from harness.report.documents.costs import BACKEND
 from harness.report.documents.query_changes import losers, query_tables
 from harness.results.regression_schema import (
     BackendChange,
+    Change,
     CostChange,
     MetricJudgement,
-    RegressionReport,
     SettingChange,
     SideInfo,
 )
+from harness.results.schema import Result
 from harness.results.schema_base import Json
 from harness.wording import counted, few_for_interval
 
@@ -77,12 +78,13 @@ _MARKS: dict[str, tuple[str, Tone]] = {
 }
 
 
-def change_document(report: RegressionReport, figures: Sequence[Figure] = (), *, unknown: str = "") -> Document:
+def change_document(result: Result, figures: Sequence[Figure] = (), *, unknown: str = "") -> Document:
     """Return everything that is shown of two results.
 
     ``figures`` draw the differences query by query. ``unknown`` says why the rankings of all queries are not at hand,
     where a page would show them.
     """
+    report = result.changes
     settings: list[Block] = [*_settings(report)] or [Notes(["no resolved setting differs"])]
     changed = [Notes([unknown])] if unknown else []
     sections = [
@@ -97,26 +99,26 @@ def change_document(report: RegressionReport, figures: Sequence[Figure] = (), *,
     data, named = report.after.dataset.name, listed([one.after for one in report.backends], _NAMED)
     common = counted(report.data.common_queries, "common query")
     return Document(
-        title=f"{data}: {named} against {_BEFORE[report.kind]}",
+        title=f"{data}: {named} against {_BEFORE[result.kind]}",
         subtitle=f"{report.before.source} → {report.after.source} · {common}",
         verdicts=list(_verdicts(report)),
         sections=sections_with_content(sections),
-        command=[shlex.join(report.command or report.after.command)],
-        made_by=f"harness {report.after.harness.version} · {report.created}",
-        kind=report.kind,
+        command=[shlex.join(result.command or report.after.command)],
+        made_by=f"harness {report.after.harness.version} · {result.created}",
+        kind=result.kind,
         name=data,
         outcome=report.gate or "compared",
         values=list(_values(report)),
-        suites=list(_suites(report)),
+        suites=list(_suites(report, result.created)),
         annotations=list(_annotations(report)),
     )
 
 
-def _judged(report: RegressionReport) -> Iterator[tuple[BackendChange, MetricJudgement]]:
+def _judged(report: Change) -> Iterator[tuple[BackendChange, MetricJudgement]]:
     return ((one, metric) for one in report.backends for metric in one.metrics)
 
 
-def _verdicts(report: RegressionReport) -> Iterator[Verdict]:
+def _verdicts(report: Change) -> Iterator[Verdict]:
     """Yield the gate, what a reader must know first, then what fell, rose, and did neither."""
     yield _gate(report)
     for one in report.backends:
@@ -146,7 +148,7 @@ def _behind(one: BackendChange, metric: MetricJudgement) -> str:
     return f"{relevant} to depth {dossier.relevant_depth:,}; {metric.reason}"
 
 
-def _gate(report: RegressionReport) -> Verdict:
+def _gate(report: Change) -> Verdict:
     failed = [f"{metric.metric} of {one.after}" for one, metric in _judged(report) if metric.gate == "failed"]
     drops = sorted({metric.allowed_drop for _, metric in _judged(report) if metric.allowed_drop is not None})
     allowed = f"the allowed drop ({', '.join(f'{drop:g}' for drop in drops)})"
@@ -160,14 +162,14 @@ def _gate(report: RegressionReport) -> Verdict:
     return Verdict("plain", "Compared, without a gate (--max-drop makes one)", detail)
 
 
-def _changed(report: RegressionReport) -> list[str]:
+def _changed(report: Change) -> list[str]:
     """Return the settings of backends that changed, in a line."""
     changes = [one for one in report.settings if one.section in ("parameters", "engine", "encoder")]
     said = [f"{one.setting} {_setting(one.before)} → {_setting(one.after)} ({one.backend})" for one in changes]
     return [f"Changed: {listed(said, _NAMED)}."] if said else []
 
 
-def _worse_without_gate(report: RegressionReport) -> list[str]:
+def _worse_without_gate(report: Change) -> list[str]:
     """Name what is worse and has no gate where others have one: with that a run can pass."""
     if report.gate is None:
         return []
@@ -179,7 +181,7 @@ def _worse_without_gate(report: RegressionReport) -> list[str]:
     return [f"Worse without a gate: {', '.join(names)}."] if names else []
 
 
-def _invalid_because(report: RegressionReport) -> str:
+def _invalid_because(report: Change) -> str:
     """Return why an invalid gate is no other: what failed, or has no metric."""
     failed = [one.after for one in report.backends if one.status == "failed"]
     if failed:
@@ -194,7 +196,7 @@ def verdict_line(metric: MetricJudgement) -> str:
     return f"{metric.metric} is {metric.verdict}: {means} over {counted(metric.queries, 'query')}; {metric.reason}"
 
 
-def _quality(report: RegressionReport) -> list[Block]:
+def _quality(report: Change) -> list[Block]:
     """Tabulate backends by metrics: both means, difference with interval, what the test says, and the verdict."""
     columns = [
         BACKEND,
@@ -242,7 +244,7 @@ def _label(one: BackendChange) -> str:
     return one.after if one.before == one.after else f"{one.before} → {one.after}"
 
 
-def _settings(report: RegressionReport) -> list[Table]:
+def _settings(report: Change) -> list[Table]:
     """Tabulate every resolved setting that differs, with both values."""
     columns = [Column(name, numeric=False) for name in ("backend", "setting", "before", "after")]
     rows = [[text(cell) for cell in _setting_row(change)] for change in report.settings]
@@ -262,7 +264,7 @@ def _setting(value: Json) -> str:
     return f"{said[:_SHORT]}…" if len(said) in _DIGESTS and said.isalnum() else said
 
 
-def _power(report: RegressionReport) -> list[Block]:
+def _power(report: Change) -> list[Block]:
     """Tabulate what the verdicts rest on, for those that are not exactly the same."""
     noisy = any(metric.noise_floor is not None for _, metric in _judged(report))
     columns = [
@@ -284,7 +286,7 @@ def _power(report: RegressionReport) -> list[Block]:
     return [Table("What each verdict rests on", columns, rows, detail=True)] if rows else []
 
 
-def _cost_table(report: RegressionReport) -> list[Block]:
+def _cost_table(report: Change) -> list[Block]:
     """Tabulate every cost before and after; ``x`` where it is not comparable, with the reason below."""
     columns = [
         BACKEND,
@@ -319,7 +321,7 @@ def _amount(cost: CostChange, value: float | None) -> Cell:
     return number(value, ",.0f" if unit == "/s" else ",.3f", unit)
 
 
-def _notes(report: RegressionReport) -> Iterator[str]:
+def _notes(report: Change) -> Iterator[str]:
     """Yield what the words and marks mean; only those that occur."""
     metrics = [metric for _, metric in _judged(report)]
     if metrics:
@@ -342,7 +344,7 @@ def _notes(report: RegressionReport) -> Iterator[str]:
         )
 
 
-def _provenance(report: RegressionReport) -> Iterator[Facts]:
+def _provenance(report: Change) -> Iterator[Facts]:
     """Yield versions, machine and data of both sides."""
     for title, side in (("Before", report.before), ("After", report.after)):
         yield made_by(side.harness, side.machine, side.created, f"{title}: made by")
@@ -362,7 +364,7 @@ def _data(side: SideInfo) -> list[tuple[str, str]]:
     )
 
 
-def _values(report: RegressionReport) -> Iterator[Value]:
+def _values(report: Change) -> Iterator[Value]:
     """Yield both means of every metric, their difference, and every cost."""
     data = report.after.dataset.name
     for one, metric in _judged(report):
@@ -387,7 +389,7 @@ def _values(report: RegressionReport) -> Iterator[Value]:
                 yield Value(data, one.after, f"difference.{place}", value.difference, n=1)
 
 
-def _suites(report: RegressionReport) -> Iterator[Suite]:
+def _suites(report: Change, created: str) -> Iterator[Suite]:
     """Yield a suite for each backend. A metric without a gate passes: nothing was required of it.
 
     The time of a case is that of the timed searches of ``after``, which the metrics of a backend share.
@@ -402,7 +404,7 @@ def _suites(report: RegressionReport) -> Iterator[Suite]:
     }
     for one in report.backends:
         cases = list(_cases(one, gated=report.gate is not None))
-        yield Suite(one.after, cases, report.created, facts, one.search_seconds)
+        yield Suite(one.after, cases, created, facts, one.search_seconds)
 
 
 def _cases(one: BackendChange, *, gated: bool) -> Iterator[Case]:
@@ -425,7 +427,7 @@ def _unjudged(one: BackendChange, *, gated: bool) -> str | None:
     return one.error
 
 
-def _annotations(report: RegressionReport) -> Iterator[Annotation]:
+def _annotations(report: Change) -> Iterator[Annotation]:
     """Yield backends that failed or of which nothing was judged, and metrics that are worse beyond the allowed drop."""
     for one in report.backends:
         reason = _unjudged(one, gated=report.gate is not None)

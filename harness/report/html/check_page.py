@@ -15,7 +15,7 @@ from harness.pipeline.check.id_match import Match
 from harness.report.documents.check import check_document
 from harness.report.html.explorer import Expected, Explorer
 from harness.report.html.render import render_page
-from harness.results.check_schema import CheckReport, CheckSubject
+from harness.results.schema import Result, TrialResult
 
 __all__ = ["check_html"]
 
@@ -24,7 +24,7 @@ _SHOWN = 3
 _OWN_DOCUMENTS = "Texts of documents are not in this file: the backends have their own, and gave ids alone."
 
 
-def check_html(report: CheckReport, runs: Mapping[str, Run], corpora: Mapping[str, Corpus], no_texts: str) -> str:
+def check_html(report: Result, runs: Mapping[str, Run], corpora: Mapping[str, Corpus], no_texts: str) -> str:
     """Return the page as one HTML file; ``runs`` are the hits of each backend by its label.
 
     ``corpora`` have the texts of the documents by the name of the corpus; where one is missing, ``no_texts`` says why.
@@ -32,49 +32,48 @@ def check_html(report: CheckReport, runs: Mapping[str, Run], corpora: Mapping[st
     return render_page(check_document(report), _explorers(report, runs, corpora, no_texts), instead_of="missed")
 
 
-def _explorers(
-    report: CheckReport, runs: Mapping[str, Run], corpora: Mapping[str, Corpus], no_texts: str
-) -> list[Explorer]:
+def _explorers(report: Result, runs: Mapping[str, Run], corpora: Mapping[str, Corpus], no_texts: str) -> list[Explorer]:
     """Return every question with what each backend found for it; nothing where none answered.
 
     Documents of several corpora are told apart by the name of theirs, because two corpora may share ids.
     """
-    subjects = [subject for subject in report.subjects if subject.label in runs and subject.questions]
-    if not subjects:
+    trials = [trial for trial in report.trials if trial.label in runs and trial.questions]
+    if not trials:
         return []
-    suffixes = {subject.label: _suffix(report, subject.corpus) for subject in subjects}
-    questions = subjects[0].questions
-    metrics = list(next((subject.metrics for subject in subjects if subject.metrics), {}))
+    suffixes = {trial.label: _suffix(report, trial.dataset) for trial in trials}
+    questions = trials[0].questions
+    metrics = list(next((trial.metrics for trial in trials if trial.metrics), {}))
     texts = [question.question for question in questions]
     ids = Ids.of(question.id for question in questions)
     queries = Queries(ids, pa.chunked_array([strings(texts)]), "") if None not in texts else None
-    documents = _matching(report, subjects, suffixes, corpora)
-    ranked = [_renamed(_scored(runs[subject.label], subject), suffixes[subject.label]) for subject in subjects]
+    documents = _matching(report, trials, suffixes, corpora)
+    ranked = [_renamed(_scored(runs[trial.label], trial), suffixes[trial.label]) for trial in trials]
     explorer = Explorer(
         query_ids=ids,
-        labels=[subject.label for subject in subjects],
+        labels=[trial.label for trial in trials],
         runs=ranked,
         metrics=metrics,
-        values=_values(subjects, metrics),
+        values=_values(trials, metrics),
         queries=queries,
-        qrels=_judgments(subjects, documents),
-        relevance=report.golden.relevance,
+        qrels=_judgments(trials, documents),
+        relevance=report.golden_set.relevance,
         corpus=_documents(report, corpora) if queries is not None else None,
         no_texts=no_texts if report.corpora else _OWN_DOCUMENTS,
-        expected=_expected(subjects, documents),
-        failed=np.array([[question.failed for question in subject.questions] for subject in subjects]),
+        expected=_expected(trials, documents),
+        failed=np.array([[question.failed for question in trial.questions] for trial in trials]),
     )
     return [explorer]
 
 
-def _suffix(report: CheckReport, corpus: str | None) -> str:
-    return f" · {corpus}" if corpus is not None and len(report.corpora) > 1 else ""
+def _suffix(report: Result, dataset: str) -> str:
+    names = [info.name for info in report.corpora]
+    return f" · {dataset}" if dataset in names and len(names) > 1 else ""
 
 
-def _scored(run: Run, subject: CheckSubject) -> Run:
+def _scored(run: Run, trial: TrialResult) -> Run:
     """Return the run without scores that stand for the order of a backend which gave ids alone: minus the place."""
     places = np.arange(run.hits) - np.repeat(run.indptr[:-1], np.diff(run.indptr))
-    if subject.corpus is not None or not np.array_equal(run.scores, -places):
+    if "against" not in trial.parameters or not np.array_equal(run.scores, -places):
         return run
     return Run(run.query_ids, run.doc_ids, run.indptr, run.rows, np.full(run.hits, np.nan, dtype=np.float32))
 
@@ -90,20 +89,19 @@ def _with_suffix(ids: Ids, suffix: str) -> Ids:
     return Ids(pc.binary_join_element_wise(ids.values, text_scalar(suffix), text_scalar("")))
 
 
-def _values(subjects: Sequence[CheckSubject], metrics: Sequence[str]) -> Float64Array | None:
+def _values(trials: Sequence[TrialResult], metrics: Sequence[str]) -> Float64Array | None:
     """Return the values of each question as float64 (R, M, Q), NaN where it expects nothing."""
     if not metrics:
         return None
     rows = [
-        [[question.values.get(name, np.nan) for question in subject.questions] for name in metrics]
-        for subject in subjects
+        [[question.values.get(name, np.nan) for question in trial.questions] for name in metrics] for trial in trials
     ]
     return np.array(rows, dtype=np.float64)
 
 
 def _matching(
-    report: CheckReport,
-    subjects: Sequence[CheckSubject],
+    report: Result,
+    trials: Sequence[TrialResult],
     suffixes: Mapping[str, str],
     corpora: Mapping[str, Corpus],
 ) -> dict[tuple[str, str], list[str]]:
@@ -112,14 +110,14 @@ def _matching(
     Those that a backend found; where none did, the first ones of the corpora that match.
     """
     documents: dict[tuple[str, str], list[str]] = {}
-    for subject in subjects:
-        for question in subject.questions:
+    for trial in trials:
+        for question in trial.questions:
             for expected in question.expected:
                 matching = documents.setdefault((question.id, expected.id), [])
                 if expected.found is not None:
-                    matching.append(f"{expected.found}{suffixes[subject.label]}")
+                    matching.append(f"{expected.found}{suffixes[trial.label]}")
     missed: dict[str, list[str]] = {id_: [] for (_, id_), matching in documents.items() if not matching}
-    match = Match.of(report.golden.match, report.golden.delimiter)
+    match = Match.of(report.golden_set.match, report.golden_set.delimiter)
     for name, corpus in corpora.items() if missed else ():
         for doc in corpus.ids:
             owner = match.owner(doc, missed)
@@ -128,10 +126,10 @@ def _matching(
     return {key: list(dict.fromkeys(matching)) or missed[key[1]] for key, matching in documents.items()}
 
 
-def _judgments(subjects: Sequence[CheckSubject], documents: Mapping[tuple[str, str], Sequence[str]]) -> Qrels:
+def _judgments(trials: Sequence[TrialResult], documents: Mapping[tuple[str, str], Sequence[str]]) -> Qrels:
     """Return the grade of each document that something expected is met by, question by question."""
     grades: dict[str, dict[str, int]] = {}
-    for question in subjects[0].questions:
+    for question in trials[0].questions:
         of_question = grades.setdefault(question.id, {})
         for expected in question.expected:
             of_question.update(dict.fromkeys(documents[question.id, expected.id], expected.grade))
@@ -143,7 +141,7 @@ def _judgments(subjects: Sequence[CheckSubject], documents: Mapping[tuple[str, s
 
 
 def _expected(
-    subjects: Sequence[CheckSubject], documents: Mapping[tuple[str, str], Sequence[str]]
+    trials: Sequence[TrialResult], documents: Mapping[tuple[str, str], Sequence[str]]
 ) -> list[list[Expected]]:
     """Return what each question expects, with its rank in the answers of each backend."""
     return [
@@ -157,11 +155,11 @@ def _expected(
             )
             for number, expected in enumerate(answers[0].expected)
         ]
-        for answers in zip(*(subject.questions for subject in subjects), strict=True)
+        for answers in zip(*(trial.questions for trial in trials), strict=True)
     ]
 
 
-def _documents(report: CheckReport, corpora: Mapping[str, Corpus]) -> Corpus | None:
+def _documents(report: Result, corpora: Mapping[str, Corpus]) -> Corpus | None:
     """Return the documents of all corpora, named as in the rankings; None where a corpus is missing."""
     known = [corpora[info.name] for info in report.corpora if info.name in corpora]
     if not known or len(known) < len(report.corpora):

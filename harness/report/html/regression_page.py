@@ -16,7 +16,7 @@ from harness.report.documents.regress import change_document
 from harness.report.figures import Differences
 from harness.report.html.explorer import Explorer, KeptRanks
 from harness.report.html.render import render_page
-from harness.results.regression_schema import RegressionReport
+from harness.results.schema import Result
 from harness.results.snapshot import ResultSnapshot
 
 __all__ = ["regression_html"]
@@ -37,7 +37,7 @@ class _Ranking:
 
 
 def regression_html(
-    report: RegressionReport, compared: Compared | None, corpus: Corpus | None, no_texts: str, *, keep_text: bool
+    report: Result, compared: Compared | None, corpus: Corpus | None, no_texts: str, *, keep_text: bool
 ) -> str:
     """Return the page as one HTML file.
 
@@ -53,7 +53,7 @@ def regression_html(
 
 def _figures(compared: Compared) -> Iterator[Figure]:
     """Yield after minus before, query by query, of the first metrics in which any query changed."""
-    judged = [(change, metric) for change in compared.report.backends for metric in change.metrics]
+    judged = [(change, metric) for change in compared.change.backends for metric in change.metrics]
     for change, metric in [pair for pair in judged if pair[1].wins + pair[1].losses][:_DRAWN]:
         values = _paired_values(compared, change.before, change.after, metric.metric)
         drawing = Differences(f"{change.after} (after)", f"{change.before} (before)", metric.metric, values)
@@ -91,8 +91,8 @@ def _explorers(compared: Compared, corpus: Corpus | None, no_texts: str, *, keep
 def _rankings(compared: Compared) -> list[_Ranking]:
     """Return before and after of each backend, one after the other."""
     rankings: list[_Ranking] = []
-    complete = compared.report.data.judgments == "same" and not compared.report.data.labels
-    for pair in compared.report.backends:
+    complete = compared.change.data.judgments == "same" and not compared.change.data.labels
+    for pair in compared.change.backends:
         sides = (compared.before, pair.before, "before"), (compared.after, pair.after, "after")
         runs = [side.ordered(label) if pair.status == "ok" else None for side, label, _ in sides]
         first = len(rankings)
@@ -105,8 +105,8 @@ def _rankings(compared: Compared) -> list[_Ranking]:
 
 def _metrics(compared: Compared) -> list[str]:
     """Return what both sides of some backend have values of, the metrics that the verdict is about first."""
-    leading = [change.dossier.metric for change in compared.report.backends if change.dossier and change.dossier.metric]
-    judged = [metric.metric for change in compared.report.backends for metric in change.metrics]
+    leading = [change.dossier.metric for change in compared.change.backends if change.dossier and change.dossier.metric]
+    judged = [metric.metric for change in compared.change.backends for metric in change.metrics]
     return list(dict.fromkeys([*leading, *judged]))
 
 

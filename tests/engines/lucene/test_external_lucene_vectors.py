@@ -166,10 +166,10 @@ def test_a_golden_set_is_held_against_them_without_a_collection(anserini: Path, 
         against = f"{index};model=precomputed:{tmp_path / kind}"
         checked = harness.check(golden, against=against, k=5, isolation="none", timing=False, require="MRR@5>=1")
         assert checked.passed, checked
-        assert checked.report.subjects[0].engine.mode == "embedded, an external index"
+        assert checked.report.trials[0].engine.mode == "embedded, an external index"
         golden[0]["expected"] = ["nowhere"]
         checked = harness.check(golden, against=against, k=5, isolation="none", timing=False)
-        assert (checked.report.verdict, checked.report.subjects[0].metrics) == ("invalid", {})
+        assert (checked.report.verdict, checked.report.trials[0].metrics) == ("invalid", {})
 
 
 def test_other_impacts_leave_no_oracle(anserini: Path) -> None:

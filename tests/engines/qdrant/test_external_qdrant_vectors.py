@@ -254,7 +254,7 @@ def test_a_golden_set_is_held_against_a_collection_and_a_shard(stub: Stub, tmp_p
         options = {"k": 5, "isolation": "none", "timing": False}
         checked = harness.check(golden, against=against, require="MRR@5>=1", **options)
         assert checked.passed, checked
-        assert checked.report.subjects[0].parameters["similarity"] == similarity
+        assert checked.report.trials[0].parameters["similarity"] == similarity
         golden[0]["expected"] = ["nowhere"]
         assert harness.check(golden, against=against, **options).report.verdict == "invalid"
     assert set(stub.calls) <= READING

@@ -1,0 +1,68 @@
+"""A golden set as a dataset: a corpus with the questions that are asked of it and the ids that they expect."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from harness.results.schema_base import ContentDigests, DatasetInfo, IdenticalIdsInfo, QueryCounts
+
+__all__ = ["LEFT_OUT", "CorpusContent", "GoldenContent", "golden_dataset"]
+
+LEFT_OUT = "empty documents left out"
+"""Where the provenance of a corpus counts those."""
+
+
+class GoldenContent(NamedTuple):
+    """A question, None where texts are left out, with the ids that it expects and their grades."""
+
+    id: str
+    question: str | None
+    expected: Sequence[tuple[str, int]]
+
+
+class CorpusContent(NamedTuple):
+    """Documents by their name, digest and number; no digest where backends have documents of their own."""
+
+    name: str
+    sha256: str | None
+    documents: int
+    empty_documents: int
+    empty_left_out: int
+    identical_ids: IdenticalIdsInfo | None
+
+
+def golden_dataset(
+    corpus: CorpusContent, source: str, sha256: str, questions: Sequence[GoldenContent], expecting: int
+) -> DatasetInfo:
+    """Return a corpus with a golden set, of that ``source`` and digest, for queries and judgments.
+
+    ``expecting`` questions expect something that counts as relevant.
+    """
+    provenance = {"golden set": source}
+    if corpus.sha256 is not None:
+        provenance["corpus_sha256"] = corpus.sha256
+    if corpus.empty_left_out:
+        provenance[LEFT_OUT] = str(corpus.empty_left_out)
+    return DatasetInfo(
+        name=corpus.name,
+        sha256=_digest([sha256, corpus.sha256 or ""]),
+        documents=corpus.documents,
+        empty_documents=corpus.empty_documents,
+        queries=QueryCounts(searched=len(questions), judged=expecting, relevant=expecting),
+        judgments=sum(len(one.expected) for one in questions),
+        sampled_from=None,
+        filter=None,
+        provenance=provenance,
+        identical_ids=corpus.identical_ids,
+        content=ContentDigests(
+            documents=corpus.sha256 or "",
+            queries=_digest(f"{one.id} {one.question}" for one in questions),
+            judgments=_digest(f"{one.id} {doc_id} {grade}" for one in questions for doc_id, grade in one.expected),
+        ),
+    )
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
