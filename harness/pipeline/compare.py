@@ -2,14 +2,14 @@
 
 ::
 
-    request ─ plan_for ─► plan ─┬─ of each dataset ───────────────────────────────────┐
+    request ─ plan_for ─► plan ─┬─ of each dataset ────────────────────────────────────┐
                                 │ 1 load_planned         documents, queries, qrels     │
                                 │ 2 resolved_for         analyzers of its language     │
-                                │ 3 run_plan             an outcome a backend          │
+                                │ 3 run_plan             an outcome of each backend    │
                                 │ 4 References.compare   reference and parity          │
-                                │ 5 assess               metrics                       │
-                                │ 6 trial results, differences, findings               │
-                                └─ 7 leaderboard over all of them ─ 8 Result ──────────┘
+                                │ 5 score_outcome        metrics                       │
+                                │ 6 trial_results, paired_differences, result_findings │
+                                └─ 7 make_leaderboard over all of them ─ 8 Result ─────┘
 """
 
 from __future__ import annotations
@@ -156,6 +156,63 @@ def run(
     return _assembled(plan, parts, [*plan.command(), *command_words(output or Output())])
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class _Part:
+    """One dataset's part of a result; without tables and content where the dataset could not be loaded."""
+
+    dataset: str
+    plan: Plan
+    trials: list[schema.TrialResult]
+    info: schema.DatasetInfo
+    reference: str | None = None
+    differences: list[schema.PairedDifference] = field(default_factory=list)
+    findings: list[schema.FindingInfo] = field(default_factory=list)
+    published: list[schema.PublishedNumber] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+    values: pa.Table | None = None
+    agreement: pa.Table | None = None
+    latencies: pa.Table | None = None
+    content: DatasetContent = field(default_factory=DatasetContent)
+
+
+def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cache: Cache, display: Display) -> _Part:
+    """Carry out a plan on its only dataset, which is called by its path where another one has its name."""
+    whole = load_planned(plan, cache, display, at_hand)
+    if whole.name in taken:
+        whole = replace(whole, name=plan.only_dataset)
+    plan = resolved_for(plan, whole)
+    size = f"{counted(len(whole.corpus), 'document')}, {counted(len(whole.queries), 'query')}"
+    display.done("load", f"{whole.name}, {size}")
+    in_data = dataset_findings(whole, plan.request.relevance, cache)
+    for finding in in_data:
+        display.done("load", str(finding))
+    dataset = sampled(whole, plan.request)
+    scored = run_on(plan, dataset, cache, display, lambda _: dataset.qrels)
+    trials = trial_results(scored, dataset, plan, PROBES)
+    reference = reference_label(plan, scored)
+    differences = paired_differences(scored, dataset.name, reference, plan.request.seed)
+    return _Part(
+        dataset.name,
+        plan,
+        trials,
+        dataset_info(dataset, plan, whole),
+        reference=reference,
+        differences=differences,
+        findings=[*recorded(in_data, dataset.name), *result_findings(plan, dataset, scored, differences)],
+        published=[] if at_hand is not None else published_numbers(plan, dataset, trials),
+        notes=tuple(reference_notes(plan, scored)),
+        values=per_query_table(scored, dataset.name),
+        agreement=parity_table(scored, dataset.name),
+        latencies=latency_table(scored, dataset, plan),
+        content=DatasetContent(
+            runs={trial.label: trial.outcome.run for trial in scored if trial.outcome.run is not None},
+            qrels=dataset.qrels,
+            queries=dataset.queries,
+            corpus=dataset.corpus,
+        ),
+    )
+
+
 def run_on(
     plan: Plan, dataset: Dataset, cache: Cache, display: Display, judge: QrelsOf, *, deeper: int = 0
 ) -> list[Scored]:
@@ -215,63 +272,6 @@ def _assess(outcome: Outcome, plan: Plan, references: References, judge: QrelsOf
         return Scored(replace(outcome, failure=failure_of(error), run=None), None, None)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Part:
-    """One dataset's part of a result; without tables and content where the dataset could not be loaded."""
-
-    dataset: str
-    plan: Plan
-    trials: list[schema.TrialResult]
-    info: schema.DatasetInfo
-    reference: str | None = None
-    differences: list[schema.PairedDifference] = field(default_factory=list)
-    findings: list[schema.FindingInfo] = field(default_factory=list)
-    published: list[schema.PublishedNumber] = field(default_factory=list)
-    notes: tuple[str, ...] = ()
-    values: pa.Table | None = None
-    agreement: pa.Table | None = None
-    latencies: pa.Table | None = None
-    content: DatasetContent = field(default_factory=DatasetContent)
-
-
-def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cache: Cache, display: Display) -> _Part:
-    """Carry out a plan on its only dataset, which is called by its path where another one has its name."""
-    whole = load_planned(plan, cache, display, at_hand)
-    if whole.name in taken:
-        whole = replace(whole, name=plan.only_dataset)
-    plan = resolved_for(plan, whole)
-    size = f"{counted(len(whole.corpus), 'document')}, {counted(len(whole.queries), 'query')}"
-    display.done("load", f"{whole.name}, {size}")
-    in_data = dataset_findings(whole, plan.request.relevance, cache)
-    for finding in in_data:
-        display.done("load", str(finding))
-    dataset = sampled(whole, plan.request)
-    assessed = run_on(plan, dataset, cache, display, lambda _: dataset.qrels)
-    trials = trial_results(assessed, dataset, plan, PROBES)
-    reference = reference_label(plan, assessed)
-    differences = paired_differences(assessed, dataset.name, reference, plan.request.seed)
-    return _Part(
-        dataset.name,
-        plan,
-        trials,
-        dataset_info(dataset, plan, whole),
-        reference=reference,
-        differences=differences,
-        findings=[*recorded(in_data, dataset.name), *result_findings(plan, dataset, assessed, differences)],
-        published=[] if at_hand is not None else published_numbers(plan, dataset, trials),
-        notes=tuple(reference_notes(plan, assessed)),
-        values=per_query_table(assessed, dataset.name),
-        agreement=parity_table(assessed, dataset.name),
-        latencies=latency_table(assessed, dataset, plan),
-        content=DatasetContent(
-            runs={one.outcome.trial.label: one.outcome.run for one in assessed if one.outcome.run is not None},
-            qrels=dataset.qrels,
-            queries=dataset.queries,
-            corpus=dataset.corpus,
-        ),
-    )
-
-
 def _failed(plan: Plan, failure: Failure) -> _Part:
     """Return the part of a dataset on which nothing ran: a failed trial of every backend."""
     error, name = schema.ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log)), plan.only_dataset
@@ -297,7 +297,7 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
         packages=package_versions(),
         plan=record,
         datasets=infos,
-        backends=backend_infos([LabelledBackend(one.label, one.name, one.encoder) for one in trials]),
+        backends=backend_infos([LabelledBackend(trial.label, trial.name, trial.encoder) for trial in trials]),
         trials=trials,
         differences=[*(row for part in parts for row in part.differences), *across],
         leaderboard=board,

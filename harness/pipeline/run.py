@@ -1,4 +1,4 @@
-"""Carry out a plan: encode once per distinct encoder, run each trial, keep what came back.
+"""Run the trials of a plan on one dataset: encode once per distinct encoder, run each trial, store its outcome.
 
 A backend that fails keeps its reason; the others go on.
 """
@@ -73,11 +73,12 @@ def run_plan(plan: Plan, dataset: Dataset, cache: Cache, work: Path, display: Di
     )
     single = [trial for trial in plan.trials if not trial.spec.components]
     try:
-        done = {one.trial.label: one for one in side_by_side(trials.run, single, jobs=plan.execution.jobs)}
+        finished = side_by_side(trials.run, single, jobs=plan.execution.jobs)
+        outcomes = {outcome.trial.label: outcome for outcome in finished}
         for trial in plan.trials:
             if trial.spec.components:
-                done[trial.label] = trials.combine(trial, [done[part.label] for part in plan.components(trial)])
-        return [done[trial.label] for trial in plan.trials]
+                outcomes[trial.label] = trials.combine(trial, [outcomes[part.label] for part in plan.components(trial)])
+        return [outcomes[trial.label] for trial in plan.trials]
     except KeyboardInterrupt as interrupted:
         if trials.kept:
             count = f"{len(trials.kept)} of {len(plan.trials)} backends had finished"
@@ -109,7 +110,7 @@ def _save(path: Path, ids: Ids, texts: pa.ChunkedArray) -> None:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Trials:
-    """What the trials of one comparison share. :meth:`run` may be called from several threads."""
+    """Run the trials of one comparison, which share what is kept here; several threads may call :meth:`run`."""
 
     plan: Plan
     dataset: Dataset
@@ -125,26 +126,27 @@ class _Trials:
     kept: list[str] = field(default_factory=list)
 
     def run(self, trial: Trial) -> Outcome:
+        """Return the outcome of a backend that is made of no others: a stored one, or that of running it now."""
         try:
             look_up = self.stored.look_up(trial)
             if look_up.stored is not None:
-                outcome = self._again(trial, look_up.stored, look_up.differs)
+                outcome = self._reuse(trial, look_up.stored, look_up.differs)
             else:
-                outcome = self._now(trial, look_up)
+                outcome = self._execute(trial, look_up)
         except HarnessError as error:
             outcome = Outcome(trial, failure=failure_of(error), measured=_now_utc())
         finally:
             self.builds.release(trial)
-        self.display.done(trial.label, _in_words(outcome))
+        self.display.done(trial.label, _summary(outcome))
         return outcome
 
     def combine(self, trial: Trial, parts: Sequence[Outcome]) -> Outcome:
-        """A backend that is made of others, from their outcomes."""
+        """Return the outcome of a backend that is made of others, from theirs."""
         try:
             outcome = replace(self._combined(trial, parts), measured=_now_utc())
         except HarnessError as error:
             outcome = Outcome(trial, failure=failure_of(error), measured=_now_utc())
-        self.display.done(trial.label, _in_words(outcome))
+        self.display.done(trial.label, _summary(outcome))
         return outcome
 
     def _combined(self, trial: Trial, parts: Sequence[Outcome]) -> Outcome:
@@ -169,14 +171,14 @@ class _Trials:
             vectors = self.encodings.model_vectors(trial, "dense")
             if vectors.dense is None:
                 raise AssertionError("a dense model without dense vectors")
-            found, reranked = stage.run_with_vectors(trial, run, vectors.dense)
+            reranked_run, reranked = stage.run_with_vectors(trial, run, vectors.dense)
         else:
-            found, reranked = stage.run(trial, run)
+            reranked_run, reranked = stage.run(trial, run)
         combined = second_stage(trial.spec, first, reranked, first_ns)
-        return Outcome(trial, run=found, vectors=vectors, combined=combined)
+        return Outcome(trial, run=reranked_run, vectors=vectors, combined=combined)
 
-    def _again(self, trial: Trial, stored: StoredOutcome, differs: tuple[str, ...]) -> Outcome:
-        """A stored outcome in place of running the trial."""
+    def _reuse(self, trial: Trial, stored: StoredOutcome, differs: tuple[str, ...]) -> Outcome:
+        """Return a stored outcome in place of running the trial."""
         notes = [f"re-used from an earlier comparison, measured {stored.measured}"]
         if differs:
             notes.append(f"its times and memory were measured under other conditions: {in_short(differs)}")
@@ -199,8 +201,8 @@ class _Trials:
             rebuilds=rebuilt_runs(record, self.dataset) if record is not None else (),
         )
 
-    def _now(self, trial: Trial, look_up: LookUp) -> Outcome:
-        """Run the trial, and store what came of it."""
+    def _execute(self, trial: Trial, look_up: LookUp) -> Outcome:
+        """Run the trial, and store its outcome."""
         if trial.spec.run_path is not None:
             run = read_run(trial.spec.run_path)
             refuse_unmatched(run, self.dataset)
@@ -245,7 +247,7 @@ class _Trials:
         with self.builds.of(trial, capabilities) as build:
             job = own if build is None else build.share(own)
             try:
-                outcome = self._in_folder(job_folder, trial, card, vectors, job, build)
+                outcome = self._run_job(job_folder, trial, card, vectors, job, build)
             finally:  # a failed trial's index too: those of a long comparison would fill the disk
                 if build is None or build.folder != job_folder:
                     shutil.rmtree(job_folder, ignore_errors=True)
@@ -261,7 +263,7 @@ class _Trials:
         record = replace(outcome.record, rebuilds=hits)
         return replace(outcome, record=record, rebuilds=rebuilt_runs(record, self.dataset))
 
-    def _in_folder(
+    def _run_job(
         self,
         job_folder: Path,
         trial: Trial,
@@ -280,18 +282,18 @@ class _Trials:
             job = replace(job, external=True, terms=folder, hashes=job_folder / _HASHES)
         save(job_folder, job)
         runs = LoadRuns(self.plan.load, job, job_folder, self.clients, shared=capabilities.shares_index)
-        with HeldOpen(runs, progress) as held:
+        with HeldOpen(runs, progress) as held_open:
             try:
-                finished = self.executor.run(job_folder, held)
+                finished = self.executor.run(job_folder, held_open)
             except HarnessError as error:  # one that was killed could not compare the index with what it was before
                 raise changed_too(job_folder / _HASHES, error, progress) from error
-            held_records = held.records()
+            loads = held_open.records()
         record = load(job_folder, TrialRecord)
         if record.external is None:
             refuse_lost_documents(record, self.dataset, finished.log)
-        if held_records is None:  # no server: there is no queue that other clients' arrivals could fill
-            held_records = replace(runs, options=replace(self.plan.load, rates=())).run(progress)
-        record = replace(record, loads=held_records)
+        if loads is None:  # no server: there is no queue that other clients' arrivals could fill
+            loads = replace(runs, options=replace(self.plan.load, rates=())).run(progress)
+        record = replace(record, loads=loads)
         if build is not None:
             record = build.searched(job, job_folder, trial.label, record)
         trial = trial.read(record.index.state)
@@ -306,8 +308,8 @@ class _Trials:
             parameters=trial.parameters,
             corpus=self.inputs.corpus,
             queries=self.inputs.queries,
-            document_vectors=tuple(one.documents for one in folders),
-            query_vectors=tuple(one.queries for one in folders),
+            document_vectors=tuple(folder.documents for folder in folders),
+            query_vectors=tuple(folder.queries for folder in folders),
             dimensions=vectors.dimensions if vectors is not None else 0,
             index_folder=index_folder,
             k=self.plan.request.k,
@@ -338,7 +340,7 @@ def _now_utc() -> str:
     return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
 
 
-def _in_words(outcome: Outcome) -> str:
+def _summary(outcome: Outcome) -> str:
     if outcome.reused:
         return f"re-used: {'failed' if outcome.failure is not None else 'finished'} on {outcome.measured}"
     if outcome.failure is not None:

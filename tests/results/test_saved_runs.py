@@ -9,10 +9,13 @@ import pytest
 from small_world import write_collection
 
 import harness
+from harness.data.memory import run_from_dict
 from harness.errors import UnknownNameError, UsageError
 from harness.loaders.trec import read_qrels, read_run
 from harness.metrics import parse_measures, score
 from harness.results.comparison import Comparison
+from harness.results.saved_runs import write_saved_runs
+from harness.results.schema import BackendInfo, DatasetInfo, RerankingStats, Result, StageStats, TrialResult
 
 BACKENDS = ["csr:analyzer=whitespace", "csr:analyzer=whitespace|keywords:candidates=3"]
 
@@ -66,3 +69,38 @@ def test_a_layout_that_there_is_not_and_a_result_that_is_not_stored_are_refused(
     assert not (tmp_path / "out").exists()
     with pytest.raises(UsageError, match="save_runs without out"):
         harness.compare("csr", write_collection(tmp_path / "x"), save_runs="trec")
+
+
+def test_subsets_of_one_task_share_a_file_and_second_stages_name_their_first(tmp_path: Path) -> None:
+    facts = {"mteb_task": "MIRACLRetrieval", "split": "dev"}
+    infos = [
+        DatasetInfo.model_construct(name=f"miracl/{subset}", provenance={**facts, "subset": subset})
+        for subset in ("ko", "ja")
+    ]
+    first = {"label": "flat:model=org/m", "encoder": {"model": "org/m", "revision": "abc"}, "stages": None}
+    second = {
+        "label": "flat:model=org/m|cross:model=org/r",
+        "encoder": {},
+        "stages": StageStats.model_construct(
+            of=[first["label"]], reranking=RerankingStats.model_construct(candidates=1)
+        ),
+        "parameters": {"model": "org/r"},
+    }
+    trials = [
+        TrialResult.model_construct(dataset=info.name, status="ok", name="x", **fields)  # type: ignore[arg-type]
+        for info in infos
+        for fields in (first, second)
+    ]
+    backends = [BackendInfo.model_construct(label=str(fields["label"])) for fields in (first, second)]
+    result = Result.model_construct(datasets=infos, trials=trials, backends=backends)
+    run = run_from_dict({"q": {"d": 1.0}})
+    write_saved_runs(tmp_path / "runs", result, {(trial.dataset, trial.label): run for trial in trials}, "mteb")
+    folder = tmp_path / "runs"
+    written = {str(path.relative_to(folder)): json.loads(path.read_bytes()) for path in folder.rglob("*.json")}
+    assert sorted(written) == [
+        "org__m/MIRACLRetrieval_predictions.json",
+        "org__m__org__r/MIRACLRetrieval_predictions.json",
+    ]
+    stored = written["org__m/MIRACLRetrieval_predictions.json"]
+    assert stored["mteb_model_meta"] == {"model_name": "org/m", "revision": "abc"}
+    assert stored["ko"] == stored["ja"] == {"dev": {"q": {"d": 1.0}}}
