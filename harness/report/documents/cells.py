@@ -107,7 +107,8 @@ def probability(p: float | None) -> str:
 
 def latency_columns() -> list[Column]:
     """Return the columns of :func:`latencies`."""
-    return [*(Column(f"{name} ms", best="lowest") for name in ("p50", "p95", "p99")), Column("n")]
+    names = (("p50", 0), ("p95", 1), ("p99", 5))
+    return [*(Column(f"{name} ms", best="lowest", priority=last) for name, last in names), Column("n")]
 
 
 def latencies(stats: LatencyStats | None, otherwise: str = ABSENT) -> list[Cell]:

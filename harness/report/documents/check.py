@@ -71,7 +71,7 @@ def check_document(report: Result) -> Document:
     """Return everything that is shown of a check."""
     said = list(_notes(report))
     sections = [
-        Section("preflight", "What makes it invalid", [_problem_facts(one) for one in report.preflight]),
+        Section("preflight", "What makes it invalid", list(_problems(report))),
         Section("requirements", "Requirements", _requirements(report)),
         Section("quality", "Quality", [*_metrics(report), *_bars(report), *_slices(report)]),
         Section("missed", "Questions behind what failed", list(_missed(report))),
@@ -165,11 +165,11 @@ def _problem(one: PreflightProblem) -> str:
     return f"{one.backend}: {one.message}" if one.backend is not None else one.message
 
 
-def _problem_facts(one: PreflightProblem) -> Facts:
-    """Return a problem with what to do and the first of the things it is about."""
-    rows = [("found by", one.check), ("fix", one.fix)]
-    rows += [("" if at else "examples", example) for at, example in enumerate(one.examples)]
-    return Facts(_problem(one), rows, open=True)
+def _problems(report: CheckReport) -> Iterator[Facts]:
+    """Yield the first of the things that each problem is about; the verdict says what it is, and what to do."""
+    for one in report.preflight:
+        if one.examples:
+            yield Facts(f"Found by {one.check}", [("", example) for example in one.examples], open=True)
 
 
 def _notes(report: Result) -> Iterator[str]:

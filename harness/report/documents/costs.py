@@ -43,27 +43,22 @@ _COSTS: Mapping[str, tuple[str, Callable[[float], Cell]]] = {
 
 
 def cost_tables(trials: Sequence[TrialResult], cores: int, where: str = "") -> list[Table]:
-    """Return the tables of costs that have rows; ``where`` ends their titles."""
+    """Return the tables of costs that have rows; ``where`` ends their titles.
+
+    What every comparison measures is a detail; what was asked for, such as a load test, is not.
+    """
     on = "1 core" if cores == 1 else f"{cores} cores"
-    made = [
-        _index(trials),
-        _phases(trials),
-        _search(trials),
-        _stages(trials),
-        _reranking(trials),
-        _cold(trials),
-        _closed_loop(trials, on),
-        _open_loop(trials, on),
-    ]
+    always = [_index(trials), _phases(trials), _search(trials), _stages(trials), _reranking(trials)]
+    wanted = [_cold(trials), _closed_loop(trials, on), _open_loop(trials, on)]
     return [
         Table(
             f"{table.title}{where}",
             table.columns,
             table.rows,
             [*table.legend, *([_REUSED_LEGEND] if any(row[0].mark for row in table.rows) else [])],
-            detail=True,
+            detail=table in always,
         )
-        for table in made
+        for table in (*always, *wanted)
         if table.rows
     ]
 
@@ -177,7 +172,8 @@ def _cold(trials: Sequence[TrialResult]) -> Table:
         BACKEND,
         *map(Column, ("open s", "first query ms")),
         *latency_columns(),
-        *map(Column, ("warm p50 ms", "in cache")),
+        Column("warm p50 ms", priority=1),
+        Column("in cache", priority=2),
     ]
     rows = [[_label(one), *_cold_cells(one.cold, one.search)] for one in trials if one.cold is not None]
     legend = ["cold: one pass in a new process, no warm-up; in cache: the index's pages that stayed in memory"]
@@ -203,7 +199,8 @@ def _closed_loop(trials: Sequence[TrialResult], cores: str) -> Table:
         Column("queries/s", best="highest"),
         Column("gain"),
         *latency_columns(),
-        *map(Column, ("errors", "memory")),
+        Column("errors"),
+        Column("memory", priority=1),
     ]
     rows = []
     for one in trials:
@@ -229,9 +226,13 @@ def _open_loop(trials: Sequence[TrialResult], cores: str) -> Table:
     """Tabulate each rate, with latency from the time at which queries were due, and the service alone."""
     columns = [
         BACKEND,
-        *map(Column, ("rate", "due/s", "answered/s")),
+        Column("rate"),
+        Column("due/s", priority=4),
+        Column("answered/s", best="highest"),
         *latency_columns(),
-        *map(Column, ("service ms", "waiting", "errors")),
+        Column("service ms", priority=2),
+        Column("waiting", priority=1),
+        Column("errors"),
     ]
     rows = [[_label(one), *_open_cells(level)] for one in trials for level in one.open_loop]
     legend = [
@@ -277,13 +278,12 @@ def spread_tables(trials: Sequence[TrialResult], where: str = "") -> list[Table]
     figures = [row for one, spread in found for row in _spread_rows(one, spread)]
     rankings = [[text(one.label), *_stability(spread, depths)] for one, spread in found]
     made = [
-        Table(f"Spread over {builds} builds{where}", columns, figures, legend[:1], detail=True),
+        Table(f"Spread over {builds} builds{where}", columns, figures, legend[:1]),
         Table(
             f"Rankings of {builds} builds against one another{where}",
             [BACKEND, Column("queries"), *named],
             rankings,
             legend[1:],
-            detail=True,
         ),
     ]
     return [table for table in made if table.rows]
