@@ -83,7 +83,8 @@ def test_an_index_of_the_collection_is_held_against_its_oracle(collection: Path,
     assert external.engine.mode == "embedded, external index"
     assert any("had the same SHA-256 before and after" in note for note in external.notes)
     (row,) = [line for line in comparison.render("markdown").splitlines() if "6 external" in line]
-    assert row.split()[3:5] == ["–", "–"]
+    cells = [cell.strip() for cell in row.split("|")]
+    assert cells[cells.index("6 external") + 1 :][:2] == ["–", "–"]
 
 
 def test_a_part_of_the_collection_in_another_order_is_held_too(collection: Path, tmp_path: Path) -> None:
@@ -121,7 +122,7 @@ def test_other_weights_are_searched_without_an_oracle(collection: Path, tmp_path
         ("too few ids", "names 5 documents, the index holds 6"),
         ("no ids", "the documents' ids cannot be read"),
         ("no idf", "was saved with no IDF"),
-        ("not an index", "cannot read"),
+        ("not an index", "there is no saved index"),
         ("other columns", "has other columns than the encoder gives it"),
         ("another vocabulary", "the index has 22 dimensions, the encoder 99"),
     ],
