@@ -165,7 +165,7 @@ def _problem(one: PreflightProblem) -> str:
     return f"{one.backend}: {one.message}" if one.backend is not None else one.message
 
 
-def _problems(report: CheckReport) -> Iterator[Facts]:
+def _problems(report: Result) -> Iterator[Facts]:
     """Yield the first of the things that each problem is about; the verdict says what it is, and what to do."""
     for one in report.preflight:
         if one.examples:
