@@ -210,7 +210,7 @@ def test_a_missed_question_shows_what_it_expects_and_where_the_exact_reference_h
         k=2,
         isolation="none",
     )
-    assert found.report.subjects[0].questions[0].expected[0].reference_rank == 4
+    assert found.report.trials[0].questions[0].expected[0].reference_rank == 4
     page = show(found.html(), "#q=deep").page
     expect(page.locator(".summary")).to_have_text("✕ Nothing expected is found")
     assert page.locator(".expected tbody td").all_inner_texts() == ["not found\n4 in the exact reference"]

@@ -13,7 +13,7 @@ from harness.encoders import bm25
 from harness.errors import UsageError
 from harness.exact import SparseIndex
 from harness.pipeline.check.against import parse_against
-from harness.pipeline.regress.set_option import changed_backends
+from harness.pipeline.regress.rerun import changed_backends
 from harness.plan.backend_spec import parse_backends
 from harness.results.baseline import save_baseline
 from harness.text import count_terms, create_analyzer

@@ -10,7 +10,7 @@ from regression_sides import AFTER, BEFORE, TEXTS, backend, result_of, side, wit
 from harness.errors import HarnessError, ResultError, UnknownNameError, UsageError
 from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
 from harness.pipeline.regress.pairing import Pair, changed_settings, common_queries, machine_changes, pair_backends
-from harness.pipeline.regress.set_option import changed_backends
+from harness.pipeline.regress.rerun import changed_backends
 from harness.plan.backend_spec import parse_backends
 from harness.report.documents.regress import change_document
 from harness.report.formats import render

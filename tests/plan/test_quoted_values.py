@@ -7,7 +7,7 @@ import re
 import pytest
 
 from harness.errors import UsageError
-from harness.pipeline.regress.set_option import changed_backends
+from harness.pipeline.regress.rerun import changed_backends
 from harness.plan.backend_spec import parse_backends
 from harness.plan.config import CompareRequest
 from harness.plan.expressions import expand, in_list, split_outside, split_stages, swept, unquoted

@@ -156,9 +156,9 @@ def with_corpora(checked: Checked, *, cards: Path | None = None) -> Checked:
     places = dict(str(one).split("=", 1) for one in listed) if isinstance(listed, list) else {}
     columns = str(settings.get("columns") or "")
     found = {
-        one.name: documents_at([places[one.name]], one.sha256, columns=columns, cards=cards)
+        one.name: documents_at([places[one.name]], one.content.documents, columns=columns, cards=cards)
         for one in checked.report.datasets
-        if one.name in places
+        if one.name in places and one.content is not None
     }
     corpora = {name: one.corpus for name, one in found.items() if one.corpus is not None}
     reasons = [one.no_texts for one in found.values() if one.corpus is None]
