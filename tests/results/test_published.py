@@ -92,3 +92,12 @@ def test_other_engines_with_the_same_weights_are_the_same_configuration(cards: P
     parameters = MINE.partition(":")[2]
     assert {one.backend for one in published(cards, f"qdrant:{parameters}")} == {f"qdrant:{parameters}"}
     assert published(cards, f"qdrant:{parameters};datatype=float16") == []
+
+
+def test_a_leaderboard_s_row_stands_beside_its_model_in_any_engine_of_vectors(cards: Path) -> None:
+    card = cards / "datasets" / "pets.toml"
+    card.write_text(card.read_text() + ROW.format(system="python:word_vectors:Words", source="a leaderboard", rest=""))
+    found = published(cards, "flat:model=python:word_vectors:Words;similarity=dot")
+    assert [(one.system, one.source, one.metric, one.conditions) for one in found] == [
+        ("python:word_vectors:Words", "a leaderboard", metric, ["settings not stated"]) for metric in ("AP", "P@1")
+    ]
