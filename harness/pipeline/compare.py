@@ -351,8 +351,7 @@ def _notes(plan: Plan, parts: Sequence[_Part]) -> list[str]:
         return [*parts[0].plan.notes, *parts[0].notes]
     about: dict[str, list[str]] = {}
     for part in parts:
-        failed = [f"could not be loaded: {part.info.error.message}"] if part.info.error is not None else []
-        for note in (*part.plan.on_analyzers, *part.plan.on_candidates, *part.notes, *failed):
+        for note in (*part.plan.on_analyzers, *part.plan.on_candidates, *part.notes):
             about.setdefault(note, []).append(part.dataset)
     of_datasets = [
         note if len(datasets) == len(parts) else f"{', '.join(datasets)}: {note}" for note, datasets in about.items()

@@ -23,6 +23,7 @@ z(0.975) + z(0.8) = 2.802 standard errors where the interval is 2 * 1.96 = 3.92 
 def comparison_verdicts(result: Result) -> list[Verdict]:
     """Return the verdict's lines, the most pressing first."""
     several = len(result.datasets) > 1
+    lacking = {one.name for one in result.datasets if one.error is not None}
     lines = [
         Verdict("bad", f"{one.name} could not be loaded", one.error.message)
         for one in result.datasets
@@ -31,7 +32,7 @@ def comparison_verdicts(result: Result) -> list[Verdict]:
     lines += [
         Verdict("bad", f"{_where(one.dataset, several)}{one.label} failed", one.error.message)
         for one in result.trials
-        if one.error is not None
+        if one.error is not None and one.dataset not in lacking
     ]
     lines += _leaderboard(result)
     of_datasets = [(_where(one.name, several), result.of_dataset(one.name)) for one in result.datasets]
@@ -223,7 +224,9 @@ def _parity(of_datasets: Sequence[tuple[str, Sequence[TrialResult]]]) -> list[Ve
     for where, label, parity in exact:
         groups.setdefault((where, _agreement(parity)), []).append(label)
     if len(of_datasets) > 1 and len(exact) == len(known) > 0:
-        where, queries = f"on all {len(of_datasets)} datasets", sum(parity.queries for _, _, parity in exact)
+        searched = len({where for where, _, _ in known})
+        where = f"on all {searched} datasets" if searched > 1 else "on the one dataset that was searched"
+        queries = sum(parity.queries for _, _, parity in exact)
         detail = f"{counted(queries, 'ranking')}, the same as exact search up to ties"
         return [Verdict("good", f"every backend returns what its scoring function says, {where}", detail)]
     everyone = {where: len(trials) for where, trials in of_datasets}

@@ -31,15 +31,15 @@ def comparison_html(compared: Compared) -> str:
 
 
 def _explorers(compared: Compared) -> list[Explorer]:
-    """Return every query of each dataset with all rankings; nothing where no backend has any.
+    """Return every query of each dataset with all rankings; nothing of a dataset where no backend has any.
 
     Where texts of queries were left out, those of documents are too.
     """
     trials = [trial for trial in compared.report.trials if trial.status == "ok"]
     labels = list(dict.fromkeys(trial.label for trial in trials))
     metrics = list(dict.fromkeys(name for trial in trials for name in trial.metrics))
-    names = [info.name for info in compared.report.datasets]
-    return [_explorer(compared.on(name), name, labels, metrics) for name in names if labels]
+    names = dict.fromkeys(trial.dataset for trial in trials)
+    return [_explorer(compared.on(name), name, labels, metrics) for name in names]
 
 
 def _explorer(compared: Compared, dataset: str, labels: Sequence[str], metrics: Sequence[str]) -> Explorer:
