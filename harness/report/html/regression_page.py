@@ -52,9 +52,11 @@ def regression_html(
 
 
 def _figures(compared: Compared) -> Iterator[Figure]:
-    """Yield after minus before, query by query, of the first metrics in which any query changed."""
+    """Yield after minus before where any query changed, the metrics that the verdict is about first."""
+    order = _metrics(compared)
     judged = [(change, metric) for change in compared.change.backends for metric in change.metrics]
-    for change, metric in [pair for pair in judged if pair[1].wins + pair[1].losses][:_DRAWN]:
+    changed = [pair for pair in judged if pair[1].wins + pair[1].losses]
+    for change, metric in sorted(changed, key=lambda pair: order.index(pair[1].metric))[:_DRAWN]:
         values = _paired_values(compared, change.before, change.after, metric.metric)
         drawing = Differences(f"{change.after} (after)", f"{change.before} (before)", metric.metric, values)
         note = "Query by query, sorted from the greatest loss to the greatest gain."

@@ -1,6 +1,7 @@
 // Puts the list, its controls and the opened query together, and keeps the address in step with them.
 
 const PRINTED = 10;
+const LONGEST = 160;
 
 class App {
   constructor(root, model) {
@@ -142,7 +143,7 @@ class App {
     const name = model.metrics[selection.metric];
     const rows = model.queries.filter((query) => selection.difference(query) !== 0 && !Number.isNaN(selection.difference(query)))
       .sort((x, y) => Math.abs(selection.difference(y)) - Math.abs(selection.difference(x)) || x.place - y.place).slice(0, PRINTED)
-      .map((query) => el("tr", {}, el("th", { scope: "row" }, model.fullId(query)), el("td", {}, query.text),
+      .map((query) => el("tr", {}, el("th", { scope: "row" }, model.fullId(query)), el("td", {}, query.text.length > LONGEST ? `${query.text.slice(0, LONGEST)}…` : query.text),
         ...[selection.a, selection.b].map((ranking) => el("td", { class: "number" }, model.value(query, ranking, selection.metric).toFixed(4))),
         el("td", { class: "number" }, this.difference(query).text)));
     const headings = ["query", "text", before, after, "difference"].map((heading, at) => el("th", { scope: "col", class: at > 1 ? "number" : "" }, heading));

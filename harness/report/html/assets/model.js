@@ -25,11 +25,16 @@ class Model {
 
   isRelevant(query, slot) { return query.grades[slot] !== null && query.grades[slot] >= this.relevance; }
 
-  // The slots of a ranking's first documents, best first.
+  // The slots of a ranking's first documents, best first; remembered, because filters ask again and again.
   top(query, ranking) {
+    query.tops ??= [];
+    query.tops[ranking] ??= this.firstSlots(query.ranks[ranking], Math.min(this.depth, this.kept[ranking] ?? this.depth));
+    return query.tops[ranking];
+  }
+
+  firstSlots(ranks, last) {
     const slots = [];
-    const last = Math.min(this.depth, this.kept[ranking] ?? this.depth);
-    query.ranks[ranking].forEach((rank, slot) => { if (rank > 0 && rank <= last) slots[rank - 1] = slot; });
+    ranks.forEach((rank, slot) => { if (rank > 0 && rank <= last) slots[rank - 1] = slot; });
     return slots;
   }
 
