@@ -136,7 +136,7 @@ def test_expressions_are_named_and_redacted() -> None:
 @pytest.mark.parametrize(
     ("expression", "said"),
     [
-        ("chroma", "names no retriever"),
+        ("chroma", "names no backend"),
         ("python:my_app", "names no function\n  write python:MODULE:FUNCTION, as python:my_app:search"),
         (
             "python:my_app.search.find",
@@ -185,7 +185,7 @@ def test_what_is_refused_is_not_repeated_with_its_secrets(expression: str) -> No
 
 
 def test_two_of_one_name_are_refused() -> None:
-    with pytest.raises(UsageError, match="two retrievers are called 'python:m:f'"):
+    with pytest.raises(UsageError, match="two backends are called 'python:m:f'"):
         parse_against(["python:m:f", "python:m:f"])
 
 

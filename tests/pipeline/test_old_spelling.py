@@ -60,6 +60,6 @@ def test_a_baseline_of_an_earlier_version(tmp_path: Path) -> None:
     former = former.replace("embedded, external index", "embedded, existing index")
     assert former.count("existing") > written.count("existing") + 5
     baseline.write_text(former)
-    report = harness.regress(baseline).report
+    report = harness.regress(baseline).change
     assert [one.paired_by for one in report.backends] == ["label"] * 3
     assert [one for one in report.settings if one.section in ("parameters", "engine", "plan")] == []

@@ -1,4 +1,4 @@
-"""Retrievers that are there already: resolved before anything starts, then asked."""
+"""Backends that are there already: resolved before anything starts, then asked."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _EXTERNAL = "external=true"
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """One retriever that is there already.
+    """One backend that is there already.
 
     ``label`` is unique and may be shown, as may ``shown``, the expression without what could be secret. ``target`` is a
     callable's ``module:name``, ``http`` an endpoint; ``backend`` is the expression of an external index as
@@ -98,7 +98,7 @@ def parse_against(expressions: Sequence[str], *, max_calls: int | None = None) -
     labels = [one.label for one in found]
     for label in labels:
         if labels.count(label) > 1:
-            raise UsageError(f"two retrievers are called '{label}'", fix=f"name them: --against 'mine={label}'")
+            raise UsageError(f"two backends are called '{label}'", fix=f"name them: --against 'mine={label}'")
     return found
 
 
@@ -114,7 +114,7 @@ def _parse(text: str, max_calls: int | None) -> Against:
     kind, colon, rest = expression.partition(":")
     if not colon or not kind or not rest:
         raise UsageError(
-            f"'{shown}' names no retriever",
+            f"'{shown}' names no backend",
             fix="write python:MODULE:FUNCTION, http:url=…;ids=…, or an index as chroma:path=…;collection=…;model=…",
         )
     if kind == "python":
@@ -235,7 +235,7 @@ def _require_alone(trial: Trial) -> None:
 def _text(name: str, one: str | Function) -> str:
     expression = one if isinstance(one, str) else f"python:{_name(one)}"
     if name and not is_name(name):
-        raise UsageError(f"'{name}' is no name of a retriever", fix="letters, digits, spaces and . _ - will do")
+        raise UsageError(f"'{name}' is no name of a backend", fix="letters, digits, spaces and . _ - will do")
     return f"{name}={expression}" if name else expression
 
 
@@ -379,7 +379,7 @@ def run_of(golden: GoldenSet, answers: Sequence[Answer], k: int) -> Run:
     """Answers as a run: each document at its first place, at most ``k`` of them.
 
     Ids alone have minus their place for a score, and scores that rise in every list are taken for distances: their
-    negative is kept. The documents are those that were found or are expected: a retriever that finds nothing of what is
+    negative is kept. The documents are those that were found or are expected: a backend that finds nothing of what is
     expected has a run of the same collection, in which all is missed.
     """
     kept = [list(dict.fromkeys(answer.ids))[:k] for answer in answers]

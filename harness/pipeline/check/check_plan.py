@@ -56,7 +56,7 @@ class CheckPlan:
 
     @property
     def labels(self) -> list[str]:
-        """What the report will call each subject."""
+        """Return what the result will call each backend."""
         known = [one.label for one in self.against.retrievers] if self.against is not None else []
         return [self.label(name, trial.label) for name, plan in self.plans.items() for trial in plan.trials] + known
 
@@ -170,7 +170,7 @@ def _refuse_empty(golden: GoldenSet, relevance: int) -> None:
 
 
 def _refuse_shared_labels(plans: Mapping[str, Plan], against: AgainstPlan | None) -> None:
-    """Every subject has a name of its own in the report."""
+    """Refuse backends that would share a label in the result."""
     several = len(plans) > 1
     taken = {f"{one.label} on {name}" if several else one.label for name, plan in plans.items() for one in plan.trials}
     for one in against.retrievers if against is not None else ():

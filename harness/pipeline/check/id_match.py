@@ -88,7 +88,7 @@ class FirstHit(NamedTuple):
 class Expected:
     """The expectations of a golden set against the documents of one corpus.
 
-    ``corpus_ids`` is None where the documents are not known (a retriever that only answers questions): then nothing
+    ``corpus_ids`` is None where the documents are not known (a backend that only answers questions): then nothing
     can be found missing.
     """
 

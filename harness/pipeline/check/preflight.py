@@ -89,7 +89,7 @@ def _failed(answers: Answers) -> Iterator[Finding]:
     if not failed:
         return
     text = "\n".join(answer.failure or "" for _, answer in failed)
-    fix = "mend the retriever: a question without an answer cannot be scored"
+    fix = "mend the backend: a question without an answer cannot be scored"
     if "dimension" in text.lower():
         fix = "the index has vectors of another model: encode questions with the one that it was made with"
     yield Finding(
@@ -161,7 +161,7 @@ def _too_long(answers: Answers) -> Iterator[Finding]:
             "too-many-hits",
             "error",
             f"{_counted(len(long), answers)} got more than the {answers.k} hits that were asked for, up to {most}",
-            f"have the retriever heed k, or ask for what it gives: --k {most}",
+            f"have the backend heed k, or ask for what it gives: --k {most}",
             _said(long, lambda answer: f"{counted(len(answer.ids), 'hit')}"),
         )
 
@@ -224,7 +224,7 @@ def _foreign(answers: Answers) -> Iterator[Finding]:
     """Find that no hit is anything that any question expects, where nobody can list the documents.
 
     An error where the ids are of two kinds, however few questions there are, or where many were missed: of ten
-    questions, even a retriever that finds a quarter of what is expected misses all in 6 % of cases only.
+    questions, even a backend that finds a quarter of what is expected misses all in 6 % of cases only.
     """
     if answers.documents is not None:
         return
@@ -246,7 +246,7 @@ def _foreign(answers: Answers) -> Iterator[Finding]:
         "missing-ids",
         "error" if len(expecting) >= _MANY else "warning",
         message,
-        "look whether the retriever returns the ids that the golden set names (a key of the metadata, perhaps), or "
+        "look whether the backend returns the ids that the golden set names (a key of the metadata, perhaps), or "
         "chunks of them: --match document --delimiter",
     )
 

@@ -1,4 +1,4 @@
-"""``harness.check``: a golden set held against retrievers, as one call. The command line is this call."""
+"""``harness.check``: a golden set put to backends, as one call. The command line is this call."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def _load(plan: CheckPlan, name: str, cache: Cache, display: Display) -> LoadedC
 
 
 def _of_corpus(name: str, corpus: Corpus, queries: Queries, cache: Cache) -> list[PreflightProblem]:
-    """Return the pitfalls of a corpus; whether questions are among the hits is told of each retriever."""
+    """Return the pitfalls of a corpus; whether questions are among the hits is a question of each backend."""
     found = dataset_findings(Dataset(name, corpus, queries, None), cache=cache)
     return [problem_of(one, dataset=name) for one in found if one.check != "query-is-document"]
 
