@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from harness.cli.app import ExitCode
-from harness.cli.cards import CardFormat, FormatOption
 from harness.cli.plain import wrapped
+from harness.cli.verb import verb
+from harness.plan.config import DoctorRequest
+from harness.plan.option_fields import require
 
 if TYPE_CHECKING:
     from harness.doctor import Finding
@@ -20,35 +22,20 @@ __all__ = ["doctor"]
 _STATE, _NAME = 6, 16
 
 
-def doctor(
-    url: Annotated[
-        str, typer.Option("--url", metavar="URL", help="A Qdrant server to look at; default: HARNESS_QDRANT_URL.")
-    ] = "",
-    chroma_url: Annotated[
-        str,
-        typer.Option("--chroma-url", metavar="URL", help="A Chroma server to look at; default: HARNESS_CHROMA_URL."),
-    ] = "",
-    output: FormatOption = CardFormat.TABLE,
-    remove_left: Annotated[
-        bool,
-        typer.Option(
-            "--remove-left-collections",
-            help="Only remove what killed comparisons left on the servers; asks first, after naming each.",
-        ),
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --remove-left-collections: do not ask.")] = False,
-) -> None:
+@verb(DoctorRequest)
+def doctor(request: DoctorRequest) -> None:
     """Look whether everything is here that a comparison needs: Python, engines, Java, servers, memory, disk, cache.
 
     Ends with 3 when something is broken that a comparison with the default backends needs.
     """
-    if remove_left:
-        _remove_left(url, chroma_url, yes=yes)
+    require(request)
+    if request.remove_left_collections:
+        _remove_left(request.url, request.chroma_url, yes=request.yes)
         return
     from harness.doctor import State, examine
 
-    findings = examine(_urls(url, chroma_url))
-    if output is CardFormat.JSON:
+    findings = examine(_urls(request.url, request.chroma_url))
+    if request.format == "json":
         typer.echo(json.dumps([{**finding._asdict(), "state": finding.state.value} for finding in findings], indent=2))
     else:
         typer.echo("\n".join(line for finding in findings for line in _lines(finding)))

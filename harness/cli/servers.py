@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
+
+from harness.cli.verb import verb
+from harness.plan.config import DownRequest, UpRequest
+from harness.plan.option_fields import require
 
 __all__ = ["down", "up"]
 
-_TIMEOUT_S = 180
 
-
-def up(
-    services: Annotated[list[str] | None, typer.Argument(help="qdrant or chroma; default: all.")] = None,
-    timeout: Annotated[
-        int, typer.Option("--timeout", min=1, metavar="SECONDS", help="How long to wait until they are healthy.")
-    ] = _TIMEOUT_S,
-) -> None:
+@verb(UpRequest)
+def up(request: UpRequest) -> None:
     """Start the servers of docker-compose.yml, wait until they are healthy, and print their addresses.
 
     Example: harness up qdrant && harness compare --backends 'qdrant:url=http://127.0.0.1:6333,csr'
     """
+    require(request)
     from harness.doctor.compose import start
 
-    for name, addresses in start(services or [], timeout_s=timeout).items():
+    for name, addresses in start(list(request.services), timeout_s=request.timeout).items():
         typer.echo(f"{name}  {'  '.join(addresses)}")
 
 
-def down(
-    volumes: Annotated[bool, typer.Option("--volumes", help="Remove what the servers stored, too.")] = False,
-) -> None:
+@verb(DownRequest)
+def down(request: DownRequest) -> None:
     """Stop the servers that `harness up` started, and remove their containers."""
     from harness.doctor.compose import stop
 
-    stop(volumes=volumes)
+    stop(volumes=request.volumes)

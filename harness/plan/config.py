@@ -32,6 +32,8 @@ __all__ = [
     "CompareOutput",
     "CompareRequest",
     "DiffRequest",
+    "DoctorRequest",
+    "DownRequest",
     "EvalRequest",
     "GateOptions",
     "InitRequest",
@@ -42,6 +44,7 @@ __all__ = [
     "ReportRequest",
     "Resume",
     "ScoreOptions",
+    "UpRequest",
     "VerifyOutput",
     "VerifyRequest",
     "rerun_fields",
@@ -54,7 +57,8 @@ STATISTICS = "Statistics"
 GATE = "How to judge"
 TIMING = "Timing and load"
 OUTPUT = "Output"
-GROUPS = (COMPARED, SEARCH, MEASURED, STATISTICS, GATE, TIMING, OUTPUT)
+SERVERS = "Servers"
+GROUPS = (COMPARED, SEARCH, MEASURED, STATISTICS, GATE, TIMING, SERVERS, OUTPUT)
 """The headings of ``--help``, in its order."""
 COMPARE_METRICS = ("nDCG@10", "AP", "R@100", "RR@10")
 EVAL_METRICS = "nDCG@10,AP,RR,P@10,R@100"
@@ -928,3 +932,46 @@ class InitRequest(Options):
         ),
     ] = None
     force: Annotated[bool, Option(help="Replace a harness.toml that is there.", group=OUTPUT)] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorRequest(Options):
+    """Which servers ``harness doctor`` looks at, and how it answers."""
+
+    url: Annotated[
+        str,
+        Option(help="A Qdrant server to look at.", group=SERVERS, metavar="URL", default_text="HARNESS_QDRANT_URL"),
+    ] = ""
+    chroma_url: Annotated[
+        str,
+        Option(help="A Chroma server to look at.", group=SERVERS, metavar="URL", default_text="HARNESS_CHROMA_URL"),
+    ] = ""
+    remove_left_collections: Annotated[
+        bool,
+        Option(
+            help="Only remove what killed comparisons left on the servers; asks first, after naming each.",
+            group=SERVERS,
+        ),
+    ] = False
+    yes: Annotated[bool, Option(help="With --remove-left-collections: do not ask.", group=SERVERS)] = False
+    format: Annotated[str, replace(FORMAT, choices=("table", "json"))] = "table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpRequest(Options):
+    """Which servers ``harness up`` starts."""
+
+    services: Annotated[
+        Sequence[str], Option(help="qdrant or chroma; all by default.", metavar="SERVICE", argument=True, repeated=True)
+    ] = ()
+    timeout: Annotated[
+        int,
+        Option(help="How long to wait until they are healthy.", group=SERVERS, metavar="SECONDS", least=1),
+    ] = 180
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DownRequest(Options):
+    """What ``harness down`` removes."""
+
+    volumes: Annotated[bool, Option(help="Remove what the servers stored, too.", group=SERVERS)] = False
