@@ -49,6 +49,7 @@ from harness.results.scored import QrelsOf, Scored, latency_table, parity_table,
 from harness.results.trial_result import failed_result, trial_results
 from harness.store.cache import Cache
 from harness.store.cache_entries import COMPARISON, WORK
+from harness.store.disk import spooled
 from harness.store.environment import harness_state, machine, package_versions
 from harness.store.result_folder import check_target
 from harness.store.scratch import scratch_folder
@@ -150,7 +151,7 @@ def run(
             if parts:
                 interrupted.add_note(f"{len(parts)} of {len(plan.datasets)} datasets had finished")
             raise
-        parts.append(part)
+        parts.append(part if len(plan.datasets) == 1 else part.spooled(cache.folder(WORK)))
     if len(failures) == len(parts):
         raise failures[0]
     return _assembled(plan, parts, [*plan.command(), *command_words(output or Output())])
@@ -173,6 +174,14 @@ class _Part:
     agreement: pa.Table | None = None
     latencies: pa.Table | None = None
     content: DatasetContent = field(default_factory=DatasetContent)
+
+    def spooled(self, folder: Path) -> _Part:
+        """Return the same with its hits on disk: memory holds those of one dataset at a time."""
+        runs = {
+            label: replace(run, rows=spooled(run.rows, folder), scores=spooled(run.scores, folder))
+            for label, run in self.content.runs.items()
+        }
+        return replace(self, content=replace(self.content, runs=runs))
 
 
 def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cache: Cache, display: Display) -> _Part:

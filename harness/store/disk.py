@@ -7,13 +7,20 @@ import errno
 import mmap
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from harness.data.progress import Progress
 from harness.errors import EngineUnavailableError
 
-__all__ = ["allocated_bytes", "copy_folder", "drop_from_page_cache", "resident_share"]
+__all__ = ["allocated_bytes", "copy_folder", "drop_from_page_cache", "resident_share", "spooled"]
+
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 _CHUNK_BYTES = 1 << 26
 _CANNOT_SHARE = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
@@ -150,3 +157,19 @@ def _resident_pages(path: Path) -> tuple[int, int] | None:
     finally:
         os.close(descriptor)
     return None if failed else (sum(value & 1 for value in table.raw), pages)
+
+
+def spooled(array: npt.NDArray[Scalar], folder: Path) -> npt.NDArray[Scalar]:
+    """Return the same values mapped from a file without a name in ``folder``, which lasts as long as the array.
+
+    Memory then holds only what is read of them. Where the disk is full the array itself is returned.
+    """
+    if not array.size:
+        return array
+    try:
+        with tempfile.TemporaryFile(dir=folder) as stream:
+            array.tofile(stream)
+            stream.flush()
+            return np.memmap(stream, array.dtype, "r+", shape=array.shape)
+    except OSError:
+        return array

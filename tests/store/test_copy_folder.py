@@ -7,10 +7,11 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.errors import EngineUnavailableError
-from harness.store.disk import allocated_bytes, copy_folder
+from harness.store.disk import allocated_bytes, copy_folder, spooled
 from harness.testing import RecordingProgress
 
 MIB = 1 << 20
@@ -80,3 +81,11 @@ def test_a_full_disk_is_noticed_before_anything_is_copied(source: Path, monkeypa
     with pytest.raises(EngineUnavailableError, match=r"and '.*target' has 10 free"):
         copied(source)
     assert not list((source.parent / "target").iterdir())
+
+
+def test_a_spooled_array_is_the_same_and_leaves_no_file(tmp_path: Path) -> None:
+    for array in (np.arange(5, dtype=np.int32), np.array([], dtype=np.float32), np.float32([0.1, -2.5])):
+        mapped = spooled(array, tmp_path)
+        assert mapped.dtype == array.dtype
+        assert mapped.tolist() == array.tolist()
+    assert list(tmp_path.iterdir()) == []
