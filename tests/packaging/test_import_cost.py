@@ -98,9 +98,9 @@ def test_the_first_worker_is_started_before_anything_is_imported(repository: Pat
 
 @pytest.mark.parametrize("kind", ["comparison", "check", "regression"])
 def test_a_page_imports_nothing_of_other_kinds_of_pages(kind: str, repository: Path) -> None:
-    loaded = modules_loaded_by(f"import harness.report.html.from_{kind}", repository)
+    loaded = modules_loaded_by(f"import harness.report.html.{kind}_page", repository)
     others = {"comparison", "check", "regression"} - {kind}
-    assert not loaded & {f"harness.report.html.from_{other}" for other in others}
+    assert not loaded & {f"harness.report.html.{other}_page" for other in others}
 
 
 def test_help_answers_within_300_ms(repository: Path) -> None:
