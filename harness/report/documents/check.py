@@ -79,7 +79,7 @@ def check_document(report: Result) -> Document:
         Section("notes", "What to know of the figures", [Notes(said)] if said else []),
         Section("provenance", "Provenance", list(_provenance(report)), detail=True),
     ]
-    backends = listed([one.label for one in report.trials], _DRAWN) or "nothing was asked"
+    backends = listed([trial.label for trial in report.trials], _DRAWN) or "nothing was asked"
     return Document(
         title=f"{report.golden_set.name}: {backends}",
         subtitle=_header(report),
@@ -131,45 +131,48 @@ def _verdicts(report: Result) -> Iterator[Verdict]:
     for trial in report.trials:
         if trial.error is not None:
             yield Verdict("bad", f"{trial.label} failed", trial.error.message)
-    for one in report.requirements:
-        if one.passed is False:
-            yield Verdict("bad", f"{one.text} failed on {one.backend}", _why(one))
-        elif one.passed is None and not report.preflight:
-            yield Verdict("unsure", f"{one.text} could not be judged on {one.backend}", one.reason or "")
+    for required in report.requirements:
+        if required.passed is False:
+            yield Verdict("bad", f"{required.text} failed on {required.backend}", _why(required))
+        elif required.passed is None and not report.preflight:
+            yield Verdict("unsure", f"{required.text} could not be judged on {required.backend}", required.reason or "")
 
 
 def _overall(report: Result) -> Verdict:
-    required = len(report.requirements)
-    failed = sum(one.passed is False for one in report.requirements)
+    total = len(report.requirements)
+    failed = sum(required.passed is False for required in report.requirements)
     if report.verdict == "invalid":
         what = "nothing was asked" if not report.trials else "not everything could be judged"
         return Verdict("unsure", f"Invalid: {what}", "Mend what is named below, and run it again.")
     if report.verdict == "failed":
-        return Verdict("bad", f"Failed: {failed} of {counted(required, 'requirement')} not met")
-    if not required:
+        return Verdict("bad", f"Failed: {failed} of {counted(total, 'requirement')} not met")
+    if not total:
         return Verdict(
             "plain", "Nothing was required, so nothing can fail", "Add --require 'Hit@5>=0.9' for a verdict."
         )
-    met = f"{counted(required, 'requirement')} {'is' if required == 1 else 'are'} met"
-    shown = [f"{one.backend}: {one.text} is {_quantity(one.value, one).text}" for one in report.requirements[:_DRAWN]]
+    met = f"{counted(total, 'requirement')} {'is' if total == 1 else 'are'} met"
+    shown = [
+        f"{required.backend}: {required.text} is {_quantity(required.value, required).text}"
+        for required in report.requirements[:_DRAWN]
+    ]
     return Verdict("good", f"Passed: {met}", "; ".join(shown))
 
 
-def _why(one: RequirementResult) -> str:
-    missed = f". Below their best: {', '.join(one.missed[:_NAMED])}" if one.missed else ""
-    more = f" and {len(one.missed) - _NAMED:,} more" if len(one.missed) > _NAMED else ""
-    return f"{verdict_in_words(one)}{missed}{more}"
+def _why(required: RequirementResult) -> str:
+    missed = f". Below their best: {', '.join(required.missed[:_NAMED])}" if required.missed else ""
+    more = f" and {len(required.missed) - _NAMED:,} more" if len(required.missed) > _NAMED else ""
+    return f"{verdict_in_words(required)}{missed}{more}"
 
 
-def _problem(one: PreflightProblem) -> str:
-    return f"{one.backend}: {one.message}" if one.backend is not None else one.message
+def _problem(problem: PreflightProblem) -> str:
+    return f"{problem.backend}: {problem.message}" if problem.backend is not None else problem.message
 
 
 def _problems(report: Result) -> Iterator[Facts]:
     """Yield the first of the things that each problem is about; the verdict says what it is, and what to do."""
-    for one in report.preflight:
-        if one.examples:
-            yield Facts(f"Found by {one.check}", [("", example) for example in one.examples], open=True)
+    for problem in report.preflight:
+        if problem.examples:
+            yield Facts(f"Found by {problem.check}", [("", example) for example in problem.examples], open=True)
 
 
 def _notes(report: Result) -> Iterator[str]:
@@ -208,30 +211,30 @@ def _requirements(report: Result) -> list[Block]:
         Column("would flip", priority=2, help="questions that would have to change, each as far as it can"),
     ]
     legend = ["would flip: questions that would have to change, each as far as it can, for the other verdict"]
-    if any(one.decided_by != "estimate" for one in report.requirements):
+    if any(required.decided_by != "estimate" for required in report.requirements):
         legend.append("a bound of the interval decides, not the value (--confidence)")
-    rows = [_requirement(one) for one in report.requirements]
+    rows = [_requirement(required) for required in report.requirements]
     return [Table("Requirements", columns, rows, legend)] if rows else []
 
 
-def _requirement(one: RequirementResult) -> list[Cell]:
-    word, tone, sign = _OUTCOMES[one.passed]
-    digits = 3 if one.quantity.endswith("_ms") else 4
-    known = interval(one.ci_low, one.ci_high, f",.{digits}f")
-    value = _quantity(one.value, one)
+def _requirement(required: RequirementResult) -> list[Cell]:
+    word, tone, sign = _OUTCOMES[required.passed]
+    digits = 3 if required.quantity.endswith("_ms") else 4
+    known = interval(required.ci_low, required.ci_high, f",.{digits}f")
+    value = _quantity(required.value, required)
     return [
-        text(one.text),
-        text(one.backend),
+        text(required.text),
+        text(required.backend),
         text(word, sign, tone=tone),
-        Cell(value.text, below=known, value=one.value),
-        text(interval(one.min, one.max, f",.{digits}f") if tie_range(one.min, one.max) else ABSENT),
-        count(one.n),
-        count(one.flips),
+        Cell(value.text, below=known, value=required.value),
+        text(interval(required.min, required.max, f",.{digits}f") if tie_range(required.min, required.max) else ABSENT),
+        count(required.n),
+        count(required.flips),
     ]
 
 
-def _quantity(value: float | None, one: RequirementResult) -> Cell:
-    return number(value, ",.3f", " ms") if one.quantity.endswith("_ms") else number(value)
+def _quantity(value: float | None, required: RequirementResult) -> Cell:
+    return number(value, ",.3f", " ms") if required.quantity.endswith("_ms") else number(value)
 
 
 def _missed(report: Result) -> Iterator[Block]:
@@ -244,13 +247,14 @@ def _missed(report: Result) -> Iterator[Block]:
         Column("line", priority=1),
     ]
     trials = {trial.label: trial for trial in report.trials}
-    for one in report.requirements:
-        if one.passed is False and one.missed:
-            by_id = {question.id: question for question in trials[one.backend].questions}
-            rows = [_question(by_id[name]) for name in one.missed[:_SHOWN]]
-            more = len(one.missed) - _SHOWN
+    for required in report.requirements:
+        if required.passed is False and required.missed:
+            by_id = {question.id: question for question in trials[required.backend].questions}
+            rows = [_question(by_id[name]) for name in required.missed[:_SHOWN]]
+            more = len(required.missed) - _SHOWN
             legend = [f"… and {more:,} more, in report.json"] if more > 0 else []
-            title = f"{one.text} failed on {one.backend}: {counted(len(one.missed), 'question')} below their best"
+            missed = counted(len(required.missed), "question")
+            title = f"{required.text} failed on {required.backend}: {missed} below their best"
             yield Table(title, columns, rows, legend, most=_IN_SHORT)
 
 
@@ -287,10 +291,10 @@ def _metrics(report: Result) -> list[Block]:
         return []
     rows = [
         [
-            text(one.label, below=one.dataset or "" if len(report.corpora) > 1 else ""),
-            *_means(one.metrics, names, _WORDS[one.status]),
+            text(trial.label, below=trial.dataset or "" if len(report.corpora) > 1 else ""),
+            *_means(trial.metrics, names, _WORDS[trial.status]),
         ]
-        for one in report.trials
+        for trial in report.trials
     ]
     columns = [Column("backend", numeric=False, below="documents"), *_metric_columns(names)]
     return [Table("Quality", columns, rows, [_INTERVALS])]
@@ -299,12 +303,12 @@ def _metrics(report: Result) -> list[Block]:
 def _slices(report: Result) -> Iterator[Block]:
     """Yield a table a field: a row for each of its values and each backend."""
     names = _metric_names(report)
-    for field in dict.fromkeys(one.field for trial in report.trials for one in trial.slices):
+    for field in dict.fromkeys(part.field for trial in report.trials for part in trial.slices):
         rows = [
-            [text(one.value), text(trial.label), count(_behind(one.metrics)), *_means(one.metrics, names)]
+            [text(part.value), text(trial.label), count(_behind(part.metrics)), *_means(part.metrics, names)]
             for trial in report.trials
-            for one in trial.slices
-            if one.field == field
+            for part in trial.slices
+            if part.field == field
         ]
         columns = [Column(field, numeric=False), BACKEND, Column("n"), *_metric_columns(names)]
         rows.sort(key=lambda row: row[0].text)
@@ -319,22 +323,22 @@ def _bars(report: Result) -> Iterator[Block]:
     """Yield the first metrics as bars with their intervals."""
     for name in _metric_names(report)[:_DRAWN]:
         rows = []
-        for at, one in enumerate(report.trials):
-            value = one.metrics.get(name)
+        for at, trial in enumerate(report.trials):
+            value = trial.metrics.get(name)
             low, high = (value.ci_low, value.ci_high) if value is not None else (None, None)
-            rows.append(Bar(one.label, value.mean if value is not None else None, low, high, at))
+            rows.append(Bar(trial.label, value.mean if value is not None else None, low, high, at))
         yield Figure(f"{name}, with 95 % intervals", Bars(name, rows))
 
 
 def _speed(report: Result) -> list[Block]:
     """Tabulate the latency of single questions, and how many rankings are exact up to ties."""
-    timed = [one for one in report.trials if one.milliseconds is not None or one.parity is not None]
+    timed = [trial for trial in report.trials if trial.milliseconds is not None or trial.parity is not None]
     columns = [
         BACKEND,
         *latency_columns(),
         Column("exact up to ties", help="questions ranked as the exact reference does"),
     ]
-    rows = [[text(one.label), *latencies(one.milliseconds), _exact(one)] for one in timed]
+    rows = [[text(trial.label), *latencies(trial.milliseconds), _exact(trial)] for trial in timed]
     return [Table("Speed and parity", columns, rows, detail=True)] if rows else []
 
 
@@ -346,16 +350,16 @@ def _exact(trial: TrialResult) -> Cell:
 
 
 def _percentiles(report: Result) -> list[Block]:
-    times = {one.label: one.milliseconds for one in report.trials if one.milliseconds is not None}
+    times = {trial.label: trial.milliseconds for trial in report.trials if trial.milliseconds is not None}
     if not times:
         return []
     note = (
         "The box runs from the median (marker) to the 95th percentile, its inner line is the 90th, the whisker ends at "
         "the 99th."
     )
-    rows = {label: (one.p50, one.p90, one.p95, one.p99) for label, one in times.items()}
-    series = {one.label: at for at, one in enumerate(report.trials)}
-    return [Figure("Latency of a question, one client", Percentiles(rows, series), note)]
+    rows = {label: (stats.p50, stats.p90, stats.p95, stats.p99) for label, stats in times.items()}
+    series = {trial.label: at for at, trial in enumerate(report.trials)}
+    return [Figure("Latency of a question, trial client", Percentiles(rows, series), note)]
 
 
 def _provenance(report: Result) -> Iterator[Facts]:
@@ -365,31 +369,33 @@ def _provenance(report: Result) -> Iterator[Facts]:
     yield Facts(f"Golden set {report.golden_set.name}", flat_rows(golden))
     for corpus in report.corpora:
         yield Facts(f"Documents {corpus.name}", flat_rows(corpus.model_dump(exclude={"name"})))
-    for one in report.trials:
-        engine = f"{one.engine.name} {one.engine.version}, {one.engine.mode}" if one.engine is not None else None
-        facts = {"backend": one.label, "documents": one.dataset, "engine": engine, **one.parameters}
-        yield Facts(f"Backend {one.label}", flat_rows(facts))
+    for trial in report.trials:
+        engine = (
+            f"{trial.engine.name} {trial.engine.version}, {trial.engine.mode}" if trial.engine is not None else None
+        )
+        facts = {"backend": trial.label, "documents": trial.dataset, "engine": engine, **trial.parameters}
+        yield Facts(f"Backend {trial.label}", flat_rows(facts))
     yield Facts("Settings", flat_rows(report.plan.resolved))
     yield Facts("Packages", list(report.packages.items()))
 
 
 def _values(report: Result) -> Iterator[Value]:
     """Yield every number: metrics, those of slices and questions, requirements, latencies and parity."""
-    for one in report.trials:
-        name = one.dataset or report.golden_set.name
-        for metric, value in one.metrics.items():
-            yield Value(name, one.label, metric, value.mean, value.ci_low, value.ci_high, value.n)
+    for trial in report.trials:
+        name = trial.dataset or report.golden_set.name
+        for metric, value in trial.metrics.items():
+            yield Value(name, trial.label, metric, value.mean, value.ci_low, value.ci_high, value.n)
             if value.min is not None and value.max is not None:
-                yield Value(name, one.label, f"ties.{metric}", value.mean, value.min, value.max, value.n)
-        for part in one.slices:
+                yield Value(name, trial.label, f"ties.{metric}", value.mean, value.min, value.max, value.n)
+        for part in trial.slices:
             for metric, value in part.metrics.items():
                 place = f"{metric} where {part.field}={part.value}"
-                yield Value(name, one.label, place, value.mean, value.ci_low, value.ci_high, value.n)
-        content = one.model_dump(include={"milliseconds", "parity"})
-        yield from values_of(name, one.label, "", content)
-        for question in one.questions:
+                yield Value(name, trial.label, place, value.mean, value.ci_low, value.ci_high, value.n)
+        content = trial.model_dump(include={"milliseconds", "parity"})
+        yield from values_of(name, trial.label, "", content)
+        for question in trial.questions:
             for metric, figure in question.values.items():
-                yield Value(name, one.label, f"{metric} of question {question.id}", figure, n=1)
+                yield Value(name, trial.label, f"{metric} of question {question.id}", figure, n=1)
     for required in report.requirements:
         bounds = (required.value, required.ci_low, required.ci_high, required.n)
         yield Value(report.golden_set.name, required.backend, f"requirement {required.text}", *bounds)

@@ -54,21 +54,23 @@ def failures(report: Result) -> list[str]:
     return [f"{case.name} [{case.classname}]: {case.text}" for case in cases if case.outcome is not Outcome.PASSED]
 
 
-def requirement_case(report: Result, one: RequirementResult) -> Case:
+def requirement_case(report: Result, required: RequirementResult) -> Case:
     """A requirement: a failure says the figure and the questions behind it, an error why there is no figure.
 
     Its time is that of asking the questions, which the requirements of a trial share.
     """
-    if one.passed is None:
-        reason = one.reason or "it could not be judged"
-        trouble = [trial_error(trial).text for trial in report.trials if trial.label == one.backend and trial.error]
-        return Case(one.text, one.backend, Outcome.ERROR, reason, "\n".join([reason, *trouble]))
-    trial = next(trial for trial in report.trials if trial.label == one.backend)
-    if one.passed:
-        return Case(one.text, one.backend, seconds=_seconds(trial))
-    said = verdict_in_words(one)
-    lines = [f"{one.text} failed on {one.backend}: {said}", *_missed_lines(trial, one)]
-    return Case(one.text, one.backend, Outcome.FAILURE, said, "\n".join(lines), _seconds(trial))
+    if required.passed is None:
+        reason = required.reason or "it could not be judged"
+        trouble = [
+            trial_error(trial).text for trial in report.trials if trial.label == required.backend and trial.error
+        ]
+        return Case(required.text, required.backend, Outcome.ERROR, reason, "\n".join([reason, *trouble]))
+    trial = next(trial for trial in report.trials if trial.label == required.backend)
+    if required.passed:
+        return Case(required.text, required.backend, seconds=_seconds(trial))
+    said = verdict_in_words(required)
+    lines = [f"{required.text} failed on {required.backend}: {said}", *_missed_lines(trial, required)]
+    return Case(required.text, required.backend, Outcome.FAILURE, said, "\n".join(lines), _seconds(trial))
 
 
 def question_case(report: Result, trial: TrialResult, question: QuestionResult) -> Case:
@@ -77,14 +79,14 @@ def question_case(report: Result, trial: TrialResult, question: QuestionResult) 
 
 
 def _question_case(report: Result, trial: TrialResult, question: QuestionResult) -> Case:
-    wanted = [one for one in question.expected if one.grade >= report.golden_set.relevance]
+    wanted = [expected for expected in question.expected if expected.grade >= report.golden_set.relevance]
     seconds = (question.milliseconds or 0.0) / 1000
     if question.failed:
         message = "the retriever failed: it gave no answer"
         return Case(question.id, trial.label, Outcome.ERROR, message, message, seconds)
     if not wanted:
         return Case(question.id, trial.label, Outcome.SKIPPED, "it expects nothing", seconds=seconds)
-    if any(one.rank is not None for one in wanted):
+    if any(expected.rank is not None for expected in wanted):
         return Case(question.id, trial.label, seconds=seconds)
     message = f"nothing that is expected is among the first {report.plan.resolved['k']} hits"
     told = f"{message}\n{_question_line(question)}"
@@ -104,9 +106,9 @@ def preflight_text(problem: PreflightProblem) -> str:
 
 
 def _trial_cases(report: Result, trial: TrialResult) -> Iterator[Case]:
-    required = [one for one in report.requirements if one.backend == trial.label]
-    yield from (requirement_case(report, one) for one in required)
-    if trial.error is not None and not required:
+    requirements = [required for required in report.requirements if required.backend == trial.label]
+    yield from (requirement_case(report, required) for required in requirements)
+    if trial.error is not None and not requirements:
         yield trial_error(trial)
     if trial.status != "invalid":  # its answers mean nothing
         yield from (question_case(report, trial, question) for question in trial.questions)
@@ -144,43 +146,53 @@ def _facts(report: Result) -> dict[str, str]:
     return facts | {f"corpus.{corpus.name}": f"{counted(corpus.documents, 'document')}" for corpus in report.corpora}
 
 
-def verdict_in_words(one: RequirementResult) -> str:
+def verdict_in_words(required: RequirementResult) -> str:
     """Return the figure of a requirement that was judged, and what would have to change for it to pass."""
-    digits = 3 if one.quantity.endswith("_ms") else 4
-    said = f"it is {one.value:,.{digits}f}" if one.value is not None else "there is no figure"
-    said += f"{_brackets(one, digits)} over {one.n:,}"
-    if one.decided_by != "estimate":
+    digits = 3 if required.quantity.endswith("_ms") else 4
+    said = f"it is {required.value:,.{digits}f}" if required.value is not None else "there is no figure"
+    said += f"{_brackets(required, digits)} over {required.n:,}"
+    if required.decided_by != "estimate":
         said += ", and a bound of the interval decides"
-    if one.flips is None:
-        best = "" if one.best_possible is None else f": a perfect retriever would reach {one.best_possible:.4f}"
-        return f"{said}; nothing can meet it{best}{_too_few(one)}"
-    unit = "sample" if one.best_possible is None else "question"
-    return f"{said}; {counted(one.flips, unit)} would have to change for it to pass"
+    if required.flips is None:
+        best = (
+            "" if required.best_possible is None else f": a perfect retriever would reach {required.best_possible:.4f}"
+        )
+        return f"{said}; nothing can meet it{best}{_too_few(required)}"
+    unit = "sample" if required.best_possible is None else "question"
+    return f"{said}; {counted(required.flips, unit)} would have to change for it to pass"
 
 
-def _brackets(one: RequirementResult, digits: int) -> str:
-    known = [f"95 % interval {interval(one.ci_low, one.ci_high, f',.{digits}f')}"] if one.ci_low is not None else []
-    if one.min is not None and one.max is not None and f"{one.min:.4f}" != f"{one.max:.4f}":
-        known.append(f"ties leave {interval(one.min, one.max, f',.{digits}f')}")
+def _brackets(required: RequirementResult, digits: int) -> str:
+    known = (
+        [f"95 % interval {interval(required.ci_low, required.ci_high, f',.{digits}f')}"]
+        if required.ci_low is not None
+        else []
+    )
+    if required.min is not None and required.max is not None and f"{required.min:.4f}" != f"{required.max:.4f}":
+        known.append(f"ties leave {interval(required.min, required.max, f',.{digits}f')}")
     return f" ({', '.join(known)})" if known else ""
 
 
-def _too_few(one: RequirementResult) -> str:
+def _too_few(required: RequirementResult) -> str:
     """Say where the estimate could meet the bound, but no bound of an interval over so few questions."""
-    if one.decided_by == "estimate":
+    if required.decided_by == "estimate":
         return ""
-    if one.n < 2:
+    if required.n < 2:
         return ", and an interval needs 2 values"
-    shown = one.best_possible is not None and one.operator.startswith(">") and one.best_possible >= one.bound
+    shown = (
+        required.best_possible is not None
+        and required.operator.startswith(">")
+        and required.best_possible >= required.bound
+    )
     return ", but so few questions cannot show it" if shown else ""
 
 
-def _missed_lines(trial: TrialResult, one: RequirementResult) -> list[str]:
+def _missed_lines(trial: TrialResult, required: RequirementResult) -> list[str]:
     """Return the questions that a failed requirement is about, worst first: what each expected, and what was found."""
     by_id = {question.id: question for question in trial.questions}
-    lines = [_question_line(by_id[name]) for name in one.missed[:_SHOWN]]
-    if len(one.missed) > _SHOWN:
-        lines.append(f"… and {len(one.missed) - _SHOWN:,} more, in report.json")
+    lines = [_question_line(by_id[name]) for name in required.missed[:_SHOWN]]
+    if len(required.missed) > _SHOWN:
+        lines.append(f"… and {len(required.missed) - _SHOWN:,} more, in report.json")
     return lines
 
 
@@ -192,20 +204,25 @@ def _question_line(question: QuestionResult) -> str:
 
 def expected_and_found(question: QuestionResult) -> tuple[str, str]:
     """Return each id that a question expects with its rank, and the ids that came back."""
-    ranks = (f"{one.id} ({'not found' if one.rank is None else f'rank {one.rank}'})" for one in question.expected)
+    ranks = (
+        f"{expected.id} ({'not found' if expected.rank is None else f'rank {expected.rank}'})"
+        for expected in question.expected
+    )
     return ", ".join(ranks), ", ".join(question.top) or "nothing"
 
 
 def check_annotations(report: Result) -> list[Annotation]:
     """Return what is wrong: what is invalid, failed requirements, then the golden lines behind them, each once."""
-    found = [Annotation(f"invalid: {one.check}", preflight_text(one)) for one in report.preflight]
-    found += [place for one in report.preflight for place in _places(one, report.golden_set.source)]
-    found += [Annotation(f"{one.label} failed", one.error.message) for one in report.trials if one.error is not None]
-    for one in report.requirements:
-        if one.passed is False:
-            found.append(Annotation(f"{one.text} failed on {one.backend}", verdict_in_words(one)))
-        elif one.passed is None:
-            found.append(Annotation(f"{one.text} could not be judged on {one.backend}", str(one.reason)))
+    found = [Annotation(f"invalid: {problem.check}", preflight_text(problem)) for problem in report.preflight]
+    found += [place for problem in report.preflight for place in _places(problem, report.golden_set.source)]
+    found += [
+        Annotation(f"{trial.label} failed", trial.error.message) for trial in report.trials if trial.error is not None
+    ]
+    for required in report.requirements:
+        if required.passed is False:
+            found.append(Annotation(f"{required.text} failed on {required.backend}", verdict_in_words(required)))
+        elif required.passed is None:
+            found.append(Annotation(f"{required.text} could not be judged on {required.backend}", str(required.reason)))
     return [*found, *_missed_questions(report)]
 
 
@@ -222,7 +239,9 @@ def _missed_questions(report: Result) -> Iterator[Annotation]:
     """Yield the questions of failed requirements, in the order of the file, with every backend that missed them."""
     lines: dict[tuple[int, str], list[str]] = {}
     for trial in report.trials:
-        missed = {name for one in report.requirements if one.backend == trial.label for name in one.missed}
+        missed = {
+            name for required in report.requirements if required.backend == trial.label for name in required.missed
+        }
         for question in trial.questions:
             if question.id in missed:
                 said = lines.setdefault((question.line, question.id), [])

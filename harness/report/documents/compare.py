@@ -94,9 +94,13 @@ def comparison_header(result: Result) -> str:
     data = [" · ".join(_data(dataset, result)) for dataset in result.datasets]
     if len(data) > _NAMED:
         data = [_totals(result.datasets)]
-    analyzers = sorted({str(one.encoder["analyzer"]) for one in result.trials if one.encoder.get("analyzer")})
+    analyzers = sorted({str(trial.encoder["analyzer"]) for trial in result.trials if trial.encoder.get("analyzer")})
     models = sorted(
-        {f"vectors by {one.encoder['model']}{_prompts(one)}" for one in result.trials if one.encoder.get("model")}
+        {
+            f"vectors by {trial.encoder['model']}{_prompts(trial)}"
+            for trial in result.trials
+            if trial.encoder.get("model")
+        }
     )
     rules = " · ".join([f"k={resolved['k']}", f"ties={resolved['ties']}", *analyzers, *models])
     return "\n".join([*data, rules]) if several else " · ".join([*data, rules])
@@ -147,7 +151,7 @@ def _data(dataset: DatasetInfo, result: Result) -> Iterator[str]:
         yield f"{dataset.queries.searched:,} of {counted(dataset.sampled_from, 'query')}, a sample"
     else:
         yield counted(dataset.queries.searched, "query")
-    evaluated = {one.queries.evaluated for one in trials if one.queries is not None}
+    evaluated = {trial.queries.evaluated for trial in trials if trial.queries is not None}
     judged = f"{dataset.queries.judged:,} judged, {dataset.queries.relevant:,} with a relevant document"
     if len(evaluated) == 1:
         judged += f", {evaluated.pop():,} evaluated"
@@ -163,7 +167,7 @@ def _prompts(trial: TrialResult) -> str:
 
 def _candidates(info: CandidatesInfo, trials: Sequence[TrialResult]) -> str:
     among = f"{info.fewest:,}" if info.fewest == info.most else f"{info.fewest:,} to {info.most:,}"
-    reranked = any(one.stages is not None and one.stages.reranking is not None for one in trials)
+    reranked = any(trial.stages is not None and trial.stages.reranking is not None for trial in trials)
     said = f"each query ranked among its {among} candidates, of all {info.searched:,} documents that backends return"
     return f"{said}; second stages score exactly these" if reranked else said
 
@@ -178,12 +182,16 @@ def comparison_notes(result: Result) -> Iterator[str]:
     for dataset in result.datasets:
         about = f"{dataset.name}: " if len(result.datasets) > 1 else ""
         yield from (f"{about}{line}" for line in _of_dataset(dataset, result.of_dataset(dataset.name)))
-    yield from (_finding(one, several=len(result.datasets) > 1) for one in result.findings if _says_more(one, result))
+    yield from (
+        _finding(finding, several=len(result.datasets) > 1)
+        for finding in result.findings
+        if _says_more(finding, result)
+    )
     yield from frontier_notes(result)
     yield from few_for_interval(
-        one.queries.evaluated
-        for one in result.trials
-        if one.queries is not None and any(value.ci_low is not None for value in one.metrics.values())
+        trial.queries.evaluated
+        for trial in result.trials
+        if trial.queries is not None and any(value.ci_low is not None for value in trial.metrics.values())
     )
     notes = result.plan.resolved.get("notes")
     yield from map(str, notes if isinstance(notes, list) else [])
@@ -201,18 +209,18 @@ def _of_dataset(dataset: DatasetInfo, trials: Sequence[TrialResult]) -> Iterator
             "that match the filter; metrics count the others too, and no backend can find those"
         )
     shared: dict[str, list[str]] = {}
-    for one in trials:
-        if one.error is not None and one.error.log:
-            yield f"last lines of {one.label}, which failed:"
-            yield from (f"    {line}" for line in one.error.log[-_LOG_LINES:])
-        for note in one.notes:
-            shared.setdefault(note, []).append(one.label)
+    for trial in trials:
+        if trial.error is not None and trial.error.log:
+            yield f"last lines of {trial.label}, which failed:"
+            yield from (f"    {line}" for line in trial.error.log[-_LOG_LINES:])
+        for note in trial.notes:
+            shared.setdefault(note, []).append(trial.label)
     yield from (f"{', '.join(labels)}: {note}" for note, labels in shared.items())
 
 
 def _says_more(finding: FindingInfo, result: Result) -> bool:
     """Return whether the verdict, which has the first finding of each check, leaves anything of this one unsaid."""
-    same = [one for one in result.findings if one.check == finding.check]
+    same = [other for other in result.findings if other.check == finding.check]
     return finding is not same[0] or bool(finding.examples)
 
 
@@ -228,28 +236,30 @@ def _provenance(result: Result) -> Iterator[Facts]:
     for dataset in result.datasets:
         data = {"SHA-256 of documents, queries and judgments": dataset.sha256, **dataset.provenance}
         yield Facts(f"Dataset {dataset.name}", list(data.items()))
-    for one in result.trials:
-        engine = f"{one.engine.name} {one.engine.version}, {one.engine.mode}" if one.engine is not None else None
-        about = f" on {one.dataset}" if len(result.datasets) > 1 else ""
-        facts = {"engine": engine, "measured": one.measured, **one.parameters, **one.encoder}
-        yield Facts(f"Backend {one.label}{about}", flat_rows(facts))
+    for trial in result.trials:
+        engine = (
+            f"{trial.engine.name} {trial.engine.version}, {trial.engine.mode}" if trial.engine is not None else None
+        )
+        about = f" on {trial.dataset}" if len(result.datasets) > 1 else ""
+        facts = {"engine": engine, "measured": trial.measured, **trial.parameters, **trial.encoder}
+        yield Facts(f"Backend {trial.label}{about}", flat_rows(facts))
     yield Facts("Settings", flat_rows(result.plan.resolved))
     yield Facts("Packages", list(result.packages.items()))
 
 
 def comparison_values(result: Result) -> Iterator[Value]:
     """Yield every number: quality, differences, parity, losses and costs; the leaderboard's dataset is ``mean``."""
-    for one in result.trials:
-        yield from _metrics(one)
-        yield from _agreement(one)
-        content = one.model_dump(include={"queries", "phases", "index", "search", "stages", "cold"})
-        yield from values_of(one.dataset, one.label, "", content)
-        for closed in one.closed_loop:
-            yield from values_of(one.dataset, one.label, f"closed_loop.{closed.clients}.", closed.model_dump())
-        for level in one.open_loop:
-            yield from values_of(one.dataset, one.label, f"open_loop.{level.rate:g}.", level.model_dump())
-        yield from _spread(one)
-        yield Value(one.dataset, one.label, "failed", float(one.status == "failed"))
+    for trial in result.trials:
+        yield from _metrics(trial)
+        yield from _agreement(trial)
+        content = trial.model_dump(include={"queries", "phases", "index", "search", "stages", "cold"})
+        yield from values_of(trial.dataset, trial.label, "", content)
+        for closed in trial.closed_loop:
+            yield from values_of(trial.dataset, trial.label, f"closed_loop.{closed.clients}.", closed.model_dump())
+        for level in trial.open_loop:
+            yield from values_of(trial.dataset, trial.label, f"open_loop.{level.rate:g}.", level.model_dump())
+        yield from _spread(trial)
+        yield Value(trial.dataset, trial.label, "failed", float(trial.status == "failed"))
     yield from (_difference(row) for row in result.differences)
     yield from published_values(result)
     for frontier in result.frontiers:
@@ -259,36 +269,40 @@ def comparison_values(result: Result) -> Iterator[Value]:
         yield Value("mean", row.backend, row.metric, row.mean, row.ci_low, row.ci_high, row.datasets)
 
 
-def _metrics(one: TrialResult) -> Iterator[Value]:
-    for name, value in one.metrics.items():
-        yield Value(one.dataset, one.label, name, value.mean, value.ci_low, value.ci_high, value.n)
+def _metrics(trial: TrialResult) -> Iterator[Value]:
+    for name, value in trial.metrics.items():
+        yield Value(trial.dataset, trial.label, name, value.mean, value.ci_low, value.ci_high, value.n)
         if value.min is not None and value.max is not None:
-            yield Value(one.dataset, one.label, f"ties.{name}", value.mean, value.min, value.max, value.n)
+            yield Value(trial.dataset, trial.label, f"ties.{name}", value.mean, value.min, value.max, value.n)
 
 
-def _agreement(one: TrialResult) -> Iterator[Value]:
-    if one.parity is None:
+def _agreement(trial: TrialResult) -> Iterator[Value]:
+    if trial.parity is None:
         return
-    queries = one.parity.queries
-    for value in values_of(one.dataset, one.label, "parity.", one.parity.model_dump(exclude={"loss"}) | {"n": queries}):
-        yield Value(one.dataset, one.label, value.metric, value.mean, n=queries)
-    for name, loss in one.parity.loss.items():
-        yield Value(one.dataset, one.label, f"loss.{name}", loss.difference, loss.ci_low, loss.ci_high, queries)
+    queries = trial.parity.queries
+    for value in values_of(
+        trial.dataset, trial.label, "parity.", trial.parity.model_dump(exclude={"loss"}) | {"n": queries}
+    ):
+        yield Value(trial.dataset, trial.label, value.metric, value.mean, n=queries)
+    for name, loss in trial.parity.loss.items():
+        yield Value(trial.dataset, trial.label, f"loss.{name}", loss.difference, loss.ci_low, loss.ci_high, queries)
 
 
-def _spread(one: TrialResult) -> Iterator[Value]:
+def _spread(trial: TrialResult) -> Iterator[Value]:
     """Yield means over several builds, with the lowest and the highest of them as bounds, then each build."""
-    if one.spread is None:
+    if trial.spread is None:
         return
-    overlaps = {f"reference_overlap.{depth}": value for depth, value in one.spread.reference_overlap.items()}
-    for name, figure in {**one.spread.metrics, **overlaps, **one.spread.costs}.items():
-        yield Value(one.dataset, one.label, f"spread.{name}", figure.mean, figure.min, figure.max, one.spread.builds)
-        yield Value(one.dataset, one.label, f"spread.{name}.sd", figure.sd, n=one.spread.builds)
-    rankings = one.spread.model_dump(include={"identical", "identical_share", "pairwise_overlap"})
-    yield from values_of(one.dataset, one.label, "spread.", rankings | {"n": one.spread.queries})
-    for build in one.spread.each:
+    overlaps = {f"reference_overlap.{depth}": value for depth, value in trial.spread.reference_overlap.items()}
+    for name, figure in {**trial.spread.metrics, **overlaps, **trial.spread.costs}.items():
+        yield Value(
+            trial.dataset, trial.label, f"spread.{name}", figure.mean, figure.min, figure.max, trial.spread.builds
+        )
+        yield Value(trial.dataset, trial.label, f"spread.{name}.sd", figure.sd, n=trial.spread.builds)
+    rankings = trial.spread.model_dump(include={"identical", "identical_share", "pairwise_overlap"})
+    yield from values_of(trial.dataset, trial.label, "spread.", rankings | {"n": trial.spread.queries})
+    for build in trial.spread.each:
         prefix = f"spread.build.{build.build}."
-        yield from values_of(one.dataset, one.label, prefix, build.model_dump(exclude={"build"}))
+        yield from values_of(trial.dataset, trial.label, prefix, build.model_dump(exclude={"build"}))
 
 
 def _difference(row: PairedDifference) -> Value:

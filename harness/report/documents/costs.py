@@ -69,7 +69,7 @@ def _label(trial: TrialResult) -> Cell:
 
 
 def _index(trials: Sequence[TrialResult]) -> Table:
-    rows = [[_label(one), *_index_cells(one.index)] for one in trials if one.index is not None]
+    rows = [[_label(trial), *_index_cells(trial.index)] for trial in trials if trial.index is not None]
     columns = [
         BACKEND,
         Column("documents", help="documents that the engine holds, of those that were sent"),
@@ -98,7 +98,7 @@ def _index_cells(index: IndexStats) -> list[Cell]:
 
 def _phases(trials: Sequence[TrialResult]) -> Table:
     names = ("encode", "open", "index", "ready", "first query", "warm-up", "search", "transfer")
-    rows = [[_label(one), *_phase_cells(one.phases)] for one in trials if one.phases is not None]
+    rows = [[_label(trial), *_phase_cells(trial.phases)] for trial in trials if trial.phases is not None]
     return Table("Seconds of each phase", [BACKEND, *map(Column, names)], rows)
 
 
@@ -117,7 +117,7 @@ def _phase_cells(times: PhaseTimes) -> list[Cell]:
 
 
 def _search(trials: Sequence[TrialResult]) -> Table:
-    searched = [(one, one.search) for one in trials if one.search is not None]
+    searched = [(trial, trial.search) for trial in trials if trial.search is not None]
     columns = [
         BACKEND,
         *latency_columns(),
@@ -125,7 +125,7 @@ def _search(trials: Sequence[TrialResult]) -> Table:
         Column("queries/s", best="highest"),
         Column("first query ms"),
     ]
-    rows = [[_label(one), *_search_cells(search)] for one, search in searched]
+    rows = [[_label(trial), *_search_cells(search)] for trial, search in searched]
     timed = any(search.milliseconds is not None for _, search in searched)
     return Table("Search, one client", columns, rows if timed else [])
 
@@ -145,11 +145,13 @@ def _stages(trials: Sequence[TrialResult]) -> Table:
     """Tabulate backends that are made of others: what those took, and what was done with their hits."""
     columns = [BACKEND, Column("of", numeric=False), *map(Column, ("of these, p50 ms", "p95 ms", "own ms/query"))]
     rows = []
-    for one in trials:
-        if one.stages is not None:
-            first = one.stages.first_ms
-            times = (first.p50, first.p95, one.stages.own_ms) if first is not None else (None, None, one.stages.own_ms)
-            rows.append([_label(one), text(" + ".join(one.stages.of)), *map(milliseconds, times)])
+    for trial in trials:
+        if trial.stages is not None:
+            first = trial.stages.first_ms
+            times = (
+                (first.p50, first.p95, trial.stages.own_ms) if first is not None else (None, None, trial.stages.own_ms)
+            )
+            rows.append([_label(trial), text(" + ".join(trial.stages.of)), *map(milliseconds, times)])
     return Table("Made of other backends", columns, rows)
 
 
@@ -157,12 +159,12 @@ def _reranking(trials: Sequence[TrialResult]) -> Table:
     """Tabulate second stages: how many pairs they scored, and how fast."""
     columns = [BACKEND, *map(Column, ("candidates", "pairs", "scored now", "pairs/s", "load s"))]
     rows = []
-    for one in trials:
-        stats = one.stages.reranking if one.stages is not None else None
+    for trial in trials:
+        stats = trial.stages.reranking if trial.stages is not None else None
         if stats is not None:
             counts = (stats.candidates, stats.pairs, stats.scored)
             cells = [*map(count, counts), number(stats.pairs_per_second, ",.0f"), seconds(stats.load_seconds)]
-            rows.append([_label(one), *cells])
+            rows.append([_label(trial), *cells])
     return Table("Second stages", columns, rows)
 
 
@@ -175,7 +177,7 @@ def _cold(trials: Sequence[TrialResult]) -> Table:
         Column("warm p50 ms", priority=1),
         Column("in cache", priority=2),
     ]
-    rows = [[_label(one), *_cold_cells(one.cold, one.search)] for one in trials if one.cold is not None]
+    rows = [[_label(trial), *_cold_cells(trial.cold, trial.search)] for trial in trials if trial.cold is not None]
     legend = ["cold: one pass in a new process, no warm-up; in cache: the index's pages that stayed in memory"]
     return Table("Search, cold", columns, rows, legend)
 
@@ -203,9 +205,9 @@ def _closed_loop(trials: Sequence[TrialResult], cores: str) -> Table:
         Column("memory", priority=1),
     ]
     rows = []
-    for one in trials:
-        first = next((level.qps for level in one.closed_loop if level.qps), None)
-        rows += [[_label(one), *_closed_cells(level, first)] for level in one.closed_loop]
+    for trial in trials:
+        first = next((level.qps for level in trial.closed_loop if level.qps), None)
+        rows += [[_label(trial), *_closed_cells(level, first)] for level in trial.closed_loop]
     legend = ["gain: against the backend's first row; memory: peak of all clients together, above their start"]
     return Table(f"Search, clients in closed loop, {cores}", columns, rows, legend)
 
@@ -234,7 +236,7 @@ def _open_loop(trials: Sequence[TrialResult], cores: str) -> Table:
         Column("waiting", priority=1),
         Column("errors"),
     ]
-    rows = [[_label(one), *_open_cells(level)] for one in trials for level in one.open_loop]
+    rows = [[_label(trial), *_open_cells(level)] for trial in trials for level in trial.open_loop]
     legend = [
         "p50 to p99 count from when a query was due, service (p50) from when it was asked",
         "waiting: due and not yet asked at the end, !: overload",
@@ -261,7 +263,7 @@ def _errors(level: ClosedLoopStats | OpenLoopStats) -> Cell:
 
 def spread_tables(trials: Sequence[TrialResult], where: str = "") -> list[Table]:
     """Tabulate metrics and agreement with the reference over all builds, and the share of unchanging rankings."""
-    found = [(one, one.spread) for one in trials if one.spread is not None]
+    found = [(trial, trial.spread) for trial in trials if trial.spread is not None]
     builds = max((spread.builds for _, spread in found), default=0)
     depths = sorted({int(depth) for _, spread in found for depth in spread.pairwise_overlap})
     named = [
@@ -275,8 +277,8 @@ def spread_tables(trials: Sequence[TrialResult], where: str = "") -> list[Table]
         "overlap@n of builds: share of common documents, mean over all pairs of them",
     ]
     columns = [BACKEND, Column("figure", numeric=False), *map(Column, ("mean", "sd", "min", "max"))]
-    figures = [row for one, spread in found for row in _spread_rows(one, spread)]
-    rankings = [[text(one.label), *_stability(spread, depths)] for one, spread in found]
+    figures = [row for trial, spread in found for row in _spread_rows(trial, spread)]
+    rankings = [[text(trial.label), *_stability(spread, depths)] for trial, spread in found]
     made = [
         Table(f"Spread over {builds} builds{where}", columns, figures, legend[:1]),
         Table(

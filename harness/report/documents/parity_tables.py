@@ -22,10 +22,14 @@ def parity_tables(trials: Sequence[TrialResult], where: str = "", *, candidates:
     Second stages have no reference by their nature, and no row. Where queries are ranked among ``candidates``, runs and
     references hold these alone, all of them, and titles say so.
     """
-    shown = [one for one in trials if one.stages is None or one.stages.reranking is None]
-    dense = [one for one in shown if _is_dense(one)]
+    shown = [trial for trial in trials if trial.stages is None or trial.stages.reranking is None]
+    dense = [trial for trial in shown if _is_dense(trial)]
     end = f"{', among the candidates' if candidates else ''}{where}"
-    made = [_parity([one for one in shown if not _is_dense(one)], end), _recall(dense, end), _losses(dense, where)]
+    made = [
+        _parity([trial for trial in shown if not _is_dense(trial)], end),
+        _recall(dense, end),
+        _losses(dense, where),
+    ]
     return [table for table in made if table.rows]
 
 
@@ -49,14 +53,14 @@ def _recall(trials: Sequence[TrialResult], end: str) -> Table:
         "Δscore of dense vectors: relative to the largest score that the query could have",
     ]
     table = _relation("Recall against exact dense search", "similarity", "recall", trials, end, legend)
-    rows = [[*row, _in_graph(one)] for row, one in zip(table.rows, trials, strict=False)]
+    rows = [[*row, _in_graph(trial)] for row, trial in zip(table.rows, trials, strict=False)]
     return Table(table.title, [*table.columns, Column("in graph")], rows, legend, detail=True)
 
 
 def _relation(
     title: str, kind: str, share: str, trials: Sequence[TrialResult], end: str, legend: Sequence[str]
 ) -> Table:
-    depths = sorted({int(depth) for one in trials if one.parity for depth in one.parity.overlap})
+    depths = sorted({int(depth) for trial in trials if trial.parity for depth in trial.parity.overlap})
     columns = [
         BACKEND,
         Column(kind, numeric=False),
@@ -66,8 +70,8 @@ def _relation(
         *(Column(name, priority=5) for name in ("RBO", "Δscore")),
         *([Column("proven causes", numeric=False, priority=4)] if any(map(_causes, trials)) else []),
     ]
-    queries = next((one.parity.queries for one in trials if one.parity), 0)
-    rows = [[text(one.label), *_related(one, depths)][: len(columns)] for one in trials] if queries else []
+    queries = next((trial.parity.queries for trial in trials if trial.parity), 0)
+    rows = [[text(trial.label), *_related(trial, depths)][: len(columns)] for trial in trials] if queries else []
     return Table(f"{title}, {counted(queries, 'query')}{end}", columns, rows, legend, detail=True)
 
 
@@ -99,7 +103,9 @@ def _in_graph(trial: TrialResult) -> Cell:
 
 
 def _losses(trials: Sequence[TrialResult], where: str) -> Table:
-    found: list[tuple[str, ParityStats]] = [(one.label, one.parity) for one in trials if one.parity and one.parity.loss]
+    found: list[tuple[str, ParityStats]] = [
+        (trial.label, trial.parity) for trial in trials if trial.parity and trial.parity.loss
+    ]
     names = list(found[0][1].loss) if found else []
     rows = [[text(label), *(_loss(parity.loss.get(name)) for name in names)] for label, parity in found]
     columns = [
@@ -125,17 +131,17 @@ def _loss(loss: LossStats | None) -> Cell:
 def frontier_tables(result: Result) -> list[Table]:
     """Return one table for each sweep that was timed."""
     return [
-        _frontier(one, {trial.label: trial for trial in result.of_dataset(one.dataset)})
-        for one in result.frontiers
-        if one.timed and one.metric is not None
+        _frontier(frontier, {trial.label: trial for trial in result.of_dataset(frontier.dataset)})
+        for frontier in result.frontiers
+        if frontier.timed and frontier.metric is not None
     ]
 
 
 def _frontier(frontier: FrontierStats, by_label: Mapping[str, TrialResult]) -> Table:
     trials, metric = [by_label[point.backend] for point in frontier.points], str(frontier.metric)
-    depths = sorted({int(depth) for one in trials if one.parity for depth in one.parity.overlap})
-    judged = any(one.metrics for one in trials)
-    lossy = judged and any(one.parity and one.parity.loss for one in trials)
+    depths = sorted({int(depth) for trial in trials if trial.parity for depth in trial.parity.overlap})
+    judged = any(trial.metrics for trial in trials)
+    lossy = judged and any(trial.parity and trial.parity.loss for trial in trials)
     columns = [
         Column(frontier.parameter, numeric=False),
         *([Column(metric, best="highest")] if judged else []),
@@ -176,8 +182,8 @@ def _point(
 
 def frontier_notes(result: Result) -> Iterator[str]:
     """Yield why a sweep has no frontier."""
-    for one in result.frontiers:
-        if not one.timed:
-            yield f"no frontier of {one.name}: no latencies were measured"
-        elif one.metric is None:
-            yield f"no frontier of {one.name}: there are neither judgments nor an exact result"
+    for frontier in result.frontiers:
+        if not frontier.timed:
+            yield f"no frontier of {frontier.name}: no latencies were measured"
+        elif frontier.metric is None:
+            yield f"no frontier of {frontier.name}: there are neither judgments nor an exact result"

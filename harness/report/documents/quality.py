@@ -27,7 +27,7 @@ _DIFFERENCE, _MEAN, _FIRST_INTERVAL, _OTHER_DIFFERENCE, _ANSWERED, _OTHER_INTERV
 
 def metric_names(trials: Sequence[TrialResult]) -> list[str]:
     """Return the metrics of the first backend that has any."""
-    return next((list(one.metrics) for one in trials if one.metrics), [])
+    return next((list(trial.metrics) for trial in trials if trial.metrics), [])
 
 
 def quality_table(result: Result, dataset: str, where: str = "") -> Table | None:
@@ -41,16 +41,16 @@ def quality_table(result: Result, dataset: str, where: str = "") -> Table | None
         return None
     reference = reference_of(result, dataset)
     tested = {row.metric for row in result.differences if row.dataset == dataset and row.a == reference}
-    evaluated = {one.queries.evaluated for one in trials if one.queries is not None}
+    evaluated = {trial.queries.evaluated for trial in trials if trial.queries is not None}
     columns = [BACKEND, *_columns(result, names, tested, reference)]
     columns.append(Column("answered", priority=_ANSWERED, help="judged queries with at least one hit"))
     columns += [Column("evaluated", priority=_ANSWERED)] if len(evaluated) > 1 else []
     rows = []
-    for one in trials:
-        cells = [text(one.label)]
+    for trial in trials:
+        cells = [text(trial.label)]
         for name in names:
-            cells += [_mean(one, name), *([_difference(result, one, name)] if name in tested else [])]
-        counts = [one.queries.answered, one.queries.evaluated] if one.queries is not None else [None, None]
+            cells += [_mean(trial, name), *([_difference(result, trial, name)] if name in tested else [])]
+        counts = [trial.queries.answered, trial.queries.evaluated] if trial.queries is not None else [None, None]
         rows.append([*cells, *map(count, counts[: 1 + (len(evaluated) > 1)])])
     marks = {cell.mark for row in rows for cell in row}
     return Table(
@@ -93,21 +93,21 @@ def _is_mean(name: str) -> bool:
         return False
 
 
-def _mean(one: TrialResult, name: str) -> Cell:
-    value = one.metrics.get(name)
+def _mean(trial: TrialResult, name: str) -> Cell:
+    value = trial.metrics.get(name)
     if value is None:
-        return text(FAILED if one.status == "failed" else ABSENT)
-    reranking = one.stages.reranking if one.stages is not None else None
+        return text(FAILED if trial.status == "failed" else ABSENT)
+    reranking = trial.stages.reranking if trial.stages is not None else None
     best = reranking.upper_bound.get(name) if reranking is not None else None
     bound = "" if best is None else f" (≤ {f'{best:.4f}'.removeprefix('0')})"
     known = interval(value.ci_low, value.ci_high)
     return number(value.mean, unit=bound, below=known, ties=tie_range(value.min, value.max))
 
 
-def _difference(result: Result, one: TrialResult, name: str) -> Cell:
-    row = against_reference(result, one, name)
+def _difference(result: Result, trial: TrialResult, name: str) -> Cell:
+    row = against_reference(result, trial, name)
     if row is None:
-        return text("" if one.label == reference_of(result, one.dataset) else ABSENT)
+        return text("" if trial.label == reference_of(result, trial.dataset) else ABSENT)
     mark = mark_of(row)
     if mark == _EQUAL:
         return Cell("0", mark, value=0.0)
@@ -151,11 +151,11 @@ def _pair(row: PairedDifference | None) -> Cell:
 
 def _legend(result: Result, trials: Sequence[TrialResult], marks: set[str], than: str) -> Iterator[str]:
     """Yield what the marks of the quality table mean; only those that occur."""
-    values = [value for one in trials for value in one.metrics.values()]
+    values = [value for trial in trials for value in trial.metrics.values()]
     if any(value.ci_low is not None for value in values):
         yield "intervals are of 95 %, BCa bootstrap over queries, exact of 0/1 values"
     yield from _cut_short_legend(result, trials)
-    if any(one.stages is not None and one.stages.reranking is not None for one in trials):
+    if any(trial.stages is not None and trial.stages.reranking is not None for trial in trials):
         yield "(≤ x): what the best possible order of a second stage's candidates would reach"
     tested = [row for row in result.differences if row.dataset == trials[0].dataset]
     yield from meanings(tested, marks, than)
@@ -199,7 +199,7 @@ def cut_short(result: Result, metric: str) -> bool:
 def _cut_short_legend(result: Result, trials: Sequence[TrialResult]) -> Iterator[str]:
     marked = [name for name in metric_names(trials) if cut_short(result, name)]
     if marked:
-        runs = any(one.engine is None and one.status != "failed" for one in trials)
+        runs = any(trial.engine is None and trial.status != "failed" for trial in trials)
         of_runs = "; of a run, of all that it holds" if runs else ""
         k = result.plan.resolved.get("k")
         yield f"{_CUT_SHORT} {', '.join(marked)} of the {k} hits that were asked for (--k){of_runs}"

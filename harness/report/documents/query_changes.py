@@ -25,20 +25,23 @@ _TEXT = 60
 
 def query_tables(report: Change) -> Iterator[Table]:
     """Yield for each backend losers and winners, the rankings of the query that changed most, and what to label."""
-    for one in report.backends:
-        if one.dossier is not None and one.dossier.queries:
-            first = one.dossier.metric or ""
-            failed = [metric.metric for metric in one.metrics if metric.gate == "failed" and metric.metric != first]
-            made = [_movers(one.after, one.dossier, first, -1), _movers(one.after, one.dossier, first, 1)]
-            made += [_movers(one.after, one.dossier, metric, -1) for metric in failed]
-            made += [_rankings(one.after, one.dossier), _to_label(one.after, one.dossier)]
+    for backend in report.backends:
+        if backend.dossier is not None and backend.dossier.queries:
+            first = backend.dossier.metric or ""
+            failed = [metric.metric for metric in backend.metrics if metric.gate == "failed" and metric.metric != first]
+            made = [
+                _movers(backend.after, backend.dossier, first, -1),
+                _movers(backend.after, backend.dossier, first, 1),
+            ]
+            made += [_movers(backend.after, backend.dossier, metric, -1) for metric in failed]
+            made += [_rankings(backend.after, backend.dossier), _to_label(backend.after, backend.dossier)]
             yield from (table for table in made if table.rows)
 
 
-def losers(one: BackendChange, metric: str) -> list[str]:
+def losers(backend: BackendChange, metric: str) -> list[str]:
     """Return the queries that lost most of a metric, one line each."""
     lost: list[tuple[float, QueryChange]] = []
-    for query in one.dossier.queries if one.dossier is not None else ():
+    for query in backend.dossier.queries if backend.dossier is not None else ():
         lost += [(value.difference, query) for value in query.values if value.metric == metric and value.difference < 0]
     lost.sort(key=lambda loss: loss[0])
     lines = [f"{query.query}{_said(query)}: {signed(difference)}{_gone(query)}" for difference, query in lost[:_LISTED]]
@@ -102,8 +105,8 @@ def _rankings(label: str, dossier: Dossier) -> Table:
     """Tabulate both rankings of the query that changed most, side by side."""
     query = dossier.queries[0]
     depth = dossier.depth
-    before = {at: one for one in query.documents if (at := one.rank_before) is not None and at <= depth}
-    after = {at: one for one in query.documents if (at := one.rank_after) is not None and at <= depth}
+    before = {at: document for document in query.documents if (at := document.rank_before) is not None and at <= depth}
+    after = {at: document for document in query.documents if (at := document.rank_after) is not None and at <= depth}
     rows = [
         [count(rank), *_ranked(before.get(rank)), *_ranked(after.get(rank)), text(_move(after.get(rank)))]
         for rank in range(1, max([*before, *after], default=0) + 1)
@@ -113,18 +116,18 @@ def _rankings(label: str, dossier: Dossier) -> Table:
     return Table(f"{label}: query {query.query}, both rankings", columns, rows, detail=True)
 
 
-def _ranked(one: RankedDocument | None) -> list[Cell]:
-    if one is None:
+def _ranked(document: RankedDocument | None) -> list[Cell]:
+    if document is None:
         return [text(ABSENT), text("")]
-    return [text(one.document), text("unjudged" if one.grade is None else str(one.grade))]
+    return [text(document.document), text("unjudged" if document.grade is None else str(document.grade))]
 
 
-def _move(one: RankedDocument | None) -> str:
-    if one is None or one.rank_after is None:
+def _move(document: RankedDocument | None) -> str:
+    if document is None or document.rank_after is None:
         return ""
-    if one.rank_before is None:
+    if document.rank_before is None:
         return "new"
-    up = one.rank_before - one.rank_after
+    up = document.rank_before - document.rank_after
     return f"↑{up}" if up > 0 else f"↓{-up}" if up < 0 else "="
 
 
@@ -139,13 +142,13 @@ def _to_label(label: str, dossier: Dossier) -> Table:
     ]
     rows = [
         [
-            text(one.query),
-            text(one.document),
-            count(one.rank_before),
-            count(one.rank_after),
-            Cell(signed(one.swing), value=one.swing),
+            text(document.query),
+            text(document.document),
+            count(document.rank_before),
+            count(document.rank_after),
+            Cell(signed(document.swing), value=document.swing),
         ]
-        for one in dossier.to_label[:_TO_LABEL]
+        for document in dossier.to_label[:_TO_LABEL]
     ]
     title = f"{label}: labels that would move most ({len(rows)} of {len(dossier.to_label):,})"
     return Table(

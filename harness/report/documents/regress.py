@@ -96,7 +96,7 @@ def change_document(result: Result, figures: Sequence[Figure] = (), *, unknown: 
         Section("notes", "What the words and figures mean", [Notes(list(_notes(report)))], detail=True),
         Section("provenance", "Provenance", list(_provenance(report)), detail=True),
     ]
-    data, named = report.after.dataset.name, listed([one.after for one in report.backends], _NAMED)
+    data, named = report.after.dataset.name, listed([backend.after for backend in report.backends], _NAMED)
     common = counted(report.data.common_queries, "common query")
     return Document(
         title=f"{data}: {named} against {_BEFORE[result.kind]}",
@@ -115,33 +115,35 @@ def change_document(result: Result, figures: Sequence[Figure] = (), *, unknown: 
 
 
 def _judged(report: Change) -> Iterator[tuple[BackendChange, MetricJudgement]]:
-    return ((one, metric) for one in report.backends for metric in one.metrics)
+    return ((backend, metric) for backend in report.backends for metric in backend.metrics)
 
 
 def _verdicts(report: Change) -> Iterator[Verdict]:
     """Yield the gate, what a reader must know first, then what fell, rose, and did neither."""
     yield _gate(report)
-    for one in report.backends:
-        if one.error:
-            yield Verdict("bad", f"{one.after} was not judged", one.error)
+    for backend in report.backends:
+        if backend.error:
+            yield Verdict("bad", f"{backend.after} was not judged", backend.error)
     yield from (Verdict("unsure", warning) for warning in report.warnings)
     for verdict in ("worse", "better"):
-        for one, metric in _judged(report):
+        for backend, metric in _judged(report):
             if metric.verdict == verdict:
                 yield Verdict(
-                    _MARKS[verdict][1], f"{one.after}: {metric.sentence or verdict_line(metric)}", _behind(one, metric)
+                    _MARKS[verdict][1],
+                    f"{backend.after}: {metric.sentence or verdict_line(metric)}",
+                    _behind(backend, metric),
                 )
-    same = [f"{metric.metric} of {one.after}" for one, metric in _judged(report) if metric.verdict == "same"]
+    same = [f"{metric.metric} of {backend.after}" for backend, metric in _judged(report) if metric.verdict == "same"]
     if same:
         yield Verdict("good", f"The same: {listed(same, _NAMED)}")
-    for one, metric in _judged(report):
+    for backend, metric in _judged(report):
         if metric.verdict == "undecided":
-            yield Verdict("plain", f"{one.after}: {metric.sentence or verdict_line(metric)}")
+            yield Verdict("plain", f"{backend.after}: {metric.sentence or verdict_line(metric)}")
 
 
-def _behind(one: BackendChange, metric: MetricJudgement) -> str:
+def _behind(backend: BackendChange, metric: MetricJudgement) -> str:
     """Return why a verdict is what it is, and how many relevant documents were lost, where that is known."""
-    dossier = one.dossier
+    dossier = backend.dossier
     if dossier is None or dossier.metric != metric.metric or dossier.lost is None or dossier.gained is None:
         return metric.reason
     relevant = f"{dossier.lost:,} relevant lost, {dossier.gained:,} gained"
@@ -149,7 +151,7 @@ def _behind(one: BackendChange, metric: MetricJudgement) -> str:
 
 
 def _gate(report: Change) -> Verdict:
-    failed = [f"{metric.metric} of {one.after}" for one, metric in _judged(report) if metric.gate == "failed"]
+    failed = [f"{metric.metric} of {backend.after}" for backend, metric in _judged(report) if metric.gate == "failed"]
     drops = sorted({metric.allowed_drop for _, metric in _judged(report) if metric.allowed_drop is not None})
     allowed = f"the allowed drop ({', '.join(f'{drop:g}' for drop in drops)})"
     detail = " ".join([*_changed(report), *_worse_without_gate(report)])
@@ -164,8 +166,11 @@ def _gate(report: Change) -> Verdict:
 
 def _changed(report: Change) -> list[str]:
     """Return the settings of backends that changed, in a line."""
-    changes = [one for one in report.settings if one.section in ("parameters", "engine", "encoder")]
-    said = [f"{one.setting} {_setting(one.before)} → {_setting(one.after)} ({one.backend})" for one in changes]
+    changes = [change for change in report.settings if change.section in ("parameters", "engine", "encoder")]
+    said = [
+        f"{change.setting} {_setting(change.before)} → {_setting(change.after)} ({change.backend})"
+        for change in changes
+    ]
     return [f"Changed: {listed(said, _NAMED)}."] if said else []
 
 
@@ -174,8 +179,8 @@ def _worse_without_gate(report: Change) -> list[str]:
     if report.gate is None:
         return []
     names = [
-        f"{metric.metric} of {one.after}"
-        for one, metric in _judged(report)
+        f"{metric.metric} of {backend.after}"
+        for backend, metric in _judged(report)
         if metric.verdict == "worse" and metric.gate is None
     ]
     return [f"Worse without a gate: {', '.join(names)}."] if names else []
@@ -183,10 +188,10 @@ def _worse_without_gate(report: Change) -> list[str]:
 
 def _invalid_because(report: Change) -> str:
     """Return why an invalid gate is no other: what failed, or has no metric."""
-    failed = [one.after for one in report.backends if one.status == "failed"]
+    failed = [backend.after for backend in report.backends if backend.status == "failed"]
     if failed:
         return f"{', '.join(failed)} failed, so nothing passed"
-    return f"nothing was judged of {', '.join(one.after for one in report.backends if not one.metrics)}"
+    return f"nothing was judged of {', '.join(backend.after for backend in report.backends if not backend.metrics)}"
 
 
 def verdict_line(metric: MetricJudgement) -> str:
@@ -212,10 +217,10 @@ def _quality(report: Change) -> list[Block]:
         ),
     ]
     rows = []
-    for one in report.backends:
-        rows += [[text(_label(one)), *_verdict(metric)] for metric in one.metrics]
-        if one.status == "failed":
-            rows.append([text(_label(one)), *absent(6), text(FAILED, "✕", tone="bad"), text(ABSENT)])
+    for backend in report.backends:
+        rows += [[text(_label(backend)), *_verdict(metric)] for metric in backend.metrics]
+        if backend.status == "failed":
+            rows.append([text(_label(backend)), *absent(6), text(FAILED, "✕", tone="bad"), text(ABSENT)])
     legend = ["▲ ▼ better or worse; = equal on every query, or proven within the margin; ~ not decided"]
     return [Table("Verdicts", columns, rows, legend)] if rows else []
 
@@ -240,8 +245,8 @@ def _verdict(metric: MetricJudgement) -> list[Cell]:
     ]
 
 
-def _label(one: BackendChange) -> str:
-    return one.after if one.before == one.after else f"{one.before} → {one.after}"
+def _label(backend: BackendChange) -> str:
+    return backend.after if backend.before == backend.after else f"{backend.before} → {backend.after}"
 
 
 def _settings(report: Change) -> list[Table]:
@@ -277,9 +282,9 @@ def _power(report: Change) -> list[Block]:
         Column("queries needed", help="queries that would decide it"),
     ]
     rows = []
-    for one, metric in _judged(report):
+    for backend, metric in _judged(report):
         if metric.wins or metric.losses:
-            cells = [text(_label(one)), text(metric.metric), text(metric.reason)]
+            cells = [text(_label(backend)), text(metric.metric), text(metric.reason)]
             cells += [Cell(signed(metric.effect, 2), value=metric.effect), number(metric.detectable)]
             cells += [number(metric.noise_floor)] if noisy else []
             rows.append([*cells, number(metric.queries_needed, ",")])
@@ -297,8 +302,10 @@ def _cost_table(report: Change) -> list[Block]:
         Column("n", numeric=False, priority=2),
         Column("verdict", numeric=False),
     ]
-    rows = [[text(_label(one)), *_cost(cost)] for one in report.backends for cost in one.costs]
-    reasons = dict.fromkeys(cost.reason for one in report.backends for cost in one.costs if cost.reason is not None)
+    rows = [[text(_label(backend)), *_cost(cost)] for backend in report.backends for cost in backend.costs]
+    reasons = dict.fromkeys(
+        cost.reason for backend in report.backends for cost in backend.costs if cost.reason is not None
+    )
     legend = [f"x: not comparable: {reason}" for reason in reasons]
     return [Table("Time, memory and size", columns, rows, legend, detail=True)] if rows else []
 
@@ -337,7 +344,7 @@ def _notes(report: Change) -> Iterator[str]:
         yield "gate: p of a loss of at most the allowed drop, one-sided, after Holm over what is gated"
     if any(metric.noise_floor is not None for metric in metrics):
         yield "noise floor: what two builds with the same settings exceed in one case of twenty"
-    if any(cost.ci_low is not None for one in report.backends for cost in one.costs):
+    if any(cost.ci_low is not None for backend in report.backends for cost in backend.costs):
         yield (
             f"costs: same within a factor of {TOLERANCE}, and no gate; intervals are over queries, and know nothing of "
             "how busy the machine was"
@@ -367,26 +374,28 @@ def _data(side: SideInfo) -> list[tuple[str, str]]:
 def _values(report: Change) -> Iterator[Value]:
     """Yield both means of every metric, their difference, and every cost."""
     data = report.after.dataset.name
-    for one, metric in _judged(report):
-        yield Value(data, one.after, f"before.{metric.metric}", metric.before, n=metric.queries)
-        yield Value(data, one.after, f"after.{metric.metric}", metric.after, n=metric.queries)
+    for backend, metric in _judged(report):
+        yield Value(data, backend.after, f"before.{metric.metric}", metric.before, n=metric.queries)
+        yield Value(data, backend.after, f"after.{metric.metric}", metric.after, n=metric.queries)
         bounds = (metric.difference, metric.ci_low, metric.ci_high, metric.queries)
-        yield Value(data, one.after, f"difference.{metric.metric}", *bounds)
-        yield Value(data, one.after, f"p.{metric.metric}", metric.p_adjusted, n=metric.queries)
+        yield Value(data, backend.after, f"difference.{metric.metric}", *bounds)
+        yield Value(data, backend.after, f"p.{metric.metric}", metric.p_adjusted, n=metric.queries)
         if metric.gate is not None:
-            yield Value(data, one.after, f"passed.{metric.metric}", float(metric.gate == "passed"), n=metric.queries)
-    for one in report.backends:
-        yield Value(data, one.after, "failed", float(one.status == "failed"))
-        for cost in one.costs:
-            yield Value(data, one.after, f"before.{cost.cost}", cost.before, n=cost.samples_before)
-            yield Value(data, one.after, f"after.{cost.cost}", cost.after, n=cost.samples_after)
             yield Value(
-                data, one.after, f"ratio.{cost.cost}", cost.ratio, cost.ci_low, cost.ci_high, cost.samples_after
+                data, backend.after, f"passed.{metric.metric}", float(metric.gate == "passed"), n=metric.queries
             )
-        for query in one.dossier.queries if one.dossier is not None else ():
+    for backend in report.backends:
+        yield Value(data, backend.after, "failed", float(backend.status == "failed"))
+        for cost in backend.costs:
+            yield Value(data, backend.after, f"before.{cost.cost}", cost.before, n=cost.samples_before)
+            yield Value(data, backend.after, f"after.{cost.cost}", cost.after, n=cost.samples_after)
+            yield Value(
+                data, backend.after, f"ratio.{cost.cost}", cost.ratio, cost.ci_low, cost.ci_high, cost.samples_after
+            )
+        for query in backend.dossier.queries if backend.dossier is not None else ():
             for value in query.values:
                 place = f"{value.metric} of query {query.query}"
-                yield Value(data, one.after, f"difference.{place}", value.difference, n=1)
+                yield Value(data, backend.after, f"difference.{place}", value.difference, n=1)
 
 
 def _suites(report: Change, created: str) -> Iterator[Suite]:
@@ -402,37 +411,37 @@ def _suites(report: Change, created: str) -> Iterator[Suite]:
         "queries": str(report.data.common_queries),
         **{f"warning {place}": said for place, said in enumerate(report.warnings, 1)},
     }
-    for one in report.backends:
-        cases = list(_cases(one, gated=report.gate is not None))
-        yield Suite(one.after, cases, created, facts, one.search_seconds)
+    for backend in report.backends:
+        cases = list(_cases(backend, gated=report.gate is not None))
+        yield Suite(backend.after, cases, created, facts, backend.search_seconds)
 
 
-def _cases(one: BackendChange, *, gated: bool) -> Iterator[Case]:
-    reason, seconds = _unjudged(one, gated=gated), one.search_seconds or 0.0
+def _cases(backend: BackendChange, *, gated: bool) -> Iterator[Case]:
+    reason, seconds = _unjudged(backend, gated=gated), backend.search_seconds or 0.0
     if reason is not None:
-        yield Case("is compared", one.after, Outcome.ERROR, reason, reason)
-    for metric in one.metrics:
+        yield Case("is compared", backend.after, Outcome.ERROR, reason, reason)
+    for metric in backend.metrics:
         if metric.gate == "failed":
             said = verdict_line(metric)
-            lines = "\n".join([said, *losers(one, metric.metric)])
-            yield Case(metric.metric, one.after, Outcome.FAILURE, said, lines, seconds)
+            lines = "\n".join([said, *losers(backend, metric.metric)])
+            yield Case(metric.metric, backend.after, Outcome.FAILURE, said, lines, seconds)
         else:
-            yield Case(metric.metric, one.after, seconds=seconds)
+            yield Case(metric.metric, backend.after, seconds=seconds)
 
 
-def _unjudged(one: BackendChange, *, gated: bool) -> str | None:
+def _unjudged(backend: BackendChange, *, gated: bool) -> str | None:
     """Return why nothing was judged: it failed, or there is a gate and no metric; None where something was."""
-    if one.error is None and gated and not one.metrics:
+    if backend.error is None and gated and not backend.metrics:
         return "there is no metric that both results know"
-    return one.error
+    return backend.error
 
 
 def _annotations(report: Change) -> Iterator[Annotation]:
     """Yield backends that failed or of which nothing was judged, and metrics that are worse beyond the allowed drop."""
-    for one in report.backends:
-        reason = _unjudged(one, gated=report.gate is not None)
+    for backend in report.backends:
+        reason = _unjudged(backend, gated=report.gate is not None)
         if reason is not None:
-            yield Annotation(f"{one.after} {'failed' if one.error is not None else 'was not judged'}", reason)
-    for one, metric in _judged(report):
+            yield Annotation(f"{backend.after} {'failed' if backend.error is not None else 'was not judged'}", reason)
+    for backend, metric in _judged(report):
         if metric.gate == "failed":
-            yield Annotation(f"{metric.metric} failed on {one.after}", verdict_line(metric))
+            yield Annotation(f"{metric.metric} failed on {backend.after}", verdict_line(metric))

@@ -25,17 +25,17 @@ def comparison_verdicts(result: Result) -> list[Verdict]:
     several = len(result.datasets) > 1
     lacking = {one.name for one in result.datasets if one.error is not None}
     lines = [
-        Verdict("bad", f"{one.name} could not be loaded", one.error.message)
-        for one in result.datasets
-        if one.error is not None
+        Verdict("bad", f"{dataset.name} could not be loaded", dataset.error.message)
+        for dataset in result.datasets
+        if dataset.error is not None
     ]
     lines += [
-        Verdict("bad", f"{_where(one.dataset, several)}{one.label} failed", one.error.message)
-        for one in result.trials
-        if one.error is not None and one.dataset not in lacking
+        Verdict("bad", f"{_where(trial.dataset, several)}{trial.label} failed", trial.error.message)
+        for trial in result.trials
+        if trial.error is not None and trial.dataset not in lacking
     ]
     lines += _leaderboard(result)
-    of_datasets = [(_where(one.name, several), result.of_dataset(one.name)) for one in result.datasets]
+    of_datasets = [(_where(info.name, several), result.of_dataset(info.name)) for info in result.datasets]
     quality = [line for where, trials in of_datasets for line in _quality(where, trials, result)]
     lines += quality if len(of_datasets) <= _NAMED else [line for line in quality if line.tone == "good"][:_NAMED]
     lines += _pitfalls(result)
@@ -54,7 +54,7 @@ def reference_of(result: Result, dataset: str) -> str | None:
     compared = next((row.a for row in result.differences if row.dataset == dataset), None)
     if isinstance(result.plan.resolved.get("reference"), str) and compared is not None:
         return compared
-    return next((one.label for one in result.of_dataset(dataset) if one.status == "ok"), None)
+    return next((trial.label for trial in result.of_dataset(dataset) if trial.status == "ok"), None)
 
 
 def against_reference(result: Result, trial: TrialResult, metric: str) -> PairedDifference | None:
@@ -107,12 +107,12 @@ def _mean(row: LeaderboardRow) -> str:
 
 def _quality(where: str, trials: Sequence[TrialResult], result: Result) -> list[Verdict]:
     """Return which backend is best on the first metric, and how sure that is."""
-    scored = [one for one in trials if one.metrics]
+    scored = [trial for trial in trials if trial.metrics]
     if len(scored) < 2:
-        return [_single(where, one) for one in scored]
+        return [_single(where, trial) for trial in scored]
     metric, reference = next(iter(scored[0].metrics)), str(reference_of(result, scored[0].dataset))
-    others = [one for one in scored if one.label != reference]
-    rows = [row for one in others if (row := against_reference(result, one, metric)) is not None]
+    others = [trial for trial in scored if trial.label != reference]
+    rows = [row for trial in others if (row := against_reference(result, trial, metric)) is not None]
     if not rows:
         return []
     rows.sort(key=lambda row: -row.difference)
@@ -204,10 +204,12 @@ def _also(rows: Sequence[PairedDifference], result: Result) -> str:
     return f"Significant too: {listed(found)}" if found else ""
 
 
-def _single(where: str, one: TrialResult) -> Verdict:
-    metric, value = next(iter(one.metrics.items()))
+def _single(where: str, trial: TrialResult) -> Verdict:
+    metric, value = next(iter(trial.metrics.items()))
     known = interval(value.ci_low, value.ci_high)
-    return Verdict("plain", f"{where}{one.label}: {metric} {value.mean:.4f}", f"95 % interval {known}" if known else "")
+    return Verdict(
+        "plain", f"{where}{trial.label}: {metric} {value.mean:.4f}", f"95 % interval {known}" if known else ""
+    )
 
 
 def _parity(of_datasets: Sequence[tuple[str, Sequence[TrialResult]]]) -> list[Verdict]:
@@ -216,7 +218,10 @@ def _parity(of_datasets: Sequence[tuple[str, Sequence[TrialResult]]]) -> list[Ve
     Lines that are equal but for the backend are joined.
     """
     known = [
-        (where, one.label, one.parity) for where, trials in of_datasets for one in trials if one.parity is not None
+        (where, trial.label, trial.parity)
+        for where, trials in of_datasets
+        for trial in trials
+        if trial.parity is not None
     ]
     lines = [_differs(where, label, parity) for where, label, parity in known if parity.different]
     groups: dict[tuple[str, str], list[str]] = {}
@@ -272,9 +277,9 @@ def _below_all(share: float) -> float:
 
 def _speed(where: str, trials: Sequence[TrialResult]) -> list[Verdict]:
     timed = [
-        (one.search.milliseconds.p50, one.search.milliseconds.p95, one.label)
-        for one in trials
-        if one.search is not None and one.search.milliseconds is not None and not one.reused
+        (trial.search.milliseconds.p50, trial.search.milliseconds.p95, trial.label)
+        for trial in trials
+        if trial.search is not None and trial.search.milliseconds is not None and not trial.reused
     ]
     if len(timed) < 2:
         return []
