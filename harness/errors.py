@@ -4,7 +4,7 @@ The tree, with the exit code that the command line gives each branch::
 
     HarnessError
     ├── UsageError               2   an argument is wrong
-    │   └── UnknownNameError     2   a backend, dataset, measure or parameter that does not exist
+    │   └── UnknownNameError     2   a backend, dataset, metric or parameter that does not exist
     ├── CardError                2   a TOML card, or harness.toml, is malformed
     ├── DataError                3   a file of documents, queries, judgments or a run is malformed
     ├── RankingError             3   a ranking holds a score that is not finite, or the same document twice

@@ -72,7 +72,7 @@ VERBS = {
     "compare": Verb(
         "harness.cli.compare:compare", "Run backends on a dataset and hold each against its reference.", True
     ),
-    "check": Verb("harness.cli.check:check", "Hold retrievers against a golden set of questions.", True),
+    "check": Verb("harness.cli.check:check", "Hold backends against a golden set of questions.", True),
     "init": Verb("harness.cli.init:init", "Write a harness.toml, so that CI needs no arguments."),
     "eval": Verb("harness.cli.evaluate:evaluate", "Score runs against relevance judgments."),
     "verify": Verb("harness.cli.verify:verify", "Run published configurations and compare every printed digit."),

@@ -245,7 +245,7 @@ def _queries_as_documents(loaded: _Loaded) -> Finding | None:
         "warning",
         f"the text of {len(given_away):,} of {counted(len(dataset.queries), 'query', 'queries')} is the whole text of "
         "a document that is relevant for it",
-        "ask as people do, in other words than the document's: any retriever finds an equal text first",
+        "ask as people do, in other words than the document's: any backend finds an equal text first",
         _named(dataset.queries.ids, given_away),
     )
 

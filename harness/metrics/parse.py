@@ -30,7 +30,7 @@ def parse_measure(text: str) -> Measure:
     """
     found = _SHAPE.fullmatch(text.strip())
     if found is None:
-        raise UsageError(f"measure '{text}' is malformed", fix="write it like nDCG@10, AP(rel=2)@100 or recall_100")
+        raise UsageError(f"metric '{text}' is malformed", fix="write it like nDCG@10, AP(rel=2)@100 or recall_100")
     name, at = found["name"], found["at"]
     kind: Kind | None = None
     if found["inside"] is None and at is None and name.lower() not in _names():
@@ -59,7 +59,7 @@ def parse_measures(texts: str | Iterable[str]) -> list[Measure]:
     if mistakes:
         raise UsageError("\n".join(str(mistake) for mistake in mistakes))
     if not measures:
-        raise UsageError("no measure was given", fix="name at least one, like nDCG@10")
+        raise UsageError("no metric was given", fix="name at least one, like nDCG@10")
     return list(dict.fromkeys(measures))
 
 
@@ -90,7 +90,7 @@ def _choices(text: str) -> Iterator[str]:
         yield text
         return
     if not closed or "" in choices:
-        raise UsageError(f"measure '{text}': its braces list no cutoffs", fix="write it like nDCG@{1,3,5,10}")
+        raise UsageError(f"metric '{text}': its braces list no cutoffs", fix="write it like nDCG@{1,3,5,10}")
     for choice in choices:
         yield from _choices(f"{before}{choice}{after}")
 
@@ -116,7 +116,7 @@ def kind_named(name: str) -> Kind:
         if missing.lower() == name.lower():
             raise MetricError(f"metric '{missing}' {reason}", fix="install the package anew")
     known = kinds()
-    raise UnknownNameError("measure", name, known, aliases=reversed(spellings(known.values())))
+    raise UnknownNameError("metric", name, known, aliases=reversed(spellings(known.values())))
 
 
 def _trec_parts(name: str) -> tuple[Kind | None, str | None]:
@@ -143,17 +143,17 @@ def _cutoff(kind: Kind, at: str | None, text: str) -> int | float | None:
     example = f"{kind.name}@0.5" if kind.cutoff == "recall" else f"{kind.name}@10"
     if at is None:
         if kind.cutoff in ("required", "recall"):
-            raise UsageError(f"measure '{text}' needs a cutoff", fix=f"write it like {example}")
+            raise UsageError(f"metric '{text}' needs a cutoff", fix=f"write it like {example}")
         return None
     if kind.cutoff == "none":
-        raise UsageError(f"measure '{text}' takes no cutoff", fix=f"write {kind.name}")
+        raise UsageError(f"metric '{text}' takes no cutoff", fix=f"write {kind.name}")
     if kind.cutoff == "recall":
         if re.fullmatch(r"\d*\.?\d+", at) and 0.0 <= float(at) <= 1.0:
             return float(at)
-        raise UsageError(f"measure '{text}': '{at}' is no recall between 0 and 1", fix=f"write it like {example}")
+        raise UsageError(f"metric '{text}': '{at}' is no recall between 0 and 1", fix=f"write it like {example}")
     if re.fullmatch(r"\d{1,9}", at) and int(at) > 0:
         return int(at)
-    raise UsageError(f"measure '{text}': '{at}' is no rank of 1 or more", fix=f"write it like {example}")
+    raise UsageError(f"metric '{text}': '{at}' is no rank of 1 or more", fix=f"write it like {example}")
 
 
 def _parameters(kind: Kind, inside: str, text: str) -> tuple[tuple[str, ParameterValue], ...]:
@@ -162,7 +162,7 @@ def _parameters(kind: Kind, inside: str, text: str) -> tuple[tuple[str, Paramete
     for part in filter(None, (part.strip() for part in inside.split(","))):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or key in given:
-            raise UsageError(f"measure '{text}': '{part}' is no single key=value", fix="write it like AP(rel=2)")
+            raise UsageError(f"metric '{text}': '{part}' is no single key=value", fix="write it like AP(rel=2)")
         if key not in known:
             raise UnknownNameError(f"parameter of {kind.name}", key, known)
         given[key] = _value(known[key], value.strip("'\""), text)
@@ -183,9 +183,9 @@ def _value(parameter: Parameter, text: str, measure: str) -> ParameterValue:
         value = parameter.type(text)
     except ValueError as error:
         wanted = "a whole number" if parameter.type is int else "a number"
-        raise UsageError(f"measure '{measure}': {parameter.name}={text} is not {wanted}") from error
+        raise UsageError(f"metric '{measure}': {parameter.name}={text} is not {wanted}") from error
     low, high = parameter.minimum, parameter.maximum
     if not isinstance(value, str) and not ((low is None or value >= low) and (high is None or value <= high)):
         bounds = f"at least {low:g}" if high is None else f"from {low:g} to {high:,.10g}"
-        raise UsageError(f"measure '{measure}': {parameter.name} must be {bounds}, not {text}")
+        raise UsageError(f"metric '{measure}': {parameter.name} must be {bounds}, not {text}")
     return value

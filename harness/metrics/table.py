@@ -1,6 +1,6 @@
 """The table of measures. Adding a measure is one kernel and one row here.
 
-The reference page ``docs/reference/measures.md`` is generated from this table.
+The reference page ``docs/reference/metrics.md`` is generated from this table.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ NOT_OFFERED: Mapping[str, str] = MappingProxyType({
     "gm_bpref": "geometric mean of bpref",
     "Rprec_mult": "precision at multiples of R",
     "utility": "linear utility with four coefficients",
-    "binG, G": "gain measures that trec_eval marks as experimental",
+    "binG, G": "gain metrics that trec_eval marks as experimental",
     "ideal_dcg": "the ideal's part of nDCG",
     "ndcg_rel, Rndcg": "nDCG averaged over relevant documents, or at R",
     "relative_P, set_relative_P": "precision divided by the highest possible one",

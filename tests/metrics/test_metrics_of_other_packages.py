@@ -21,7 +21,7 @@ from harness.metrics import Arguments, JudgedHits, Kind, metric, parse_measure, 
 from harness.metrics.table import KINDS
 from harness.pipeline.check.requirements import parse_requirement
 from harness.pipeline.evaluate import as_run
-from harness.report.measures import measure_section, measures_page
+from harness.report.metrics_page import metric_section, metrics_page
 
 QRELS = {
     "q1": {"a": 2, "b": 1, "c": 0, "d": -1, "x": 3},
@@ -134,7 +134,7 @@ def test_parameters_come_from_the_signature(offer):
     for text, problem in [
         ("NCG(p=1)", "unknown parameter of NCG 'p'"),
         ("NCG(power=x)", "power=x is not a number"),
-        ("Prec", "measure 'Prec' needs a cutoff"),
+        ("Prec", "metric 'Prec' needs a cutoff"),
         ("NCG@0", "no rank of 1 or more"),
     ]:
         with pytest.raises(UsageError, match=problem.replace("(", r"\(")):
@@ -183,8 +183,8 @@ def test_a_metric_whose_extremes_are_unknown_shows_no_range(offer):
     found = scores_of("mid@2")
     assert np.isnan(found.low).all()
     assert not np.isnan(found.values).any()
-    assert "range: 0 or more" in measure_section("Middle")
-    assert "source: nobody" in measure_section("Middle")
+    assert "range: 0 or more" in metric_section("Middle")
+    assert "source: nobody" in metric_section("Middle")
 
 
 def test_a_value_outside_its_range_is_no_range(offer):
@@ -373,7 +373,7 @@ def test_a_requirement_of_a_golden_set_can_name_it(offer):
 
 def test_its_section_of_documentation_is_made_of_the_function(offer):
     offer(Gain=discounted, NCG=normalised)
-    assert measure_section("gain").splitlines() == [
+    assert metric_section("gain").splitlines() == [
         "## Gain",
         "",
         "- formula: Sum of grade / log2(rank + 1).",
@@ -381,7 +381,7 @@ def test_its_section_of_documentation_is_made_of_the_function(offer):
         "- cutoff: a rank, `Gain@10`, or none for all hits",
         "- source: package 'other_package:metric0'",
     ]
-    assert "- `power`: parameter of the function; number, default `1.0`" in measure_section("NCG")
+    assert "- `power`: parameter of the function; number, default `1.0`" in metric_section("NCG")
     assert registry.kinds()["Gain"].summary == "Return the discounted gain"
     assert "Gain" not in KINDS
-    assert "NCG" not in measures_page()
+    assert "NCG" not in metrics_page()

@@ -157,7 +157,7 @@ def test_a_file_that_is_absent_damaged_or_newer_is_named(path: Path) -> None:
         ({"depth": -1}, "is damaged: depth"),
         (of(kept, [{**first, "values": {"AP": 1.0}}, *others]), "unequally many queries: 3 of AP, 2 of nDCG@2"),
         (of(kept, [{**first, "backend": "other"}]), "no backend 'other' on 'cranfield'"),
-        (of(kept, gone), "a metric that is not known here: unknown measure 'Gone'"),
+        (of(kept, gone), "a metric that is not known here: unknown metric 'Gone'"),
     ):
         path.write_text(json.dumps({**whole, **change}))
         with pytest.raises(ResultError, match=said):

@@ -251,7 +251,7 @@ def test_what_even_a_perfect_retriever_would_fail_is_said(small):
     both = [{"id": "q", "question": "apples salmon", "expected": ["fruit", "fish"]}]
     impossible = harness.check(both, require="Recall@1>=0.6", **options)
     assert impossible.report.requirements[0].flips is None
-    assert "nothing can meet it: a perfect retriever would reach 0.5000" in impossible.render()
+    assert "nothing can meet it: a perfect backend would reach 0.5000" in impossible.render()
     alone = harness.check(both, require="Hit@1>=0.6", confidence=True, **options)
     assert (alone.report.verdict, alone.report.requirements[0].value) == ("failed", 1.0)
     assert "an interval needs 2 values" in alone.render()

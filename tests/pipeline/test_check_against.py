@@ -381,7 +381,7 @@ def test_a_few_questions_that_all_hit_are_no_certainty(app):
     (table,) = checked.report.trials
     assert {(one.ci_low, one.ci_high) for one in table.metrics.values()} == {(first.ci_low, first.ci_high)}
     assert f"[{bounds.low:.3f}, 1.000]" in checked.render()
-    assert "a perfect retriever would reach 1.0000, but so few questions cannot show it" in checked.render()
+    assert "a perfect backend would reach 1.0000, but so few questions cannot show it" in checked.render()
     found, _ = harness.check(
         app, against=lambda question, k: ["elsewhere", question], k=2, **options
     ).report.requirements

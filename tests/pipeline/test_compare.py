@@ -248,7 +248,7 @@ def test_without_judgments_parity_remains(cards: Path, tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"k": 0}, "--k is 0"),
-        ({"metrics": "nDGC@10"}, "unknown measure 'nDGC'"),
+        ({"metrics": "nDGC@10"}, "unknown metric 'nDGC'"),
         ({"ties": "random"}, "--ties random"),
         ({"queries": "all"}, "--queries all"),
     ],

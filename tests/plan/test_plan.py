@@ -121,7 +121,7 @@ def test_everything_wrong_is_said_at_once() -> None:
     with pytest.raises(UsageError) as caught:
         plan(backends="crs,csr:analyzer=lucene-englsh", metrics="nDGC@10", ties="none", k=0)
     message = str(caught.value)
-    for part in ("unknown backend 'crs'", "unknown measure 'nDGC", "--ties none", "--k is 0"):
+    for part in ("unknown backend 'crs'", "unknown metric 'nDGC", "--ties none", "--k is 0"):
         assert part in message
     with pytest.raises(UnknownNameError, match="did you mean 'lucene-english'"):
         plan(backends="csr:analyzer=lucene-englsh")

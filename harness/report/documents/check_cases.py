@@ -82,7 +82,7 @@ def _question_case(report: Result, trial: TrialResult, question: QuestionResult)
     wanted = [expected for expected in question.expected if expected.grade >= report.golden_set.relevance]
     seconds = (question.milliseconds or 0.0) / 1000
     if question.failed:
-        message = "the retriever failed: it gave no answer"
+        message = "the backend failed: it gave no answer"
         return Case(question.id, trial.label, Outcome.ERROR, message, message, seconds)
     if not wanted:
         return Case(question.id, trial.label, Outcome.SKIPPED, "it expects nothing", seconds=seconds)
@@ -155,7 +155,7 @@ def verdict_in_words(required: RequirementResult) -> str:
         said += ", and a bound of the interval decides"
     if required.flips is None:
         best = (
-            "" if required.best_possible is None else f": a perfect retriever would reach {required.best_possible:.4f}"
+            "" if required.best_possible is None else f": a perfect backend would reach {required.best_possible:.4f}"
         )
         return f"{said}; nothing can meet it{best}{_too_few(required)}"
     unit = "sample" if required.best_possible is None else "question"

@@ -1,4 +1,4 @@
-"""The reference page of measures, written from the table of measures, and the section of any single one."""
+"""The reference page of metrics, written from the table of metrics, and the section of any single one."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from harness.metrics.kind import Kind, Parameter
 from harness.metrics.parse import kind_named
 from harness.metrics.table import KINDS, NOT_OFFERED
 
-__all__ = ["measure_section", "measures_page"]
+__all__ = ["metric_section", "metrics_page"]
 
 _INTRODUCTION = """\
-# Measures
+# Metrics
 
 Written by `python docs/generate.py` from the table in `harness/metrics/table.py`. [Another package can add
 one](../how-to/add-a-metric.md) by a NumPy function.
 
-A measure is written `Name(parameter=value)@cutoff`: `nDCG@10`, `AP(rel=2)@100`, `RBP(p=0.9)`. Names are
+A metric is written `Name(parameter=value)@cutoff`: `nDCG@10`, `AP(rel=2)@100`, `RBP(p=0.9)`. Names are
 case-insensitive, aliases and trec_eval's own names (`ndcg_cut_10`, `recall_100`, `map`) are accepted, and the canonical
 name is shown. R is the number of relevant documents of a query; a document is relevant when its grade is at least
-`rel`, which follows `--relevance` (1) unless it is stated. Higher is better for every measure but the counts. An
+`rel`, which follows `--relevance` (1) unless it is stated. Higher is better for every metric but the counts. An
 unanswered query and a query without relevant documents have the value 0, and which queries an average is taken over is
 [stated with it](../explanation/ties.md#which-queries-count).
 
@@ -28,11 +28,9 @@ known exactly. Values equal trec_eval's (version 9, as in pytrec_eval) where a n
 """
 
 
-def measures_page() -> str:
-    """The whole page, as Markdown."""
-    head = (
-        "| measure | what it says | trec_eval | aliases | average | interval |\n| --- | --- | --- | --- | --- | --- |"
-    )
+def metrics_page() -> str:
+    """Return the whole page, as Markdown."""
+    head = "| metric | what it says | trec_eval | aliases | average | interval |\n| --- | --- | --- | --- | --- | --- |"
     rows = [_row(kind) for kind in KINDS.values()]
     sections = ["\n".join(_section(kind)) for kind in KINDS.values()]
     missing = [f"| `{name}` | {reason} |" for name, reason in NOT_OFFERED.items()]
@@ -40,8 +38,8 @@ def measures_page() -> str:
     return "\n".join([_INTRODUCTION, head, *rows, "", "\n\n".join(sections), "", *left_out, *missing, ""])
 
 
-def measure_section(name: str) -> str:
-    """Return the section of one measure, as Markdown, by its name without a cutoff; another package's too.
+def metric_section(name: str) -> str:
+    """Return the section of one metric, as Markdown, by its name without a cutoff; another package's too.
 
     Raises UnknownNameError with the nearest name.
     """

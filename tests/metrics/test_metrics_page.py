@@ -7,12 +7,12 @@ from pathlib import Path
 import pytrec_eval
 
 from harness.metrics.table import KINDS, NOT_OFFERED
-from harness.report.measures import measures_page
+from harness.report.metrics_page import metrics_page
 
 
 def test_the_page_is_the_tables(repository: Path):
-    page = (repository / "docs" / "reference" / "measures.md").read_text(encoding="utf-8")
-    assert page.partition("-->\n\n")[2] == measures_page(), "run: python docs/generate.py"
+    page = (repository / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
+    assert page.partition("-->\n\n")[2] == metrics_page(), "run: python docs/generate.py"
 
 
 def test_every_measure_of_trec_eval_is_offered_or_listed_as_not_offered():

@@ -1,0 +1,84 @@
+"""Pages, help and messages keep to the words of the glossary."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+OTHER_WORDS = {
+    "backend": re.compile(r"\b(retrievers?|subjects?)\b", re.IGNORECASE),
+    "reference": re.compile(r"\boracles?\b", re.IGNORECASE),
+    "metric": re.compile(
+        r"\b(an?|any|each|every|no|of|the|these|those|which|other|another|first) measures?\b(?! (how|what|up|by)\b)"
+        r"|\bmeasure '|\[measures?\]",
+        re.IGNORECASE,
+    ),
+    "external index": re.compile(r"\b(existing|held) index(es)?\b", re.IGNORECASE),
+}
+ALLOWED = {
+    ("docs/reference/cards.md", "oracle"): "a table of cards, which other packages' cards have as well",
+    ("docs/how-to/add-an-engine.md", "oracle"): "the same table",
+    ("harness/registry/cards.py", "oracle"): "names the key of a card",
+    ("harness/results/upgrade.py", "oracle"): "reads results of earlier versions",
+    ("harness/rerank/judge.py", "subject"): "a prompt: what a text is about",
+}
+"""Page or module and word, with the reason."""
+
+
+def texts(path: Path) -> Iterator[str]:
+    """Yield the prose of a page, or the messages of a module: its texts of several words that are no docstrings."""
+    if path.suffix == ".md":
+        yield path.read_text(encoding="utf-8")
+        return
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
+        if is_text and " " in node.value:
+            yield node.value
+
+
+def places(repository: Path) -> list[Path]:
+    return [
+        repository / "README.md",
+        *sorted((repository / "docs").rglob("*.md")),
+        *sorted((repository / "harness").rglob("*.py")),
+    ]
+
+
+@pytest.mark.parametrize("word", OTHER_WORDS)
+def test_no_other_word_stands_for(word: str, repository: Path) -> None:
+    strays = []
+    for path in places(repository):
+        name = str(path.relative_to(repository))
+        if name == "docs/explanation/glossary.md":
+            continue
+        strays += [
+            f"{name}: …{text[max(0, match.start() - 40) : match.end() + 20]}…"
+            for text in texts(path)
+            for match in OTHER_WORDS[word].finditer(text)
+            if (name, match[0].lower().rstrip("s")) not in ALLOWED
+        ]
+    assert strays == [], f"the word is '{word}'"
+
+
+def test_every_exception_is_needed(repository: Path) -> None:
+    for name, word in ALLOWED:
+        found = {
+            match[0].lower().rstrip("s")
+            for text in texts(repository / name)
+            for pattern in OTHER_WORDS.values()
+            for match in pattern.finditer(text)
+        }
+        assert word in found, f"{name}: '{word}' is gone"
+
+
+def test_the_words_of_the_glossary_are_in_order(repository: Path) -> None:
+    page = (repository / "docs" / "explanation" / "glossary.md").read_text(encoding="utf-8")
+    words = re.findall(r"^\| ([a-z][^|]*?) \|", page, re.MULTILINE)[1:]
+    assert words == sorted(words)
+    assert {"backend", "dataset", "metric", "reference", "trial"} <= set(words)
