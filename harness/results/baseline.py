@@ -239,7 +239,7 @@ def _rankings(snapshot: ResultSnapshot, depth: int) -> Iterator[bytes]:
         first, digests = snapshot.first(label, depth), snapshot.ranking_digests(label)
         ranks = snapshot.relevant_ranks(label)
         for query in dict.fromkeys([*first, *(query for values in figures.values() for query in values)]):
-            values = {name: found[query] for name, found in figures.items() if query in found}
+            values = {name: by_query[query] for name, by_query in figures.items() if query in by_query}
             line = QueryLine(
                 backend=label,
                 query=query,

@@ -30,7 +30,7 @@ def without_questions(result: Result, texts: Iterable[str] = ()) -> Result:
 
     ``texts`` are those that the result does not hold itself.
     """
-    known = {asked.question for one in result.trials for asked in one.questions if asked.question is not None}
+    known = {one.question for trial in result.trials for one in trial.questions if one.question is not None}
     quoted = _Quoted({*texts, *known})
     trials = [
         one.model_copy(
@@ -57,19 +57,19 @@ class _Quoted:
         self._forms = sorted(forms, key=len, reverse=True)
 
     def out_of(self, said: str) -> str:
-        """``said``, with a mark in place of each text that stands in it as whole words."""
+        """Return ``said`` with a mark in place of each text that stands in it as whole words."""
         for form in self._forms:
             if form in said:  # most are not, and there may be thousands
                 said = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", _LEFT_OUT, said)
         return said
 
     def out_of_error(self, error: ErrorInfo) -> ErrorInfo:
-        """The same error, which still says what went wrong."""
+        """Return the same error without the texts; it still says what went wrong."""
         update = {"message": self.out_of(error.message), "log": [self.out_of(line) for line in error.log]}
         return error.model_copy(update=update)
 
     def out_of_problem(self, problem: PreflightProblem) -> PreflightProblem:
-        """The same problem."""
+        """Return the same problem without the texts."""
         update = {"message": self.out_of(problem.message), "examples": [self.out_of(one) for one in problem.examples]}
         return problem.model_copy(update=update)
 

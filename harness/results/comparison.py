@@ -241,8 +241,10 @@ class Comparison:
 
     def parity(self) -> pd.DataFrame:
         """Return the parity: one row a backend that has a reference."""
-        held = [(trial, trial.parity) for trial in self.report.trials if trial.parity is not None]
-        return self._frame({_key(trial): parity.model_dump(exclude={"causes", "overlap"}) for trial, parity in held})
+        pairs = [(trial, trial.parity) for trial in self.report.trials if trial.parity is not None]
+        return self._frame(
+            {_key(trial): parity.model_dump(exclude={"causes", "overlap"}) for trial, parity in compared}
+        )
 
     def differences(self) -> pd.DataFrame:
         """Return backends against the reference, or every pair: one row a pair and metric, as ``report.differences``.
@@ -402,8 +404,8 @@ def _lacks_a_level(trial: TrialResult) -> bool:
     levels: list[ClosedLoopStats | OpenLoopStats] = [*trial.closed_loop, *trial.open_loop]
     if any(level.clients_failed >= (1 if level.kind == "threads" else level.clients) for level in levels):
         return True
-    asked = [(level.milliseconds, level.errors) for level in trial.closed_loop]
-    asked += [(level.service_ms, level.errors) for level in trial.open_loop]
+    measured = [(level.milliseconds, level.errors) for level in trial.closed_loop]
+    measured += [(level.service_ms, level.errors) for level in trial.open_loop]
     if trial.cold is not None:
-        asked.append((trial.cold.milliseconds, trial.cold.errors))
-    return any(times is None or errors > _FAILED_SHARE * (times.n + errors) for times, errors in asked)
+        measured.append((trial.cold.milliseconds, trial.cold.errors))
+    return any(times is None or errors > _FAILED_SHARE * (times.n + errors) for times, errors in measured)

@@ -183,14 +183,14 @@ def _stored_run(stored: StoredResult, dataset: str, label: str) -> Run | None:
 
 def snapshots_of(comparison: Comparison) -> list[ResultSnapshot]:
     """Return a comparison that just ran, by dataset."""
-    found = []
+    snapshots = []
     for name, content in comparison.contents.items():
         queries = content.queries
         texts = dict(zip(queries.ids, queries.texts.to_pylist(), strict=True)) if queries is not None else {}
         tables = (_of(table, name) for table in (comparison.values, comparison.agreement, comparison.latencies))
         report, runs = comparison.report.on(name), content.runs
-        found.append(_snapshot(THIS_RUN, report, tuple(tables), runs.get, texts=texts, qrels=content.qrels))
-    return found
+        snapshots.append(_snapshot(THIS_RUN, report, tuple(tables), runs.get, texts=texts, qrels=content.qrels))
+    return snapshots
 
 
 def _snapshot(

@@ -241,13 +241,13 @@ def _read_table(path: Path, columns: Mapping[str, Callable[[pa.DataType], bool]]
         table = read_parquet(path)
     except (OSError, pa.ArrowException) as error:
         raise ResultError(f"cannot read '{path}': {error}") from error
-    held = dict(zip(table.schema.names, table.schema.types, strict=True))
-    wrong = [f"'{name}'" for name, fits in columns.items() if name not in held or not fits(held[name])]
+    types = dict(zip(table.schema.names, table.schema.types, strict=True))
+    wrong = [f"'{name}'" for name, fits in columns.items() if name not in types or not fits(types[name])]
     if wrong:
         verb = "is" if len(wrong) == 1 else "are"
         raise ResultError(
             f"'{path}' is no table that harness wrote: {', '.join(wrong)} {verb} missing or of another type; "
-            f"it has {', '.join(held) or 'no columns'}",
+            f"it has {', '.join(types) or 'no columns'}",
             fix="give a folder as harness wrote it",
         )
     return table

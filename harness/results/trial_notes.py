@@ -113,10 +113,10 @@ def _notes_on_short_lists(record: TrialRecord, dataset: Dataset) -> list[str]:
     if dataset.candidates is not None:
         return []
     there = record.index.indexed if filtered is None else min(len(filtered), record.index.indexed)
-    asked = min(record.k, there)
-    short = int(np.count_nonzero(np.diff(record.hits.indptr) < asked)) if record.input == "dense" else 0
+    wanted = min(record.k, there)
+    short = int(np.count_nonzero(np.diff(record.hits.indptr) < wanted)) if record.input == "dense" else 0
     queries = f"{short:,} of {counted(len(record.hits.indptr) - 1, 'query')}"
-    return [f"{queries} got fewer than the {asked:,} hits that they asked for, and nothing was added"] if short else []
+    return [f"{queries} got fewer than the {wanted:,} hits that they asked for, and nothing was added"] if short else []
 
 
 def _notes_on_parameters(without_effect: Mapping[str, str], spec: BackendSpec) -> list[str]:
