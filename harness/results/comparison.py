@@ -242,9 +242,7 @@ class Comparison:
     def parity(self) -> pd.DataFrame:
         """Return the parity: one row a backend that has a reference."""
         pairs = [(trial, trial.parity) for trial in self.report.trials if trial.parity is not None]
-        return self._frame(
-            {_key(trial): parity.model_dump(exclude={"causes", "overlap"}) for trial, parity in compared}
-        )
+        return self._frame({_key(trial): parity.model_dump(exclude={"causes", "overlap"}) for trial, parity in pairs})
 
     def differences(self) -> pd.DataFrame:
         """Return backends against the reference, or every pair: one row a pair and metric, as ``report.differences``.
