@@ -130,6 +130,7 @@ def test_one_figure_and_one_table_are_shown_and_all_else_is_folded(show: Show, h
     page = show(html).page
     assert page.locator("main figure:visible").count() == 2
     expect(page.locator(".notes")).to_be_visible()
+    expect(page.locator("#quality caption").first).to_be_visible()
     assert [part.inner_text() for part in page.locator("details.part > summary").all()] == ["Costs", "Provenance"]
     page.locator("nav a", has_text="Costs").click()
     expect(page.locator("#costs table")).to_be_visible()
@@ -169,3 +170,11 @@ def test_a_leaderboard_leads_to_the_queries_of_each_dataset(show: Show) -> None:
     opened.page.locator("#quality tbody tr").last.locator("a").last.click()
     assert opened.page.url.endswith("#b=new&metric=nDCG%4010&dataset=other")
     assert opened.texts == [f"q{number} · other" for number in (4, 2, 1, 3, 5)]
+
+
+def test_a_table_that_has_its_sections_name_does_not_say_it_again(show: Show) -> None:
+    table = Table("Quality", [Column("backend", numeric=False)], [[Cell("csr")]])
+    page = Document("t", "", [], [Section("quality", "Quality", [table])], [], "")
+    opened = show(render_page(page)).page
+    expect(opened.locator("caption")).to_be_hidden()
+    expect(opened.get_by_role("region", name="Quality")).to_be_visible()
