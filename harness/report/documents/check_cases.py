@@ -154,9 +154,7 @@ def verdict_in_words(required: RequirementResult) -> str:
     if required.decided_by != "estimate":
         said += ", and a bound of the interval decides"
     if required.flips is None:
-        best = (
-            "" if required.best_possible is None else f": a perfect backend would reach {required.best_possible:.4f}"
-        )
+        best = "" if required.best_possible is None else f": a perfect backend would reach {required.best_possible:.4f}"
         return f"{said}; nothing can meet it{best}{_too_few(required)}"
     unit = "sample" if required.best_possible is None else "question"
     return f"{said}; {counted(required.flips, unit)} would have to change for it to pass"
