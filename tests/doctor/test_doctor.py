@@ -137,9 +137,9 @@ scope = "engine"
 help = "a number"
 """
 ENGINE = """
-from mutants_of_guards import GuardedSparse
+from harness.engines.csr import CsrEngine
 
-class Mine(GuardedSparse):
+class Mine(CsrEngine):
     pass
 """
 
