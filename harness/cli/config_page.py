@@ -35,7 +35,7 @@ option does. `harness init` [writes one](../how-to/run-in-ci.md):
   once, with the nearest match; the exit code is 2.
 - The options that were taken are named on stderr, and `report.json` holds all of them as they were resolved.
 - In Python, `harness.check`, `harness.compare` and `harness.regress` take the same names as keywords, but for what only
-  a terminal shows, and read no file. [Pytest](../how-to/golden-sets-in-pytest.md) reads `[check]`.
+  a terminal shows, and read no file. [Pytest](../how-to/run-in-ci.md#in-pytest) reads `[check]`.
 """
 
 

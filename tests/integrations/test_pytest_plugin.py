@@ -247,7 +247,7 @@ def test_the_package_brings_the_plugin(repository: Path) -> None:
 
 def test_the_documented_project_works(project: pytest.Pytester, repository: Path) -> None:
     """The page's files are the project; its commands are run with pytest in this process."""
-    page = (repository / "docs" / "how-to" / "golden-sets-in-pytest.md").read_text(encoding="utf-8")
+    page = (repository / "docs" / "how-to" / "run-in-ci.md").read_text(encoding="utf-8")
     questions = [
         {"id": "warranty", "question": "trout in rivers", "expected": ["fish#0"]},
         {"id": "reset", "question": "apples for juice", "expected": ["fruit#1"]},

@@ -1,7 +1,7 @@
 """Look at answers before anything is scored, for signs that figures would say nothing of the backend.
 
 An *error* makes a trial invalid: it gets no scores, and is never 0.0. A *warning* is shown beside the scores, because
-clean collections have it too. ``docs/how-to/check-what-you-already-run.md`` lists which is which, and why.
+clean collections have it too. ``docs/explanation/pitfalls.md`` lists which is which, and why.
 """
 
 from __future__ import annotations
