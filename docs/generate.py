@@ -8,7 +8,7 @@ A fenced block is generated when the line above it says so::
 
 A page is generated as a whole when its first line names the function that gives its text::
 
-    <!-- page of: harness.report.metrics_page:metrics_page -->
+    <!-- page of: reference_pages:metrics_page -->
 
 Only commands of ``harness`` that print the same every time belong there. A test compares every page with what this
 script would write.

@@ -33,16 +33,21 @@ __all__ = [
 ]
 
 _REPORTS = Path("reports")
+_WIDTH = 120
+"""Columns of the short form where there is no terminal."""
 
 
 def write_report(
     report: Result | Verification, format_name: str, *, verbose: bool = False, sort: str | None = None
 ) -> None:
-    """Print a report; on a terminal in its width and with bold titles (NO_COLOR is honoured)."""
+    """Print a report; on a terminal in its width and with bold titles (NO_COLOR is honoured).
+
+    Without a terminal the short form has the width that COLUMNS says, or 120 columns, and the long form has no limit.
+    """
     from harness.report.formats import render
 
     terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if terminal else None
+    width = shutil.get_terminal_size((_WIDTH, 1)).columns if terminal or not verbose else None
     print_result(render(report, format_name, verbose=verbose, sort=sort, width=width, styled=terminal))
 
 

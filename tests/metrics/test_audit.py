@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reference_pages import conventions_page
 from typer.testing import CliRunner
 
 import harness
@@ -21,7 +22,6 @@ from harness.metrics import parse_measure
 from harness.metrics.audit import parse_published
 from harness.metrics.conventions import ASPECTS, CONVENTIONS, HARNESS, Settings, aspects_of
 from harness.pipeline.evaluate import as_qrels
-from harness.report.conventions import conventions_page
 from harness.results.trial_result import best_order
 
 OTHERS = {f"x{number:04}": 1.0 - number / 5000 for number in range(1200)}

@@ -12,6 +12,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+from reference_pages import metric_section, metrics_page
 
 import harness
 from harness.cli.evaluate import evaluate as eval_verb
@@ -21,7 +22,6 @@ from harness.metrics import Arguments, JudgedHits, Kind, metric, parse_measure, 
 from harness.metrics.table import KINDS
 from harness.pipeline.check.requirements import parse_requirement
 from harness.pipeline.evaluate import as_run
-from harness.report.metrics_page import metric_section, metrics_page
 
 QRELS = {
     "q1": {"a": 2, "b": 1, "c": 0, "d": -1, "x": 3},

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytrec_eval
+from reference_pages import metrics_page
 
 from harness.metrics.table import KINDS, NOT_OFFERED
-from harness.report.metrics_page import metrics_page
 
 
 def test_the_page_is_the_tables(repository: Path):

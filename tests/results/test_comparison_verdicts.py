@@ -66,3 +66,27 @@ def test_who_differs_otherwise_is_named_with_the_cause() -> None:
     assert (tied.tone, tied.headline) == ("unsure", "a differs from its exact reference on 7 of 64 queries")
     assert tied.detail == "proven causes: ties (7)"
     assert unknown.tone == "bad"
+
+
+def test_of_several_datasets_what_is_said_of_each_is_said_once() -> None:
+    first = report(a=RIGHT, b=RIGHT)
+    other = first.datasets[0].model_copy(update={"name": "other"})
+    moved = [
+        trial.model_copy(update={"dataset": "other"}) for trial in report(a=RIGHT, b=stats(60, {"ties": 4})).trials
+    ]
+    both = first.model_copy(update={"datasets": [first.datasets[0], other], "trials": [*first.trials, *moved]})
+    name = first.datasets[0].name
+    said = [(line.headline, line.detail) for line in verdicts(both) if "return" in line.headline]
+    assert said == [
+        (
+            f"a returns what its scoring function says on {name} and other",
+            "128 rankings, the same as exact search up to ties",
+        ),
+        (f"b returns what its scoring function says on {name}", "64 rankings, the same as exact search up to ties"),
+    ]
+    assert [line.headline for line in verdicts(both) if "differs" in line.headline] == [
+        "other: b differs from its exact reference on 4 of 64 queries"
+    ]
+    assert [line.headline for line in verdicts(both) if "latency" in line.headline] == [
+        f"a has the lowest median latency on {name} and other"
+    ]

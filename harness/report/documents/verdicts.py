@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from harness.report.document import Tone, Verdict
 from harness.report.documents.cells import interval, listed, probability, signed
@@ -35,13 +35,12 @@ def comparison_verdicts(result: Result) -> list[Verdict]:
         if trial.error is not None and trial.dataset not in lacking
     ]
     lines += _leaderboard(result)
-    of_datasets = [(_where(info.name, several), result.of_dataset(info.name)) for info in result.datasets]
-    quality = [line for where, trials in of_datasets for line in _quality(where, trials, result)]
+    of_datasets = {info.name: result.of_dataset(info.name) for info in result.datasets}
+    quality = [line for name, trials in of_datasets.items() for line in _quality(_where(name, several), trials, result)]
     lines += quality if len(of_datasets) <= _NAMED else [line for line in quality if line.tone == "good"][:_NAMED]
     lines += _pitfalls(result)
     lines += _parity(of_datasets)
-    for where, trials in of_datasets if not several else ():
-        lines += _speed(where, trials)
+    lines += _speed(of_datasets)
     return lines
 
 
@@ -212,39 +211,48 @@ def _single(where: str, trial: TrialResult) -> Verdict:
     )
 
 
-def _parity(of_datasets: Sequence[tuple[str, Sequence[TrialResult]]]) -> list[Verdict]:
+def _parity(of_datasets: Mapping[str, Sequence[TrialResult]]) -> list[Verdict]:
     """Return a line for each backend and dataset that differ from the exact reference, then those that do not.
 
-    Lines that are equal but for the backend are joined.
+    Those that do not are joined: backends that agree alike, and of several datasets those on which they agree.
     """
+    several = len(of_datasets) > 1
     known = [
-        (where, trial.label, trial.parity)
-        for where, trials in of_datasets
+        (dataset, trial.label, trial.parity)
+        for dataset, trials in of_datasets.items()
         for trial in trials
         if trial.parity is not None
     ]
-    lines = [_differs(where, label, parity) for where, label, parity in known if parity.different]
+    lines = [_differs(_where(dataset, several), label, parity) for dataset, label, parity in known if parity.different]
+    exact: dict[str, dict[str, ParityStats]] = {}
+    for dataset, label, parity in known:
+        if not parity.different:
+            exact.setdefault(label, {})[dataset] = parity
     groups: dict[tuple[str, str], list[str]] = {}
-    exact = [(where, label, parity) for where, label, parity in known if not parity.different]
-    for where, label, parity in exact:
-        groups.setdefault((where, _agreement(parity)), []).append(label)
-    if len(of_datasets) > 1 and len(exact) == len(known) > 0:
-        searched = len({where for where, _, _ in known})
-        where = f"on all {searched} datasets" if searched > 1 else "on the one dataset that was searched"
-        queries = sum(parity.queries for _, _, parity in exact)
-        detail = f"{counted(queries, 'ranking')}, the same as exact search up to ties"
-        return [Verdict("good", f"every backend returns what its scoring function says, {where}", detail)]
-    everyone = {where: len(trials) for where, trials in of_datasets}
+    for label, parities in exact.items():
+        where = f" on {_named(list(parities), len(of_datasets))}" if several else ""
+        agreement = "" if several else _agreement(*parities.values())
+        groups.setdefault((where, agreement), []).append(label)
+    everyone = {trial.label for trials in of_datasets.values() for trial in trials}
     for (where, agreement), labels in groups.items():
-        who, says = listed(labels), "return what their scoring functions say"
-        if len(labels) == 1 or len(labels) == everyone[where]:
-            who = who if len(labels) == 1 else "every backend"
-            says = "returns what its scoring function says"
-        lines.append(Verdict("good", f"{where}{who} {says}", agreement))
+        rankings = sum(parity.queries for label in labels for parity in exact[label].values())
+        detail = agreement or f"{counted(rankings, 'ranking')}, the same as exact search up to ties"
+        if len(labels) == 1 or len(labels) == len(everyone):
+            who = labels[0] if len(labels) == 1 else "every backend"
+            lines.append(Verdict("good", f"{who} returns what its scoring function says{where}", detail))
+        else:
+            lines.append(Verdict("good", f"{listed(labels)} return what their scoring functions say{where}", detail))
     if len(lines) > _LINES:
         more = len(lines) - _LINES
         lines[_LINES:] = [Verdict("plain", f"and {counted(more, 'more line')} on parity, in the tables")]
     return lines
+
+
+def _named(datasets: Sequence[str], total: int) -> str:
+    """Name a few of ``total`` datasets; count many."""
+    if len(datasets) <= _NAMED:
+        return listed(datasets)
+    return f"all {total} datasets" if len(datasets) == total else f"{len(datasets)} of {total} datasets"
 
 
 def _agreement(parity: ParityStats) -> str:
@@ -275,16 +283,29 @@ def _below_all(share: float) -> float:
     return share if share == 1.0 else min(share, 0.9999)
 
 
-def _speed(where: str, trials: Sequence[TrialResult]) -> list[Verdict]:
-    timed = [
-        (trial.search.milliseconds.p50, trial.search.milliseconds.p95, trial.label)
-        for trial in trials
-        if trial.search is not None and trial.search.milliseconds is not None and not trial.reused
-    ]
-    if len(timed) < 2:
-        return []
-    fastest = min(timed)
-    shown = sorted(timed)[:_NAMED]
-    detail = "; ".join(f"{label}: p50 {p50:.3f} ms, p95 {p95:.3f} ms" for p50, p95, label in shown)
-    detail += f"; {len(timed) - _NAMED} more below" if len(timed) > _NAMED else ""
-    return [Verdict("plain", f"{where}{fastest[2]} has the lowest median latency, {fastest[0]:.3f} ms", detail)]
+def _speed(of_datasets: Mapping[str, Sequence[TrialResult]]) -> list[Verdict]:
+    """Return which backend has the lowest median latency; of several datasets in a line for each such backend."""
+    timed = {dataset: sorted(_timed(trials)) for dataset, trials in of_datasets.items()}
+    fastest: dict[str, list[str]] = {}
+    for dataset, times in timed.items():
+        if len(times) > 1:
+            fastest.setdefault(times[0][2], []).append(dataset)
+    lines = []
+    for label, datasets in fastest.items():
+        if len(of_datasets) > 1:
+            where = f" on {_named(datasets, len(of_datasets))}"
+            detail = "; ".join(f"{dataset}: p50 {timed[dataset][0][0]:.3f} ms" for dataset in datasets[:_NAMED])
+        else:
+            times = timed[datasets[0]]
+            where = f", {times[0][0]:.3f} ms"
+            detail = "; ".join(f"{name}: p50 {p50:.3f} ms, p95 {p95:.3f} ms" for p50, p95, name in times[:_NAMED])
+            detail += f"; {len(times) - _NAMED} more below" if len(times) > _NAMED else ""
+        lines.append(Verdict("plain", f"{label} has the lowest median latency{where}", detail))
+    return lines
+
+
+def _timed(trials: Sequence[TrialResult]) -> Iterator[tuple[float, float, str]]:
+    """Yield p50, p95 and label of the backends that were timed for this result."""
+    for trial in trials:
+        if trial.search is not None and trial.search.milliseconds is not None and not trial.reused:
+            yield trial.search.milliseconds.p50, trial.search.milliseconds.p95, trial.label

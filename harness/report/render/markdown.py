@@ -34,7 +34,7 @@ def render_markdown(document: Document, limit: int | None = None) -> str:
     text.add(_marker(document.kind, document.name))
     sign = f"{_SIGNS[document.verdicts[0].tone]} " if document.verdicts and document.outcome else ""
     text.add(f"### {sign}harness {document.kind}: {code(document.name)} {document.outcome}".rstrip())
-    text.add(_plain(document.subtitle))
+    text.add("<br>\n".join(map(_plain, document.subtitle.split("\n"))))
     text.add("\n".join(_verdicts(document)))
     folded: list[str] = []
     for section in document.sections:

@@ -1,0 +1,247 @@
+"""Write whole pages of the documentation from the tables of the package: metrics, conventions, prompts, settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import groupby
+
+from harness.cli.config import FILE_NAME, configured_verbs, settings_of
+from harness.cli.init import Choices, template
+from harness.encoders.prompts import KnownPrompts, known_prompts
+from harness.metrics.conventions import ASPECTS, CONVENTIONS, HARNESS, Aspect, Convention
+from harness.metrics.kind import Kind, Parameter
+from harness.metrics.parse import kind_named
+from harness.metrics.table import KINDS, NOT_OFFERED
+from harness.plan.option_fields import OptionField
+
+__all__ = ["config_page", "conventions_page", "metric_section", "metrics_page", "prompts_page"]
+
+_ABOUT_METRICS = """\
+# Metrics
+
+Written by `python docs/generate.py` from the table in `harness/metrics/table.py`. [Another package can add
+one](../how-to/add-a-metric.md) by a NumPy function.
+
+A metric is written `Name(parameter=value)@cutoff`: `nDCG@10`, `AP(rel=2)@100`, `RBP(p=0.9)`. Names are
+case-insensitive, aliases and trec_eval's own names (`ndcg_cut_10`, `recall_100`, `map`) are accepted, and the canonical
+name is shown. R is the number of relevant documents of a query; a document is relevant when its grade is at least
+`rel`, which follows `--relevance` (1) unless it is stated. Higher is better for every metric but the counts. An
+unanswered query and a query without relevant documents have the value 0, and which queries an average is taken over is
+[stated with it](../explanation/ties.md#which-queries-count).
+
+*average* says whether `--ties average` is offered; *interval* whether the lowest and highest value that ties allow are
+known exactly. Values equal trec_eval's (version 9, as in pytrec_eval) where a name of it is given.
+"""
+
+
+def metrics_page() -> str:
+    """Return the page on metrics, as Markdown."""
+    head = "| metric | what it says | trec_eval | aliases | average | interval |\n| --- | --- | --- | --- | --- | --- |"
+    rows = [_metric_row(kind) for kind in KINDS.values()]
+    sections = ["\n".join(_metric_lines(kind)) for kind in KINDS.values()]
+    missing = [f"| `{name}` | {reason} |" for name, reason in NOT_OFFERED.items()]
+    left_out = ["## What else trec_eval has, and is not offered", "", "| trec_eval | what it is |", "| --- | --- |"]
+    return "\n".join([_ABOUT_METRICS, head, *rows, "", "\n\n".join(sections), "", *left_out, *missing, ""])
+
+
+def metric_section(name: str) -> str:
+    """Return the section of one metric, as Markdown, by its name without a cutoff; another package's too.
+
+    Raises UnknownNameError with the nearest name.
+    """
+    return "\n".join(_metric_lines(kind_named(name)))
+
+
+def _metric_row(kind: Kind) -> str:
+    aliases = ", ".join(f"`{alias}`" for alias in kind.aliases) or "–"
+    average = "yes" if kind.average is not None else "no"
+    interval = "yes" if kind.bounded else "no"
+    return f"| `{kind.name}` | {kind.summary} | {_trec_names(kind)} | {aliases} | {average} | {interval} |"
+
+
+def _trec_names(kind: Kind) -> str:
+    names = [f"`{kind.trec}`"] if kind.trec else []
+    names += [f"`{kind.trec_cut}_k`"] if kind.trec_cut else []
+    return ", ".join(names) or "–"
+
+
+def _metric_lines(kind: Kind) -> Iterator[str]:
+    cutoff = {
+        "none": "none",
+        "optional": f"a rank, `{kind.name}@10`, or none for all hits",
+        "required": f"a rank, `{kind.name}@10`",
+        "recall": f"a recall point from 0 to 1, `{kind.name}@0.5`",
+    }[kind.cutoff]
+    over_queries = {"mean": "mean", "sum": "sum", "geometric": "geometric mean"}[kind.aggregate]
+    yield f"## {kind.name}"
+    yield ""
+    yield f"- formula: {kind.formula}"
+    yield f"- range: {kind.range}; over queries: {over_queries}"
+    yield f"- cutoff: {cutoff}"
+    for parameter in kind.parameters:
+        yield f"- `{parameter.name}`: {parameter.help}; {_accepted(parameter)}, default `{parameter.default}`"
+    yield f"- source: {kind.source}"
+
+
+def _accepted(parameter: Parameter) -> str:
+    if parameter.choices:
+        return " or ".join(f"`{choice}`" for choice in parameter.choices)
+    kind = "whole number" if parameter.type is int else "number"
+    low, high = parameter.minimum, parameter.maximum
+    if low is not None and high is not None:
+        return f"{kind} from {low:g} to {high:g}"
+    return kind if low is None else f"{kind} of at least {low:g}"
+
+
+_ABOUT_CONVENTIONS = """\
+# What the same metric name means elsewhere
+
+Written by `python docs/generate.py` from the table in `harness/metrics/conventions.py`, which `harness eval --audit`
+[scores a run with](../how-to/find-the-convention-behind-a-number.md).
+
+Tools that report nDCG@10 of one run can differ in how they order equal scores, what a grade is worth, and which queries
+they average over. The table has what each of them does by default, read from the code of the version named below; a
+value in bold differs from this package's own convention, the column *harness*.
+"""
+
+_CONVENTIONS_CHECKED = """\
+## How this was checked
+
+On random runs with equal scores, unanswered queries, identical ids, and graded, zero and negative judgments the values
+are those of pytrec_eval (for trec_eval and Anserini), `EvaluateRetrieval` of beir, MTEB's retrieval evaluator,
+`InformationRetrievalEvaluator.compute_metrics` of sentence-transformers and `ranx.evaluate`, up to the digits that the
+library rounds to. The tests of beir and ranx run where those are installed, which this project's own test environment
+does not do; they passed with the versions above. Anserini's own search was not run for this: its rules are those of its
+source and of the regressions that it publishes.
+"""
+
+
+def conventions_page() -> str:
+    """Return the page on the conventions of other tools, as Markdown."""
+    names = [HARNESS.name, *(convention.name for convention in CONVENTIONS)]
+    head = [f"| aspect | {' | '.join(names)} |", f"|{' --- |' * (len(names) + 1)}"]
+    rows = [f"| {aspect.title} | {' | '.join(_choices(aspect))} |" for aspect in ASPECTS]
+    return "\n".join([_ABOUT_CONVENTIONS, *head, *rows, "", *_of_conventions(), _CONVENTIONS_CHECKED])
+
+
+def _choices(aspect: Aspect) -> Iterator[str]:
+    own = getattr(HARNESS.settings, aspect.name)
+    for convention in (HARNESS, *CONVENTIONS):
+        value = getattr(convention.settings, aspect.name)
+        text = aspect.describe(value)
+        yield text if value == own else f"**{text}**"
+
+
+def _of_conventions() -> Iterator[str]:
+    for convention in CONVENTIONS:
+        yield f"## {convention.name}"
+        yield ""
+        yield f"- library: {convention.library}, version {convention.version}; decided in {convention.source}"
+        yield f"- {convention.note}"
+        yield from _exceptions(convention)
+        if convention.decimals is not None:
+            yield f"- means are rounded to {convention.decimals} digits"
+        yield f"- metrics at a rank: {_names(convention.metrics)}"
+        yield f"- metrics without a cutoff: {_names(convention.uncut)}"
+        yield ""
+
+
+def _names(names: frozenset[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _exceptions(convention: Convention) -> Iterator[str]:
+    titles = {aspect.name: aspect for aspect in ASPECTS}
+    for name, changed in convention.exceptions.items():
+        texts = (f"{titles[key].title} {titles[key].describe(value)}" for key, value in changed.items())
+        yield f"- {name} differs: {', '.join(texts)}"
+
+
+_ABOUT_PROMPTS = """\
+# Prompts that models need
+
+Written by `python docs/generate.py` from the table in `harness/encoders/prompts.toml`.
+
+These models were trained with a text before each query, and some with another before each document. A model of the hub
+gets them by its name, a folder by the `_name_or_path` of its `config.json`, where the model's own
+`config_sentence_transformers.json` declares no prompt that says anything; see
+[Prompts](../how-to/dense-and-sparse-models.md#prompts) for what comes first. The figures of these models were not
+measured here with them. Prompts of other models are for you to give.
+"""
+_PROMPTS_HEAD = "| models | `query_prompt` | `document_prompt` | stated by |\n| --- | --- | --- | --- |"
+
+
+def prompts_page() -> str:
+    """Return the page on prompts, as Markdown."""
+    families = groupby(known_prompts().values(), key=lambda one: one[1:])
+    return "\n".join([_ABOUT_PROMPTS, _PROMPTS_HEAD, *(_prompt_row(list(models)) for _, models in families), ""])
+
+
+def _prompt_row(models: list[KnownPrompts]) -> str:
+    first = models[0]
+    names = ", ".join(f"`{one.model}`" for one in models)
+    return f"| {names} | {_spelt(first.query)} | {_spelt(first.document)} | {first.source} |"
+
+
+def _spelt(prompt: str) -> str:
+    """Write a prompt as a backend expression takes it."""
+    return f"`{json.dumps(prompt, ensure_ascii=False)}`" if prompt else "–"
+
+
+_KINDS = {
+    "bool": "true or false",
+    "int": "integer",
+    "float": "number",
+    "str": "string",
+    "list": "strings",
+    "path": "path",
+}
+
+_ABOUT_CONFIG = f"""# {FILE_NAME}
+
+`harness {{verbs}}` take from `{FILE_NAME}` in the current folder, or from the file that `--config` names, what the
+command line does not say; what neither says has its default. A list on the command line replaces the file's, as every
+option does. `harness init` [writes one](../how-to/run-in-ci.md):
+
+```toml
+{{example}}```
+
+- There is a table for each command. Its keys are the command's options and its argument, with `_` for `-`: `--no-text`
+  is `no_text = true`, and `--no-timing`, which is the other side of `--timing`, is `timing = false`.
+- An option that may be given several times takes a list of strings, or one string. One that lists names between commas
+  takes such a string, or a list.
+- Paths are relative to the file, inside expressions too (`chroma:path=index`, `run:file.trec`).
+- Every table is looked at, whichever command runs. Unknown tables, unknown keys and wrong types are refused all at
+  once, with the nearest match; the exit code is 2.
+- The options that were taken are named on stderr, and `report.json` holds all of them as they were resolved.
+- In Python, `harness.check`, `harness.compare` and `harness.regress` take the same names as keywords, but for what only
+  a terminal shows, and read no file. [Pytest](../how-to/run-in-ci.md#in-pytest) reads `[check]`.
+"""
+
+
+def config_page() -> str:
+    """Return the page on ``harness.toml``, as Markdown: what the file is, then every key of every table."""
+    verbs = configured_verbs()
+    example = template(Choices("golden.jsonl", "chunks.jsonl", None, "csr"))
+    parts = [_ABOUT_CONFIG.format(verbs="`, `".join(verbs[:-1]) + f"` and `{verbs[-1]}", example=example)]
+    for verb in verbs:
+        rows = [_setting_row(field) for field in settings_of(verb).values()]
+        table = ["| key | takes | default | meaning |", "|---|---|---|---|", *rows, ""]
+        parts.append("\n".join([f"## [{verb}]", "", *table]))
+    return "\n".join(parts)
+
+
+def _setting_row(field: OptionField) -> str:
+    default = "true" if field.default is True else field.shown_default
+    return f"| `{field.name}` | {_taken(field)} | {_cell(default)} | {_cell(field.help)} |"
+
+
+def _taken(field: OptionField) -> str:
+    if field.option.choices:
+        return ", ".join(f"`{choice}`" for choice in field.option.choices)
+    return "string, or strings" if field.option.commas else _KINDS[field.kind]
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
