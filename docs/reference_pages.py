@@ -98,7 +98,7 @@ _ABOUT_CONVENTIONS = """\
 # What the same metric name means elsewhere
 
 Written by `python docs/generate.py` from the table in `harness/metrics/conventions.py`, which `harness eval --audit`
-[scores a run with](../how-to/find-the-convention-behind-a-number.md).
+[scores a run with](../how-to/score-a-run.md#find-the-convention-behind-a-number).
 
 Tools that report nDCG@10 of one run can differ in how they order equal scores, what a grade is worth, and which queries
 they average over. The table has what each of them does by default, read from the code of the version named below; a
