@@ -277,7 +277,7 @@ def _idf_over_all_documents(recipe: Recipe, _missing: Int32Array) -> Recipe | No
     return replace(recipe, idf=idf_by_shard(recipe, bm25_idf, over_all=True))
 
 
-@_cause("one IDF for all shards", "N and df are those of the whole collection")
+@_cause("one IDF for all shards", "N and df are those of the whole dataset")
 @_of_recipe
 def _one_idf_for_all_shards(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
     return replace(recipe, shards=None) if recipe.shards is not None and recipe.idf == "bm25" else None
