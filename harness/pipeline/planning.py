@@ -68,9 +68,32 @@ def plan_for(request: CompareRequest, at_hand: Mapping[str, Dataset] = MappingPr
         raise mistakes[0]
     if mistakes:
         raise UsageError("\n".join(map(str, mistakes)))
+    datasets = _each_once(datasets, at_hand)
     _refuse_parts_of_one(plan, len(datasets), at_hand)
     notes = [*listed.notes, *([_note_on_objects(list(at_hand))] if at_hand else [])]
     return replace(plan, datasets=tuple(datasets), remarks=(*plan.remarks, *notes))
+
+
+def _each_once(datasets: Sequence[NamedDataset], at_hand: Collection[str]) -> list[NamedDataset]:
+    """Return the datasets, each once: one that is named by itself too counts as the part of its task.
+
+    Raises UsageError for a dataset that is a part of two tasks, or that is written in two ways.
+    """
+    once: dict[str, NamedDataset] = {}
+    for dataset in datasets:
+        task = once.setdefault(dataset.name, dataset).task
+        if task is not None and dataset.task not in (None, task):
+            raise UsageError(f"'{dataset.name}' is a part of '{task}' and of '{dataset.task}'", fix="name one of them")
+        once[dataset.name] = NamedDataset(dataset.name, task or dataset.task)
+    written: dict[Path, str] = {}
+    for name in once:
+        place = Path(name).expanduser()
+        if name in at_hand or not place.exists():
+            continue
+        other = written.setdefault(place.resolve(), name)
+        if other != name:
+            raise UsageError(f"'{other}' and '{name}' are one dataset", fix="name it once")
+    return list(once.values())
 
 
 def _refuse_parts_of_one(plan: Plan, datasets: int, at_hand: Collection[str]) -> None:

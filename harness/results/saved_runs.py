@@ -78,10 +78,10 @@ def _folders(result: Result) -> dict[str, str]:
     models = {label: _model(trial) for label, trial in trials.items()}
     counts = Counter(models.values())
     plain = {label: model if counts[model] == 1 else label for label, model in models.items()}
-    folders: dict[str, str] = {}
-    for info in result.backends:
-        if info.label in trials:
-            folders[info.label] = _folder(info.label, trials, plain)
+    folders = {info.label: _folder(info.label, trials, plain) for info in result.backends if info.label in trials}
+    while shared := {folder for folder, count in Counter(folders.values()).items() if count > 1}:
+        # no two labels have one file name, so that every pass moves a label, and none twice
+        folders = {label: file_name(label) if folder in shared else folder for label, folder in folders.items()}
     return folders
 
 

@@ -85,6 +85,27 @@ def test_a_family_is_compared_dataset_by_dataset_and_its_means_are_ranked(family
     assert shown["made/forums"].to_dict() == pytest.approx(forums.to_dict())
 
 
+@pytest.mark.parametrize("named", ["made/forums,made/forums/a", "made/forums/a,made/forums"])
+def test_a_part_that_is_named_beside_its_task_counts_as_a_part_and_once(
+    named: str, family: Path, tmp_path: Path
+) -> None:
+    result = compare(named, family, out=tmp_path / "out")
+    assert sorted(result.datasets) == ["made/forums/a", "made/forums/b"]
+    board = result.report.leaderboard
+    assert board is not None
+    assert board.datasets == ["made/forums"]
+    assert len(result.values) == 2 * len(compare("made/forums/a", family).values)
+
+
+def test_a_dataset_that_is_written_in_two_ways_is_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_collection(tmp_path / "x")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"'x' and '\./x' are one dataset"):
+        plan_for(CompareRequest(backends=BACKENDS, dataset="x,./x"))
+
+
 def test_each_dataset_gives_what_it_gives_alone(family: Path, tmp_path: Path) -> None:
     both = compare("made/one,two", family, out=tmp_path / "both")
     alone = compare("made/two", family)

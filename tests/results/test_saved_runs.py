@@ -104,3 +104,26 @@ def test_subsets_of_one_task_share_a_file_and_second_stages_name_their_first(tmp
     stored = written["org__m/MIRACLRetrieval_predictions.json"]
     assert stored["mteb_model_meta"] == {"model_name": "org/m", "revision": "abc"}
     assert stored["ko"] == stored["ja"] == {"dev": {"q": {"d": 1.0}}}
+
+
+def test_second_stages_of_one_reranker_and_models_of_one_folder_are_told_apart(tmp_path: Path) -> None:
+    backends = ["csr", "csr|keywords:candidates=3", "csr|keywords:candidates=5"]
+    result = harness.compare(
+        backends, write_collection(tmp_path / "x"), k=5, timing=False, isolation="none", metrics="AP"
+    )
+    result.save(tmp_path / "out", save_runs="trec")
+    folders = sorted(path.name for path in (tmp_path / "out" / "saved-runs").iterdir())
+    assert [name.rpartition("-")[0] for name in folders] == ["", "csr_keywords_candidates=3", "csr_keywords_candidates=5"]
+
+    models = {"a": "org/m", "b": "org__m", "c": "a"}
+    trials = [
+        TrialResult.model_construct(dataset="x", status="ok", name="flat", label=label, encoder={"model": model})
+        for label, model in models.items()
+    ]
+    infos = [DatasetInfo.model_construct(name="x", provenance={})]
+    written = Result.model_construct(
+        datasets=infos, trials=trials, backends=[BackendInfo.model_construct(label=label) for label in models]
+    )
+    run = run_from_dict({"q": {"d": 1.0}})
+    write_saved_runs(tmp_path / "runs", written, {("x", label): run for label in models}, "trec")
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["a", "b", "c"]
