@@ -247,6 +247,28 @@ def test_several_datasets_are_one_list(show: Show) -> None:
     expect(page.locator(".detail .query-id")).to_have_text("Query q1 · first · 5 of 10")
 
 
+def test_a_backend_that_failed_on_one_dataset_found_nothing_and_lost_nothing(show: Show) -> None:
+    whole, silent = small_explorer(dataset="first"), np.array([[False] * 5, [True] * 5])
+    values = whole.values.copy()
+    values[1] = np.nan
+    runs = [whole.runs[0], run_of({})]
+    other = small_explorer(dataset="other", runs=runs, values=values, agreement=None, failed=silent)
+    page = show(render_page(small_page(), [whole, other]), "#q=q1&of=other").page
+    detail = page.locator(".detail")
+    expect(detail.locator(".summary")).to_have_text("! No answer of new: the backend failed; 2 relevant documents")
+    assert detail.locator(".state").all_inner_texts()[1] == "! the backend failed: no answer"
+    assert detail.locator(".ranking .empty").all_inner_texts() == ["no answer"]
+    assert detail.locator(".move, .move-rank").count() == 0
+    detail.locator(".hit").first.click()
+    assert detail.locator(".document .ranks").inner_text() == "Rank: old 1 · new no answer"
+    page.keyboard.press("Escape")
+    page.locator("[data-filter=failed]").click()
+    listed = page.locator("[role=option] .query-id").all_inner_texts()
+    assert sorted(listed) == [f"q{number} · other" for number in range(1, 6)]
+    assert page.locator("[role=option] .value").all_inner_texts() == ["! no answer"] * 5
+    assert "0 of" not in page.locator("[data-filter=documents]").inner_text()
+
+
 def test_only_visible_rows_exist(show: Show) -> None:
     texts = {f"query-{n}": f"text {n}" for n in range(4000)}
     run = run_of({name: ["d1"] for name in texts})

@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from small_world import write_collection
 from typer.testing import CliRunner
 
 from harness import compare
@@ -129,6 +132,24 @@ def test_without_texts(stored: Comparison, tmp_path: Path) -> None:
 def _data(reader: Reader, name: str) -> str:
     content = reader.scripts[f"script {name}"]
     return content if content.startswith("{") else gzip.decompress(base64.b64decode(content)).decode()
+
+
+def test_a_backend_that_failed_on_one_dataset_gave_no_answer_there(tmp_path: Path) -> None:
+    datasets = [write_collection(tmp_path / name) for name in ("x", "y")]
+    result = compare("csr,csr:k1=3;b=1", datasets, metrics="AP", k=5, timing=False, isolation="none")
+    trials = [
+        trial.model_copy(update={"status": "failed"}) if (trial.dataset, trial.label) == ("y", "csr") else trial
+        for trial in result.report.trials
+    ]
+    failed = replace(result, report=result.report.model_copy(update={"trials": trials}))
+    told = [
+        {
+            (query["dataset"], tuple(query.get("failed", ())))
+            for query in json.loads(_data(Reader(html), "queries-data"))["queries"]
+        }
+        for html in (result.html(), failed.html())
+    ]
+    assert told == [{(0, ()), (1, ())}, {(0, ()), (1, (True, False))}]
 
 
 def test_documents_of_another_dataset_are_not_taken(stored: Comparison) -> None:

@@ -113,7 +113,11 @@ def test_second_stages_of_one_reranker_and_models_of_one_folder_are_told_apart(t
     )
     result.save(tmp_path / "out", save_runs="trec")
     folders = sorted(path.name for path in (tmp_path / "out" / "saved-runs").iterdir())
-    assert [name.rpartition("-")[0] for name in folders] == ["", "csr_keywords_candidates=3", "csr_keywords_candidates=5"]
+    assert [name.rpartition("-")[0] for name in folders] == [
+        "",
+        "csr_keywords_candidates=3",
+        "csr_keywords_candidates=5",
+    ]
 
     models = {"a": "org/m", "b": "org__m", "c": "a"}
     trials = [

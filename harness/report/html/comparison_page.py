@@ -43,9 +43,10 @@ def _explorers(compared: Compared) -> list[Explorer]:
 
 
 def _explorer(compared: Compared, dataset: str, labels: Sequence[str], metrics: Sequence[str]) -> Explorer:
-    """Return the queries of one dataset; a backend that failed on it has no hits there."""
+    """Return the queries of one dataset; a backend that failed on it gave no answer there."""
     report = compared.report
     done = {trial.label for trial in report.trials if trial.status == "ok"}
+    failed = [label not in done for label in labels]
     runs = [compared.run(label) if label in done else _NO_HITS for label in labels]
     ids = compared.queries.ids if compared.queries is not None else _queries_of(compared, runs)
     return Explorer(
@@ -61,6 +62,7 @@ def _explorer(compared: Compared, dataset: str, labels: Sequence[str], metrics: 
         agreement=_agreement(compared.agreement, labels, ids),
         corpus=compared.corpus,
         no_texts="" if compared.corpus is not None else compared.no_texts,
+        failed=np.repeat(np.array(failed)[:, None], len(ids), axis=1) if any(failed) else None,
         dataset=dataset,
     )
 

@@ -67,8 +67,7 @@ class Explorer:
     ``against`` gives each ranking the one that it is compared with, where that is not ``reference`` for all: then only
     these two are shown together. ``kept`` gives how many documents were kept of each ranking, None for all; one of
     which not all were kept has no scores, but may have ``kept_ranks``. With ``expected``, one list a query, documents
-    that nothing expects are not taken for unjudged ones, and ``failed`` bool (R, Q) tells where a backend
-    gave no answer.
+    that nothing expects are not taken for unjudged ones. ``failed`` bool (R, Q) tells where a backend gave no answer.
     """
 
     query_ids: Ids

@@ -58,6 +58,8 @@ class Detail {
       return `${said[rank] ?? `The first expected document is at rank ${rank}`}${model.labels.length > 1 ? ` (${model.labels[b]})` : ""}`;
     }
     const relevant = model.judged ? counted(query.relevant, "relevant document") : "no judgments";
+    const silent = [...new Set([a, b])].filter((ranking) => model.gaveNoAnswer(query, ranking)).map((ranking) => model.labels[ranking]);
+    if (silent.length > 0) return `! No answer of ${silent.join(" and ")}: the backend failed; ${relevant}`;
     if (a === b || !model.judged) return relevant;
     const { lost, gained, unknown } = model.relevantMoves(query, a, b);
     const notKept = unknown.length > 0 ? `, ${unknown.length} not kept` : "";
@@ -94,7 +96,8 @@ class Detail {
     };
     const rows = this.columns().map((ranking) => el("tr", {}, el("th", { scope: "row" }, model.labels[ranking]),
       ...model.metrics.map((_, metric) => cell(ranking, metric)),
-      el("td", { class: "number" }, `${query.hits[ranking].toLocaleString("en")}${model.kept[ranking] === null ? "" : " kept"}`)));
+      el("td", { class: "number" }, model.gaveNoAnswer(query, ranking) ? "no answer"
+        : `${query.hits[ranking].toLocaleString("en")}${model.kept[ranking] === null ? "" : " kept"}`)));
     const about = model.labels.length > 1 ? `Metrics of this query; marks compare with ${model.labels[selection.a]}` : "Metrics of this query";
     return this.table("Metrics of this query", ["backend", ...model.metrics, "hits"], rows, about);
   }
@@ -132,15 +135,15 @@ class Detail {
     return el("section", { class: "ranking", "aria-label": name },
       el("h4", { title: name }, name),
       el("p", { class: [...states.values()].some(({ bad }) => bad) ? "state bad" : "state", title: said }, said),
-      hits.length ? el("ol", {}, ...hits) : el("p", { class: "empty" }, "found nothing"));
+      hits.length ? el("ol", {}, ...hits) : el("p", { class: "empty" }, model.gaveNoAnswer(query, first) ? "no answer" : "found nothing"));
   }
 
   // The line below a ranking's name.
   about(ranking) {
     const { model, query } = this;
+    if (model.gaveNoAnswer(query, ranking)) return { said: "! the backend failed: no answer", bad: true };
     if (model.expecting) {
       const rank = model.firstExpected(query, ranking);
-      if (rank === -2) return { said: "! the backend failed: no answer", bad: true };
       if (rank < 0) return { said: "nothing is expected", bad: false };
       return rank === 0 ? { said: "✕ nothing expected is found", bad: true } : { said: `first expected at rank ${rank}`, bad: false };
     }
@@ -173,15 +176,16 @@ class Detail {
     const { model, query } = this;
     const [left, right] = [model.top(query, from), model.top(query, to)];
     const height = Math.max(left.length, right.length, 1) * HIT_HEIGHT;
+    const silent = model.gaveNoAnswer(query, from) || model.gaveNoAnswer(query, to);
     const middle = (at) => at * HIT_HEIGHT + HIT_HEIGHT / 2;
     const shapes = [];
-    left.forEach((slot, at) => {
+    if (!silent) left.forEach((slot, at) => {
       const there = right.indexOf(slot);
       if (there < 0) return shapes.push(...stub(0, middle(at), query.ranks[to][slot], "down", slot));
       const kind = there < at ? "up" : there > at ? "down" : "level";
       return shapes.push(svgEl("line", { x1: 0, y1: middle(at), x2: GUTTER, y2: middle(there), class: `move ${kind}`, "data-slot": slot }));
     });
-    right.forEach((slot, at) => {
+    if (!silent) right.forEach((slot, at) => {
       if (!left.includes(slot)) shapes.push(...stub(GUTTER, middle(at), query.ranks[from][slot], "up", slot));
     });
     return svgEl("svg", { class: "moves", width: GUTTER, height, viewBox: `0 0 ${GUTTER} ${height}`, "aria-hidden": "true" }, ...shapes);
@@ -217,7 +221,7 @@ class Detail {
       const [rank, exact] = [expected.ranks[ranking], expected.reference_ranks[ranking]];
       const reference = exact === null ? null : el("small", {}, `${exact.toLocaleString("en")} in the exact reference`);
       if (rank > 0) return el("td", { class: "number" }, rank.toLocaleString("en"));
-      return el("td", { class: "number bad" }, query.failed?.[ranking] ? "no answer" : "not found", reference);
+      return el("td", { class: "number bad" }, model.gaveNoAnswer(query, ranking) ? "no answer" : "not found", reference);
     };
     const name = ({ id, slots }) => el("th", { scope: "row" }, slots.length === 0 ? id : el("div", { class: "stack" }, ...slots.map((slot) => this.hit(slot, ""))));
     const rows = query.expected.map((expected) => el("tr", {}, name(expected),

@@ -33,7 +33,7 @@ class App {
     }
     if (model.metrics.length === 0) return words;
     const value = model.value(query, selection.b, selection.metric);
-    const figures = [el("span", { class: "value" }, Number.isNaN(value) ? "–" : value.toFixed(4))];
+    const figures = [el("span", { class: "value" }, model.gaveNoAnswer(query, selection.b) ? "! no answer" : Number.isNaN(value) ? "–" : value.toFixed(4))];
     if (selection.a !== selection.b) {
       const { text, word, tone } = this.difference(query);
       figures.push(el("span", { class: `difference ${tone}`, title: word }, text));

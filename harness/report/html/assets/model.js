@@ -47,19 +47,24 @@ class Model {
 
   differsFromReference(query, ranking) { return query.states?.[ranking] >= 0 && query.states[ranking] < this.agrees; }
 
+  // Whether a ranking is empty because its backend failed: nothing can be said of what it misses.
+  gaveNoAnswer(query, ranking) { return query.failed?.[ranking] === true; }
+
   // The rank of the first thing that is expected: 0 where none is found, -1 where nothing is expected, -2 where the
   // backend gave no answer.
   firstExpected(query, ranking) {
-    if (query.failed?.[ranking]) return -2;
+    if (this.gaveNoAnswer(query, ranking)) return -2;
     const wanted = query.expected.filter((expected) => expected.grade >= this.relevance);
     if (wanted.length === 0) return -1;
     const ranks = wanted.map((expected) => expected.ranks[ranking]).filter((rank) => rank > 0);
     return ranks.length === 0 ? 0 : Math.min(...ranks);
   }
 
-  // Relevant documents that b lacks and a has, those that a lacks and b has, and those of which one is not known.
+  // Relevant documents that b lacks and a has, those that a lacks and b has, and those of which one is not known; none
+  // where a or b gave no answer.
   relevantMoves(query, a, b) {
     const moves = { lost: [], gained: [], unknown: [] };
+    if (this.gaveNoAnswer(query, a) || this.gaveNoAnswer(query, b)) return moves;
     query.grades.forEach((_, slot) => {
       if (!this.isRelevant(query, slot)) return;
       const [before, after] = [query.ranks[a][slot], query.ranks[b][slot]];
@@ -74,13 +79,14 @@ class Model {
   equalRankings(query, rankings) {
     const groups = new Map();
     for (const ranking of rankings) {
-      const key = `${query.failed?.[ranking] ?? ""} ${this.top(query, ranking)}`;
+      const key = `${this.gaveNoAnswer(query, ranking)} ${this.top(query, ranking)}`;
       groups.set(key, [...(groups.get(key) ?? []), ranking]);
     }
     return [...groups.values()];
   }
 
   rankText(query, ranking, slot) {
+    if (this.gaveNoAnswer(query, ranking)) return "no answer";
     const rank = query.ranks[ranking][slot];
     return rank === null ? "not kept" : rank === 0 ? "not found" : rank.toLocaleString("en");
   }

@@ -3,7 +3,7 @@
 
 const FILTERS = [
   { group: "found", name: "missed", label: "✕ Missed", keep: (c) => c.expected === 0, needs: ["expecting"] },
-  { group: "found", name: "failed", label: "! No answer", keep: (c) => c.expected === -2, needs: ["expecting", "failures"] },
+  { group: "found", name: "failed", label: "! No answer", keep: (c, m) => c.rankings.some((ranking) => m.gaveNoAnswer(c.query, ranking)), needs: ["failures"] },
   { group: "found", name: "late", label: "Found late", keep: (c) => c.expected > 1, needs: ["expecting"] },
   { group: "found", name: "first", label: "✓ Found first", keep: (c) => c.expected === 1, needs: ["expecting"] },
   { group: "found", name: "nothing", label: "No expectation", keep: (c) => c.expected === -1, needs: ["expecting"] },
@@ -13,7 +13,8 @@ const FILTERS = [
   { group: "reference", name: "different", label: "≠ Different from the exact reference",
     keep: (c, m) => c.rankings.some((ranking) => m.differsFromReference(c.query, ranking)), needs: ["references"] },
   { group: "documents", name: "documents", label: "Entered or left",
-    keep: (c, m) => !m.sameDocuments(c.query, c.rankings[0], c.rankings.at(-1)), needs: ["pairs"] },
+    keep: (c, m) => !c.rankings.some((ranking) => m.gaveNoAnswer(c.query, ranking)) && !m.sameDocuments(c.query, c.rankings[0], c.rankings.at(-1)),
+    needs: ["pairs"] },
   { group: "judged", name: "unjudged", label: "? Unjudged documents",
     keep: (c, m) => c.rankings.some((ranking) => m.showsUnjudged(c.query, ranking)), needs: ["judgments"] },
   { group: "judged", name: "unevaluated", label: "Without relevant documents", keep: (c) => c.query.relevant === 0, needs: ["judgments"] },
