@@ -10,7 +10,7 @@ import typer
 
 from harness.cli.app import ExitCode
 from harness.cli.early_worker import early_worker
-from harness.cli.output import describe_plan, named_by_time, progress_display, stored_at, write_report
+from harness.cli.output import named_by_time, print_result, progress_display, stored_at, write_document, write_report
 from harness.cli.verb import verb
 from harness.errors import UsageError
 from harness.plan.config import CompareOutput, CompareRequest
@@ -39,17 +39,22 @@ def compare(request: CompareRequest, output: CompareOutput) -> None:
         plan = plan_for(request)
         _check_targets(output)
         if output.dry_run:
-            _preview(plan, output.format)
+            _preview(plan, output)
         else:
             _run(plan, output)
 
 
-def _preview(plan: Plan, format_name: str) -> None:
+def _preview(plan: Plan, output: CompareOutput) -> None:
     from harness.pipeline.planning import preview
+    from harness.report.documents.plan import plan_csv, plan_document, plan_json
 
     with progress_display() as display:
         previews = preview(plan, display)
-    typer.echo(describe_plan(previews, format_name), nl=False)
+    for_programs = {"csv": plan_csv, "json": plan_json}
+    if output.format in for_programs:
+        print_result(for_programs[output.format](previews))
+    else:
+        write_document(plan_document(previews), output.format, verbose=output.verbose)
 
 
 def _check_targets(output: CompareOutput) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import typer
 
+from harness.cli.output import print_result, write_document
 from harness.cli.verb import verb
 from harness.data.memory import part_of_file
 from harness.data.problems import Finding
@@ -20,9 +21,11 @@ from harness.metrics import Measure, QuerySet, TieRule, official_measures, parse
 from harness.pipeline.evaluate import evaluate_run
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, EvalRequest
 from harness.plan.option_fields import require
-from harness.report.scores import NamedScores, ScoreFormat, counts_line, render_scores
+from harness.report.documents.evaluate import NamedScores, counts_line, scores_document
 
 __all__ = ["evaluate"]
+
+_TREC_EVAL = "trec_eval"
 
 
 @verb(EvalRequest)
@@ -35,17 +38,17 @@ def evaluate(request: EvalRequest) -> None:
     Example: harness eval --qrels qrels.tsv --run run.trec
     """
     require(request)
-    runs, output = [Path(run) for run in request.run], ScoreFormat(request.format)
+    runs = [Path(run) for run in request.run]
     if request.audit:
-        _refuse_with_audit(request, runs, output)
-        _print_audit(request, runs[0], output)
+        _refuse_with_audit(request, runs)
+        _print_audit(request, runs[0])
         return
     if request.published is not None:
         raise UsageError("--published is part of --audit", fix="add --audit")
     if request.trec_eval and (request.ties is not None or request.queries is not None):
         raise UsageError("--trec-eval settles --queries and --ties", fix="leave out one or the other")
-    as_trec_eval = request.trec_eval or output is ScoreFormat.TREC_EVAL
-    measures = _measures(request.metrics, output)
+    as_trec_eval = request.trec_eval or request.format == _TREC_EVAL
+    measures = _measures(request)
     names = _names(runs)
     ordered = {name: states_order(path) for name, path in zip(names, runs, strict=True)}
     judgments, tagged, faults = _read(request.qrels, request.labels, runs)
@@ -69,12 +72,12 @@ def evaluate(request: EvalRequest) -> None:
         except DataError as error:
             faults.append(DataError(name, error.problems, fix=error.fix))
     if scored:
-        _show(scored, of_metrics, output, request)
+        _show(scored, of_metrics, request)
     if faults:
         raise DataError.of_files(faults)
 
 
-def _refuse_with_audit(request: EvalRequest, runs: list[Path], output: ScoreFormat) -> None:
+def _refuse_with_audit(request: EvalRequest, runs: list[Path]) -> None:
     """Raise UsageError for what an audit settles itself, for several runs, and for a format that it has not."""
     settled = {
         "--ties": request.ties, "--queries": request.queries, "--trec-eval": request.trec_eval,
@@ -87,44 +90,52 @@ def _refuse_with_audit(request: EvalRequest, runs: list[Path], output: ScoreForm
         )
     if len(runs) > 1:
         raise UsageError(f"--audit takes one run, not {len(runs)}", fix="audit them one by one")
-    if output is ScoreFormat.TREC_EVAL:
+    if request.format == _TREC_EVAL:
         raise UsageError("--audit has no format 'trec_eval'", fix="use table, markdown, csv or json")
 
 
-def _print_audit(request: EvalRequest, run: Path, output: ScoreFormat) -> None:
+def _print_audit(request: EvalRequest, run: Path) -> None:
     from harness.pipeline.evaluate import audit
-    from harness.report.audit import render_audit
+    from harness.report.documents.evaluate import audit_document
+    from harness.report.render.score_formats import audit_json
 
-    metrics, rule = request.metrics or AUDIT_METRICS, request.identical_ids
+    metrics, rule, (name,) = request.metrics or AUDIT_METRICS, request.identical_ids, _names([run])
     result = audit(str(run), request.qrels, metrics, identical_ids=rule, published=request.published)
-    typer.echo(render_audit(_names([run])[0], result, output))
+    if request.format == "json":
+        print_result(audit_json(name, result))
+    else:
+        write_document(audit_document(name, request.qrels.name, result), request.format, verbose=True)
 
 
-def _show(scored: list[NamedScores], findings: Sequence[Finding], output: ScoreFormat, request: EvalRequest) -> None:
+def _show(scored: list[NamedScores], findings: Sequence[Finding], request: EvalRequest) -> None:
     """Print scores; what formats for programs have no place for goes to stderr."""
-    tagged = request.metrics is None or "official" in request.metrics
-    text = render_scores(
-        scored,
-        output,
-        per_query=request.per_query,
-        relevance=request.relevance,
-        tagged=tagged,
-        findings=findings,
-    )
-    typer.echo(text)
-    if output in (ScoreFormat.TABLE, ScoreFormat.MARKDOWN):
+    from harness.report.render.score_formats import query_csv, scores_json, trec_eval_text
+
+    if request.format == _TREC_EVAL:
+        tagged = request.metrics is None or "official" in request.metrics
+        for run in scored:
+            tag = run.tag if tagged else None
+            print_result(trec_eval_text(run.scores, tag, per_query=request.per_query, relevance=request.relevance))
+    elif request.format == "json":
+        print_result(scores_json(scored, findings, per_query=request.per_query))
+    elif request.format == "csv" and request.per_query:
+        print_result(query_csv(scored))
+    else:
+        document = scores_document(scored, request.qrels.name, per_query=request.per_query, findings=findings)
+        write_document(document, request.format, verbose=True)
+    if request.format in ("table", "markdown"):
         return
     for named in scored:
         typer.echo(counts_line(named), err=True)
-    if output is not ScoreFormat.JSON:
-        for line in [*map(str, findings), *(line for named in scored for line in named.finding_lines)]:
-            typer.echo(line, err=True)
+    if request.format != "json":
+        for finding in [*findings, *(finding for named in scored for finding in named.named_findings)]:
+            typer.echo(str(finding), err=True)
 
 
-def _measures(metrics: str | None, output: ScoreFormat) -> list[Measure]:
-    if metrics is not None:
-        return parse_measures(metrics)
-    return official_measures() if output is ScoreFormat.TREC_EVAL else parse_measures(EVAL_METRICS)
+def _measures(request: EvalRequest) -> list[Measure]:
+    if request.metrics is not None:
+        return parse_measures(request.metrics)
+    return official_measures() if request.format == _TREC_EVAL else parse_measures(EVAL_METRICS)
 
 
 def _read(qrels: Path, labels: Path | None, runs: list[Path]) -> tuple[Qrels, dict[Path, TaggedRun], list[DataError]]:

@@ -16,19 +16,17 @@ from harness.cli.app import discard_stdout
 from harness.errors import ResultError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from harness.pipeline.planning import Preview
+    from harness.report.document import Document
     from harness.report.progress import ProgressDisplay
     from harness.results.schema import Result
     from harness.results.verification import Verification
 
 __all__ = [
-    "describe_plan",
     "named_by_time",
     "print_result",
     "progress_display",
     "stored_at",
+    "write_document",
     "write_report",
 ]
 
@@ -46,9 +44,20 @@ def write_report(
     """
     from harness.report.formats import render
 
-    terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size((_WIDTH, 1)).columns if terminal or not verbose else None
-    print_result(render(report, format_name, verbose=verbose, sort=sort, width=width, styled=terminal))
+    width = _width(verbose=verbose)
+    print_result(render(report, format_name, verbose=verbose, sort=sort, width=width, styled=sys.stdout.isatty()))
+
+
+def write_document(document: Document, format_name: str, *, verbose: bool = False) -> None:
+    """Print a document as ``table``, ``markdown`` or ``csv``; as :func:`write_report`."""
+    from harness.report.formats import render_document
+
+    width = _width(verbose=verbose)
+    print_result(render_document(document, format_name, verbose=verbose, width=width, styled=sys.stdout.isatty()))
+
+
+def _width(*, verbose: bool) -> int | None:
+    return shutil.get_terminal_size((_WIDTH, 1)).columns if sys.stdout.isatty() or not verbose else None
 
 
 def print_result(text: str | bytes) -> None:
@@ -74,13 +83,6 @@ def stored_at(folder: Path | None, name: str = "report.json") -> Iterator[None]:
 def named_by_time(name: str) -> Path:
     """A place below ``reports`` with the time in UTC in its name, which may be taken."""
     return _REPORTS / f"{name}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"
-
-
-def describe_plan(previews: Sequence[Preview], format_name: str) -> str:
-    """What ``--dry-run`` prints."""
-    from harness.report.plan_page import render_plan
-
-    return render_plan(previews, format_name)
 
 
 def progress_display() -> ProgressDisplay:

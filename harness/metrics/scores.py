@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
@@ -101,6 +102,12 @@ class Scores:
             Summary(measure, *(_aggregate(measure, table[:, column]) for table in (self.values, self.low, self.high)))
             for column, measure in enumerate(self.measures)
         ]
+
+    def per_query(self) -> Iterator[tuple[str, list[Summary]]]:
+        """Yield each evaluated query with its measures."""
+        for query, *values in zip(self.query_ids, self.values, self.low, self.high, strict=True):
+            rows = zip(self.measures, *(row.tolist() for row in values), strict=True)
+            yield query, [Summary(*row) for row in rows]
 
     def to_frame(self) -> pd.DataFrame:
         """One row a query, one column a measure (pandas, float64), indexed by query id."""

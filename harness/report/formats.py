@@ -16,7 +16,7 @@ from harness.report.render.terminal import render_terminal
 from harness.results.schema import Result
 from harness.results.verification import Verification
 
-__all__ = ["FORMATS", "document_of", "render"]
+__all__ = ["FORMATS", "document_of", "render", "render_document"]
 
 FORMATS = ("table", "markdown", "csv", "json")
 Shown = Result | Verification
@@ -59,7 +59,19 @@ def render(
         raise UnknownNameError("format", format_name, FORMATS)
     if format_name == "json":
         return result.model_dump_json(by_alias=True, indent=2) + "\n"
-    document = document_of(result)
+    return render_document(document_of(result), format_name, sort=sort, verbose=verbose, width=width, styled=styled)
+
+
+def render_document(
+    document: Document,
+    format_name: str,
+    *,
+    sort: str | None = None,
+    verbose: bool = False,
+    width: int | None = None,
+    styled: bool = False,
+) -> str:
+    """Return a document as ``table``, ``markdown`` or ``csv``; arguments and errors as of :func:`render`."""
     document = document.sorted_by(sort) if sort is not None else document
     if format_name == "table":
         return render_terminal(document, width=width, verbose=verbose, styled=styled)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from plan_texts import plan_text
 from small_world import write_cards, write_collection
 
 from harness.data.dataset import Dataset
@@ -14,11 +15,11 @@ from harness.data.filtering import apply_filter, in_words, matching_rows, parse_
 from harness.data.memory import run_from_dict
 from harness.errors import RankingError, UnknownNameError, UsageError
 from harness.loaders import filter_dataset, load_dataset
+from harness.pipeline.planning import Preview
 from harness.pipeline.resume import LookUp
 from harness.plan.capability_checks import refuse_impossible
 from harness.plan.config import CompareRequest
 from harness.plan.plan import make_plan
-from harness.report.plan_page import render_plan
 from harness.store.cache import Cache
 from harness.worker.outcome import refuse_unmatched
 
@@ -132,10 +133,10 @@ def test_a_plan_keeps_its_filter(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_shows_the_filter() -> None:
-    for conditions, shown in ((["a=1", "b=x"], "filter     a=1 and b=x"), ([], None)):
+    for conditions, shown in ((["a=1", "b=x"], "  filter: a=1 and b=x"), ([], None)):
         plan = make_plan(CompareRequest(backends="csr", filter=conditions), lucene_available=False)
-        lines = render_plan(plan, [LookUp(None, None, "never stored")], "table").splitlines()
-        assert [line for line in lines if line.startswith("filter")] == ([shown] if shown else [])
+        lines = plan_text([Preview(plan, [LookUp(None, None, "never stored")])], "table").splitlines()
+        assert [line for line in lines if line.startswith("  filter")] == ([shown] if shown else [])
 
 
 def test_engines_that_do_not_filter_and_external_indexes_are_refused(tmp_path: Path) -> None:

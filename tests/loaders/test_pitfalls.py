@@ -13,7 +13,6 @@ from scipy.sparse import csr_array, save_npz
 import harness
 from harness.cli.evaluate import evaluate as eval_verb
 from harness.loaders.trec_write import write_qrels, write_run
-from harness.report.scores import ScoreFormat
 from harness.results.comparison import Comparison
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
@@ -41,7 +40,7 @@ def test_eval_with_its_own_metrics_is_silent_on_them(
     assert "P@10" in (printed := capsys.readouterr()).out
     assert "warning" not in printed.out + printed.err
     assert harness.evaluate(tmp_path / "run.trec", tmp_path / "qrels.tsv").findings == ()
-    eval_verb(qrels=tmp_path / "qrels.tsv", run=[tmp_path / "run.trec"], format=ScoreFormat.TREC_EVAL)
+    eval_verb(qrels=tmp_path / "qrels.tsv", run=[tmp_path / "run.trec"], format="trec_eval")
     assert "warning" not in capsys.readouterr().err
 
 

@@ -22,7 +22,6 @@ from harness.errors import DataError, HarnessError, UsageError
 from harness.loaders.trec_write import write_run
 from harness.metrics import QuerySet, TieRule
 from harness.pipeline.evaluate import as_qrels, as_run
-from harness.report.scores import ScoreFormat
 
 QRELS = {"q1": {"a": 1, "b": 0, "c": 2}, "q2": {"a": 1}, "q3": {"z": 0}, "q10": {"a": 1}}
 RUN = {"q1": {"a": 2.0, "b": 2.0, "c": 1.0}, "q3": {"z": 1.0}, "q10": {"a": 3.0}, "q99": {"a": 1.0}}
@@ -50,11 +49,10 @@ def test_a_run_without_judged_documents_is_zeros_for_trec_eval_alone(tmp_path, c
     """trec_eval prints zeros; elsewhere such a run is one of another collection."""
     from harness.cli.evaluate import evaluate as command
     from harness.metrics import TieRule
-    from harness.report.scores import ScoreFormat
 
     (tmp_path / "qrels").write_text("q1 0 a 1\nq2 0 b 1\n")
     (tmp_path / "run").write_text("q1 Q0 zz 1 2.0 t\n")
-    command(qrels=tmp_path / "qrels", run=[tmp_path / "run"], format=ScoreFormat.TREC_EVAL, ties=TieRule.TREC_EVAL)
+    command(qrels=tmp_path / "qrels", run=[tmp_path / "run"], format="trec_eval", ties=TieRule.TREC_EVAL)
     printed = dict(line.split("\tall\t") for line in capfd.readouterr().out.splitlines())
     printed = {name.strip(): value for name, value in printed.items()}
     assert (printed["num_q"], printed["num_rel_ret"], printed["map"], printed["P_10"]) == ("1", "0", "0.0000", "0.0000")
@@ -126,7 +124,7 @@ def test_the_text_is_trec_evals(files, capsys):
     for name in (*names, *recalls, *cuts):
         every = [values[query][name] for query in values]
         expected.append(_line(name, "all", pytrec_eval.compute_aggregated_measure(name, every)))
-    printed = _printed(capsys, files, format=ScoreFormat.TREC_EVAL, per_query=True)
+    printed = _printed(capsys, files, format="trec_eval", per_query=True)
     assert printed.out.splitlines() == expected
     assert "4 queries judged, 3 with a relevant document, 3 answered; averaged over 3 (answered)" in printed.err
 
@@ -136,16 +134,14 @@ def _line(name, query, value):
 
 
 def test_trec_evals_text_keeps_its_order_and_names_what_it_lacks(files, capsys):
-    printed = _printed(
-        capsys, files, metrics="RR@10,ndcg_cut.10,P_5,map,AP(rel=2)", format=ScoreFormat.TREC_EVAL, relevance=1
-    )
+    printed = _printed(capsys, files, metrics="RR@10,ndcg_cut.10,P_5,map,AP(rel=2)", format="trec_eval", relevance=1)
     names = [line.split("\t")[0].strip() for line in printed.out.splitlines()]
     assert names == ["map", "P_5", "ndcg_cut_10", "RR@10", "AP(rel=2)"]
-    leveled = _printed(capsys, files, metrics="map,AP(rel=2)", format=ScoreFormat.TREC_EVAL, relevance=2)
+    leveled = _printed(capsys, files, metrics="map,AP(rel=2)", format="trec_eval", relevance=2)
     assert leveled.out.splitlines() == [f"{'map':<22}\tall\t0.1111"]
 
 
-@pytest.mark.parametrize("output", [ScoreFormat.TABLE, ScoreFormat.MARKDOWN, ScoreFormat.CSV, ScoreFormat.JSON])
+@pytest.mark.parametrize("output", ["table", "markdown", "csv", "json"])
 @pytest.mark.parametrize("per_query", [False, True])
 def test_output_is_as_recorded(files, capsys, golden, output, per_query):
     runs = ("run.trec", "other.trec")
@@ -154,11 +150,15 @@ def test_output_is_as_recorded(files, capsys, golden, output, per_query):
 
 
 def test_csv_and_json_carry_full_precision_and_nothing_for_unknown(files, capsys):
-    rows = list(csv.DictReader(io.StringIO(_printed(capsys, files, metrics="AP,infAP", format=ScoreFormat.CSV).out)))
+    rows = list(csv.DictReader(io.StringIO(_printed(capsys, files, metrics="AP,infAP", format="csv").out)))
     scores = harness.evaluate(RUN, QRELS, "AP,infAP")
-    assert float(rows[0]["value"]) == scores.means()[0].value
-    assert rows[1]["low"] == ""
-    entry = json.loads(_printed(capsys, files, metrics="AP,infAP", format=ScoreFormat.JSON).out)["runs"][0]
+    named = {row["metric"]: row for row in rows}
+    assert list(named) == ["AP", "ties.AP", "infAP"]
+    assert float(named["AP"]["mean"]) == scores.means()[0].value
+    assert float(named["ties.AP"]["high"]) == scores.means()[0].high
+    assert (named["AP"]["dataset"], named["AP"]["backend"], named["AP"]["n"]) == ("qrels", "run.trec", "3")
+    assert named["infAP"]["low"] == ""
+    entry = json.loads(_printed(capsys, files, metrics="AP,infAP", format="json").out)["runs"][0]
     assert entry["measures"]["AP"]["high"] == scores.means()[0].high
     assert entry["measures"]["infAP"]["low"] is None
     assert entry["queries"] == {
@@ -190,10 +190,10 @@ def test_a_run_of_another_collection_is_invalid_and_named(files, capsys):
     with pytest.raises(DataError, match=r"other\.trec: 1 problem") as caught:
         _printed(capsys, files, ("run.trec", "other.trec"))
     assert "its only query id is not judged (run: 'x1', judgments: 'q1')" in str(caught.value)
-    assert capsys.readouterr().out.splitlines()[2].startswith("run.trec ")
+    assert capsys.readouterr().out.splitlines()[0] == "run.trec against qrels"
 
 
-@pytest.mark.parametrize("output", list(ScoreFormat))
+@pytest.mark.parametrize("output", ["table", "markdown", "csv", "json", "trec_eval"])
 def test_a_broken_run_stops_none_of_the_others(files, capsys, output):
     files["broken.trec"] = files["run.trec"].with_name("broken.trec")
     files["broken.trec"].write_text("q1 Q0 a 1 nan t\n")

@@ -360,9 +360,10 @@ def test_the_command_prints_it_with_its_range(offer, tmp_path: Path, capsys):
         write_run(path, as_run(run), "tag")
     eval_verb(qrels=qrels, run=paths, metrics="NCG@2,AP", per_query=False)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["run", "NCG@2", "AP"]
-    assert "0.3000 [0.3000–0.5333] ~" in lines[2]  # (2/5 + 1/2 + 0) / 3, and at best (3/5 + 2/2 + 0) / 3
-    assert "[lowest–highest]" in "\n".join(lines)
+    at = lines.index("Scores") + 1
+    assert lines[at].split() == ["run", "NCG@2", "AP"]
+    assert "0.3000 [.3000–.5333] ~" in lines[at + 2]  # (2/5 + 1/2 + 0) / 3, and at best (3/5 + 2/2 + 0) / 3
+    assert "[low–high]" in "\n".join(lines)
 
 
 def test_a_requirement_of_a_golden_set_can_name_it(offer):

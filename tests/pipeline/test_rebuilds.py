@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from engines_for_tests import BUILDS_MADE
+from plan_texts import plan_text
 from small_world import DOCUMENTS, write_cards, write_collection
 
 import harness
@@ -16,7 +17,6 @@ from harness.data.progress import SilentDisplay
 from harness.errors import UsageError
 from harness.pipeline.planning import Preview, plan_for, preview
 from harness.plan.config import CompareRequest
-from harness.report.plan_page import render_plan
 from harness.results.comparison import Comparison
 from harness.results.schema import SpreadStats, TrialResult
 
@@ -192,13 +192,13 @@ def test_a_plan_says_how_often_it_builds(collection: Path, cards: Path, tmp_path
     plan = plan_for(CompareRequest(backends=f"poor,good,run:{file}", dataset=str(collection), rebuilds=3, cards=cards))
     known = preview(plan)[0].known
     assert [found.builds for found in known] == [3, 1, 0]
-    text = render_plan([Preview(plan, known)], "table")
+    text = plan_text([Preview(plan, known)], "table")
     assert "rebuilds=3" in text
     assert "3 builds" in text
     assert "1 build: the engine is deterministic" in text
-    assert '"builds": 3' in render_plan([Preview(plan, known)], "json")
-    assert "poor,(builds),3" in render_plan([Preview(plan, known)], "csv")
-    assert "poor: 3 builds" in render_plan([Preview(plan, known)], "markdown")
+    assert '"builds": 3' in plan_text([Preview(plan, known)], "json")
+    assert "poor,(builds),3" in plan_text([Preview(plan, known)], "csv")
+    assert "\n  3 builds\n" in plan_text([Preview(plan, known)], "markdown")
     assert "--rebuilds 3" in " ".join(plan.command())
     with pytest.raises(UsageError, match="--rebuilds is 0"):
         plan_for(CompareRequest(backends="good", dataset=str(collection), rebuilds=0, cards=cards))

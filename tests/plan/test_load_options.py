@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from plan_texts import plan_text
 
 from harness.errors import UsageError
 from harness.pipeline.planning import Preview
@@ -10,7 +11,6 @@ from harness.pipeline.resume import LookUp
 from harness.plan.config import CompareRequest
 from harness.plan.options import LoadOptions, parse_levels, parse_rates
 from harness.plan.plan import make_plan
-from harness.report.plan_page import render_plan
 
 KNOWN = [LookUp({"k": 10}, None, "no outcome is stored")]
 
@@ -73,10 +73,10 @@ def test_a_dry_run_says_what_would_be_measured() -> None:
     request = CompareRequest(
         backends="qdrant:url=http://127.0.0.1:6333", cold=True, concurrency="1,4", rate="50", load_seconds=2
     )
-    shown = render_plan([Preview(make_plan(request, lucene_available=False), KNOWN)], "table")
+    shown = plan_text([Preview(make_plan(request, lucene_available=False), KNOWN)], "table")
     wanted = "a cold pass; 1, 4 clients (processes), 2 s each; 50 queries/s (poisson, 4 clients), 2 s each"
     assert wanted in shown
-    assert "a cold pass" not in render_plan(
+    assert "a cold pass" not in plan_text(
         [
             Preview(
                 make_plan(CompareRequest(backends="qdrant:url=http://127.0.0.1:6333"), lucene_available=False), KNOWN

@@ -31,7 +31,7 @@ _LATER = (
     "harness.worker.main", "harness.pipeline.check.run_check", "harness.loaders.trec_write",
     "harness.pipeline.regress.diff",
     "harness.pipeline.regress.rerun", "harness.report.html.check_page", "harness.report.html.comparison_page",
-    "harness.report.html.regression_page", "harness.report.plan_page",
+    "harness.report.html.regression_page", "harness.report.documents.plan",
     "harness.report.formats", "jinja2", "numba.cpython.charseq", "numpy.ma", "pandas",
     "pyarrow.parquet", "rich.table", "scipy.optimize", "scipy.sparse", "scipy.special", "scipy.stats", "yaml",
 )  # fmt: skip

@@ -1,61 +1,54 @@
-"""A plan in words: what ``--dry-run`` shows."""
+"""Build the document of a plan, which ``--dry-run`` shows, and write it for programs."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
 import orjson
 
 from harness.data.filtering import in_words
-from harness.errors import UnknownNameError
 from harness.pipeline.planning import Preview
 from harness.pipeline.resume import LookUp
 from harness.plan.options import WARM_UP_SECONDS, ExecutionOptions, LoadOptions
 from harness.plan.plan import Plan, Trial
+from harness.report.document import Block, Document, Facts, Notes, Section
+from harness.report.documents.cells import listed
 
-__all__ = ["render_plan"]
-
-
-def render_plan(previews: Sequence[Preview], format_name: str) -> str:
-    """Return plans as ``table`` (lines of text), ``markdown``, ``csv`` or ``json``, one for each dataset.
-
-    Raises UnknownNameError for another format.
-    """
-    if format_name not in _RENDERERS:
-        raise UnknownNameError("format", format_name, _RENDERERS)
-    return _RENDERERS[format_name](previews)
+__all__ = ["plan_csv", "plan_document", "plan_json"]
 
 
-def _table(previews: Sequence[Preview]) -> str:
-    return "\n".join(_lines(preview.plan, preview.known) for preview in previews)
+def plan_document(previews: Sequence[Preview]) -> Document:
+    """Return what would run: for each dataset the settings, then what becomes of each backend."""
+    names = [preview.plan.request.dataset for preview in previews]
+    named = list(map(str, names))
+    return Document(
+        title=f"What would run on {listed(named)}",
+        subtitle="nothing has been run (--dry-run)",
+        verdicts=[],
+        sections=[
+            Section(f"plan-{number}", name, list(_blocks(*preview)))
+            for number, (name, preview) in enumerate(zip(named, previews, strict=True), 1)
+        ],
+        command=[],
+        made_by="",
+        kind="compare",
+        name=", ".join(named),
+    )
 
 
-def _lines(plan: Plan, known: Sequence[LookUp]) -> str:
-    lines = [f"{name:<11}{value}" for name, value in _settings(plan).items()]
+def _blocks(plan: Plan, known: Sequence[LookUp]) -> Iterator[Block]:
+    settings = _settings(plan)
+    yield Facts(f"dataset {settings.pop('dataset')}", list(settings.items()), open=True)
     for trial, found in zip(plan.trials, known, strict=True):
-        lines += [f"backend    {trial.label}", f"             {_parameters(trial)}", f"             {_prospect(found)}"]
-        lines += [f"             {said}" for said in _said(plan, found)]
-    return "\n".join([*lines, *plan.notes]) + "\n"
+        rows = [("parameters", _parameters(trial)), *(("", said) for said in (_prospect(found), *_said(plan, found)))]
+        yield Facts(f"backend {trial.label}", rows, open=True)
+    yield Notes(plan.notes)
 
 
-def _markdown(previews: Sequence[Preview]) -> str:
-    return "\n".join(_markdown_tables(preview.plan, preview.known) for preview in previews)
-
-
-def _markdown_tables(plan: Plan, known: Sequence[LookUp]) -> str:
-    lines = ["| setting | value |", "|---|---|"]
-    lines += [f"| {name} | {value} |" for name, value in _settings(plan).items()]
-    lines += ["", "| backend | parameters | stored outcome |", "|---|---|---|"]
-    for trial, found in zip(plan.trials, known, strict=True):
-        lines.append(f"| {trial.label} | {_parameters(trial)} | {_prospect(found)} |")
-    for trial, found in zip(plan.trials, known, strict=True):
-        lines += [f"\n{trial.label}: {said}" for said in _said(plan, found)]
-    return "\n".join([*lines, *(f"\n{note}" for note in plan.notes)]) + "\n"
-
-
-def _csv(previews: Sequence[Preview]) -> str:
+def plan_csv(previews: Sequence[Preview]) -> str:
+    """Return a line for each parameter of each backend and dataset, and what becomes of it in parentheses."""
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
     writer.writerow(["dataset", "backend", "parameter", "value"])
@@ -70,7 +63,8 @@ def _csv(previews: Sequence[Preview]) -> str:
     return sink.getvalue()
 
 
-def _json(previews: Sequence[Preview]) -> str:
+def plan_json(previews: Sequence[Preview]) -> str:
+    """Return the plan of the one dataset, or a list of several plans."""
     records = [_record(preview.plan, preview.known) for preview in previews]
     return orjson.dumps(records[0] if len(records) == 1 else records, option=orjson.OPT_INDENT_2).decode() + "\n"
 
@@ -149,7 +143,7 @@ def _load(options: LoadOptions) -> str:
 
 
 def _said(plan: Plan, found: LookUp) -> list[str]:
-    """What else is known of a trial: the number of builds where several are asked for, calls of a remote model."""
+    """Return the number of builds where several are asked for, and the calls of a remote model."""
     said = []
     if plan.request.rebuilds > 1 and found.builds:
         said.append(f"{found.builds} builds" if found.builds > 1 else "1 build: the engine is deterministic")
@@ -166,14 +160,6 @@ def _parameters(trial: Trial) -> str:
 
 
 def _prospect(found: LookUp) -> str:
-    """``re-used`` or ``runs``, with the key and the reason."""
+    """Return whether a trial runs or is re-used, with the reason and the key."""
     key = f", key {found.name}" if found.name is not None else ""
     return f"{'is re-used' if found.stored is not None else 'runs'}: {found.reason}{key}"
-
-
-_RENDERERS: dict[str, Callable[[Sequence[Preview]], str]] = {
-    "table": _table,
-    "markdown": _markdown,
-    "csv": _csv,
-    "json": _json,
-}

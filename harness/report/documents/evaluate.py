@@ -1,0 +1,284 @@
+"""Build the documents of ``harness eval``: the scores of runs, and the audit of one under the conventions of others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from harness.data.problems import Finding
+from harness.metrics import Scores, Summary, TieRule, undecided_by_ties
+from harness.metrics.audit import Audit, Change, Difference, Example, Match, Published
+from harness.metrics.conventions import CONVENTIONS, HARNESS
+from harness.metrics.registry import kind_of
+from harness.report.document import Cell, Column, Document, Facts, Section, Table, Value, Verdict
+from harness.report.documents.cells import ABSENT, listed, number, text, tie_range
+from harness.wording import shortened
+
+__all__ = ["NamedScores", "audit_document", "counts_line", "scores_document"]
+
+_UNDECIDED = "~"
+_DIFFERS = "*"
+_TIE_RULES = {
+    TieRule.TREC_EVAL: "score descending, then document id descending",
+    TieRule.ENGINE: "the engine's order",
+    TieRule.AVERAGE: "mean over all orders of equal scores",
+}
+_SAME = 1e-9
+"""Means that differ by less are shown as equal: a query that counts in one of them only may leave a mean as it is."""
+_NOT_COMPUTED = (
+    f"{ABSENT} not computed by that tool; BEIR, MTEB and sentence-transformers take metrics at a rank only (AP@100)"
+)
+
+
+class NamedScores(NamedTuple):
+    """Scores of one run, with the name to show, the run's tag, and the pitfalls that were found."""
+
+    name: str
+    tag: str
+    scores: Scores
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def named_findings(self) -> list[Finding]:
+        """The pitfalls, with the name of the run in their messages."""
+        return [one._replace(message=f"{self.name}: {one.message}") for one in self.findings]
+
+
+def scores_document(
+    runs: Sequence[NamedScores], judgments: str, *, per_query: bool = False, findings: Sequence[Finding] = ()
+) -> Document:
+    """Return everything that is shown of the scores of runs, all with the same metrics.
+
+    Args:
+        runs: One or more, each of which makes a row.
+        judgments: The name of what they were scored with.
+        per_query: Show every query's values too.
+        findings: Pitfalls of the metrics; those of the runs are shown as well.
+    """
+    ties = runs[0].scores.ties
+    names = listed([shortened(run.name) for run in runs])
+    warnings = [*findings, *(finding for run in runs for finding in run.named_findings)]
+    return Document(
+        title=f"{names} against {shortened(judgments)}",
+        subtitle="\n".join([*map(counts_line, runs), f"ties: {ties} ({_TIE_RULES[ties]})"]),
+        verdicts=[_warning(finding) for finding in warnings],
+        sections=[Section("scores", "Scores", [_means(runs), *(map(_queries, runs) if per_query else ())])],
+        command=[],
+        made_by="",
+        kind="eval",
+        name=names,
+        values=[value for run in runs for value in _values(run, judgments)],
+    )
+
+
+def counts_line(run: NamedScores) -> str:
+    """Return how many queries there are, and over which of them was averaged."""
+    counts = run.scores.counts
+    noun = "query" if counts.judged == 1 else "queries"
+    text = (
+        f"{shortened(run.name)}: {counts.judged} {noun} judged, {counts.relevant} with a relevant document, "
+        f"{counts.answered} answered; averaged over {counts.evaluated} ({run.scores.queries})"
+    )
+    return f"{text}; {counts.unjudged} of the run left out, not judged" if counts.unjudged else text
+
+
+def _warning(finding: Finding) -> Verdict:
+    cases = f"{'; '.join(finding.examples)}; " if finding.examples else ""
+    return Verdict("unsure", finding.message, f"{cases}{finding.fix} ({finding.check})")
+
+
+def _means(runs: Sequence[NamedScores]) -> Table:
+    """Tabulate each metric over all queries, one row a run."""
+    means = {run.name: run.scores.means() for run in runs}
+    rows = []
+    for name, summaries in means.items():
+        others = [other for run, other in means.items() if run != name]
+        cells = [_cell(summary, [other[at] for other in others]) for at, summary in enumerate(summaries)]
+        rows.append([text(name), *cells])
+    marked = any(cell.mark for row in rows for cell in row)
+    legend = [f"{_UNDECIDED} the difference to another run lies within what ties allow"] if marked else []
+    return Table("Scores", _columns("run", runs[0].scores), rows, legend)
+
+
+def _queries(run: NamedScores) -> Table:
+    """Tabulate each metric for every query of a run."""
+    rows = [[text(query), *map(_cell, summaries)] for query, summaries in run.scores.per_query()]
+    columns = [replace(column, best=None) for column in _columns("query", run.scores)]
+    return Table(f"Queries of {shortened(run.name)}", columns, rows)
+
+
+def _columns(first: str, scores: Scores) -> list[Column]:
+    metrics = [
+        Column(str(one), best=None if kind_of(one.name).aggregate == "sum" else "highest") for one in scores.measures
+    ]
+    return [Column(first, numeric=False), *metrics]
+
+
+def _cell(summary: Summary, others: Iterable[Summary] = ()) -> Cell:
+    """Return a value with the range that ties leave it, marked where that range meets another run's."""
+    if kind_of(summary.measure.name).aggregate == "sum":
+        return number(summary.value, ".0f")
+    if math.isnan(summary.value):
+        return text(ABSENT)
+    mark = _UNDECIDED if any(undecided_by_ties(summary, other) for other in others) else ""
+    return replace(number(summary.value, ties=tie_range(summary.low, summary.high)), mark=mark)
+
+
+def _values(run: NamedScores, judgments: str) -> Iterator[Value]:
+    evaluated = run.scores.counts.evaluated
+    for one in run.scores.means():
+        mean = _known(one.value)
+        yield Value(judgments, run.name, str(one.measure), mean, n=evaluated)
+        if not math.isnan(one.low):
+            yield Value(judgments, run.name, f"ties.{one.measure}", mean, one.low, one.high, evaluated)
+
+
+def audit_document(name: str, judgments: str, audit: Audit) -> Document:
+    """Return everything that is shown of the audit of the run of that name."""
+    given = [] if audit.published is None else [(f"{audit.published.text} is given by", _matches(audit.published))]
+    told = [(_heading(group), _explained(group[0])) for group in _groups(audit)]
+    told += [("Differs too, without effect on this run", idle)] if (idle := _idle(audit)) else []
+    published, differences = (
+        [Facts(heading, [("", line) for line in lines], open=True) for heading, lines in part] for part in (given, told)
+    )
+    return Document(
+        title=f"{shortened(name)} under the conventions of {len(CONVENTIONS)} tools",
+        subtitle=f"harness is what harness eval gives against {shortened(judgments)}",
+        verdicts=[],
+        sections=[
+            Section("published", "Published", published),
+            Section("scores", "Scores", [_by_tool(audit)]),
+            Section("differences", "Differences", differences),
+        ],
+        command=[],
+        made_by="",
+        kind="eval",
+        name=shortened(name),
+        values=list(_audited_values(name, judgments, audit)),
+    )
+
+
+def _by_tool(audit: Audit) -> Table:
+    """Tabulate the values, one row a tool: five metrics fit 80 columns so."""
+    moved = {(one.measure, one.convention) for one in audit.differences if one.causes and not _same_mean(one)}
+    rows = []
+    for name in (HARNESS.name, *(convention.name for convention in CONVENTIONS)):
+        cells = [_tool_cell(audit.values[one][name], differs=(one, name) in moved) for one in audit.measures]
+        rows.append([text(name), *cells])
+    shown = [cell for row in rows for cell in row]
+    differs = any(cell.mark for cell in shown)
+    legend = [f"{_DIFFERS} differs from harness" if differs else "no value differs from harness"]
+    legend += [_NOT_COMPUTED] if any(cell.text == ABSENT for cell in shown) else []
+    return Table("Scores", [Column("tool", numeric=False), *(Column(str(one)) for one in audit.measures)], rows, legend)
+
+
+def _tool_cell(value: float | None, *, differs: bool) -> Cell:
+    return Cell(_number(value), _DIFFERS if differs else "", value=_known(value))
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else value
+
+
+def _audited_values(name: str, judgments: str, audit: Audit) -> Iterator[Value]:
+    """Yield the value of each metric under each convention, its difference, and what gives a published number."""
+    for measure in audit.measures:
+        for convention, value in audit.values[measure].items():
+            yield Value(judgments, name, f"{measure} as {convention}", _known(value))
+    for one in audit.differences:
+        yield Value(judgments, name, f"difference.{one.measure} as {one.convention}", one.there - one.here)
+    for match in () if audit.published is None else audit.published.matches:
+        yield Value(judgments, name, f"published.{_match_name(match)}", match.value)
+
+
+def _number(value: float | None) -> str:
+    return ABSENT if value is None or math.isnan(value) else f"{value:.4f}"
+
+
+def _groups(audit: Audit) -> Iterator[list[Difference]]:
+    """Differences with an effect; those of one measure with the same value and causes together."""
+    groups: dict[Any, list[Difference]] = {}
+    for one in audit.differences:
+        if one.causes:
+            groups.setdefault((one.measure, one.there, one.causes), []).append(one)
+    yield from groups.values()
+
+
+def _heading(group: Sequence[Difference]) -> str:
+    first = group[0]
+    tools = f"{first.measure}, {', '.join(difference.convention for difference in group)}"
+    if _same_mean(first):
+        return f"{tools}: the same mean, {_number(first.here)}, of other values"
+    there, here = _number(first.there), _number(first.here)
+    if there == here:
+        there, here = f"{first.there:.8f}", f"{first.here:.8f}"
+    return f"{tools}: {there} instead of {here}"
+
+
+def _same_mean(difference: Difference) -> bool:
+    """Return whether both conventions have one mean, if of different queries or values."""
+    there, here = difference.there, difference.here
+    return there == here or (there is not None and here is not None and abs(there - here) < _SAME)
+
+
+def _explained(difference: Difference) -> list[str]:
+    lines = [
+        _because(cause, "or" if at else "because", dict(difference.alone)) for at, cause in enumerate(difference.causes)
+    ]
+    return [line for cause in lines for line in cause] + [_example(example) for example in difference.examples]
+
+
+def _because(cause: Sequence[Change], first: str, alone: Mapping[Change, float]) -> list[str]:
+    """One line a change; of several that are a cause together only, with what each gives alone."""
+    lines = []
+    for at, change in enumerate(cause):
+        by_itself = f"; alone {_number(alone[change])}" if change in alone else ""
+        here = f"{change.here}{by_itself}"
+        lines.append(f"{'and' if at else first} of {change.aspect}: {change.there} (harness: {here})")
+    return lines
+
+
+def _said(change: Change) -> str:
+    return f"{change.aspect}: {change.there} (harness: {change.here})"
+
+
+def _example(example: Example) -> str:
+    def shown(value: float | None) -> str:
+        return "not counted" if value is None else _number(value)
+
+    text = f"query {shortened(example.query)}: {shown(example.there)} instead of {shown(example.here)}"
+    if example.rank_here == example.rank_there:
+        return text
+    there, here = (ABSENT if rank is None else str(rank) for rank in (example.rank_there, example.rank_here))
+    return f"{text}; first relevant document at rank {there} instead of {here}"
+
+
+def _idle(audit: Audit) -> list[str]:
+    """Differing choices that changed no value of any measure, with the tools that make them."""
+    used = {(one.convention, change) for one in audit.differences for cause in one.causes for change in cause}
+    tools: dict[Change, list[str]] = {}
+    for one in audit.differences:
+        for change in one.without_effect:
+            names = tools.setdefault(change, [])
+            if (one.convention, change) not in used and one.convention not in names:
+                names.append(one.convention)
+    return [f"{_said(change)} in {', '.join(names)}" for change, names in tools.items() if names]
+
+
+def _matches(published: Published) -> list[str]:
+    if published.matches:
+        return [_match(match) for match in published.matches]
+    if published.nearest is None:
+        return ["nothing: no query counts"]
+    return [f"no convention and no single change of one; the nearest is {_match(published.nearest)}"]
+
+
+def _match(match: Match) -> str:
+    return f"{_match_name(match)} ({match.value:.6f})"
+
+
+def _match_name(match: Match) -> str:
+    changed = "" if match.change is None else f", but {match.change.aspect}: {match.change.there}"
+    return f"{match.measure} as {match.convention}{changed}"

@@ -1,0 +1,141 @@
+"""Render scores and audits for programs: JSON, queries as CSV, and what trec_eval prints."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from harness.data.problems import Finding
+from harness.metrics import Measure, Scores, Summary
+from harness.metrics.audit import Audit, Difference, Match
+from harness.metrics.conventions import CONVENTIONS
+from harness.metrics.registry import kind_of
+from harness.metrics.trec_names import in_trec_order, trec_name
+from harness.report.documents.evaluate import NamedScores
+
+__all__ = ["audit_json", "query_csv", "scores_json", "trec_eval_text"]
+
+
+def query_csv(runs: Sequence[NamedScores]) -> str:
+    """Return a line for each value of each query, in full precision, then those over all queries as query ``all``."""
+    sink = io.StringIO()
+    writer = csv.writer(sink, lineterminator="\n")
+    writer.writerow(["run", "query", "measure", "value", "low", "high"])
+    for run in runs:
+        for query, summaries in [*run.scores.per_query(), ("all", run.scores.means())]:
+            for summary in summaries:
+                numbers = ("" if math.isnan(number) else repr(number) for number in summary[1:])
+                writer.writerow([run.name, query, str(summary.measure), *numbers])
+    return sink.getvalue()
+
+
+def scores_json(runs: Sequence[NamedScores], findings: Sequence[Finding], *, per_query: bool) -> str:
+    """Return everything about the scores: values, counts of queries, and pitfalls of metrics and of runs."""
+    entries = []
+    for run in runs:
+        entry: dict[str, Any] = {
+            "run": run.name,
+            "ties": run.scores.ties.value,
+            "queries": {"set": run.scores.queries.value, **run.scores.counts._asdict()},
+            "measures": _values(run.scores.means()),
+            "findings": _plain_findings(run.findings),
+        }
+        if per_query:
+            entry["per_query"] = {query: _values(summaries) for query, summaries in run.scores.per_query()}
+        entries.append(entry)
+    return _dumped({"runs": entries, "findings": _plain_findings(findings)})
+
+
+def _plain_findings(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    return [
+        {"check": one.check, "message": one.message, "fix": one.fix, "examples": list(one.examples)} for one in findings
+    ]
+
+
+def _values(summaries: Sequence[Summary]) -> dict[str, dict[str, float | None]]:
+    return {
+        str(one.measure): {"value": _plain(one.value), "low": _plain(one.low), "high": _plain(one.high)}
+        for one in summaries
+    }
+
+
+def _dumped(content: dict[str, Any]) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def trec_eval_text(scores: Scores, tag: str | None, *, per_query: bool, relevance: int) -> str:
+    """Return what trec_eval prints: with ``per_query`` (its ``-q``) queries first, by id in byte order, then all.
+
+    Measures come in trec_eval's order and under its names; one that it lacks keeps ours. As there, ``num_q`` and
+    ``gm_map`` have no line for a single query. ``tag`` is printed as ``runid`` unless it is None.
+    """
+    order = in_trec_order(scores.measures, relevance)
+    lines: list[str] = []
+    if per_query:
+        ids = scores.query_ids.to_list()
+        for row in sorted(range(len(ids)), key=lambda row: ids[row].encode()):
+            lines += [
+                _line(scores.measures[column], ids[row], float(scores.values[row, column]), relevance)
+                for column in order
+                if scores.measures[column].name not in ("NumQ", "gm_map")
+            ]
+    means = scores.means()
+    lines += [f"{'runid':<22}\tall\t{tag}"] if tag is not None else []
+    lines += [_line(means[column].measure, "all", means[column].value, relevance) for column in order]
+    return "\n".join(lines) + "\n"
+
+
+def _line(measure: Measure, query: str, value: float, relevance: int) -> str:
+    """Return a line of trec_eval: name padded to 22, tab, query or ``all``, tab, value with four decimals."""
+    name = trec_name(measure, relevance) or str(measure)
+    number = f"{value:.0f}" if kind_of(measure.name).aggregate == "sum" else f"{value:6.4f}"
+    return f"{name:<22}\t{query}\t{number}"
+
+
+def audit_json(name: str, audit: Audit) -> str:
+    """Return everything about an audit: values, differences with their causes, and what gives a published number."""
+    content: dict[str, Any] = {
+        "run": name,
+        "conventions": {one.name: {"library": one.library, "version": one.version} for one in CONVENTIONS},
+        "measures": {
+            str(measure): {convention: _plain(value) for convention, value in audit.values[measure].items()}
+            for measure in audit.measures
+        },
+        "differences": [_difference(one) for one in audit.differences],
+    }
+    if audit.published is not None:
+        published = audit.published
+        content["published"] = {
+            "text": published.text,
+            "matches": [_match_entry(match) for match in published.matches],
+            "nearest": None if published.nearest is None else _match_entry(published.nearest),
+        }
+    return _dumped(content)
+
+
+def _difference(one: Difference) -> dict[str, Any]:
+    return {
+        "measure": str(one.measure),
+        "convention": one.convention,
+        "harness": _plain(one.here),
+        "value": _plain(one.there),
+        "causes": [[change._asdict() for change in cause] for cause in one.causes],
+        "alone": [change._asdict() | {"value": _plain(value)} for change, value in one.alone],
+        "without_effect": [change._asdict() for change in one.without_effect],
+        "examples": [example._asdict() for example in one.examples],
+    }
+
+
+def _match_entry(match: Match) -> dict[str, Any]:
+    change = None if match.change is None else match.change._asdict()
+    return {
+        "measure": str(match.measure), "convention": match.convention, "change": change, "value": _plain(match.value)
+    }  # fmt: skip
+
+
+def _plain(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else value
