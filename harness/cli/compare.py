@@ -54,7 +54,7 @@ def _preview(plan: Plan, output: CompareOutput) -> None:
     if output.format in for_programs:
         print_result(for_programs[output.format](previews))
     else:
-        write_document(plan_document(previews), output.format, verbose=output.verbose)
+        write_document(plan_document(previews), output.format)
 
 
 def _check_targets(output: CompareOutput) -> None:

@@ -104,7 +104,7 @@ def _print_audit(request: EvalRequest, run: Path) -> None:
     if request.format == "json":
         print_result(audit_json(name, result))
     else:
-        write_document(audit_document(name, request.qrels.name, result), request.format, verbose=True)
+        write_document(audit_document(name, request.qrels.name, result), request.format)
 
 
 def _show(scored: list[NamedScores], findings: Sequence[Finding], request: EvalRequest) -> None:
@@ -122,7 +122,7 @@ def _show(scored: list[NamedScores], findings: Sequence[Finding], request: EvalR
         print_result(query_csv(scored))
     else:
         document = scores_document(scored, request.qrels.name, per_query=request.per_query, findings=findings)
-        write_document(document, request.format, verbose=True)
+        write_document(document, request.format)
     if request.format in ("table", "markdown"):
         return
     for named in scored:

@@ -48,12 +48,12 @@ def write_report(
     print_result(render(report, format_name, verbose=verbose, sort=sort, width=width, styled=sys.stdout.isatty()))
 
 
-def write_document(document: Document, format_name: str, *, verbose: bool = False) -> None:
-    """Print a document as ``table``, ``markdown`` or ``csv``; as :func:`write_report`."""
+def write_document(document: Document, format_name: str) -> None:
+    """Print all of a document as ``table``, ``markdown`` or ``csv``; the width is that of :func:`write_report`."""
     from harness.report.formats import render_document
 
-    width = _width(verbose=verbose)
-    print_result(render_document(document, format_name, verbose=verbose, width=width, styled=sys.stdout.isatty()))
+    width, styled = _width(verbose=True), sys.stdout.isatty()
+    print_result(render_document(document, format_name, verbose=True, width=width, styled=styled))
 
 
 def _width(*, verbose: bool) -> int | None:
