@@ -116,7 +116,7 @@ def test_a_check_warns_of_its_corpus(folder: Path) -> None:
     report = harness.check(golden, corpus=folder, backends="csr", k=5, timing=False).report
     (warning,) = [one for one in report.warnings if one.check == "near-empty-documents"]
     assert warning.message.startswith("10 of 30 documents")
-    assert warning.corpus == "notes"
+    assert warning.dataset == "notes"
     assert report.verdict == "passed"
 
 
