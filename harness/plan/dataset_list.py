@@ -5,7 +5,7 @@
     list   = item {"," item}                    an item with a comma stands in "…"
     item   = family "/" member {"," member}     miracl/ko,ja: two members of one family
            | family                             nanobeir: every member
-           | name | path | loader spec          cacm, ./my-collection, mteb:Ko-StrategyQA
+           | name | path | loader spec          cacm, ./my-collection, mteb:Ko-StrategyQA, hf:x/y:queries=a,qrels=b
 
 A member that stands for others (``parts`` on its card) is expanded. Where the parts are named below it, as the forums
 of ``beir/cqadupstack``, it is an aggregated task: the mean of its parts counts as one dataset. Elsewhere it selects
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +26,10 @@ from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.lookup import dataset_names, find_dataset
 
 __all__ = ["DatasetList", "NamedDataset", "in_dataset_list", "parse_datasets"]
+
+
+_LOADER_OPTION = re.compile(r"\w+=")
+"""A further option of a loader spec, which has commas of its own: ``qrels=labels`` of ``hf:x/y:queries=a,qrels=b``."""
 
 
 class NamedDataset(NamedTuple):
@@ -85,7 +90,12 @@ def in_dataset_list(name: str) -> str:
 def _items(given: str) -> list[str]:
     if given and Path(given).expanduser().exists():
         return [given]
-    items = [item.strip() for item in next(csv.reader([given], skipinitialspace=True)) or [""]]
+    items: list[str] = []
+    for part in (part.strip() for part in next(csv.reader([given], skipinitialspace=True)) or [""]):
+        if items and _LOADER_OPTION.match(part) and ":" in items[-1]:
+            items[-1] += f",{part}"
+        else:
+            items.append(part)
     if "" in items:
         raise UsageError(
             f"--dataset {given!r} names an empty dataset", fix="give a name, a folder (. for this one), or a list a,b,c"

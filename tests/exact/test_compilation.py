@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from small_world import write_collection
 
 import harness
@@ -48,7 +49,10 @@ class _Recorder:
         """Not needed here."""
 
 
-def test_the_reference_is_compiled_before_the_first_backend_starts(tmp_path: Path) -> None:
+def test_the_reference_is_compiled_before_the_first_backend_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.pipeline.compare._compiled", set())
     recorder = _Recorder()
     harness.compare("csr:analyzer=whitespace", write_collection(tmp_path), k=2, isolation="none", display=recorder)
     sections = [section for section, _ in recorder.phases]

@@ -52,7 +52,8 @@ def folder(content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def metrics_of(dataset: str) -> pa.Table:
-    return harness.compare("csr", dataset, k=10, identical_ids="keep", timing=False, isolation="none").values
+    compared = harness.compare("csr", dataset, k=10, identical_ids="keep", timing=False, isolation="none")
+    return compared.values.drop_columns("dataset")
 
 
 def test_all_are_the_same_dataset_and_end_in_the_same_metrics(content: Content, folder: Path) -> None:

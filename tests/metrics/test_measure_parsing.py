@@ -138,7 +138,7 @@ def test_all_mistakes_are_reported_at_once():
 
 
 def test_no_measure_at_all_is_refused():
-    with pytest.raises(UsageError, match="no measure"):
+    with pytest.raises(UsageError, match="no metric"):
         parse_measures(" , ")
 
 

@@ -83,7 +83,7 @@ def test_a_graph_that_misses_documents_is_told_by_its_recall_and_its_loss(collec
         assert loss.ci_high is not None
         assert loss.ci_low <= loss.difference <= loss.ci_high
     assert blind.parity.loss["R@100"].difference == -0.5
-    text = str(comparison)
+    text = comparison.render(verbose=True)
     assert "Recall against exact dense search, 8 queries" in text
     assert "recall@10" in text
     assert "full scan" in text
@@ -112,7 +112,7 @@ def test_the_command_line_searches_an_external_index(collection: Path, tmp_path:
     expression = f"flat:{model(collection)};external=true;path={tmp_path / 'index'}"
     command = [*harness_command(), "compare", "--backends", expression, "--dataset", str(collection)]
     done = subprocess.run(
-        [*command, "--k", "10", "--out", str(tmp_path / "out"), "--isolation", "none"],
+        [*command, "--k", "10", "--out", str(tmp_path / "out"), "--isolation", "none", "--verbose"],
         capture_output=True,
         text=True,
         check=False,

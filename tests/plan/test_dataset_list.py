@@ -83,6 +83,7 @@ def names(text: str, cards: Path) -> list[str]:
         ("irds:beir/scifact/test,single", ["irds:beir/scifact/test", "single"]),
         ("./ko,tiny/ja,./ko", ["./ko", "tiny/ja"]),
         ("miracl/ko,ja", ["miracl/ko", "miracl/ja"]),
+        ("hf:x/y:queries=a,qrels=b,cacm", ["hf:x/y:queries=a,qrels=b", "cacm"]),
     ],
 )
 def test_a_list_names_each_dataset_once_and_in_order(text: str, expected: list[str], cards: Path) -> None:

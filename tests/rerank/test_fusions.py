@@ -130,7 +130,7 @@ def test_stored_runs_are_fused_without_searching_again(
 def test_on_the_command_line(collection: Path, cards: Path, tmp_path: Path) -> None:
     out = tmp_path / "result"
     command = [*harness_command(), "compare", "--backends", "dbsf:good+(good:k1=2.0)", "--no-timing"]
-    options = ["--dataset", str(collection), "--cards", str(cards), "--k", "4", "--out", str(out)]
+    options = ["--dataset", str(collection), "--cards", str(cards), "--k", "4", "--verbose", "--out", str(out)]
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert "Made of other backends" in done.stdout
