@@ -30,7 +30,7 @@ def compare(request: CompareRequest, output: CompareOutput) -> None:
     """Push the same documents into real engines, run the same queries, score them with one metric core, and hold each
     engine against an exact reference.
 
-    Example: harness compare --backends 'qdrant,lucene:k1=1.2;b=0.75,csr' --dataset ./my-collection --k 100
+    Example: harness compare --backends 'qdrant,lucene:k1=1.2;b=0.75,csr' --dataset ./my-dataset --k 100
     """
     require(output)
     with nullcontext() if output.dry_run else early_worker(str(request.backends), request.isolation, request.cards):

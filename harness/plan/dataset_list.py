@@ -5,7 +5,7 @@
     list   = item {"," item}                    an item with a comma stands in "…"
     item   = family "/" member {"," member}     miracl/ko,ja: two members of one family
            | family                             nanobeir: every member
-           | name | path | loader spec          cacm, ./my-collection, mteb:Ko-StrategyQA, hf:x/y:queries=a,qrels=b
+           | name | path | loader spec          cacm, ./my-dataset, mteb:Ko-StrategyQA, hf:x/y:queries=a,qrels=b
 
 A member that stands for others (``parts`` on its card) is expanded. Where the parts are named below it, as the forums
 of ``beir/cqadupstack``, it is an aggregated task: the mean of its parts counts as one dataset. Elsewhere it selects
