@@ -47,14 +47,18 @@ def report(request: ReportRequest) -> None:
     write_report(shown, request.format, verbose=request.verbose, sort=request.sort)
 
 
-def _stored(folder: Path) -> Result:
-    """Return what a folder is about: where two results were compared, that, and not the comparison that ran for it."""
+def _stored(path: Path) -> Result:
+    """Return what a folder or file is about: where two results were compared, that.
+
+    The report.json of a folder of regress is the comparison that ran for it; a file that holds only the verdict, as
+    earlier versions wrote beside it, is that.
+    """
     from harness.results.stored import FORMER_CHANGE, read_change, read_report
 
-    if folder.name == FORMER_CHANGE or (folder / FORMER_CHANGE).exists():
-        return read_change(folder)
-    report = read_report(folder)
-    if report.kind == "regress" and folder.is_file():
+    if (path / FORMER_CHANGE).exists():
+        return read_change(path)
+    report = read_report(path)
+    if report.kind == "regress" and path.is_file() and report.trials:
         return report.model_copy(update={"change": None})
     return report
 

@@ -154,9 +154,15 @@ def _building(
 def read_report(folder: Path, *kinds: str) -> Result:
     """Read ``report.json`` of a result folder (or that file itself), written by one of some verbs (any by default).
 
-    Raises ResultError when it is missing, malformed, of a newer schema, or written by another verb.
+    Raises ResultError when it is missing, malformed, of a newer schema, a baseline, or written by another verb.
     """
     content = _content(folder)
+    if content.kind == "baseline":
+        raise ResultError(
+            f"'{content.path}' is a baseline, and no result",
+            fix=f"read it with `harness regress --baseline {content.path}`, which runs its plan again, "
+            f"or with `harness diff {content.path} RESULT`",
+        )
     if kinds and content.kind in _VERBS and content.kind not in kinds:
         raise ResultError(
             f"'{content.path}' was written by `harness {content.kind}`", fix=f"give one of `harness {kinds[0]}`"
