@@ -215,13 +215,19 @@ class _Drawing:
         return groups
 
     def left_out(self, width: int | None) -> list[str]:
-        """Name the columns for which there is no room."""
+        """Name the columns for which there is no room; those that follow another one by that one's name."""
         kept = self._kept(width)
-        missing = [one.heading for at, one in enumerate(self._columns) if at not in kept]
-        shown = {self._columns[at].heading for at in kept}
-        names = [name for name in dict.fromkeys(missing) if name not in shown]
-        more = f": {', '.join(names)}" if names else ""
-        return [f"no room for {counted(len(missing), 'more column')}{more}"] if missing else []
+        missing = [at for at in range(len(self._columns)) if at not in kept]
+        names: dict[str, None] = {}
+        owners: dict[str, None] = {}
+        for first, *others in self._groups():
+            heading = self._columns[first].heading
+            if first not in kept:
+                names[heading] = None
+            elif any(at not in kept for at in others):
+                owners[heading] = None
+        said = [*names, *([f"more on {', '.join(owners)}"] if owners else [])]
+        return [f"no room for {counted(len(missing), 'more column')}: {', '.join(said)}"] if missing else []
 
     def _kept(self, width: int | None) -> list[int]:
         places = list(range(len(self._columns)))
