@@ -42,7 +42,7 @@ from harness.results.differences import paired_differences, reference_label, ref
 from harness.results.findings import recorded, result_findings
 from harness.results.frontier import frontier_stats
 from harness.results.hit_rules import HitRules
-from harness.results.leaderboard import differences_across, make_leaderboard
+from harness.results.leaderboard import Across, differences_across, make_leaderboard
 from harness.results.published import published_numbers
 from harness.results.schema_base import Json
 from harness.results.scored import QrelsOf, Scored, latency_table, parity_table, per_query_table, score_outcome
@@ -293,7 +293,10 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
     trials = [trial for part in parts for trial in part.trials]
     reference = next((part.reference for part in parts if part.reference is not None), None)
     board = make_leaderboard(trials, _families(plan, parts), seed)
-    across = differences_across(board, None if plan.request.all_pairs else reference, seed) if board is not None else []
+    across = Across([], [])
+    if board is not None:
+        across = differences_across(board, None if plan.request.all_pairs else reference, seed)
+        board = board.model_copy(update={"notes": across.notes})
     record = schema.PlanRecord(given=plan.given(), resolved=_resolved(plan, parts, reference))
     infos = [part.info for part in parts]
     report = schema.Result(
@@ -308,7 +311,7 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
         datasets=infos,
         backends=backend_infos([LabelledBackend(trial.label, trial.name, trial.encoder) for trial in trials]),
         trials=trials,
-        differences=[*(row for part in parts for row in part.differences), *across],
+        differences=[*(row for part in parts for row in part.differences), *across.differences],
         leaderboard=board,
         frontiers=frontier_stats(record, infos, trials),
         findings=[finding for part in parts for finding in part.findings],

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from harness.data.types import Int32Array
+from harness.data.types import Float64Array, Int32Array
 from harness.metrics import Scores, is_mean, undecided_by_ties
 from harness.plan.plan import Plan
 from harness.results.schema import LossStats, PairedDifference
 from harness.results.scored import Scored
-from harness.stats import PairedTest, bootstrap_interval, compare_pairs
+from harness.stats import PairedTest, bootstrap_interval, compare_pairs, detectable_difference
 from harness.stats.paired import adjust_family
 
 __all__ = [
+    "SIGNIFICANT",
+    "PairedValues",
     "common_queries",
-    "make_difference",
+    "family_differences",
+    "lone_difference",
     "metric_losses",
     "paired_differences",
     "pairs_to_compare",
@@ -26,8 +29,22 @@ __all__ = [
     "reference_notes",
 ]
 
-_SIGNIFICANT = 0.05
+SIGNIFICANT = 0.05
 """The level below which an adjusted p-value is significant."""
+
+
+class PairedValues(NamedTuple):
+    """One metric of two backends on the same queries, in the same order: float64 (Q,) each.
+
+    Across datasets the values are means, one a dataset. ``within_ties`` is true where ties leave both means the same.
+    """
+
+    a: str
+    b: str
+    metric: str
+    values_a: Float64Array
+    values_b: Float64Array
+    within_ties: bool = False
 
 
 def paired_differences(
@@ -38,15 +55,30 @@ def paired_differences(
     p-values are adjusted by Holm over all of these in which any query differs, and nothing else.
     """
     scores = {backend.label: backend.scores for backend in scored if backend.scores is not None}
-    made = []
+    pairs = []
     for a, b in pairs_to_compare(list(scores), reference):
         common_a, common_b = common_queries(scores[a], scores[b])
         for column, (mean_a, mean_b) in enumerate(zip(scores[a].means(), scores[b].means(), strict=True)):
             if is_mean(mean_a.measure):
-                test = compare_pairs(scores[a].values[common_a, column], scores[b].values[common_b, column], seed)
-                made.append((a, b, str(mean_a.measure), test, undecided_by_ties(mean_a, mean_b)))
-    adjusted = adjust_family([test.p if test.changed else None for *_, test, _ in made])
-    return [make_difference(dataset, *row, p) for row, p in zip(made, adjusted, strict=True)]
+                values = scores[a].values[common_a, column], scores[b].values[common_b, column]
+                pairs.append(PairedValues(a, b, str(mean_a.measure), *values, undecided_by_ties(mean_a, mean_b)))
+    return family_differences(dataset, pairs, seed)
+
+
+def family_differences(dataset: str | None, pairs: Sequence[PairedValues], seed: int) -> list[PairedDifference]:
+    """Test pairs together: p-values are adjusted by Holm over all of them in which anything differs."""
+    tests = [compare_pairs(pair.values_a, pair.values_b, seed) for pair in pairs]
+    adjusted = adjust_family([test.p if test.changed else None for test in tests])
+    size = sum(p is not None for p in adjusted)
+    return [
+        _difference(dataset, pair, test, p if test.changed else test.p, size)
+        for pair, test, p in zip(pairs, tests, adjusted, strict=True)
+    ]
+
+
+def lone_difference(dataset: str | None, pair: PairedValues, seed: int) -> PairedDifference:
+    """Test a pair that is no part of a family: it has p but no adjusted p, so no verdict rests on it."""
+    return _difference(dataset, pair, compare_pairs(pair.values_a, pair.values_b, seed), None, 0)
 
 
 def pairs_to_compare(labels: Sequence[str], reference: str | None) -> Iterable[tuple[str, str]]:
@@ -56,25 +88,32 @@ def pairs_to_compare(labels: Sequence[str], reference: str | None) -> Iterable[t
     return ((reference, label) for label in labels if label != reference and reference in labels)
 
 
-def make_difference(
-    dataset: str | None, a: str, b: str, metric: str, test: PairedTest, within_ties: bool, p_adjusted: float | None
+def _difference(
+    dataset: str | None, pair: PairedValues, test: PairedTest, p_adjusted: float | None, family: int
 ) -> PairedDifference:
-    """Return what a paired test of b against a came to, as a result stores it."""
+    """Return what a paired test of b against a came to, as a result stores it.
+
+    ``family`` counts the tests that p is adjusted for, 0 where it is not adjusted.
+    """
+    detectable = None
+    if test.changed and family:
+        detectable = detectable_difference(pair.values_b - pair.values_a, alpha=SIGNIFICANT / family)
     return PairedDifference(
         dataset=dataset,
-        a=a,
-        b=b,
-        metric=metric,
+        a=pair.a,
+        b=pair.b,
+        metric=pair.metric,
         difference=test.difference,
         ci_low=test.interval.low if test.interval is not None else None,
         ci_high=test.interval.high if test.interval is not None else None,
         p=test.p,
-        p_adjusted=p_adjusted if test.changed else test.p,
+        p_adjusted=p_adjusted,
+        detectable=detectable,
         effect=test.effect,
         wins=test.wins,
         ties=test.ties,
         losses=test.losses,
-        within_ties=within_ties,
+        within_ties=pair.within_ties,
         verdict=_verdict(test, p_adjusted),
     )
 
@@ -82,7 +121,7 @@ def make_difference(
 def _verdict(test: PairedTest, p_adjusted: float | None) -> Literal["same", "better", "worse", "undecided"]:
     if not test.changed:
         return "same"
-    if p_adjusted is None or p_adjusted >= _SIGNIFICANT:
+    if p_adjusted is None or p_adjusted >= SIGNIFICANT:
         return "undecided"
     return "better" if test.difference > 0 else "worse"
 

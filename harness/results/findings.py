@@ -20,13 +20,13 @@ from harness.data.dataset import Dataset
 from harness.data.id_spelling import respelling
 from harness.data.problems import Finding
 from harness.data.ranking import without_identical_ids
-from harness.data.types import Float64Array, Ids, Qrels, Run, SparseVectors
+from harness.data.types import Ids, Qrels, Run, SparseVectors
 from harness.loaders.structured_files import states_order
 from harness.metrics import Measure, QuerySet, Scores, TieRule, is_mean, official_measures, parse_measures, score
 from harness.metrics.table import KINDS
 from harness.plan.config import COMPARE_METRICS
 from harness.plan.plan import Plan
-from harness.results.differences import common_queries
+from harness.results.differences import PairedValues, common_queries
 from harness.results.schema import FindingInfo, PairedDifference
 from harness.results.scored import Scored
 from harness.stats.power import detectable_difference, queries_needed
@@ -37,7 +37,6 @@ __all__ = [
     "METRIC_CHECKS",
     "RUN_CHECKS",
     "JudgedRun",
-    "PairedValues",
     "Weights",
     "difference_finding",
     "metric_findings",
@@ -441,16 +440,6 @@ def _no_judged_negatives(asked: _Asked) -> Finding | None:
 
 METRIC_CHECKS: tuple[Callable[[_Asked], Finding | None], ...] = (_low_ceiling, _no_judged_negatives)
 """Every check of metrics against judgments."""
-
-
-class PairedValues(NamedTuple):
-    """One metric of two backends on the same queries, in the same order: float64 (Q,) each."""
-
-    a: str
-    b: str
-    metric: str
-    values_a: Float64Array
-    values_b: Float64Array
 
 
 def difference_finding(pair: PairedValues) -> Finding | None:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from harness.data.types import Float64Array
 from harness.metrics import is_mean, parse_measure
-from harness.results.differences import make_difference, pairs_to_compare
+from harness.results.differences import (
+    SIGNIFICANT,
+    PairedValues,
+    family_differences,
+    lone_difference,
+    pairs_to_compare,
+)
 from harness.results.schema import Leaderboard, LeaderboardRow, PairedDifference, TrialResult
-from harness.stats import PairedTest, bootstrap_interval, compare_pairs
-from harness.stats.paired import adjust_family
+from harness.stats import bootstrap_interval
+from harness.wording import counted
 
-__all__ = ["FEWEST_DATASETS", "differences_across", "make_leaderboard"]
+__all__ = ["FEWEST_DATASETS", "Across", "datasets_needed", "differences_across", "make_leaderboard"]
 
 FEWEST_DATASETS = 6
-"""With five, all of one sign, a paired randomisation test gives p = 0.0625: nothing could be significant."""
+"""Values that an interval of a mean over datasets takes; and what one comparison takes, see `datasets_needed`."""
 _PLACES = 12
 """Decimals to which two means are equal: what remains is the rounding of another order of addition."""
 
@@ -58,26 +67,83 @@ def make_leaderboard(
     )
 
 
-def differences_across(board: Leaderboard, reference: str | None, seed: int) -> list[PairedDifference]:
+class Across(NamedTuple):
+    """Differences across datasets; ``notes`` say why there are none, or why they are of other backends than asked."""
+
+    differences: list[PairedDifference]
+    notes: list[str]
+
+
+def differences_across(board: Leaderboard, reference: str | None, seed: int) -> Across:
     """Test backends against ``reference``, or every pair where that is None, with one value a dataset.
 
-    Only backends that have every dataset are compared, and only where there are at least FEWEST_DATASETS. p-values are
-    adjusted by Holm over all of them in which any dataset differs.
+    The first two of the first metric are always among the pairs. p-values of the first metric are adjusted by Holm over
+    all pairs that differ on any dataset; the other metrics have p-values that are not adjusted. Nothing is tested where
+    so few datasets could show no difference, however clear. Only backends that have every dataset are compared; where
+    ``reference`` has not, the others are compared with the first that has.
     """
-    if len(board.datasets) < FEWEST_DATASETS:
-        return []
-    made: list[tuple[str, str, str, PairedTest]] = []
-    for metric in board.metrics:
-        values = {
-            row.backend: [float(row.values[name] or 0.0) for name in board.datasets]
-            for row in board.rows
-            if row.metric == metric and row.mean is not None
-        }
-        for a, b in pairs_to_compare(list(board.search_seconds), reference):
-            if a in values and b in values:
-                made.append((a, b, metric, compare_pairs(values[a], values[b], seed)))
-    adjusted = adjust_family([test.p if test.changed else None for *_, test in made])
-    return [make_difference(None, *row, within_ties=False, p_adjusted=p) for row, p in zip(made, adjusted, strict=True)]
+    first, *others = board.metrics
+    values = {metric: _complete(board, metric) for metric in board.metrics}
+    compared_with, notes = _compared_with(board, reference, values[first])
+    pairs = _pairs(board, compared_with, values[first])
+
+    def of_metric(metric: str) -> list[PairedValues]:
+        of_backend = values[metric]
+        known = [(a, b) for a, b in pairs if a in of_backend and b in of_backend]
+        return [PairedValues(a, b, metric, of_backend[a], of_backend[b]) for a, b in known]
+
+    tested = family_differences(None, of_metric(first), seed)
+    comparisons = sum(row.wins + row.losses > 0 for row in tested)
+    fewest = datasets_needed(comparisons)
+    if len(board.datasets) < fewest:
+        few = f"no test across {counted(len(board.datasets), 'dataset')}: with {counted(comparisons, 'comparison')}"
+        return Across([], [f"{few} it takes {fewest} before any difference can be significant"])
+    untested = [lone_difference(None, pair, seed) for metric in others for pair in of_metric(metric)]
+    return Across([*tested, *untested], notes if tested else [])
+
+
+def datasets_needed(comparisons: int) -> int:
+    """Return the fewest datasets with which the smallest p is below 0.05 after Holm's correction.
+
+    That is 2**(1 - n), where one of two backends is ahead on all n datasets, times the number of comparisons.
+    """
+    return math.floor(1 + math.log2(comparisons / SIGNIFICANT)) + 1 if comparisons else 2
+
+
+def _complete(board: Leaderboard, metric: str) -> dict[str, Float64Array]:
+    """Return the values of each backend that has every dataset, the best first."""
+    return {
+        row.backend: np.array([row.values[name] for name in board.datasets], dtype=np.float64)
+        for row in board.rows
+        if row.metric == metric and row.mean is not None
+    }
+
+
+def _compared_with(
+    board: Leaderboard, reference: str | None, complete: Mapping[str, Float64Array]
+) -> tuple[str | None, list[str]]:
+    """Return the backend that others are compared with, and a note where it is another than ``reference``."""
+    if reference is None or reference in complete or len(complete) < 2:
+        return reference, []
+    other = next(label for label in board.search_seconds if label in complete)
+    row = next(row for row in board.rows if row.backend == reference)
+    lacking = [name for name in board.datasets if row.values[name] is None]
+    named = f"{counted(len(lacking), 'dataset')}" if len(lacking) > 1 else lacking[0]
+    return other, [f"{reference} has no value on {named}: across datasets, backends are compared with {other}"]
+
+
+def _pairs(board: Leaderboard, reference: str | None, ranked: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the pairs to test, and that of the first two of ``ranked`` where it is not among them.
+
+    That pair is chosen by its means. It needs no further correction: the more backends there are, the closer to each
+    other the first two lie where nothing differs.
+    """
+    complete = list(ranked)
+    pairs = list(pairs_to_compare([label for label in board.search_seconds if label in complete], reference))
+    top = complete[:2]
+    if len(top) == 2 and not any({*pair} == {*top} for pair in pairs):
+        pairs.append((top[1], top[0]))
+    return pairs
 
 
 def _columns(datasets: Iterable[str], families: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

@@ -247,7 +247,14 @@ class PairedDifference(Record):
     ci_high: float | None
     p: float | None = Field(description="two-sided paired randomisation test")
     p_adjusted: float | None = Field(
-        description="Holm over all pairs and metrics of this list in which any query differs"
+        description="Holm over all pairs and metrics of the dataset in which any query differs; across datasets over "
+        "the pairs of the first metric, and null for the others, which are no part of the test"
+    )
+    detectable: float | None = Field(
+        default=None,
+        description="smallest true difference that so many queries show with power 0.8 at 0.05 divided by the number "
+        "of comparisons that p is adjusted for, the hardest step; null where nothing differs, and in results of "
+        "earlier versions",
     )
     effect: float | None = Field(description="Cohen's d of the per-query differences; null when they do not vary")
     wins: Count = Field(description="queries on which b is better")
@@ -341,6 +348,9 @@ class Leaderboard(Record):
         default_factory=dict,
         description="label -> dataset or task -> seconds in which one client asks all of its queries once; null "
         "without times",
+    )
+    notes: list[str] = Field(
+        default=[], description="why there is no test across datasets, or why it is of other backends than was asked"
     )
 
 

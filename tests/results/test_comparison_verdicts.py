@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import pytest
 from sample_report import sample_report
 
 from harness.report.documents.verdicts import comparison_verdicts as verdicts
-from harness.results.schema import ParityStats, Result, TrialResult
+from harness.results.leaderboard import differences_across, make_leaderboard
+from harness.results.schema import MetricValue, PairedDifference, ParityStats, Result, TrialResult
 
 
 def stats(tie_equivalent: int, causes: dict[str, int]) -> ParityStats:
@@ -90,3 +94,112 @@ def test_of_several_datasets_what_is_said_of_each_is_said_once() -> None:
     assert [line.headline for line in verdicts(both) if "latency" in line.headline] == [
         f"a has the lowest median latency on {name} and other"
     ]
+
+
+def test_a_run_without_a_reference_is_not_said_to_return_what_it_should() -> None:
+    first = report(a=RIGHT, b=RIGHT, run=None)
+    infos = [first.datasets[0].model_copy(update={"name": f"d{place}"}) for place in range(7)]
+    trials = [trial.model_copy(update={"dataset": info.name}) for info in infos for trial in first.trials]
+    lacks = [trial for trial in trials if (trial.label, trial.dataset) != ("run", "d6")]
+    for kept in (trials, lacks):
+        said = verdicts(first.model_copy(update={"datasets": infos, "trials": kept}))
+        assert [line.headline for line in said if "return" in line.headline] == [
+            "a and b return what their scoring functions say on all 7 datasets"
+        ]
+
+
+def on_datasets(values: Mapping[str, Sequence[float]], differences: Sequence[PairedDifference] = ()) -> Result:
+    """Return a result of backends with these values of nDCG@10 on datasets d0, d1, …, compared with the first."""
+    sample = sample_report()
+    count = len(next(iter(values.values())))
+    infos = [sample.datasets[0].model_copy(update={"name": f"d{place}"}) for place in range(count)]
+    (model, *_) = (trial for trial in sample.trials if trial.status == "ok")
+    trials = [
+        model.model_copy(
+            update={
+                "dataset": info.name,
+                "name": label,
+                "label": label,
+                "parity": None,
+                "search": None,
+                "metrics": {"nDCG@10": MetricValue.model_construct(metric="nDCG@10", mean=of_label[place])},
+            }
+        )
+        for place, info in enumerate(infos)
+        for label, of_label in values.items()
+    ]
+    board = make_leaderboard(trials, {}, 1)
+    assert board is not None
+    across = differences_across(board, next(iter(values)), 1)
+    board = board.model_copy(update={"notes": across.notes})
+    rows = [*differences, *across.differences]
+    return sample.model_copy(
+        update={"datasets": infos, "trials": trials, "leaderboard": board, "differences": rows, "findings": []}
+    )
+
+
+LOW = [0.5, 0.4, 0.3, 0.2, 0.1, 0.6, 0.35, 0.25]
+
+
+def ahead(step: float) -> list[float]:
+    return [value + step * place for place, value in enumerate(LOW, 1)]
+
+
+def test_whether_the_first_is_surely_above_the_second_is_said_though_neither_is_compared_with() -> None:
+    said = verdicts(on_datasets({"a": LOW, "b": ahead(0.01), "c": ahead(0.02)}))[0]
+    assert (said.tone, said.headline) == ("good", "c has the highest mean nDCG@10 over 8 datasets")
+    assert "; p 0.023 across 8 datasets" in said.detail
+    swapped = [*ahead(0.01)[:4], *ahead(0.03)[4:]]
+    said = verdicts(on_datasets({"a": LOW, "b": swapped, "c": ahead(0.02)}))[0]
+    assert (said.tone, said.headline) == (
+        "plain",
+        "b has the highest mean nDCG@10 over 8 datasets, not significantly above c",
+    )
+
+
+@pytest.mark.parametrize("rounding", [0.0, 1e-15])
+def test_all_that_share_the_highest_mean_are_named(rounding: float) -> None:
+    moved = [value + rounding for value in LOW]
+    said = verdicts(on_datasets({"low": [value / 2 for value in LOW], "a": LOW, "b": moved, "c": LOW}))[0]
+    assert said.tone == "plain"
+    assert sorted(said.headline.split(" have the same ")[0].replace(" and ", ", ").split(", ")) == ["a", "b", "c"]
+
+
+def test_too_few_datasets_for_a_test_are_told_with_the_leaderboard() -> None:
+    said = verdicts(on_datasets({"a": LOW[:3], "b": ahead(0.01)[:3]}))[0]
+    assert said.headline == "b has the highest mean nDCG@10 over 3 datasets"
+    assert said.detail.endswith(
+        "; no test across 3 datasets: with 1 comparison it takes 6 before any difference can be significant"
+    )
+
+
+def difference(dataset: str, b: str, size: float, verdict: str) -> PairedDifference:
+    row = sample_report().differences[0]
+    moved = {"dataset": dataset, "a": "a", "b": b, "metric": "nDCG@10", "difference": size, "verdict": verdict}
+    return row.model_copy(update={**moved, "within_ties": False})
+
+
+def test_on_many_datasets_every_significant_difference_is_counted_and_its_dataset_named() -> None:
+    rows = [difference(f"d{place}", "b", 0.1, "better" if place < 4 else "undecided") for place in range(7)]
+    rows += [difference("d7", "b", -0.1, "worse"), difference("d7", "c", 0.1, "undecided")]
+    result = on_datasets({"a": LOW, "b": ahead(0.01), "c": LOW}, rows)
+    said = [line for line in verdicts(result) if "significantly" in line.headline]
+    assert [(line.headline, line.detail) for line in said] == [
+        (
+            "b is significantly better on 4 and worse on 1 of 8 datasets than a (nDCG@10)",
+            "better on d0, d1, d2 and d3; worse on d7",
+        )
+    ]
+    unsure = [row.model_copy(update={"verdict": "undecided"}) for row in rows]
+    said = verdicts(on_datasets({"a": LOW, "b": ahead(0.01), "c": LOW}, unsure))
+    assert "no backend differs significantly in nDCG@10 on any of 8 datasets" in [line.headline for line in said]
+
+
+def test_what_so_many_queries_would_show_is_what_the_family_leaves_them() -> None:
+    result = sample_report()
+    rows = [row.model_copy(update={"verdict": "undecided", "within_ties": False}) for row in result.differences]
+    known = [row.model_copy(update={"detectable": 0.0789}) for row in rows]
+    details = [line.detail for line in verdicts(result.model_copy(update={"differences": known}))]
+    assert any("; 52 queries would show a difference from about 0.0789 on" in detail for detail in details)
+    older = [line.detail for line in verdicts(result.model_copy(update={"differences": rows}))]
+    assert not any("would show" in detail for detail in older)

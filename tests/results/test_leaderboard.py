@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.results.leaderboard import FEWEST_DATASETS, differences_across, make_leaderboard
+from harness.results.differences import PairedValues, family_differences
+from harness.results.leaderboard import FEWEST_DATASETS, datasets_needed, differences_across, make_leaderboard
 from harness.results.schema import (
     LatencyStats,
     Leaderboard,
@@ -20,6 +21,7 @@ from harness.results.schema import (
     SearchStats,
     TrialResult,
 )
+from harness.stats import detectable_difference
 
 LABELS = ("a", "b", "c")
 
@@ -131,42 +133,112 @@ def test_search_seconds_are_those_of_all_queries_once() -> None:
     }
 
 
-def test_six_datasets_are_enough_for_a_test_and_five_are_not() -> None:
-    worse = [0.5, 0.4, 0.3, 0.2, 0.1, 0.6]
-    better = [value + 0.01 * place for place, value in enumerate(worse, 1)]
-    assert differences_across(board_of({"a": worse[:5], "b": better[:5]}), "a", 1) == []
-    (row,) = differences_across(board_of({"a": worse, "b": better}), "a", 1)
+BASE = [0.5, 0.4, 0.3, 0.2, 0.1, 0.6, 0.35, 0.25, 0.45, 0.15, 0.55]
+
+
+def ahead(datasets: int, step: float) -> list[float]:
+    """Return values that are above those of BASE on every dataset."""
+    return [value + step * place for place, value in enumerate(BASE[:datasets], 1)]
+
+
+def test_six_datasets_are_enough_for_one_comparison_and_five_are_not() -> None:
+    few, notes = differences_across(board_of({"a": BASE[:5], "b": ahead(5, 0.01)}), "a", 1)
+    assert few == []
+    assert notes == ["no test across 5 datasets: with 1 comparison it takes 6 before any difference can be significant"]
+    (row,), notes = differences_across(board_of({"a": BASE[:6], "b": ahead(6, 0.01)}), "a", 1)
+    assert notes == []
     assert FEWEST_DATASETS == 6
     assert (row.dataset, row.a, row.b, row.wins, row.losses) == (None, "a", "b", 6, 0)
     assert row.p == pytest.approx(2 / 2**6)
-    assert row.difference == pytest.approx(np.mean(better) - np.mean(worse))
+    assert row.difference == pytest.approx(np.mean(ahead(6, 0.01)) - np.mean(BASE[:6]))
     assert row.verdict == "better"
     assert row.ci_low is not None
     assert row.ci_low > 0
+    assert row.detectable is not None
 
 
-def test_tests_across_datasets_are_adjusted_together_and_leave_incomplete_backends_out() -> None:
-    base = [0.5, 0.4, 0.3, 0.2, 0.1, 0.6]
-    values = {
-        "a": base,
-        "b": [value + 0.01 * place for place, value in enumerate(base, 1)],
-        "c": [value + 0.02 * place for place, value in enumerate(base, 1)],
-        "lacks": [None, *base[1:]],
-    }
-    rows = differences_across(board_of(values), "a", 1)
-    assert [row.b for row in rows] == ["b", "c"]
-    assert [row.p_adjusted for row in rows] == [pytest.approx(2 * 2 / 2**6)] * 2
-    assert [row.verdict for row in rows] == ["undecided"] * 2
-    assert [(row.a, row.b) for row in differences_across(board_of(values), None, 1)] == [
+@given(st.integers(1, 400))
+def test_so_many_datasets_are_needed_and_no_fewer(comparisons: int) -> None:
+    fewest = datasets_needed(comparisons)
+    assert 2.0 ** (1 - fewest) * comparisons < 0.05
+    assert 2.0 ** (2 - fewest) * comparisons >= 0.05
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 4), st.integers(2, 11), st.booleans())
+def test_a_backend_that_is_always_ahead_is_better_wherever_there_is_a_test(
+    others: int, datasets: int, every_pair: bool
+) -> None:
+    values = {f"b{place}": ahead(datasets, 0.001 * place) for place in range(others + 1)}
+    rows, notes = differences_across(board_of(values), None if every_pair else "b0", 1)
+    comparisons = len(list(itertools.combinations(values, 2))) if every_pair else others + (others > 1)
+    if datasets >= datasets_needed(comparisons):
+        assert len(rows) == comparisons
+        assert {row.verdict for row in rows} == {"better"}
+        assert notes == []
+    else:
+        assert rows == []
+        assert len(notes) == 1
+
+
+def test_only_the_first_metric_is_adjusted_and_further_ones_take_nothing_from_it() -> None:
+    names = ("nDCG@10", "AP", "RR@10", "R@100")
+    trials = [
+        TrialResult.model_construct(
+            dataset=f"d{place}",
+            label=label,
+            name=label,
+            status="ok",
+            metrics={name: metric(name, values[place]) for name in names},
+            search=None,
+            stages=None,
+        )
+        for place in range(6)
+        for label, values in {"a": BASE, "b": ahead(6, 0.01)}.items()
+    ]
+    board = make_leaderboard(trials, {}, 1)
+    assert board is not None
+    rows, _ = differences_across(board, "a", 1)
+    assert [row.metric for row in rows] == list(names)
+    assert {row.p for row in rows} == {2 / 2**6}
+    assert [row.p_adjusted for row in rows] == [2 / 2**6, None, None, None]
+    assert [row.verdict for row in rows] == ["better", "undecided", "undecided", "undecided"]
+
+
+def test_the_first_two_are_tested_though_neither_is_compared_with() -> None:
+    values = {"a": BASE[:8], "b": ahead(8, 0.01), "c": ahead(8, 0.02), "lacks": [None, *BASE[1:8]]}
+    rows, _ = differences_across(board_of(values), "a", 1)
+    assert [(row.a, row.b) for row in rows] == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert [row.p_adjusted for row in rows] == [pytest.approx(3 * 2 / 2**8)] * 3
+    assert [(row.a, row.b) for row in differences_across(board_of(values), None, 1).differences] == [
         ("a", "b"),
         ("a", "c"),
         ("b", "c"),
     ]
 
 
+def test_where_the_backend_compared_with_lacks_a_dataset_the_next_takes_its_place() -> None:
+    values = {"a": [None, *BASE[1:8]], "b": BASE[:8], "c": ahead(8, 0.01)}
+    rows, notes = differences_across(board_of(values), "a", 1)
+    assert [(row.a, row.b, row.verdict) for row in rows] == [("b", "c", "better")]
+    assert notes == ["a has no value on d0: across datasets, backends are compared with b"]
+
+
 def test_equal_backends_are_the_same() -> None:
-    values = [0.5, 0.4, 0.3, 0.2, 0.1, 0.6]
-    board = board_of({"a": values, "b": values})
+    board = board_of({"a": BASE[:6], "b": BASE[:6]})
     assert [row.rank for row in board.rows] == [1, 1]
-    (row,) = differences_across(board, "a", 1)
-    assert (row.verdict, row.p, row.ties) == ("same", 1.0, 6)
+    (row,), _ = differences_across(board, "a", 1)
+    assert (row.verdict, row.p, row.ties, row.detectable) == ("same", 1.0, 6, None)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.lists(st.floats(-0.5, 0.5), min_size=8, max_size=8), min_size=1, max_size=4))
+def test_what_so_many_queries_show_is_reckoned_at_the_hardest_step_of_the_family(moved: list[list[float]]) -> None:
+    base = np.full(8, 0.5)
+    pairs = [PairedValues("a", f"b{at}", "AP", base, base + np.array(delta)) for at, delta in enumerate(moved)]
+    rows = family_differences("d", [*pairs, PairedValues("a", "same", "AP", base, base)], 1)
+    changed = [row for row in rows if row.verdict != "same"]
+    assert all(row.detectable is None for row in rows if row.verdict == "same")
+    for row, pair in zip(rows, pairs, strict=False):
+        if row in changed:
+            assert row.detectable == detectable_difference(pair.values_b - pair.values_a, alpha=0.05 / len(changed))

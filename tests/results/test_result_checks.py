@@ -23,11 +23,11 @@ from harness.loaders import load_dataset
 from harness.metrics import QuerySet, TieRule, official_measures, parse_measures, score
 from harness.pipeline.evaluate import as_qrels, as_run
 from harness.plan.config import EVAL_METRICS
+from harness.results.differences import PairedValues
 from harness.results.findings import (
     METRIC_CHECKS,
     RUN_CHECKS,
     JudgedRun,
-    PairedValues,
     Weights,
     difference_finding,
     metric_findings,

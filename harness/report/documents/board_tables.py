@@ -30,8 +30,8 @@ def _means(result: Result, board: Leaderboard) -> Table:
     """Tabulate ranks and means over datasets, the best by the first metric first."""
     first, *others = board.metrics
     rows = {metric: {row.backend: row for row in board.rows if row.metric == metric} for metric in board.metrics}
-    across = [row for row in result.differences if row.dataset is None]
-    against = _against_reference(across, result, first)
+    across = [row for row in result.differences if row.dataset is None and row.metric == first]
+    against = _against_reference(across, result)
     infos = {info.label: info for info in result.backends}
     columns = [
         BACKEND,
@@ -71,11 +71,11 @@ def _difference_column(across: Sequence[PairedDifference]) -> Column:
     )
 
 
-def _against_reference(across: Sequence[PairedDifference], result: Result, metric: str) -> dict[str, PairedDifference]:
-    """Return the tests across datasets of a metric by backend; none where every pair was tested."""
+def _against_reference(across: Sequence[PairedDifference], result: Result) -> dict[str, PairedDifference]:
+    """Return the tests across datasets by backend, without that of the first two; none where every pair was tested."""
     if not isinstance(result.plan.resolved.get("reference"), str):
         return {}
-    return {row.b: row for row in across if row.metric == metric}
+    return {row.b: row for row in across if row.a == across[0].a}
 
 
 def _difference(row: PairedDifference | None, label: str, across: Sequence[PairedDifference]) -> Cell:
@@ -118,6 +118,7 @@ def _legend(
         yield "a backend without a value on every dataset has no mean and no rank"
     if any(row.ci_low is not None for row in rows):
         yield "intervals of means are of 95 %, BCa bootstrap over datasets"
+    yield from board.notes
     if across:
         marks = {cell.mark for row in cells for cell in row}
         yield from meanings(across, marks, f"than {across[0].a}", of="dataset")

@@ -15,9 +15,6 @@ _NAMED = 3
 _LINES = 6
 _APPROXIMATE = "approximate search"
 """The cause by which an index that leaves vectors out of sight differs."""
-_POWER_80 = 2.802 / 3.92
-"""Of the width of a 95 % interval: the difference that so many queries show with power 0.8 at the 5 % level, which is
-z(0.975) + z(0.8) = 2.802 standard errors where the interval is 2 * 1.96 = 3.92 of them."""
 
 
 def comparison_verdicts(result: Result) -> list[Verdict]:
@@ -36,8 +33,12 @@ def comparison_verdicts(result: Result) -> list[Verdict]:
     ]
     lines += _leaderboard(result)
     of_datasets = {info.name: result.of_dataset(info.name) for info in result.datasets}
-    quality = [line for name, trials in of_datasets.items() for line in _quality(_where(name, several), trials, result)]
-    lines += quality if len(of_datasets) <= _NAMED else [line for line in quality if line.tone == "good"][:_NAMED]
+    if len(of_datasets) > _NAMED:
+        lines += _on_many(result, list(of_datasets))
+    else:
+        lines += [
+            line for name, trials in of_datasets.items() for line in _quality(_where(name, several), trials, result)
+        ]
     lines += _pitfalls(result)
     lines += _parity(of_datasets)
     lines += _speed(of_datasets)
@@ -79,24 +80,23 @@ def _pitfalls(result: Result) -> list[Verdict]:
 
 
 def _leaderboard(result: Result) -> list[Verdict]:
-    """Return which backend has the highest mean over datasets, by the first metric."""
+    """Return which backend has the highest mean over datasets, by the first metric, and how sure that is."""
     board = result.leaderboard
     rows = [row for row in board.rows if row.metric == board.metrics[0] and row.mean is not None] if board else []
-    if len(rows) < 2:
+    if board is None or len(rows) < 2:
         return []
     first, second = rows[:2]
-    across = [
-        row
-        for row in result.differences
-        if row.dataset is None and row.metric == first.metric and {row.a, row.b} == {first.backend, second.backend}
-    ]
-    tested = f"; p {probability(across[0].p_adjusted)} across {counted(first.datasets, 'dataset')}" if across else ""
     over = f"mean {first.metric} over {counted(first.datasets, 'dataset')}"
-    detail = f"{_mean(first)}, then {_mean(second)}{tested}"
-    if first.mean == second.mean:
-        return [Verdict("plain", f"{first.backend} and {second.backend} have the same {over}", detail)]
-    surely = {row.verdict for row in across} & {"better", "worse"}
-    unsure = f", not significantly above {second.backend}" if across and not surely else ""
+    highest = [row.backend for row in rows if row.rank == 1]
+    if len(highest) > 1:
+        return [Verdict("plain", f"{listed(highest)} have the same {over}", "; ".join([_mean(first), *board.notes]))]
+    pair = {first.backend, second.backend}
+    across = [row for row in result.differences if row.dataset is None and row.metric == first.metric]
+    tests = [row for row in across if {row.a, row.b} == pair]
+    tested = f"; p {probability(tests[0].p_adjusted)} across {counted(first.datasets, 'dataset')}" if tests else ""
+    surely = any(_is_sure(row) for row in tests)
+    unsure = f", not significantly above {second.backend}" if tests and not surely else ""
+    detail = "; ".join([f"{_mean(first)}, then {_mean(second)}{tested}", *board.notes])
     return [Verdict("good" if surely else "plain", f"{first.backend} has the highest {over}{unsure}", detail)]
 
 
@@ -126,6 +126,37 @@ def _quality(where: str, trials: Sequence[TrialResult], result: Result) -> list[
         parts += [_compared(row, reference if at == 0 else "") for at, row in enumerate(differing)]
     tone: Tone = "good" if _is_sure(differing[0]) else "plain"
     return [Verdict(tone, where + "; ".join(part for part in parts if part), _behind(differing, rows, result))]
+
+
+def _on_many(result: Result, datasets: Sequence[str]) -> list[Verdict]:
+    """Return for each backend on how many datasets it is significantly better or worse than the one compared with."""
+    pairs: dict[tuple[str, str, str], list[PairedDifference]] = {}
+    for dataset in datasets:
+        reference, trials = reference_of(result, dataset), result.of_dataset(dataset)
+        metric = next((name for trial in trials for name in trial.metrics), "")
+        for trial in trials:
+            row = against_reference(result, trial, metric)
+            if row is not None and reference is not None:
+                pairs.setdefault((trial.label, reference, metric), []).append(row)
+    lines = []
+    for (label, reference, metric), rows in pairs.items():
+        surely = [row for row in rows if _is_sure(row)]
+        names = {
+            "better": [str(row.dataset) for row in surely if row.difference > 0],
+            "worse": [str(row.dataset) for row in surely if row.difference < 0],
+        }
+        counts = listed([f"{what} on {len(found)}" for what, found in names.items() if found])
+        if surely:
+            headline = f"{label} is significantly {counts} of {len(rows)} datasets than {reference} ({metric})"
+            detail = "; ".join(f"{what} on {listed(found, len(found))}" for what, found in names.items() if found)
+            lines.append(Verdict("good", headline, detail))
+    if pairs and not lines:
+        metric = next(iter(pairs))[2]
+        return [Verdict("plain", f"no backend differs significantly in {metric} on any of {len(datasets)} datasets")]
+    if len(lines) > _LINES:
+        more = len(lines) - _LINES
+        lines[_LINES:] = [Verdict("plain", f"and {counted(more, 'more backend')} with significant differences, below")]
+    return lines
 
 
 def _all_equal(labels: list[str], metric: str) -> str:
@@ -185,9 +216,8 @@ def _behind(differing: Sequence[PairedDifference], rows: Sequence[PairedDifferen
     queries = row.wins + row.ties + row.losses
     said = f"{row.b}: {signed(row.difference)} {interval(row.ci_low, row.ci_high, '+.4f')}".rstrip()
     said += f", p {probability(row.p_adjusted)}; {row.wins:,} better, {row.ties:,} tied, {row.losses:,} worse"
-    if not _is_sure(row) and row.ci_low is not None and row.ci_high is not None:
-        detectable = (row.ci_high - row.ci_low) * _POWER_80
-        said += f"; {counted(queries, 'query')} would show a difference from about {detectable:.4f} on"
+    if not _is_sure(row) and row.detectable is not None:
+        said += f"; {counted(queries, 'query')} would show a difference from about {row.detectable:.4f} on"
     also = _also(rows, result)
     return f"{said}. {also}" if also else said
 
@@ -228,13 +258,13 @@ def _parity(of_datasets: Mapping[str, Sequence[TrialResult]]) -> list[Verdict]:
     for dataset, label, parity in known:
         if not parity.different:
             exact.setdefault(label, {})[dataset] = parity
-    groups: dict[tuple[str, str], list[str]] = {}
+    groups: dict[tuple[tuple[str, ...], str], list[str]] = {}
     for label, parities in exact.items():
-        where = f" on {_named(list(parities), len(of_datasets))}" if several else ""
         agreement = "" if several else _agreement(*parities.values())
-        groups.setdefault((where, agreement), []).append(label)
+        groups.setdefault((tuple(parities), agreement), []).append(label)
     everyone = {trial.label for trials in of_datasets.values() for trial in trials}
-    for (where, agreement), labels in groups.items():
+    for (datasets, agreement), labels in groups.items():
+        where = f" on {_named(datasets, len(of_datasets))}" if several else ""
         rankings = sum(parity.queries for label in labels for parity in exact[label].values())
         detail = agreement or f"{counted(rankings, 'ranking')}, the same as exact search up to ties"
         if len(labels) == 1 or len(labels) == len(everyone):
