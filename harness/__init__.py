@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from harness.pipeline.check.run_check import check
     from harness.pipeline.compare import compare
     from harness.pipeline.evaluate import audit, evaluate
-    from harness.pipeline.regress.diff import diff
     from harness.pipeline.regress.regression import Regression
-    from harness.pipeline.regress.run_regress import regress
+    from harness.pipeline.regress.run_regress import diff, regress
     from harness.pipeline.verify import verify
     from harness.results.comparison import Comparison
 
@@ -50,7 +49,7 @@ _HOMES = {
     "audit": "harness.pipeline.evaluate",
     "check": "harness.pipeline.check.run_check",
     "compare": "harness.pipeline.compare",
-    "diff": "harness.pipeline.regress.diff",
+    "diff": "harness.pipeline.regress.run_regress",
     "evaluate": "harness.pipeline.evaluate",
     "regress": "harness.pipeline.regress.run_regress",
     "verify": "harness.pipeline.verify",

@@ -23,7 +23,7 @@ def diff(request: DiffRequest, output: JudgedOutput) -> None:
     Example: harness diff reports/baselines/cacm.json reports/cacm-20260101-120000
     """
     require(output)
-    from harness.pipeline.regress.diff import run_diff
+    from harness.pipeline.regress.run_regress import run_diff
 
     check_ci_files(output.junit, output.summary)
     regression = run_diff(request, output)

@@ -73,6 +73,7 @@ class Differences:
     reference: str
     metric: str
     values: Float64Array
+    dataset: str = ""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

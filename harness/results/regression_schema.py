@@ -45,7 +45,7 @@ class SideInfo(Record):
     command: list[str]
     harness: HarnessInfo
     machine: MachineInfo
-    dataset: DatasetInfo
+    datasets: list[DatasetInfo]
     backends: list[str] = Field(description="labels")
     documents_kept: int | None = Field(description="documents that are kept of each ranking; null for all")
 
@@ -56,6 +56,9 @@ class SettingChange(Record):
     section: str = Field(description="dataset, plan, engine, parameters, encoder, harness, packages or machine")
     backend: str | None = Field(description="label of the later backend; null for what all of them share")
     setting: str
+    dataset: str | None = Field(
+        default=None, description="the dataset on which it differs so; null for all that are compared"
+    )
     before: Value
     after: Value
 
@@ -63,6 +66,7 @@ class SettingChange(Record):
 class DataRelation(Record):
     """Whether both results are of the same data. What is not the same is said in `warnings` too."""
 
+    dataset: str = Field(description="its name in the later result")
     documents: Sameness
     queries: Sameness
     judgments: Sameness
@@ -89,7 +93,7 @@ class MetricJudgement(Record):
     test: str
     p: float | None = Field(description="two-sided, of the paired test; null below 2 queries")
     p_adjusted: float | None = Field(
-        description="Holm over all backends and metrics of this comparison on which any query differs"
+        description="Holm over all datasets, backends and metrics of this comparison on which any query differs"
     )
     effect: float | None = Field(description="Cohen's d of the per-query differences; null when they do not vary")
     wins: Count = Field(description="queries on which the later result is better")
@@ -222,8 +226,9 @@ class Dossier(Record):
 
 
 class BackendChange(Record):
-    """One backend before and after."""
+    """One backend before and after, on one dataset."""
 
+    dataset: str = Field(description="name of the dataset, as in `data`")
     before: str = Field(description="label")
     after: str
     paired_by: PairedBy | None = Field(
@@ -247,12 +252,28 @@ class Change(Record):
     before: SideInfo
     after: SideInfo
     settings: list[SettingChange] = Field(description="every resolved setting that differs")
-    data: DataRelation
+    data: list[DataRelation] = Field(description="of each dataset that both results have")
     tests: Count = Field(description="size of the family that p-values are adjusted for")
-    backends: list[BackendChange]
+    backends: list[BackendChange] = Field(description="by dataset, then by backend")
     only_before: list[str] = Field(description="labels without a counterpart")
     only_after: list[str]
+    datasets_only_before: list[str] = Field(default=[], description="datasets that the later result lacks")
+    datasets_only_after: list[str] = Field(default=[], description="datasets that the earlier result lacks")
     warnings: list[str] = Field(description="what a reader must know first")
     gate: Literal["passed", "failed", "invalid"] | None = Field(
         description="`invalid`: a backend failed or has no metric that both results know; null where there is no gate"
     )
+
+    @property
+    def several(self) -> bool:
+        """Whether backends of several datasets are compared, so that a sentence has to name its dataset."""
+        return len(self.data) > 1
+
+    @property
+    def common_queries(self) -> int:
+        """Queries that are compared, on all datasets together."""
+        return sum(relation.common_queries for relation in self.data)
+
+    def on(self, backend: BackendChange) -> str:
+        """Return ` on DATASET` to follow a backend's label in a sentence; nothing where there is one dataset."""
+        return f" on {backend.dataset}" if self.several else ""

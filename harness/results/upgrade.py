@@ -269,23 +269,26 @@ def _metrics_1(metrics: Object) -> Object:
 
 
 def _regression_1(values: Object) -> Object:
-    """Put what ``regression.json`` said of two results under ``change``."""
+    """Put what ``regression.json`` said of two results, on one dataset each, under ``change``."""
+    sides = {side: _renamed(values.get(side) or {}, dataset="datasets") for side in ("before", "after")}
+    sides = {name: {**side, "datasets": [side.get("datasets")]} for name, side in sides.items()}
+    dataset = (sides["after"]["datasets"][0] or {}).get("name")
     backends = []
     for backend in values.get("backends", []):
         metrics = [{**one, "metric": _renamed_overlap(one.get("metric", ""))} for one in backend.get("metrics", [])]
-        backends.append({**backend, "metrics": metrics})
+        backends.append({**backend, "dataset": dataset, "metrics": metrics})
     moved = {"schema", "kind", "created", "command"}
-    after = values.get("after") or {}
+    kept = {key: value for key, value in values.items() if key not in moved}
     return {
         "schema": 2,
         "kind": values.get("kind"),
         "created": values.get("created"),
         "command": values.get("command", []),
-        "harness": after.get("harness"),
-        "machine": after.get("machine"),
+        "harness": sides["after"].get("harness"),
+        "machine": sides["after"].get("machine"),
         "packages": {},
         "plan": {"given": {}, "resolved": {}},
-        "change": {**{key: value for key, value in values.items() if key not in moved}, "backends": backends},
+        "change": {**kept, **sides, "data": [{"dataset": dataset, **values.get("data", {})}], "backends": backends},
     }
 
 

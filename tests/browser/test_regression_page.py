@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from explorers import corpus_of
 from playwright.sync_api import expect
-from regression_sides import AFTER, BEFORE, TEXTS, backend, read_one, result_of, side, write_one
+from regression_sides import AFTER, BEFORE, TEXTS, backend, compare_one, named, read_one, result_of, side, write_one
 from sample_report import sample_report
 
 from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
 from harness.pipeline.regress.regression import Regression
 from harness.pipeline.regress.verdicts import Rules
 from harness.results.snapshot import ResultSnapshot
+from harness.results.stored_texts import Documents
 
 pytestmark = pytest.mark.integration
 Show = Callable[..., "Opened"]  # noqa: F821 - of conftest
@@ -25,9 +26,10 @@ HACK = '</script><img src=x onerror="window.hacked = true">" onfocus=\'window.ha
 def regression(
     before: ResultSnapshot, after: ResultSnapshot, texts: Mapping[str, str] | None = None, **rules: Any
 ) -> Regression:
-    compared = compare_sides(before, after, CompareRules(Rules(**rules)))
+    compared = compare_one(before, after, CompareRules(Rules(**rules)))
     documents = texts if texts is not None else {name: f"text of {name}" for name in "abcdvwxyz"}
-    return Regression(result_of(compared.change), compared=compared, corpus=corpus_of(documents))
+    by_dataset = {one.name: Documents(corpus_of(documents), "") for one in compared.datasets}
+    return Regression(result_of(compared.change), compared=compared, documents=by_dataset)
 
 
 def many(change: int) -> dict[str, list[str]]:
@@ -142,6 +144,27 @@ def test_hostile_data_does_nothing(show: Show) -> None:
     expect(page.locator(".document .text")).to_contain_text(HACK)
     assert page.evaluate("window.hacked") is None
     assert page.locator("img").count() == 0
+    assert opened.complaints == []
+
+
+def test_numbers_and_counts_lead_to_the_queries_of_their_dataset(show: Show) -> None:
+    """Both have queries of the same ids, and only those of the second changed."""
+    others = {"q1": "one", "q2": "two", "q3": "three"}
+    before, after = (named(side({"csr": ranking}, texts=others), "hurt") for ranking in (BEFORE, AFTER))
+    calm = named(side({"csr": BEFORE}), "calm")
+    compared = compare_sides([calm, before], [calm, after], CompareRules())
+    documents = {one.name: Documents(corpus_of({"w": f"w of {one.name}"}), "") for one in compared.datasets}
+    opened = show(Regression(result_of(compared.change), compared=compared, documents=documents).html())
+    page = opened.page
+    assert len(opened.texts) == 6
+    page.locator("svg a", has_text="1 worse").first.click()
+    assert opened.texts == ["q2 · hurt"]
+    page.locator("[role=option]").first.click()
+    page.locator(".ranking .hit", has_text="w").first.click()
+    expect(page.locator(".document .text")).to_have_text("w of hurt")
+    link = page.locator("#quality tbody tr", has_text="hurt").locator("a").first.get_attribute("href")
+    assert link is not None
+    assert "dataset=hurt" in link
     assert opened.complaints == []
 
 

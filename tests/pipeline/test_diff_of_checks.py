@@ -62,7 +62,7 @@ def test_winners_and_losers_are_those_of_the_questions(folder: Path) -> None:
     assert list(mine) == ["Hit@2", "MRR@2", "Recall@2", "nDCG@2"]
     assert (mine["Hit@2"].queries, mine["Hit@2"].losses, mine["Hit@2"].difference) == (3, 1, pytest.approx(-1 / 3))
     assert mine["MRR@2"].difference == pytest.approx((0 - 1 + 0.5 - 1) / 3)
-    assert (found.change.data.documents, found.change.data.judgments, found.change.data.common_queries) == (
+    assert (found.change.data[0].documents, found.change.data[0].judgments, found.change.data[0].common_queries) == (
         "same", "same", 4,
     )  # fmt: skip
     assert found.change.warnings == []
@@ -118,14 +118,14 @@ def test_chunks_of_expected_documents_have_the_grades_of_both_sides(tmp_path: Pa
 def test_without_texts_questions_are_matched_by_their_ids(folder: Path, tmp_path: Path) -> None:
     check(tmp_path / "after", AFTER, CHUNKS, no_text=True)
     report = harness.diff(folder / "before", tmp_path / "after", out=tmp_path / "diff").change
-    assert report.data.common_queries == 4
+    assert report.data[0].common_queries == 4
     assert "matched by their ids alone" in report.warnings[-1]
 
 
 def test_another_golden_set_and_other_documents_are_said(folder: Path, tmp_path: Path) -> None:
     check(tmp_path / "after", AFTER, {**CHUNKS, "oak?": "fish#0"})
     report = harness.diff(folder / "before", tmp_path / "after").change
-    assert (report.data.documents, report.data.queries, report.data.judgments) == ("same", "same", "different")
+    assert (report.data[0].documents, report.data[0].queries, report.data[0].judgments) == ("same", "same", "different")
     assert report.warnings[0].startswith("THE JUDGMENTS ARE NOT THE SAME (3 before, 3 now)")
 
 

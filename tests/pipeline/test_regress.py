@@ -135,7 +135,7 @@ def test_what_is_to_be_labelled_comes_with_texts_and_goes_back(worse: Result, fo
         values = found.changes().set_index(["query_id", "metric"])["difference"]
         return float(values[first["query_id"], "nDCG@10"])
 
-    assert labelled.change.data.labels == 1
+    assert labelled.change.data[0].labels == 1
     assert difference(labelled) - difference(plain) == pytest.approx(first["swing"])
 
 
@@ -154,7 +154,7 @@ def test_labels_are_judgments_of_a_comparison_and_of_a_run_too(worse: Result, fo
     assert f"--labels {path}" in " ".join(compared.report.command)
     again = harness.regress(tmp_path / "compared")
     assert {one.verdict for one in again.change.backends[0].metrics} == {"same"}
-    assert again.change.data.judgments == "same"
+    assert again.change.data[0].judgments == "same"
     run_file = folder / "before" / "runs" / "cacm" / "csr.trec.gz"
     given = "eval", "--qrels", folder / "before" / "qrels" / "cacm.tsv", "--run", run_file, "--metrics", "nDCG@10"
     assert f"{expected['nDCG@10']:.4f}" in run(*given, "--labels", path).stdout
@@ -388,7 +388,7 @@ def test_other_data_are_said_and_no_common_query_is_invalid(small: dict[str, Pat
     with (changed / "corpus.jsonl").open("a") as corpus:
         corpus.write(json.dumps({"_id": "d7", "title": "", "text": "a cat in the garden"}) + "\n")
     found = harness.regress(small["base"] / "first", dataset=changed)
-    assert found.change.data.documents == "different"
+    assert found.change.data[0].documents == "different"
     assert found.change.warnings[0].startswith("THE DOCUMENTS ARE NOT THE SAME (6 documents before, 7 now)")
     other = write_collection(tmp_path / "other")
     queries = (other / "queries.jsonl").read_text().replace('"text": "', '"text": "another ')

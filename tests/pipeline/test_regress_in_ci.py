@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from junit_files import read_junit
-from regression_sides import AFTER, BEFORE, result_of, side
+from regression_sides import AFTER, BEFORE, compare_one, result_of, side
 
 from harness.cli.ci import write_for_ci
-from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
+from harness.pipeline.regress.compare_sides import CompareRules
 from harness.report.documents.regress import change_document
 from harness.report.formats import render
 from harness.report.render.markdown import COMMENT_BYTES, render_markdown
@@ -19,7 +19,7 @@ from harness.results.regression_schema import Change
 @pytest.fixture(scope="module")
 def report() -> Change:
     """A gate that one metric of one backend fails, and another backend that is gone."""
-    found = compare_sides(side({"csr": BEFORE}), side({"csr": AFTER}), CompareRules()).change
+    found = compare_one(side({"csr": BEFORE}), side({"csr": AFTER}), CompareRules()).change
     (backend,) = found.backends
     first, *others = backend.metrics
     failed = first.model_copy(update={"gate": "failed", "verdict": "worse"})
@@ -62,7 +62,7 @@ def test_a_comment_is_cut_and_says_so(report: Change) -> None:
 
 def test_without_texts_none_is_written(tmp_path: Path) -> None:
     plain = [side({"csr": rankings}, texts={}) for rankings in (BEFORE, AFTER)]
-    found = compare_sides(*plain, CompareRules()).change
+    found = compare_one(*plain, CompareRules()).change
     (backend,) = found.backends
     failed = [one.model_copy(update={"gate": "failed"}) for one in backend.metrics]
     found = found.model_copy(update={"backends": [backend.model_copy(update={"metrics": failed})]})

@@ -9,7 +9,7 @@ import pytest
 
 from harness.cli.app import _load_command
 from harness.errors import UsageError
-from harness.pipeline.regress.gate_rules import compare_rules
+from harness.pipeline.regress.compare_sides import compare_rules
 from harness.pipeline.regress.rerun import _request, rerun_command
 from harness.plan.config import DiffRequest, GateOptions, Output, RegressRequest, rerun_fields
 from harness.plan.option_fields import command_words

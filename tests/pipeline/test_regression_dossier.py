@@ -7,11 +7,11 @@ import math
 from pathlib import Path
 
 import pytest
-from regression_sides import AFTER, BEFORE, GRADES, backend, read_one, side, write_one
+from regression_sides import AFTER, BEFORE, GRADES, backend, compare_one, read_one, side, write_one
 
 from harness.data.memory import qrels_from_dict
 from harness.errors import DataError, UsageError
-from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
+from harness.pipeline.regress.compare_sides import CompareRules
 from harness.pipeline.regress.labels import check_no_grades, grades_of, label_lines, read_labels, with_labels
 from harness.results.regression_schema import Change, Dossier, RankedDocument
 from harness.results.snapshot import ResultSnapshot
@@ -31,7 +31,7 @@ def after() -> ResultSnapshot:
 
 
 def report_of(before: ResultSnapshot, after: ResultSnapshot, **how: object) -> Change:
-    return compare_sides(before, after, CompareRules(**how)).change  # type: ignore[arg-type]
+    return compare_one(before, after, CompareRules(**how)).change  # type: ignore[arg-type]
 
 
 def dossier_of(before: ResultSnapshot, after: ResultSnapshot, **how: object) -> Dossier:
@@ -173,7 +173,7 @@ def test_labels_go_out_and_come_back_and_both_sides_are_scored_with_them(
     before: ResultSnapshot, after: ResultSnapshot, tmp_path: Path
 ) -> None:
     path = tmp_path / "to-label.jsonl"
-    path.write_bytes(label_lines(report_of(before, after), {"w": "the text of w"}))
+    path.write_bytes(label_lines(report_of(before, after), {("cranfield", "w"): "the text of w"}))
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert lines[0] == {
         "query_id": "q2", "doc_id": "w", "grade": None, "swing": pytest.approx(SECOND), "backend": "csr",
@@ -185,7 +185,7 @@ def test_labels_go_out_and_come_back_and_both_sides_are_scored_with_them(
     labels = read_labels(path)
     assert labels == {("q2", "w"): 1}
     report = report_of(before, after, labels=labels)
-    assert report.data.labels == 1
+    assert report.data[0].labels == 1
     dossier = report.backends[0].dossier
     assert dossier is not None
     assert dossier.counts.worsened == 0  # c at rank 2 before, w at rank 2 now, both relevant
@@ -245,7 +245,7 @@ def test_the_dossier_is_ordered_by_the_metric_that_failed() -> None:
 
 def test_queries_whose_rankings_hold_no_judged_document_are_told_all_the_same() -> None:
     before, after = {**BEFORE, "q2": ["y", "z"]}, {**BEFORE, "q2": ["w", "v"]}
-    report = compare_sides(side({"csr": before}), side({"csr": after}), CompareRules()).change
+    report = compare_one(side({"csr": before}), side({"csr": after}), CompareRules()).change
     dossier = report.backends[0].dossier
     assert dossier is not None
     assert [one.query for one in dossier.queries] == ["q2"]

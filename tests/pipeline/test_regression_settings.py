@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from regression_sides import AFTER, BEFORE, TEXTS, backend, result_of, side, with_dataset
+from regression_sides import AFTER, BEFORE, TEXTS, backend, compare_one, result_of, side, with_dataset
 
 from harness.errors import HarnessError, ResultError, UnknownNameError, UsageError
-from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
+from harness.pipeline.regress.compare_sides import CompareRules
 from harness.pipeline.regress.pairing import Pair, changed_settings, common_queries, machine_changes, pair_backends
 from harness.pipeline.regress.rerun import changed_backends
 from harness.plan.backend_spec import parse_backends
@@ -47,7 +47,7 @@ def test_a_given_pair_comes_first_and_must_be_there() -> None:
 
 def test_backends_that_only_their_place_pairs_are_called_unlike() -> None:
     before, after = side({"csr": BEFORE, "lucene": BEFORE}), side({"csr": BEFORE, "qdrant": AFTER}, source="after")
-    report = compare_sides(before, after, CompareRules()).change
+    report = compare_one(before, after, CompareRules()).change
     assert [one.paired_by for one in report.backends] == ["label", "position"]
     (warning,) = (one for one in report.warnings if "UNLIKE" in one)
     assert warning.startswith("UNLIKE BACKENDS ARE COMPARED (lucene before, qdrant now): ")
@@ -57,14 +57,14 @@ def test_backends_that_only_their_place_pairs_are_called_unlike() -> None:
     assert "UNLIKE BACKENDS ARE COMPARED" in render(result_of(report), "markdown").partition("<details>")[0]
     assert "lucene before, qdrant now" in str(change_document(result_of(report)).suites[0].properties)
     told = [backend(label, parameters=given) for label, given in (("csr", {"idf": True}), ("qdrant", {}))]
-    changed = compare_sides(
+    changed = compare_one(
         side({"csr": BEFORE}, backends=told[:1]),
         side({"qdrant": BEFORE}, backends=told[1:], source="after"),
         CompareRules(),
     ).change
     assert "idf true → – (qdrant)" in change_document(result_of(changed)).verdicts[0].detail
     asked = CompareRules(pairs=[Pair("lucene", "qdrant")])
-    said = compare_sides(before, after, asked).change
+    said = compare_one(before, after, asked).change
     assert said.backends[1].paired_by == "given"
     assert not any("UNLIKE" in one for one in said.warnings)
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from regression_sides import AFTER, BEFORE, backend, many, result_of, run_of, side
+from regression_sides import AFTER, BEFORE, backend, compare_one, many, result_of, run_of, side
 from sample_report import sample_report
 
 from harness.data.ranking import ranking_digests
 from harness.data.types import Run
 from harness.errors import UnknownNameError
-from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
+from harness.pipeline.regress.compare_sides import CompareRules
 from harness.pipeline.regress.cost_changes import cost_changes
 from harness.pipeline.regress.pairing import Pair
-from harness.pipeline.regress.verdicts import Rules, judge_pairs, sentence
+from harness.pipeline.regress.verdicts import PairsOnDataset, Rules, judge_pairs, sentence
 from harness.report.document import Notes, Outcome
 from harness.report.documents.regress import change_document
 from harness.results.regression_schema import Change, CostChange, MetricJudgement
@@ -34,12 +34,12 @@ def judged(before: Any, after: Any, rules: Rules, **changes: Any) -> list[Metric
     base = side({"csr": BEFORE}, backends=[backend("csr", **changes)])
     sides = [replace(base, figures={"csr": figures}) for figures in (before, after)]
     queries = list(next(iter(before.values())))
-    return judge_pairs(*sides, [CSR], queries, rules)[CSR]
+    return judge_pairs([PairsOnDataset(*sides, [CSR], queries)], rules)[0][CSR]
 
 
 def test_an_identical_result_is_the_same_and_nothing_is_tested() -> None:
     one = side({"csr": BEFORE, "lucene": BEFORE})
-    report = compare_sides(one, one, CompareRules()).change
+    report = compare_one(one, one, CompareRules()).change
     metrics = [metric for found in report.backends for metric in found.metrics]
     assert [metric.metric for metric in metrics] == ["nDCG@2", "AP"] * 2
     assert {(metric.verdict, metric.gate, metric.reason) for metric in metrics} == {
@@ -128,14 +128,14 @@ def test_a_difference_that_may_be_of_builds_alone_is_said(
     before: dict[str, Any], after: dict[str, Any], said: str
 ) -> None:
     one, other = (side({"chroma": BEFORE}, backends=[backend("chroma", **facts)]) for facts in (before, after))
-    warnings = compare_sides(one, other, CompareRules()).change.warnings
+    warnings = compare_one(one, other, CompareRules()).change.warnings
     assert [warning[: len(said)] for warning in warnings] == ([said] if said else [])
 
 
 def test_a_check_is_told_how_to_measure_the_noise() -> None:
     facts = {"deterministic": False}
     one = replace(side({"chroma": BEFORE}, backends=[backend("chroma", **facts)]), kind="check")
-    (warning,) = compare_sides(one, one, CompareRules()).change.warnings
+    (warning,) = compare_one(one, one, CompareRules()).change.warnings
     assert warning.endswith("harness compare --rebuilds 3 measures it")
 
 
@@ -171,17 +171,17 @@ def test_a_failed_backend_makes_the_gate_invalid_and_keeps_the_others() -> None:
         {"csr": BEFORE},
         backends=[backend("csr"), backend("lucene", status="failed", error=sample_report().trials[-1].error)],
     )
-    report = compare_sides(before, after, CompareRules()).change
+    report = compare_one(before, after, CompareRules()).change
     assert [one.status for one in report.backends] == ["ok", "failed"]
     assert report.backends[1].error is not None
     assert report.backends[1].error.startswith("failed now: ")
     assert report.gate == "invalid"
-    assert compare_sides(before, after, CompareRules(Rules(allowed_drop=None))).change.gate is None
+    assert compare_one(before, after, CompareRules(Rules(allowed_drop=None))).change.gate is None
 
 
 def test_a_gate_that_nothing_was_judged_by_is_invalid() -> None:
     before, after = side({"csr": BEFORE}, metrics="AP"), side({"csr": BEFORE}, metrics="nDCG@2")
-    report = compare_sides(before, after, CompareRules()).change
+    report = compare_one(before, after, CompareRules()).change
     assert report.gate == "invalid"
     assert report.warnings == [
         "not judged, because the later result lacks it: AP",
@@ -191,13 +191,13 @@ def test_a_gate_that_nothing_was_judged_by_is_invalid() -> None:
     (case,) = change_document(result_of(report)).suites[0].cases
     assert (case.outcome, case.message) == (Outcome.ERROR, "there is no metric that both results know")
     assert [one.title for one in change_document(result_of(report)).annotations] == ["csr was not judged"]
-    ungated = compare_sides(before, after, CompareRules(Rules(allowed_drop=None))).change
+    ungated = compare_one(before, after, CompareRules(Rules(allowed_drop=None))).change
     assert (ungated.gate, change_document(result_of(ungated)).suites[0].cases) == (None, [])
 
 
 def test_a_metric_that_one_side_lacks_is_named_and_the_others_are_judged() -> None:
     before, after = side({"csr": BEFORE}, metrics="AP,nDCG@2"), side({"csr": BEFORE}, metrics="AP")
-    report = compare_sides(before, after, CompareRules()).change
+    report = compare_one(before, after, CompareRules()).change
     assert report.gate == "passed"
     assert report.warnings == ["not judged, because the later result lacks it: nDCG@2"]
 
@@ -211,11 +211,11 @@ def test_what_is_worse_and_has_no_gate_is_told_beside_a_pass() -> None:
         replace(base, figures={"csr": {**metric, "reference overlap@10": values}}, digests=digests)
         for values in overlap.values()
     )
-    report = compare_sides(before, after, CompareRules()).change
+    report = compare_one(before, after, CompareRules()).change
     (passed, *_) = change_document(result_of(report)).verdicts
     assert passed.headline == "Passed: nothing is worse beyond the allowed drop (0)"
     assert passed.detail == "Worse without a gate: reference overlap@10 of csr."
-    plain = compare_sides(before, after, CompareRules(Rules(allowed_drop=None))).change
+    plain = compare_one(before, after, CompareRules(Rules(allowed_drop=None))).change
     (compared, fell, same) = change_document(result_of(plain)).verdicts
     assert compared.headline.startswith("Compared, without a gate")
     assert fell.headline == f"csr: {plain.backends[0].metrics[1].sentence}"
@@ -225,7 +225,7 @@ def test_what_is_worse_and_has_no_gate_is_told_beside_a_pass() -> None:
 def test_of_data_without_judgments_an_exact_backend_is_judged_by_its_overlap() -> None:
     base, exact = side({"csr": BEFORE}), {"reference overlap@10": dict.fromkeys(("q1", "q2", "q3"), 1.0)}
     one = replace(base, figures={"csr": exact})
-    report = compare_sides(one, one, CompareRules()).change
+    report = compare_one(one, one, CompareRules()).change
     (metric,) = report.backends[0].metrics
     assert (metric.metric, metric.verdict, metric.gate) == ("reference overlap@10", "same", "passed")
     assert report.gate == "passed"
@@ -323,13 +323,13 @@ def test_a_difference_that_ties_account_for_is_none(hits: list[tuple[str, float]
         replace(base, figures={"csr": values}, hits=lambda _, run=run: run)
         for values, run in zip(figures, runs, strict=True)
     ]
-    (found,) = judge_pairs(*sides, [CSR], ["q1", "q2"], Rules())[CSR]
+    (found,) = judge_pairs([PairsOnDataset(*sides, [CSR], ["q1", "q2"])], Rules())[0][CSR]
     assert (found.verdict == "same") is only_ties
     assert (found.reason == "the rankings differ only in the order of documents with equal scores") is only_ties
     kept = {"csr": ranking_digests(runs[0], 3)}
     for digests, verdict in ((kept, found.verdict), ({"csr": {}}, "undecided")):
         baseline = replace(sides[0], depth=1, kept_digests=digests)
-        (told,) = judge_pairs(baseline, sides[1], [CSR], ["q1", "q2"], Rules())[CSR]
+        (told,) = judge_pairs([PairsOnDataset(baseline, sides[1], [CSR], ["q1", "q2"])], Rules())[0][CSR]
         assert told.verdict == verdict
 
 
@@ -343,7 +343,7 @@ def test_ties_excuse_the_gate_and_no_ranking_that_is_not_cut_may_lack_a_document
             replace(base, figures={"csr": values}, hits=lambda _, run=run: run)
             for values, run in zip((before, after), runs, strict=True)
         ]
-        (found,) = judge_pairs(*sides, [CSR], list(before["nDCG@10"]), Rules())[CSR]
+        (found,) = judge_pairs([PairsOnDataset(*sides, [CSR], list(before["nDCG@10"]))], Rules())[0][CSR]
         assert (found.verdict, found.gate) == (verdict, gate)
 
 
@@ -356,7 +356,7 @@ def remarks(report: Change) -> Sequence[str]:
 
 def test_where_nothing_is_tested_nothing_is_said_of_tests() -> None:
     one = side({"csr": BEFORE})
-    said = " ".join(remarks(compare_sides(one, one, CompareRules()).change))
+    said = " ".join(remarks(compare_one(one, one, CompareRules()).change))
     assert "difference: after − before" in said
     assert "Holm over 0" not in said
     assert "p:" not in said
@@ -364,7 +364,7 @@ def test_where_nothing_is_tested_nothing_is_said_of_tests() -> None:
 
 def test_intervals_over_few_queries_come_with_a_caution() -> None:
     before, after = side({"csr": BEFORE}), side({"csr": AFTER})
-    said = [line for line in remarks(compare_sides(before, after, CompareRules()).change) if "caution" in line]
+    said = [line for line in remarks(compare_one(before, after, CompareRules()).change) if "caution" in line]
     assert len(said) == 1
     assert "over 3 queries" in said[0]
 

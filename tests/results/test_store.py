@@ -14,7 +14,7 @@ from sample_report import sample_report
 from harness.data.types import Ids, Qrels, Queries, Run
 from harness.errors import ResultError, UsageError
 from harness.loaders.trec import read_run
-from harness.pipeline.regress.read_snapshot import read_snapshot
+from harness.pipeline.regress.read_snapshot import read_snapshots
 from harness.results.comparison import Comparison
 from harness.results.scored import parity_table, per_query_table
 from harness.results.stored import ResultContent, StoredResult, file_name, read_report, read_stored_run, write_result
@@ -128,7 +128,7 @@ def test_a_table_with_other_columns_is_named(tmp_path: Path, name: str) -> None:
     write(tmp_path / "result")
     pq.write_table(pa.table({"a": ["x"], "query_id": [1]}), tmp_path / "result" / name)
     with pytest.raises(ResultError, match=rf"{name}' is no table that harness wrote: .*; it has a, query_id"):
-        read_snapshot(tmp_path / "result")
+        read_snapshots(tmp_path / "result")
 
 
 def test_a_missing_result_is_named(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ import sys
 from pathlib import Path
 from sample_report import sample_report
 from harness.errors import UsageError
-from harness.pipeline.regress.read_snapshot import read_snapshot
+from harness.pipeline.regress.read_snapshot import read_snapshots
 from harness.results.scored import parity_table, per_query_table
 from harness.results.stored import ResultContent, write_result
 

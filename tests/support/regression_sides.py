@@ -13,6 +13,7 @@ from sample_report import sample_report
 from harness.data.memory import qrels_from_dict
 from harness.data.types import Ids, Qrels, Run
 from harness.metrics import parse_measures, score
+from harness.pipeline.regress.compare_sides import Compared, CompareRules, compare_sides
 from harness.results import schema
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.baseline import DEPTH, read_baseline, write_baseline
@@ -116,6 +117,18 @@ def read_one(path: Path) -> ResultSnapshot:
     """Read a baseline of one dataset."""
     (one,) = read_baseline(path)
     return one
+
+
+def compare_one(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules) -> Compared:
+    """Compare two results of one dataset each."""
+    return compare_sides([before], [after], how)
+
+
+def named(one: ResultSnapshot, dataset: str) -> ResultSnapshot:
+    """Return the side as one of a dataset with another name."""
+    trials = [trial.model_copy(update={"dataset": dataset}) for trial in one.report.trials]
+    renamed = with_dataset(one, name=dataset)
+    return replace(renamed, report=renamed.report.model_copy(update={"trials": trials}))
 
 
 def with_dataset(one: ResultSnapshot, **changes: Any) -> ResultSnapshot:

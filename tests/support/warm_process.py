@@ -29,7 +29,7 @@ _LATER = (
     "harness.engines.qdrant.engine", "harness.text.snowball",
     "harness.text.analyzers", "harness.pipeline.compare", "harness.cli.config", "harness.worker.trial",
     "harness.worker.main", "harness.pipeline.check.run_check", "harness.loaders.trec_write",
-    "harness.pipeline.regress.diff",
+    "harness.pipeline.regress.run_regress",
     "harness.pipeline.regress.rerun", "harness.report.html.check_page", "harness.report.html.comparison_page",
     "harness.report.html.regression_page", "harness.report.documents.plan",
     "harness.report.formats", "jinja2", "numba.cpython.charseq", "numpy.ma", "pandas",

@@ -2,9 +2,9 @@
 
 From the calls of Python and the command line inwards:
 
-- ``run_regress``, ``diff``: the calls; ``regression``: what they return; ``gate_rules``: options as rules of judging;
-  ``rerun``: the baseline's plan with changes, and the command that does the same.
-- ``read_snapshot``: one of the two results from a folder of ``compare`` or ``check``, or from a baseline.
-- ``compare_sides``: two results to one change. ``pairing`` of backends, queries and settings; ``verdicts``,
-  ``cost_changes`` and ``dossier`` of each pair; ``labels``: judgments that came later.
+- ``run_regress``: the calls; ``regression``: what they return; ``rerun``: the baseline's plan with changes, and the
+  command that does the same.
+- ``read_snapshot``: one of the two results from a folder of ``compare`` or ``check``, or from a baseline, by dataset.
+- ``compare_sides``: options as rules of judging, and two results to one change. ``pairing`` of backends, queries and
+  settings; ``verdicts``, ``cost_changes`` and ``dossier`` of each pair; ``labels``: judgments that came later.
 """

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from harness.data.types import Qrels
 from harness.errors import ResultError, UsageError
 from harness.pipeline.regress.cost_changes import cost_changes
 from harness.pipeline.regress.dossier import make_dossier
-from harness.pipeline.regress.labels import Labels, grades_of, relabelled, to_qrels, with_labels
+from harness.pipeline.regress.labels import Labels, grades_of, read_labels, relabelled, to_qrels, with_labels
 from harness.pipeline.regress.pairing import (
     Common,
     Pair,
+    Pairing,
     changed_settings,
     common_queries,
     pair_backends,
     pairing_warnings,
+    unknown_relation,
 )
-from harness.pipeline.regress.verdicts import Rules, judge_pairs, metric_warnings, noise_warnings
-from harness.results.regression_schema import BackendChange, Change, Dossier, MetricJudgement, SideInfo
+from harness.pipeline.regress.verdicts import PairsOnDataset, Rules, judge_pairs, metric_warnings, noise_warnings
+from harness.plan.config import GateOptions
+from harness.plan.option_fields import raise_together, require
+from harness.results.regression_schema import (
+    BackendChange,
+    Change,
+    DataRelation,
+    Dossier,
+    MetricJudgement,
+    SettingChange,
+    SideInfo,
+)
+from harness.results.schema_base import DatasetInfo
 from harness.results.snapshot import OVERLAP, ResultSnapshot
+from harness.stats import PAIRED_TESTS
 
-__all__ = ["CompareRules", "Compared", "compare_sides", "compared_again"]
+__all__ = ["CompareRules", "Compared", "ComparedDataset", "compare_rules", "compare_sides", "compared_again"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,115 +55,302 @@ class CompareRules:
     labels: Labels | None = None
 
 
+def compare_rules(gate: GateOptions, seed: int) -> CompareRules:
+    """Return everything that a comparison of two results needs; reads the labels.
+
+    Raises:
+        UsageError: for all options that are wrong.
+        DataError: for labels that cannot be read.
+    """
+    require(gate)
+    drops = _drops(gate)
+    return CompareRules(
+        rules=Rules(
+            margin=gate.margin,
+            allowed_drop=drops.pop("", None),
+            allowed=drops,
+            test=next(name for name in PAIRED_TESTS if name == gate.test),
+            seed=seed,
+        ),
+        depth=gate.dossier_depth,
+        queries=gate.dossier,
+        pairs=[_pair(text) for text in gate.pair],
+        labels=read_labels(gate.labels) if gate.labels is not None else None,
+    )
+
+
+def _drops(gate: GateOptions) -> dict[str, float]:
+    """Return the allowed drop of each metric, under ``""`` that of all others."""
+    max_drop = gate.max_drop
+    if max_drop is None:
+        return {}
+    if isinstance(max_drop, Mapping):
+        texts = [(name, str(drop)) for name, drop in max_drop.items()]
+    else:
+        parts = [str(max_drop)] if isinstance(max_drop, int | float) else list(max_drop)
+        texts = [(name, number) for name, _, number in (text.rpartition("=") for text in parts)]
+    drops: dict[str, float] = {}
+    mistakes: list[UsageError] = []
+    for name, number in texts:
+        shown = f"--max-drop {name}={number}" if name else f"--max-drop {number}"
+        if name in drops:
+            mistakes.append(UsageError(f"--max-drop is given twice for {name or 'all metrics'}", fix="drop one"))
+        try:
+            drops[name] = float(number)
+        except ValueError:
+            fix = "write nDCG@10=0.01 for a hundredth in the unit of the metric; shares of the value are not taken"
+            mistakes.append(UsageError(f"{shown}: '{number}' is not a number", fix=fix))
+            continue
+        if not 0.0 <= drops[name] < float("inf"):
+            mistakes.append(UsageError(f"{shown}: not a drop", fix="give 0 or more, in the unit of the metric"))
+    raise_together(mistakes)
+    return drops
+
+
+def _pair(text: str) -> Pair:
+    before, arrow, after = (part.strip() for part in text.partition("->"))
+    if not arrow or not before or not after:
+        raise UsageError(f"--pair {text}: not of the form BEFORE->AFTER", fix="write --pair 'lucene->qdrant'")
+    return Pair(before, after)
+
+
 @dataclass(frozen=True, eq=False, slots=True)
-class Compared:
-    """A change with what it is about: both results, as they were scored, and the queries that both have, in order.
+class ComparedDataset:
+    """Both results on one dataset, as they were scored, and the queries that both have, in order.
 
     ``qrels`` are the judgments of both, None where none are at hand.
     """
 
-    change: Change
     before: ResultSnapshot
     after: ResultSnapshot
     queries: Sequence[str]
     qrels: Qrels | None
 
+    @property
+    def name(self) -> str:
+        """The dataset's name in the later result."""
+        return self.after.report.dataset.name
 
-def compare_sides(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules) -> Compared:
-    """Compare two results; raises ResultError when they have no query or no backend in common, or are of two verbs."""
-    if before.kind != after.kind:
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Compared:
+    """A change, and what it is about by dataset."""
+
+    change: Change
+    datasets: Sequence[ComparedDataset]
+
+
+class _Matched(NamedTuple):
+    """One dataset of two results before it is judged: what belongs together, and what a reader must know of it."""
+
+    compared: ComparedDataset
+    pairing: Pairing
+    relation: DataRelation
+    settings: list[SettingChange]
+    warnings: list[str]
+
+    @property
+    def good(self) -> list[Pair]:
+        """The pairs of which neither side failed."""
+        return [pair for pair in self.pairing.pairs if _error(self.compared.before, self.compared.after, pair) is None]
+
+
+def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapshot], how: CompareRules) -> Compared:
+    """Compare two results, each given by its datasets; all that is judged is one family, and passes one gate.
+
+    Raises:
+        ResultError: when they have no dataset, or on one of them no query or no backend, in common, or are of two
+            verbs.
+        UsageError: for later judgments of one of several datasets.
+    """
+    pairs = _paired_datasets(before, after)
+    if how.labels is not None and len(pairs) > 1:
+        raise UsageError(
+            f"--labels do not say of which of {len(pairs)} datasets they are",
+            fix="compare results of one dataset, or make both results with --labels",
+        )
+    matched = [_match(one, other, how) for one, other in pairs]
+    asked = [PairsOnDataset(one.compared.before, one.compared.after, one.good, one.compared.queries) for one in matched]
+    judged = judge_pairs(asked, how.rules)
+    backends = [change for one, found in zip(matched, judged, strict=True) for change in _changes(one, found, how)]
+    lacking = [_without(before, [one for one, _ in pairs]), _without(after, [other for _, other in pairs])]
+    change = Change(
+        before=_info(before),
+        after=_info(after),
+        settings=_settings(matched),
+        data=[one.relation for one in matched],
+        tests=sum(
+            one.p is not None and one.wins + one.losses > 0
+            for found in judged
+            for metrics in found.values()
+            for one in metrics
+        ),
+        backends=backends,
+        only_before=list(dict.fromkeys(label for one in matched for label in one.pairing.only_before)),
+        only_after=list(dict.fromkeys(label for one in matched for label in one.pairing.only_after)),
+        datasets_only_before=lacking[0],
+        datasets_only_after=lacking[1],
+        warnings=[*_lacking_warnings(*lacking), *_joined_warnings(matched)],
+        gate=_gate(backends, gated=how.rules.allowed_drop is not None or bool(how.rules.allowed)),
+    )
+    return Compared(change, [one.compared for one in matched if one.relation.common_queries])
+
+
+def compared_again(change: Change, before: Sequence[ResultSnapshot], after: Sequence[ResultSnapshot]) -> Compared:
+    """Return a stored change, to which no labels were added, with the results that it is about."""
+    datasets = []
+    for one, other in _paired_datasets(before, after):
+        if one.report.dataset.error is not None or other.report.dataset.error is not None:
+            continue
+        common = common_queries(one, other, labels=0)
+        datasets.append(ComparedDataset(one, other, _ordered(one, other, common), _judgments(one, other, common)))
+    return Compared(change, datasets)
+
+
+def _paired_datasets(
+    before: Sequence[ResultSnapshot], after: Sequence[ResultSnapshot]
+) -> list[tuple[ResultSnapshot, ResultSnapshot]]:
+    """Pair the only datasets of both results, or else those of the same name, in the order of the later result.
+
+    One that could not be loaded goes by the place where it was looked for.
+    """
+    one, other = before[0], after[0]
+    if one.kind != other.kind:
         raise ResultError(
-            f"'{before.source}' is a result of `harness {before.kind}`, and '{after.source}' of `harness {after.kind}`",
+            f"'{one.source}' is a result of `harness {one.kind}`, and '{other.source}' of `harness {other.kind}`",
             fix="compare two of the same command",
         )
+    if len(before) == len(after) == 1:
+        return [(one, other)]
+    pairs = []
+    for snapshot in after:
+        same = [earlier for earlier in before if _is_same(earlier.report.dataset, snapshot.report.dataset)]
+        pairs += [(earlier, snapshot) for earlier in same[:1]]
+    if not pairs:
+        ours, theirs = (", ".join(snapshot.report.dataset.name for snapshot in side) for side in (before, after))
+        raise ResultError(
+            f"no dataset of '{one.source}' ({ours}) has a counterpart in '{other.source}' ({theirs})",
+            fix="compare results of the same datasets",
+        )
+    return pairs
+
+
+def _is_same(one: DatasetInfo, other: DatasetInfo) -> bool:
+    """Tell whether two results mean the same dataset, whatever its content is."""
+    if one.error is None and other.error is None:
+        return one.name == other.name
+    places = [{info.name, info.provenance.get("path", info.name)} for info in (one, other)]
+    return not places[0].isdisjoint(places[1])
+
+
+def _without(side: Sequence[ResultSnapshot], paired: Sequence[ResultSnapshot]) -> list[str]:
+    """Return the names of the datasets of a result that the other one lacks."""
+    return [snapshot.report.dataset.name for snapshot in side if snapshot not in paired]
+
+
+def _lacking_warnings(only_before: Sequence[str], only_after: Sequence[str]) -> list[str]:
+    """Warn of datasets that only one of the two results has."""
+    return [
+        f"not compared, because the {result} result lacks the dataset: {', '.join(names)}"
+        for result, names in (("later", only_before), ("earlier", only_after))
+        if names
+    ]
+
+
+def _match(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules) -> _Matched:
+    """Find what two results have in common on one dataset; with later judgments both are scored again.
+
+    Of a dataset that a result could not load nothing is common, and every backend failed.
+    """
     pairing = pair_backends(before.report.trials, after.report.trials, how.pairs)
+    if before.report.dataset.error is not None or after.report.dataset.error is not None:
+        return _Matched(ComparedDataset(before, after, [], None), pairing, unknown_relation(before, after), [], [])
     common = common_queries(before, after, labels=len(how.labels) if how.labels is not None else 0)
     qrels = _judgments(before, after, common)
-    pairs = list(pairing.pairs)
-    settings = changed_settings(before, after, pairs)
+    settings = changed_settings(before, after, list(pairing.pairs))
     warnings = [*common.warnings, *pairing_warnings(pairing), *metric_warnings(before, after)]
     if how.labels is not None:
         before, after, qrels, lost = _with_labels(before, after, qrels, how.labels, common)
         warnings += lost
-    good = [pair for pair in pairs if _error(before, after, pair) is None]
-    ordered = [query for query in _order(before, after) if query in common.queries]
-    judged = judge_pairs(before, after, good, ordered, how.rules)
-    warnings += noise_warnings(before, after, good)
-    backends, same = [], common.relation.judgments == "same" and how.labels is None
-    for pair, paired_by in pairing.pairs.items():
+    compared = ComparedDataset(before, after, _ordered(before, after, common), qrels)
+    matched = _Matched(compared, pairing, common.relation, settings, warnings)
+    return matched._replace(warnings=[*warnings, *noise_warnings(before, after, matched.good)])
+
+
+def _changes(
+    matched: _Matched, judged: Mapping[Pair, Sequence[MetricJudgement]], how: CompareRules
+) -> Iterable[BackendChange]:
+    """Yield every pair of one dataset, with its verdicts, costs and dossier."""
+    before, after = matched.compared.before, matched.compared.after
+    common = frozenset(matched.compared.queries)
+    for pair, paired_by in matched.pairing.pairs.items():
         error = _error(before, after, pair)
         ok = error is None
-        backends.append(
-            BackendChange(
-                before=pair.before,
-                after=pair.after,
-                paired_by=paired_by,
-                status="ok" if ok else "failed",
-                error=error,
-                metrics=judged[pair] if ok else [],
-                costs=cost_changes(before, after, pair, common.queries, how.rules.seed) if ok else [],
-                dossier=_dossier(before, after, pair, ordered, qrels, judged[pair], how, same) if ok else None,
-                search_seconds=_search_seconds(after, pair.after),
-            )
+        yield BackendChange(
+            dataset=matched.compared.name,
+            before=pair.before,
+            after=pair.after,
+            paired_by=paired_by,
+            status="ok" if ok else "failed",
+            error=error,
+            metrics=list(judged[pair]) if ok else [],
+            costs=cost_changes(before, after, pair, common, how.rules.seed) if ok else [],
+            dossier=_dossier(matched, pair, judged[pair], how) if ok else None,
+            search_seconds=_search_seconds(after, pair.after),
         )
-    change = Change(
-        before=_info(before),
-        after=_info(after),
-        settings=settings,
-        data=common.relation,
-        tests=sum(one.p is not None and one.wins + one.losses > 0 for found in judged.values() for one in found),
-        backends=backends,
-        only_before=list(pairing.only_before),
-        only_after=list(pairing.only_after),
-        warnings=warnings,
-        gate=_gate(backends, gated=how.rules.allowed_drop is not None or bool(how.rules.allowed)),
-    )
-    return Compared(change, before, after, ordered, qrels)
 
 
-def compared_again(change: Change, before: ResultSnapshot, after: ResultSnapshot) -> Compared:
-    """Return a stored change, to which no labels were added, with the results that it is about."""
-    common = common_queries(before, after, labels=0)
-    ordered = [query for query in _order(before, after) if query in common.queries]
-    return Compared(change, before, after, ordered, _judgments(before, after, common))
-
-
-def _dossier(
-    before: ResultSnapshot,
-    after: ResultSnapshot,
-    pair: Pair,
-    queries: Sequence[str],
-    qrels: Qrels | None,
-    judged: Sequence[MetricJudgement],
-    how: CompareRules,
-    same_judgments: bool,
-) -> Dossier:
-    """The dossier of a pair, by the first metric that failed the gate, else the first that is worse, else the first."""
+def _dossier(matched: _Matched, pair: Pair, judged: Sequence[MetricJudgement], how: CompareRules) -> Dossier:
+    """Return the dossier of a pair, by the first metric that failed the gate, else the first worse, else the first."""
     metrics = [one for one in judged if not one.metric.startswith(OVERLAP)]
     failed = [one.metric for one in metrics if one.gate == "failed"]
     worse = [one.metric for one in metrics if one.verdict == "worse"]
-    metric = next(iter([*failed, *worse, *(one.metric for one in metrics)]), None)
+    compared = matched.compared
     return make_dossier(
-        before,
-        after,
+        compared.before,
+        compared.after,
         pair,
-        queries,
-        qrels,
-        metric=metric,
+        compared.queries,
+        compared.qrels,
+        metric=next(iter([*failed, *worse, *(one.metric for one in metrics)]), None),
         depth=how.depth,
         limit=how.queries,
-        same_judgments=same_judgments,
+        same_judgments=matched.relation.judgments == "same" and how.labels is None,
     )
 
 
-def _order(before: ResultSnapshot, after: ResultSnapshot) -> Mapping[str, None]:
-    """Every query in the order of its first mention."""
+def _settings(matched: Sequence[_Matched]) -> list[SettingChange]:
+    """Return every setting that differs, once where it does so on all datasets."""
+    places: dict[str, dict[str, SettingChange]] = {}
+    for one in matched:
+        for setting in one.settings:
+            places.setdefault(setting.model_dump_json(), {})[one.compared.name] = setting
+    return [
+        setting.model_copy(update={"dataset": dataset})
+        for found in places.values()
+        for dataset, setting in ([(None, next(iter(found.values())))] if len(found) == len(matched) else found.items())
+    ]
+
+
+def _joined_warnings(matched: Sequence[_Matched]) -> list[str]:
+    """Return the warnings of all datasets, each once; of several datasets those are named that it is about."""
+    places: dict[str, list[str]] = {}
+    for one in matched:
+        for warning in one.warnings:
+            places.setdefault(warning, []).append(one.compared.name)
+    return [
+        warning if len(names) == len(matched) else f"{', '.join(names)}: {warning}" for warning, names in places.items()
+    ]
+
+
+def _ordered(before: ResultSnapshot, after: ResultSnapshot, common: Common) -> list[str]:
+    """Return the common queries in the order of their first mention."""
     known = dict.fromkeys([*before.digests, *after.digests])
     for side in (before, after):
         for figures in side.figures.values():
             for values in figures.values():
                 known |= dict.fromkeys(values)
-    return known
+    return [query for query in known if query in common.queries]
 
 
 def _judgments(before: ResultSnapshot, after: ResultSnapshot, common: Common) -> Qrels | None:
@@ -217,15 +418,15 @@ def _gate(backends: Sequence[BackendChange], *, gated: bool) -> Literal["passed"
     return "failed" if failed else "passed"
 
 
-def _info(side: ResultSnapshot) -> SideInfo:
-    report = side.report
+def _info(side: Sequence[ResultSnapshot]) -> SideInfo:
+    report = side[0].report
     return SideInfo(
-        source=side.source,
+        source=side[0].source,
         created=report.created,
         command=report.command,
         harness=report.harness,
         machine=report.machine,
-        dataset=report.dataset,
-        backends=[backend.label for backend in report.trials],
-        documents_kept=side.depth,
+        datasets=[snapshot.report.dataset for snapshot in side],
+        backends=list(dict.fromkeys(trial.label for snapshot in side for trial in snapshot.report.trials)),
+        documents_kept=side[0].depth,
     )

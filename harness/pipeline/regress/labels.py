@@ -59,18 +59,23 @@ class _Line(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
 
 
-def label_lines(change: Change, texts: Mapping[str, str]) -> bytes:
+def label_lines(change: Change, texts: Mapping[tuple[str, str], str]) -> bytes:
     """Write the documents to label of all backends, each once, the most decisive first, with ``grade`` null to fill in.
 
-    ``texts`` are those of documents by id, as far as they are known and may be shown.
+    ``texts`` are those of documents by dataset and id, as far as they are known and may be shown. A line names its
+    dataset where there are several.
     """
-    wanted: dict[tuple[str, str], dict[str, object]] = {}
-    queries = {one.query: one.text for backend in change.backends if backend.dossier for one in backend.dossier.queries}
+    wanted: dict[tuple[str, str, str], dict[str, object]] = {}
+    queries: dict[tuple[str, str], str | None] = {}
     for backend in change.backends:
+        for changed in backend.dossier.queries if backend.dossier is not None else ():
+            queries[backend.dataset, changed.query] = changed.text
         for one in backend.dossier.to_label if backend.dossier is not None else ():
-            known = wanted.get((one.query, one.document))
+            key = backend.dataset, one.query, one.document
+            known = wanted.get(key)
             if known is None or abs(one.swing) > abs(float(str(known["swing"]))):
-                wanted[one.query, one.document] = {
+                wanted[key] = {
+                    **({"dataset": backend.dataset} if change.several else {}),
                     "query_id": one.query,
                     "doc_id": one.document,
                     "grade": None,
@@ -79,10 +84,10 @@ def label_lines(change: Change, texts: Mapping[str, str]) -> bytes:
                     "rank_before": one.rank_before,
                     "rank_after": one.rank_after,
                 }
-    ordered = sorted(wanted.values(), key=lambda line: -abs(float(str(line["swing"]))))
+    ordered = sorted(wanted.items(), key=lambda item: -abs(float(str(item[1]["swing"]))))
     lines = []
-    for line in ordered:
-        known = {"query": queries.get(str(line["query_id"])), "text": texts.get(str(line["doc_id"]))}
+    for (dataset, query, document), line in ordered:
+        known = {"query": queries.get((dataset, query)), "text": texts.get((dataset, document))}
         lines.append(orjson.dumps({**line, **{name: text for name, text in known.items() if text is not None}}))
     return b"".join(line + b"\n" for line in lines)
 

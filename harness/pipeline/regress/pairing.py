@@ -22,6 +22,7 @@ __all__ = [
     "pair_backends",
     "pairing_warnings",
     "refuse_missing",
+    "unknown_relation",
 ]
 
 _OF_EACH_BACKEND = {"backends", "notes"}
@@ -135,6 +136,7 @@ def common_queries(before: ResultSnapshot, after: ResultSnapshot, *, labels: int
     if set(common) != ours.keys() or set(common) != theirs.keys():
         queries = "different"
     relation = DataRelation(
+        dataset=after.report.dataset.name,
         documents=documents,
         queries=queries,
         judgments=judgments,
@@ -146,6 +148,22 @@ def common_queries(before: ResultSnapshot, after: ResultSnapshot, *, labels: int
         labels=labels,
     )
     return Common(frozenset(common), relation, tuple(_warnings(before, after, relation, len(same_id))))
+
+
+def unknown_relation(before: ResultSnapshot, after: ResultSnapshot) -> DataRelation:
+    """Return how a dataset relates to itself where one of the results could not load it."""
+    return DataRelation(
+        dataset=after.report.dataset.name,
+        documents="unknown",
+        queries="unknown",
+        judgments="unknown",
+        candidates="unknown",
+        queries_before=len(_asked(before)),
+        queries_after=len(_asked(after)),
+        common_queries=0,
+        texts_compared=False,
+        labels=0,
+    )
 
 
 def _asked(side: ResultSnapshot) -> dict[str, None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from harness.errors import ResultError
@@ -16,34 +16,28 @@ from harness.results.snapshot import ResultSnapshot, stored_snapshots, text_dige
 from harness.results.stored import FORMER_CHANGE, read_report, read_stored_run
 from harness.store.result_folder import REPORT_NAME
 
-__all__ = ["read_snapshot"]
+__all__ = ["read_snapshots"]
 
 _OF_NO_CONSEQUENCE = {"corpora", "against", "require", "confidence", "slice", "no_text", "notes"}
 """Settings of a check that change no figure of a question, and those that the data and the backends tell of."""
 
 
-def read_snapshot(path: Path) -> ResultSnapshot:
-    """Read a result folder of ``compare`` or ``check``, its ``report.json``, or a baseline file.
+def read_snapshots(path: Path) -> list[ResultSnapshot]:
+    """Read a result folder of ``compare`` or ``check``, its ``report.json``, or a baseline file, by dataset.
+
+    A check is one dataset, whatever its corpora are.
 
     Raises ResultError where it is none of them, damaged, or of a newer schema.
     """
     folder = path.parent if path.name == REPORT_NAME else path
     if not folder.is_dir():
-        return _only(read_baseline(folder))
+        return read_baseline(folder)
     if not (folder / REPORT_NAME).exists() and (folder / FORMER_CHANGE).exists():
         raise _only_a_change(folder)
     result = read_report(folder)
     if result.kind == "diff":
         raise _only_a_change(folder)
-    return _of_check(folder, result) if result.kind == "check" else _only(stored_snapshots(folder, result))
-
-
-def _only(snapshots: Sequence[ResultSnapshot]) -> ResultSnapshot:
-    """Return the snapshot of the only dataset; raises ResultError where there are several."""
-    if len(snapshots) > 1:
-        named = ", ".join(one.report.dataset.name for one in snapshots)
-        raise ResultError(f"'{snapshots[0].source}' is of several datasets: {named}", fix="compare results of one")
-    return snapshots[0]
+    return [_of_check(folder, result)] if result.kind == "check" else stored_snapshots(folder, result)
 
 
 def _only_a_change(folder: Path) -> ResultError:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.data.types import Corpus
 from harness.errors import HarnessError
 from harness.pipeline.regress.compare_sides import Compared, compared_again
 from harness.pipeline.regress.labels import LABEL_FILE, check_no_grades
-from harness.pipeline.regress.read_snapshot import read_snapshot
+from harness.pipeline.regress.read_snapshot import read_snapshots
 from harness.results.comparison import Comparison
 from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, presenter
 from harness.results.regression_schema import Change
@@ -31,15 +31,15 @@ class Regression:
 
     ``report`` is the content of ``report.json``, with what changed under ``change``; ``comparison`` holds the runs of
     the new result, None where nothing ran.
-    ``compared`` holds all queries of both sides and ``corpus`` the documents, for :meth:`html`; where one of them is
-    missing, ``no_texts`` says why. ``folder`` is where it is stored, None before :meth:`save`.
+    ``compared`` holds all queries of both sides and ``documents`` those of each dataset, for :meth:`html`; where one of
+    them is missing, ``no_texts`` says why. ``folder`` is where it is stored, None before :meth:`save`.
     """
 
     report: Result
     comparison: Comparison | None = field(default=None, repr=False)
     to_label: bytes = field(default=b"", repr=False)
     compared: Compared | None = field(default=None, repr=False)
-    corpus: Corpus | None = field(default=None, repr=False)
+    documents: Mapping[str, Documents] = field(default_factory=dict, repr=False)
     no_texts: str = field(default=NOT_STORED, repr=False)
     folder: Path | None = None
 
@@ -81,24 +81,30 @@ class Regression:
         return replace(self, comparison=saved, folder=saved.folder)
 
     def verdicts(self) -> pd.DataFrame:
-        """One row a backend and metric: both means, difference, interval, p, effect, wins, verdict and gate."""
+        """Return one row a dataset, backend and metric: both means, difference, interval, p, effect, verdict, gate."""
         import pandas as pd
 
         return pd.DataFrame(
             [
-                {"backend": backend.after, "backend_before": backend.before, **metric.model_dump()}
+                {
+                    "dataset": backend.dataset,
+                    "backend": backend.after,
+                    "backend_before": backend.before,
+                    **metric.model_dump(),
+                }
                 for backend in self.change.backends
                 for metric in backend.metrics
             ]
         )
 
     def changes(self) -> pd.DataFrame:
-        """One row a backend, query and metric of the dossier: both values, the difference, what entered and left."""
+        """Return one row a dataset, backend, query and metric of the dossier: both values, what entered and left."""
         import pandas as pd
 
         return pd.DataFrame(
             [
                 {
+                    "dataset": backend.dataset,
                     "backend": backend.after,
                     "query_id": query.query,
                     **value.model_dump(),
@@ -120,11 +126,10 @@ class Regression:
         return str(presenter("text")(self.report, format, verbose=verbose, sort=sort))
 
     def html(self, *, keep_text: bool = True) -> str:
-        """The report as one HTML file that needs nothing else; ``keep_text=False`` leaves all texts out."""
-        why = self.no_texts if self.compared is None or self.corpus is None else ""
+        """Return the report as one HTML file that needs nothing else; ``keep_text=False`` leaves all texts out."""
         report = self.report if keep_text else self.report.model_copy(update={"change": without_texts(self.change)})
-        no_texts = why if keep_text else LEFT_OUT
-        return str(presenter("regression page")(report, self.compared, self.corpus, no_texts, keep_text=keep_text))
+        no_texts = self.no_texts if keep_text else LEFT_OUT
+        return str(presenter("regression page")(report, self.compared, self.documents, no_texts, keep_text=keep_text))
 
     def __str__(self) -> str:
         return self.render()
@@ -136,30 +141,34 @@ def with_rankings(found: Regression, folder: Path, *, cards: Path | None = None)
     ``no_texts`` says what is missing.
     """
     report, change = found.report, found.change
-    if change.data.labels:
+    if any(relation.labels for relation in change.data):
         why = "The rankings of all queries are in the page that was written with it: labels were added, which it lacks."
         return replace(found, no_texts=why)
     try:
-        before = read_snapshot(Path(change.before.source))
-        after = read_snapshot(folder if report.kind == "regress" else Path(change.after.source))
+        before = read_snapshots(Path(change.before.source))
+        after = read_snapshots(folder if report.kind == "regress" else Path(change.after.source))
     except HarnessError as error:
         return replace(found, no_texts=f"The rankings of all queries are not in this file: {error.what}.")
-    if (before.report.created, after.report.created) != (change.before.created, change.after.created):
+    if (before[0].report.created, after[0].report.created) != (change.before.created, change.after.created):
         why = "The rankings of all queries are not in this file: other results are there now."
         return replace(found, no_texts=why)
-    if report.kind == "regress" and not after.texts:  # stored with --no-text, whatever the baseline holds
-        before, documents = replace(before, texts={}), Documents(None, LEFT_OUT)
-    else:
-        documents = documents_of_side(after, cards=cards)
-    compared = compared_again(change, before, after)
-    return replace(found, compared=compared, corpus=documents.corpus, no_texts=documents.no_texts)
+    # stored with --no-text, whatever the baseline holds
+    if report.kind == "regress" and not any(one.texts for one in after):
+        before = [replace(one, texts={}) for one in before]
+        return replace(found, compared=compared_again(change, before, after), no_texts=LEFT_OUT)
+    documents = documents_of_side(after, cards=cards)
+    return replace(found, compared=compared_again(change, before, after), documents=documents)
 
 
-def documents_of_side(side: ResultSnapshot, *, cards: Path | None = None) -> Documents:
-    """The documents of a stored result, if they are still where they were."""
-    if side.kind == "check" and not side.report.plan.given:
-        return Documents(None, "Texts of documents are not in this file: the check names no corpus, or several.")
-    return documents_of(side.report, cards=cards)
+def documents_of_side(side: Sequence[ResultSnapshot], *, cards: Path | None = None) -> dict[str, Documents]:
+    """Return the documents of a stored result by dataset, as far as they are still where they were."""
+    unnamed = Documents(None, "Texts of documents are not in this file: the check names no corpus, or several.")
+    return {
+        one.report.dataset.name: unnamed
+        if one.kind == "check" and not one.report.plan.given
+        else documents_of(one.report, cards=cards)
+        for one in side
+    }
 
 
 def without_texts(change: Change) -> Change:

@@ -26,29 +26,31 @@ _EVERY = "*"
 _FORM = "write --set NAME:KEY=VALUE;KEY=VALUE, with '*' for the name of every backend that has the parameter"
 
 
-def rerun_plan(regress: RegressRequest, changes: Mapping[str, object], before: ResultSnapshot) -> Plan:
-    """Return the plan of ``before``, which the baseline holds, with the changes.
+def rerun_plan(regress: RegressRequest, changes: Mapping[str, object], before: Sequence[ResultSnapshot]) -> Plan:
+    """Return the plan of ``before``, the datasets of a baseline, with the changes.
 
     Raises:
         UsageError: for the result of a check, whose plan is no comparison's, and for wrong changes.
     """
-    if before.kind == "check":
+    first = before[0]
+    if first.kind == "check":
         raise UsageError(
-            f"'{before.source}' is the result of a check, and a check has a command of its own to run it again",
+            f"'{first.source}' is the result of a check, and a check has a command of its own to run it again",
             fix="run `harness check` again, and compare both results: harness diff BEFORE AFTER",
         )
-    if regress.dataset is None and before.report.dataset.provenance.get("format") == "objects":
+    objects = [info.name for one in before if (info := one.report.dataset).provenance.get("format") == "objects"]
+    if regress.dataset is None and objects:
         raise UsageError(
-            f"the dataset '{before.report.dataset.name}' of '{before.source}' was an object in Python",
+            f"the dataset '{', '.join(objects)}' of '{first.source}' was an object in Python",
             fix="name where it is now, as dataset=…; or run it again in Python, then: harness diff BEFORE AFTER",
         )
-    request = _request(before.report.plan, changes)
+    request = _request(first.report.plan, changes)
     if regress.dataset is not None:
         request = replace(request, dataset=regress.dataset)
     if regress.backends is not None:
         request = replace(request, backends=regress.backends, sweep=())
     if regress.set:
-        request = replace(request, backends=_expanded(before, request), sweep=())
+        request = replace(request, backends=_expanded(first, request), sweep=())
         specs = parse_backends(request.backends, cards=request.cards)
         request = replace(request, backends=changed_backends(specs, regress.set))
     return plan_for(request)

@@ -1,8 +1,10 @@
-"""``harness.regress``: run the plan of a baseline again, and judge whether it got worse."""
+"""``harness.regress`` and ``harness.diff``: two results compared, the later of which is run now or is stored."""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,20 +13,25 @@ from harness.data.arrow import strings, take_rows
 from harness.data.progress import Display
 from harness.data.types import Corpus
 from harness.pipeline import compare as api
-from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
-from harness.pipeline.regress.gate_rules import compare_rules
+from harness.pipeline.regress.compare_sides import CompareRules, compare_rules, compare_sides
 from harness.pipeline.regress.labels import LABEL_FILE, check_no_grades, label_lines
 from harness.pipeline.regress.pairing import refuse_missing
-from harness.pipeline.regress.read_snapshot import read_snapshot
-from harness.pipeline.regress.regression import Regression, without_texts
+from harness.pipeline.regress.read_snapshot import read_snapshots
+from harness.pipeline.regress.regression import Regression, documents_of_side, without_texts
 from harness.pipeline.regress.rerun import rerun_command, rerun_plan
-from harness.plan.config import CompareRequest, JudgedOutput, Output, RegressRequest
-from harness.plan.option_fields import from_keywords, keywords_of, option_fields, require
+from harness.plan.config import CompareRequest, DiffRequest, JudgedOutput, Output, RegressRequest
+from harness.plan.option_fields import command_words, from_keywords, keywords_of, option_fields, require
 from harness.plan.plan import Plan
+from harness.results.presenters import LEFT_OUT
+from harness.results.regression_schema import Change
+from harness.results.schema import SCHEMA_VERSION, Result
+from harness.results.schema_base import HarnessInfo, MachineInfo, PlanRecord
 from harness.results.snapshot import ResultSnapshot, snapshots_of
+from harness.results.stored_texts import Documents
+from harness.store.environment import harness_state, machine, package_versions
 from harness.store.result_folder import check_target
 
-__all__ = ["regress", "run_regress"]
+__all__ = ["diff", "regress", "run_diff", "run_regress"]
 
 
 @keywords_of(RegressRequest, JudgedOutput)
@@ -64,9 +71,9 @@ def regress(baseline: str | Path, *, display: Display | None = None, **options: 
 def run_regress(
     request: RegressRequest, changes: Mapping[str, object], output: Output, display: Display | None = None
 ) -> Regression:
-    """As :func:`regress`, and nothing is stored: ``output`` says where the caller will."""
+    """Run and compare as :func:`regress` does, and store nothing: ``output`` says where the caller will."""
     require(request)
-    before = read_snapshot(request.baseline)
+    before = read_snapshots(request.baseline)
     plan = rerun_plan(request, changes, before)
     how = compare_rules(request, plan.request.seed)
     if output.out is not None:
@@ -74,27 +81,95 @@ def run_regress(
         check_no_grades(output.out / LABEL_FILE)
     _refuse_unknown(before, plan, how)
     comparison = api.run(plan, display)
-    (after,) = snapshots_of(comparison)
-    compared = compare_sides(before, after, how)
+    compared = compare_sides(before, snapshots_of(comparison), how)
     change = compared.change if output.keep_text else without_texts(compared.change)
     update = {"kind": "regress", "command": rerun_command(request, changes, output), "change": change}
     report = comparison.report.model_copy(update=update)
-    documents = {one.document for pair in change.backends if pair.dossier for one in pair.dossier.to_label}
-    corpus = comparison.corpus
-    texts = _texts(corpus, sorted(documents)) if output.keep_text and corpus is not None else {}
-    return Regression(report, comparison, label_lines(change, texts), compared, corpus)
+    documents = {name: Documents(one.corpus, one.no_texts) for name, one in comparison.contents.items()}
+    texts = _texts_to_label(change, documents) if output.keep_text else {}
+    return Regression(report, comparison, label_lines(change, texts), compared, documents)
 
 
-def _refuse_unknown(before: ResultSnapshot, plan: Plan, how: CompareRules) -> None:
-    """What names nothing is refused now, not after an hour of work."""
-    how.rules.refuse_unknown({name for figures in before.figures.values() for name in figures})
+@keywords_of(DiffRequest, JudgedOutput)
+def diff(before: str | Path, after: str | Path, **options: object) -> Regression:
+    """Compare two stored results, of ``compare`` or of ``check``, without running anything.
+
+    Args:
+        before: a result folder or a baseline file.
+        after: the same, of later.
+        options: those of :class:`harness.plan.config.DiffRequest`; there is no gate without ``max_drop``. With ``out``
+            the report is stored there, and the documents of the later result are read again for its page; ``cards``
+            is where its dataset's card is.
+
+    Raises:
+        UsageError: for wrong options.
+        ResultError: as :func:`harness.regress`, and for a check against a comparison.
+    """
+    request, output = from_keywords(
+        "harness.diff", {"before": before, "after": after, **options}, DiffRequest, JudgedOutput
+    )
+    require(output)
+    regression = run_diff(request, output, documents=output.out is not None)
+    if output.out is None:
+        return regression
+    return regression.save(output.out, overwrite=output.overwrite, keep_text=output.keep_text)
+
+
+def run_diff(request: DiffRequest, output: Output, *, documents: bool = True) -> Regression:
+    """Compare as :func:`diff` does, and store nothing: ``output`` says where the caller will.
+
+    ``documents`` of the later result are read where its page is going to be drawn.
+    """
+    require(request)
+    if output.out is not None:
+        check_target(output.out, overwrite=output.overwrite, runs=False)
+        check_no_grades(output.out / LABEL_FILE)
+    before, after = read_snapshots(request.before), read_snapshots(request.after)
+    compared = compare_sides(before, after, compare_rules(request, int(str(after[0].report.plan.resolved["seed"]))))
+    change = compared.change if output.keep_text else without_texts(compared.change)
+    report = Result(
+        schema=SCHEMA_VERSION,
+        kind="diff",
+        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        command=["harness", "diff", *command_words(request), *command_words(output)],
+        harness=HarnessInfo(**asdict(harness_state())),
+        machine=MachineInfo(**asdict(machine())),
+        packages=package_versions(),
+        plan=PlanRecord(given={"before": str(request.before), "after": str(request.after)}, resolved={}),
+        change=change,
+    )
+    regression = Regression(report, to_label=label_lines(change, {}), compared=compared)
+    if not documents:
+        return regression
+    if not output.keep_text:
+        return replace(regression, no_texts=LEFT_OUT)
+    return replace(regression, documents=documents_of_side(after, cards=request.cards))
+
+
+def _refuse_unknown(before: Sequence[ResultSnapshot], plan: Plan, how: CompareRules) -> None:
+    """Refuse what names nothing now, not after an hour of work."""
+    how.rules.refuse_unknown({name for one in before for figures in one.figures.values() for name in figures})
     for pair in how.pairs:
-        refuse_missing(pair.before, [backend.label for backend in before.report.trials])
+        refuse_missing(pair.before, {trial.label: None for one in before for trial in one.report.trials})
         refuse_missing(pair.after, [trial.label for trial in plan.trials])
 
 
+def _texts_to_label(change: Change, documents: Mapping[str, Documents]) -> dict[tuple[str, str], str]:
+    """Return dataset and id of the documents to label -> their text, as far as they are at hand."""
+    wanted: dict[str, set[str]] = {}
+    for backend in change.backends:
+        if backend.dossier is not None:
+            wanted.setdefault(backend.dataset, set()).update(one.document for one in backend.dossier.to_label)
+    return {
+        (dataset, document): text
+        for dataset, named in wanted.items()
+        if (corpus := documents[dataset].corpus) is not None
+        for document, text in _texts(corpus, sorted(named)).items()
+    }
+
+
 def _texts(corpus: Corpus, documents: Sequence[str]) -> dict[str, str]:
-    """Texts of some documents by id; those that the corpus lacks are left out."""
+    """Return the texts of some documents by id; those that the corpus lacks are left out."""
     rows = corpus.ids.rows_of(strings(documents))
     known = np.flatnonzero(rows >= 0)
     texts = take_rows(corpus.texts, rows[known]).to_pylist()

@@ -1,4 +1,4 @@
-"""Verdicts: every backend and metric of two results, judged as one family."""
+"""Verdicts: every dataset, backend and metric of two results, judged as one family."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.stats import Change, Judgement, NoiseFloor, TestName, judge_family
 from harness.stats.mean_error import sum_of_variances
 from harness.wording import counted
 
-__all__ = ["MARGIN", "Rules", "judge_pairs", "metric_warnings", "noise_warnings", "sentence"]
+__all__ = ["MARGIN", "PairsOnDataset", "Rules", "judge_pairs", "metric_warnings", "noise_warnings", "sentence"]
 
 MARGIN = 0.01
 """Differences of a mean within ± this much count as the same unless the user says otherwise."""
@@ -91,9 +91,19 @@ def _may_be_noise(before: TrialResult, after: TrialResult) -> bool:
     return not exact and any(one.deterministic is False for one in both) and any(one.spread is None for one in both)
 
 
-class _Question(NamedTuple):
-    """One figure of one pair: values of the queries that both sides have."""
+class PairsOnDataset(NamedTuple):
+    """Pairs of backends of two results on one dataset, and the queries that both results have, in order."""
 
+    before: ResultSnapshot
+    after: ResultSnapshot
+    pairs: Sequence[Pair]
+    queries: Sequence[str]
+
+
+class _Question(NamedTuple):
+    """One figure of one pair on one dataset: values of the queries that both sides have."""
+
+    place: int
     pair: Pair
     figure: str
     before: Float64Array
@@ -103,33 +113,34 @@ class _Question(NamedTuple):
     within_ties: bool
 
 
-def judge_pairs(
-    before: ResultSnapshot, after: ResultSnapshot, pairs: Sequence[Pair], common: Iterable[str], rules: Rules
-) -> dict[Pair, list[MetricJudgement]]:
-    """Every metric of every pair over the ``common`` queries that both sides were evaluated on.
+def judge_pairs(asked: Sequence[PairsOnDataset], rules: Rules) -> list[dict[Pair, list[MetricJudgement]]]:
+    """Judge every metric of every pair over the common queries that both sides were evaluated on, for each dataset.
 
+    Everything on all datasets is one family, by whose size p-values are adjusted.
     Beside the metrics stands the overlap with the reference of backends that are not exact; in their place, where there
     are none, that of all. Sums and geometric means are
     not judged, nor is a metric that a side lacks. Raises UnknownNameError when ``rules`` name a metric that is not
     there.
     """
-    queries = list(common)
-    asked = [question for pair in pairs for question in _questions(before, after, pair, queries, rules)]
-    known = {question.figure for question in asked}
-    rules.refuse_unknown(known)
-    found: dict[Pair, list[MetricJudgement]] = {pair: [] for pair in pairs}
+    questions = [
+        question
+        for place, dataset in enumerate(asked)
+        for pair in dataset.pairs
+        for question in _questions(place, dataset, pair, rules)
+    ]
+    rules.refuse_unknown({question.figure for question in questions})
+    judged: list[dict[Pair, list[MetricJudgement]]] = [{pair: [] for pair in dataset.pairs} for dataset in asked]
     changes = [
-        Change(one.before, one.after, rules.margin, one.allowed_drop, one.noise, one.within_ties) for one in asked
+        Change(one.before, one.after, rules.margin, one.allowed_drop, one.noise, one.within_ties) for one in questions
     ]
     family = judge_family(changes, seed=rules.seed, test=rules.test)
-    for question, judgement in zip(asked, family, strict=True):
-        found[question.pair].append(_told(question, judgement, rules))
-    return found
+    for question, judgement in zip(questions, family, strict=True):
+        judged[question.place][question.pair].append(_told(question, judgement, rules))
+    return judged
 
 
-def _questions(
-    before: ResultSnapshot, after: ResultSnapshot, pair: Pair, queries: Sequence[str], rules: Rules
-) -> list[_Question]:
+def _questions(place: int, dataset: PairsOnDataset, pair: Pair, rules: Rules) -> list[_Question]:
+    before, after, _, queries = dataset
     ours, theirs = before.figures[pair.before], after.figures[pair.after]
     results = before.trial(pair.before), after.trial(pair.after)
     ties = _Ties(before, after, pair)
@@ -141,9 +152,9 @@ def _questions(
         one, other = (np.array([side[name][query] for query in both], dtype=np.float64) for side in (ours, theirs))
         exact = bool(metrics) and name.startswith(OVERLAP) and bool(np.all(one == 1.0) and np.all(other == 1.0))
         if both and not exact:
-            changed = [both[place] for place in np.flatnonzero(one != other).tolist()]
+            changed = [both[at] for at in np.flatnonzero(one != other).tolist()]
             noise, allowed = _noise(results, name), _allowed(name, rules, metrics)
-            asked.append(_Question(pair, name, one, other, noise, allowed, ties.explain(changed)))
+            asked.append(_Question(place, pair, name, one, other, noise, allowed, ties.explain(changed)))
     return asked
 
 

@@ -24,17 +24,17 @@ _TEXT = 60
 
 
 def query_tables(report: Change) -> Iterator[Table]:
-    """Yield for each backend losers and winners, the rankings of the query that changed most, and what to label."""
+    """Yield for each pair losers and winners, the rankings of the query that changed most, and what to label."""
     for backend in report.backends:
         if backend.dossier is not None and backend.dossier.queries:
-            first = backend.dossier.metric or ""
+            first, label = backend.dossier.metric or "", f"{backend.after}{report.on(backend)}"
             failed = [metric.metric for metric in backend.metrics if metric.gate == "failed" and metric.metric != first]
             made = [
-                _movers(backend.after, backend.dossier, first, -1),
-                _movers(backend.after, backend.dossier, first, 1),
+                _movers(label, backend.dossier, first, -1),
+                _movers(label, backend.dossier, first, 1),
             ]
-            made += [_movers(backend.after, backend.dossier, metric, -1) for metric in failed]
-            made += [_rankings(backend.after, backend.dossier), _to_label(backend.after, backend.dossier)]
+            made += [_movers(label, backend.dossier, metric, -1) for metric in failed]
+            made += [_rankings(label, backend.dossier), _to_label(label, backend.dossier)]
             yield from (table for table in made if table.rows)
 
 

@@ -50,7 +50,7 @@ from harness.results.regression_schema import (
     SideInfo,
 )
 from harness.results.schema import Result
-from harness.results.schema_base import Json
+from harness.results.schema_base import DatasetInfo, Json
 from harness.wording import counted, few_for_interval
 
 __all__ = ["change_document", "verdict_line"]
@@ -96,17 +96,18 @@ def change_document(result: Result, figures: Sequence[Figure] = (), *, unknown: 
         Section("notes", "What the words and figures mean", [Notes(list(_notes(report)))], detail=True),
         Section("provenance", "Provenance", list(_provenance(report)), detail=True),
     ]
-    data, named = report.after.dataset.name, listed([backend.after for backend in report.backends], _NAMED)
-    common = counted(report.data.common_queries, "common query")
+    datasets = [relation.dataset for relation in report.data]
+    named = listed(list(dict.fromkeys(backend.after for backend in report.backends)), _NAMED)
+    common = counted(report.common_queries, "common query")
     return Document(
-        title=f"{data}: {named} against {_BEFORE[result.kind]}",
+        title=f"{listed(datasets, _NAMED)}: {named} against {_BEFORE[result.kind]}",
         subtitle=f"{report.before.source} → {report.after.source} · {common}",
         verdicts=list(_verdicts(report)),
         sections=sections_with_content(sections),
         command=[shlex.join(result.command or report.after.command)],
         made_by=f"harness {report.after.harness.version} · {result.created}",
         kind=result.kind,
-        name=data,
+        name=", ".join(datasets),
         outcome=report.gate or "compared",
         values=list(_values(report)),
         suites=list(_suites(report, result.created)),
@@ -123,22 +124,27 @@ def _verdicts(report: Change) -> Iterator[Verdict]:
     yield _gate(report)
     for backend in report.backends:
         if backend.error:
-            yield Verdict("bad", f"{backend.after} was not judged", backend.error)
+            yield Verdict("bad", f"{backend.after}{report.on(backend)} was not judged", backend.error)
     yield from (Verdict("unsure", warning) for warning in report.warnings)
     for verdict in ("worse", "better"):
         for backend, metric in _judged(report):
             if metric.verdict == verdict:
                 yield Verdict(
                     _MARKS[verdict][1],
-                    f"{backend.after}: {metric.sentence or verdict_line(metric)}",
+                    f"{backend.after}{report.on(backend)}: {metric.sentence or verdict_line(metric)}",
                     _behind(backend, metric),
                 )
-    same = [f"{metric.metric} of {backend.after}" for backend, metric in _judged(report) if metric.verdict == "same"]
+    same = [_named(report, backend, metric) for backend, metric in _judged(report) if metric.verdict == "same"]
     if same:
         yield Verdict("good", f"The same: {listed(same, _NAMED)}")
     for backend, metric in _judged(report):
         if metric.verdict == "undecided":
-            yield Verdict("plain", f"{backend.after}: {metric.sentence or verdict_line(metric)}")
+            said = metric.sentence or verdict_line(metric)
+            yield Verdict("plain", f"{backend.after}{report.on(backend)}: {said}")
+
+
+def _named(report: Change, backend: BackendChange, metric: MetricJudgement) -> str:
+    return f"{metric.metric} of {backend.after}{report.on(backend)}"
 
 
 def _behind(backend: BackendChange, metric: MetricJudgement) -> str:
@@ -151,7 +157,7 @@ def _behind(backend: BackendChange, metric: MetricJudgement) -> str:
 
 
 def _gate(report: Change) -> Verdict:
-    failed = [f"{metric.metric} of {backend.after}" for backend, metric in _judged(report) if metric.gate == "failed"]
+    failed = [_named(report, backend, metric) for backend, metric in _judged(report) if metric.gate == "failed"]
     drops = sorted({metric.allowed_drop for _, metric in _judged(report) if metric.allowed_drop is not None})
     allowed = f"the allowed drop ({', '.join(f'{drop:g}' for drop in drops)})"
     detail = " ".join([*_changed(report), *_worse_without_gate(report)])
@@ -168,10 +174,14 @@ def _changed(report: Change) -> list[str]:
     """Return the settings of backends that changed, in a line."""
     changes = [change for change in report.settings if change.section in ("parameters", "engine", "encoder")]
     said = [
-        f"{change.setting} {_setting(change.before)} → {_setting(change.after)} ({change.backend})"
+        f"{change.setting} {_setting(change.before)} → {_setting(change.after)} ({change.backend}{_place(change)})"
         for change in changes
     ]
     return [f"Changed: {listed(said, _NAMED)}."] if said else []
+
+
+def _place(change: SettingChange) -> str:
+    return f" on {change.dataset}" if change.dataset is not None else ""
 
 
 def _worse_without_gate(report: Change) -> list[str]:
@@ -179,7 +189,7 @@ def _worse_without_gate(report: Change) -> list[str]:
     if report.gate is None:
         return []
     names = [
-        f"{metric.metric} of {backend.after}"
+        _named(report, backend, metric)
         for backend, metric in _judged(report)
         if metric.verdict == "worse" and metric.gate is None
     ]
@@ -188,10 +198,11 @@ def _worse_without_gate(report: Change) -> list[str]:
 
 def _invalid_because(report: Change) -> str:
     """Return why an invalid gate is no other: what failed, or has no metric."""
-    failed = [backend.after for backend in report.backends if backend.status == "failed"]
+    failed = [f"{backend.after}{report.on(backend)}" for backend in report.backends if backend.status == "failed"]
     if failed:
         return f"{', '.join(failed)} failed, so nothing passed"
-    return f"nothing was judged of {', '.join(backend.after for backend in report.backends if not backend.metrics)}"
+    unjudged = [f"{backend.after}{report.on(backend)}" for backend in report.backends if not backend.metrics]
+    return f"nothing was judged of {', '.join(unjudged)}"
 
 
 def verdict_line(metric: MetricJudgement) -> str:
@@ -202,8 +213,9 @@ def verdict_line(metric: MetricJudgement) -> str:
 
 
 def _quality(report: Change) -> list[Block]:
-    """Tabulate backends by metrics: both means, difference with interval, what the test says, and the verdict."""
+    """Tabulate backends on datasets by metrics: both means, difference with interval, the test's p, and the verdict."""
     columns = [
+        *_dataset_column(report),
         BACKEND,
         Column("metric", numeric=False),
         Column("before", priority=1),
@@ -218,9 +230,9 @@ def _quality(report: Change) -> list[Block]:
     ]
     rows = []
     for backend in report.backends:
-        rows += [[text(_label(backend)), *_verdict(metric)] for metric in backend.metrics]
+        rows += [[*_first_cells(report, backend), *_verdict(metric)] for metric in backend.metrics]
         if backend.status == "failed":
-            rows.append([text(_label(backend)), *absent(6), text(FAILED, "✕", tone="bad"), text(ABSENT)])
+            rows.append([*_first_cells(report, backend), *absent(6), text(FAILED, "✕", tone="bad"), text(ABSENT)])
     legend = ["▲ ▼ better or worse; = equal on every query, or proven within the margin; ~ not decided"]
     return [Table("Verdicts", columns, rows, legend)] if rows else []
 
@@ -245,14 +257,28 @@ def _verdict(metric: MetricJudgement) -> list[Cell]:
     ]
 
 
+def _dataset_column(report: Change) -> list[Column]:
+    """Return the column that tells datasets apart; none where there is one dataset."""
+    return [Column("dataset", numeric=False)] if report.several else []
+
+
+def _first_cells(report: Change, backend: BackendChange) -> list[Cell]:
+    return [*([text(backend.dataset)] if report.several else []), text(_label(backend))]
+
+
 def _label(backend: BackendChange) -> str:
     return backend.after if backend.before == backend.after else f"{backend.before} → {backend.after}"
 
 
 def _settings(report: Change) -> list[Table]:
     """Tabulate every resolved setting that differs, with both values."""
-    columns = [Column(name, numeric=False) for name in ("backend", "setting", "before", "after")]
-    rows = [[text(cell) for cell in _setting_row(change)] for change in report.settings]
+    placed = any(change.dataset is not None for change in report.settings)
+    names = [*(["dataset"] if placed else []), "backend", "setting", "before", "after"]
+    rows = [
+        [*([text(change.dataset or "all")] if placed else []), *(text(cell) for cell in _setting_row(change))]
+        for change in report.settings
+    ]
+    columns = [Column(name, numeric=False) for name in names]
     return [Table("Settings that changed", columns, rows)] if rows else []
 
 
@@ -273,6 +299,7 @@ def _power(report: Change) -> list[Block]:
     """Tabulate what the verdicts rest on, for those that are not exactly the same."""
     noisy = any(metric.noise_floor is not None for _, metric in _judged(report))
     columns = [
+        *_dataset_column(report),
         BACKEND,
         Column("metric", numeric=False),
         Column("why", numeric=False),
@@ -284,7 +311,7 @@ def _power(report: Change) -> list[Block]:
     rows = []
     for backend, metric in _judged(report):
         if metric.wins or metric.losses:
-            cells = [text(_label(backend)), text(metric.metric), text(metric.reason)]
+            cells = [*_first_cells(report, backend), text(metric.metric), text(metric.reason)]
             cells += [Cell(signed(metric.effect, 2), value=metric.effect), number(metric.detectable)]
             cells += [number(metric.noise_floor)] if noisy else []
             rows.append([*cells, number(metric.queries_needed, ",")])
@@ -294,6 +321,7 @@ def _power(report: Change) -> list[Block]:
 def _cost_table(report: Change) -> list[Block]:
     """Tabulate every cost before and after; ``x`` where it is not comparable, with the reason below."""
     columns = [
+        *_dataset_column(report),
         BACKEND,
         Column("cost", numeric=False),
         Column("before"),
@@ -302,7 +330,7 @@ def _cost_table(report: Change) -> list[Block]:
         Column("n", numeric=False, priority=2),
         Column("verdict", numeric=False),
     ]
-    rows = [[text(_label(backend)), *_cost(cost)] for backend in report.backends for cost in backend.costs]
+    rows = [[*_first_cells(report, backend), *_cost(cost)] for backend in report.backends for cost in backend.costs]
     reasons = dict.fromkeys(
         cost.reason for backend in report.backends for cost in backend.costs if cost.reason is not None
     )
@@ -355,26 +383,28 @@ def _provenance(report: Change) -> Iterator[Facts]:
     """Yield versions, machine and data of both sides."""
     for title, side in (("Before", report.before), ("After", report.after)):
         yield made_by(side.harness, side.machine, side.created, f"{title}: made by")
-        yield Facts(f"{title}: data", _data(side))
+        for dataset in side.datasets:
+            named = f"{title}: data" if len(side.datasets) == 1 else f"{title}: data, {dataset.name}"
+            yield Facts(named, _data(side, dataset))
 
 
-def _data(side: SideInfo) -> list[tuple[str, str]]:
+def _data(side: SideInfo, dataset: DatasetInfo) -> list[tuple[str, str]]:
     kept = "all" if side.documents_kept is None else f"the first {side.documents_kept} of each query"
     return flat_rows(
         {
-            "dataset": side.dataset.name,
-            "SHA-256 of documents, queries and judgments": side.dataset.sha256,
+            "dataset": dataset.name,
+            "SHA-256 of documents, queries and judgments": dataset.sha256,
             "documents kept of each ranking": kept,
             "backends": side.backends,
-            **side.dataset.provenance,
+            **dataset.provenance,
         }
     )
 
 
 def _values(report: Change) -> Iterator[Value]:
     """Yield both means of every metric, their difference, and every cost."""
-    data = report.after.dataset.name
     for backend, metric in _judged(report):
+        data = backend.dataset
         yield Value(data, backend.after, f"before.{metric.metric}", metric.before, n=metric.queries)
         yield Value(data, backend.after, f"after.{metric.metric}", metric.after, n=metric.queries)
         bounds = (metric.difference, metric.ci_low, metric.ci_high, metric.queries)
@@ -385,6 +415,7 @@ def _values(report: Change) -> Iterator[Value]:
                 data, backend.after, f"passed.{metric.metric}", float(metric.gate == "passed"), n=metric.queries
             )
     for backend in report.backends:
+        data = backend.dataset
         yield Value(data, backend.after, "failed", float(backend.status == "failed"))
         for cost in backend.costs:
             yield Value(data, backend.after, f"before.{cost.cost}", cost.before, n=cost.samples_before)
@@ -399,34 +430,36 @@ def _values(report: Change) -> Iterator[Value]:
 
 
 def _suites(report: Change, created: str) -> Iterator[Suite]:
-    """Yield a suite for each backend. A metric without a gate passes: nothing was required of it.
+    """Yield a suite for each dataset and backend. A metric without a gate passes: nothing was required of it.
 
     The time of a case is that of the timed searches of ``after``, which the metrics of a backend share.
     """
-    facts = {
-        "harness": report.after.harness.version,
-        "before": report.before.source,
-        "after": report.after.source,
-        "dataset": report.after.dataset.name,
-        "queries": str(report.data.common_queries),
-        **{f"warning {place}": said for place, said in enumerate(report.warnings, 1)},
-    }
+    common = {relation.dataset: relation.common_queries for relation in report.data}
     for backend in report.backends:
-        cases = list(_cases(backend, gated=report.gate is not None))
-        yield Suite(backend.after, cases, created, facts, backend.search_seconds)
+        facts = {
+            "harness": report.after.harness.version,
+            "before": report.before.source,
+            "after": report.after.source,
+            "dataset": backend.dataset,
+            "queries": str(common[backend.dataset]),
+            **{f"warning {place}": said for place, said in enumerate(report.warnings, 1)},
+        }
+        name = f"{backend.dataset}: {backend.after}" if report.several else backend.after
+        cases = list(_cases(backend, name, gated=report.gate is not None))
+        yield Suite(name, cases, created, facts, backend.search_seconds)
 
 
-def _cases(backend: BackendChange, *, gated: bool) -> Iterator[Case]:
+def _cases(backend: BackendChange, name: str, *, gated: bool) -> Iterator[Case]:
     reason, seconds = _unjudged(backend, gated=gated), backend.search_seconds or 0.0
     if reason is not None:
-        yield Case("is compared", backend.after, Outcome.ERROR, reason, reason)
+        yield Case("is compared", name, Outcome.ERROR, reason, reason)
     for metric in backend.metrics:
         if metric.gate == "failed":
             said = verdict_line(metric)
             lines = "\n".join([said, *losers(backend, metric.metric)])
-            yield Case(metric.metric, backend.after, Outcome.FAILURE, said, lines, seconds)
+            yield Case(metric.metric, name, Outcome.FAILURE, said, lines, seconds)
         else:
-            yield Case(metric.metric, backend.after, seconds=seconds)
+            yield Case(metric.metric, name, seconds=seconds)
 
 
 def _unjudged(backend: BackendChange, *, gated: bool) -> str | None:
@@ -441,7 +474,8 @@ def _annotations(report: Change) -> Iterator[Annotation]:
     for backend in report.backends:
         reason = _unjudged(backend, gated=report.gate is not None)
         if reason is not None:
-            yield Annotation(f"{backend.after} {'failed' if backend.error is not None else 'was not judged'}", reason)
+            said = "failed" if backend.error is not None else "was not judged"
+            yield Annotation(f"{backend.after}{report.on(backend)} {said}", reason)
     for backend, metric in _judged(report):
         if metric.gate == "failed":
-            yield Annotation(f"{metric.metric} failed on {backend.after}", verdict_line(metric))
+            yield Annotation(f"{metric.metric} failed on {backend.after}{report.on(backend)}", verdict_line(metric))

@@ -191,7 +191,8 @@ def differences(drawing: Differences, peers: Sequence[Differences] = ()) -> Svg:
 
     def counts(x: float, anchor: str, words: str, filter_: str) -> Svg:
         shown = text(x, _DIFFERENCES_HEIGHT - 8, words, "value", anchor)
-        return group([shown], data_backend=label, data_reference=reference, data_metric=metric, data_queries=filter_)
+        about = {"data_reference": reference, "data_metric": metric, "data_dataset": drawing.dataset}
+        return group([shown], data_backend=label, data_queries=filter_, **about)
 
     worse, better = int(np.count_nonzero(values < 0)), int(np.count_nonzero(values > 0))
     nodes += [

@@ -3,119 +3,179 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from harness.data.arrow import strings
-from harness.data.types import Corpus, Float64Array, Ids, Queries, Run
-from harness.pipeline.regress.compare_sides import Compared
+from harness.data.types import Float64Array, Ids, Queries, Run
+from harness.pipeline.regress.compare_sides import Compared, ComparedDataset
 from harness.report.document import Figure
 from harness.report.documents.regress import change_document
 from harness.report.figures import Differences
 from harness.report.html.explorer import Explorer, KeptRanks
 from harness.report.html.render import render_page
+from harness.results.regression_schema import Change
 from harness.results.schema import Result
 from harness.results.snapshot import ResultSnapshot
+from harness.results.stored_texts import Documents
 
 __all__ = ["regression_html"]
 
 _ROUNDING = 1e-12
+_DRAWN = 6
+_NO_HITS = Run(Ids.of([]), Ids.of([]), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Ranking:
-    """A backend's ranking in one of the two results, compared with the ranking number ``against``."""
+class _Place(NamedTuple):
+    """One of the rankings that are shown, whatever the dataset: a pair of backends before, or after."""
 
-    label: str
+    before: str
+    after: str
+    when: Literal["before", "after"]
+
+    @property
+    def label(self) -> str:
+        """The backend's label, and in which result it is."""
+        return f"{self.before if self.when == 'before' else self.after} ({self.when})"
+
+
+class _Ranking(NamedTuple):
+    """A backend's ranking on one dataset in one of the two results."""
+
     run: Run
     figures: Mapping[str, Mapping[str, float]]
     kept: int | None
     kept_ranks: KeptRanks | None
-    against: int
 
 
 def regression_html(
-    report: Result, compared: Compared | None, corpus: Corpus | None, no_texts: str, *, keep_text: bool
+    report: Result,
+    compared: Compared | None,
+    documents: Mapping[str, Documents],
+    no_texts: str,
+    *,
+    keep_text: bool,
 ) -> str:
     """Return the page as one HTML file.
 
     ``compared`` holds the rankings and values of all queries; where it is None, the page has the queries of the report
-    as tables, and ``no_texts`` says why. ``corpus`` has the texts of the documents; where it is None, ``no_texts`` says
-    why. Without ``keep_text`` there are no texts at all.
+    as tables, and ``no_texts`` says why. ``documents`` are those of each dataset; for one that is not among them,
+    ``no_texts`` says why. Without ``keep_text`` there are no texts at all.
     """
     if compared is None:
         return render_page(change_document(report, unknown=no_texts))
     document = change_document(report, list(_figures(compared)))
-    return render_page(document, _explorers(compared, corpus, no_texts, keep_text=keep_text), instead_of="changed")
+    texts = {
+        one.name: documents.get(one.name, Documents(None, no_texts)) if keep_text else Documents(None, no_texts)
+        for one in compared.datasets
+    }
+    return render_page(document, _explorers(compared, texts, keep_text=keep_text), instead_of="changed")
 
 
 def _figures(compared: Compared) -> Iterator[Figure]:
     """Yield after minus before where any query changed, the metrics that the verdict is about first."""
-    order = _metrics(compared)
-    judged = [(change, metric) for change in compared.change.backends for metric in change.metrics]
+    order = _metrics(compared.change)
+    datasets = {one.name: one for one in compared.datasets}
+    judged = [(backend, metric) for backend in compared.change.backends for metric in backend.metrics]
     changed = [pair for pair in judged if pair[1].wins + pair[1].losses]
-    for change, metric in sorted(changed, key=lambda pair: order.index(pair[1].metric))[:_DRAWN]:
-        values = _paired_values(compared, change.before, change.after, metric.metric)
-        drawing = Differences(f"{change.after} (after)", f"{change.before} (before)", metric.metric, values)
+    for backend, metric in sorted(changed, key=lambda pair: order.index(pair[1].metric))[:_DRAWN]:
+        values = _paired_values(datasets[backend.dataset], backend.before, backend.after, metric.metric)
+        drawing = Differences(
+            f"{backend.after} (after)", f"{backend.before} (before)", metric.metric, values, backend.dataset
+        )
         note = "Query by query, sorted from the greatest loss to the greatest gain."
-        yield Figure(f"{metric.metric} of {change.after}, after minus before", drawing, note)
+        named = f"{backend.after}{compared.change.on(backend)}"
+        yield Figure(f"{metric.metric} of {named}, after minus before", drawing, note)
 
 
-def _explorers(compared: Compared, corpus: Corpus | None, no_texts: str, *, keep_text: bool) -> list[Explorer]:
-    """Return every common query with both rankings of each backend; nothing where no backend has any."""
-    rankings = _rankings(compared)
-    if not rankings:
+def _explorers(compared: Compared, documents: Mapping[str, Documents], *, keep_text: bool) -> list[Explorer]:
+    """Return every common query of each dataset with both rankings of each backend; nothing where there are none.
+
+    A pair that one of the datasets lacks has no hits there.
+    """
+    rankings = [(one, _rankings(compared.change, one)) for one in compared.datasets]
+    kept = {place: ranking.kept for _, found in rankings for place, ranking in found.items()}
+    if not kept:
         return []
-    metrics = _metrics(compared)
-    texts = {**compared.before.texts, **compared.after.texts} if keep_text else {}
-    in_order = [texts.get(query, "") for query in compared.queries]
-    ids = Ids.of(compared.queries)
-    explorer = Explorer(
+    return [
+        _explorer(compared.change, one, found, kept, documents[one.name], keep_text=keep_text)
+        for one, found in rankings
+    ]
+
+
+def _explorer(
+    change: Change,
+    one: ComparedDataset,
+    found: Mapping[_Place, _Ranking],
+    kept: Mapping[_Place, int | None],
+    documents: Documents,
+    *,
+    keep_text: bool,
+) -> Explorer:
+    """Return the queries of one dataset; ``kept`` has the rankings that all datasets share, some with hits there."""
+    places = list(kept)
+    rankings = [found.get(place, _Ranking(_NO_HITS, {}, kept[place], None)) for place in places]
+    metrics = _metrics(change)
+    texts = {**one.before.texts, **one.after.texts} if keep_text else {}
+    in_order = [texts.get(query, "") for query in one.queries]
+    ids = Ids.of(one.queries)
+    against = [places.index(place._replace(when="before")) for place in places]
+    corpus = documents.corpus if texts else None
+    return Explorer(
         query_ids=ids,
-        labels=[ranking.label for ranking in rankings],
+        labels=[place.label for place in places],
         runs=[ranking.run for ranking in rankings],
         metrics=metrics,
-        values=_values(rankings, metrics, compared.queries) if metrics else None,
+        values=_values(rankings, against, metrics, one.queries) if metrics else None,
         queries=Queries(ids, pa.chunked_array([strings(in_order)]), "") if texts else None,
-        qrels=compared.qrels,
-        relevance=int(str(compared.after.report.plan.resolved["relevance"])),
-        corpus=corpus if keep_text and texts else None,
-        no_texts=no_texts,
-        against=[ranking.against for ranking in rankings],
-        kept=[ranking.kept for ranking in rankings],
+        qrels=one.qrels,
+        relevance=int(str(one.after.report.plan.resolved["relevance"])),
+        corpus=corpus,
+        no_texts=documents.no_texts if documents.corpus is None else "",
+        against=against,
+        kept=list(kept.values()),
         kept_ranks=[ranking.kept_ranks for ranking in rankings],
+        dataset=one.name,
     )
-    return [explorer]
 
 
-def _rankings(compared: Compared) -> list[_Ranking]:
-    """Return before and after of each backend, one after the other."""
-    rankings: list[_Ranking] = []
-    complete = compared.change.data.judgments == "same" and not compared.change.data.labels
-    for pair in compared.change.backends:
-        sides = (compared.before, pair.before, "before"), (compared.after, pair.after, "after")
-        runs = [side.ordered(label) if pair.status == "ok" else None for side, label, _ in sides]
-        first = len(rankings)
-        for (side, label, when), run in zip(sides, runs, strict=True):
-            if run is not None and None not in runs:
-                kept_ranks = KeptRanks(side.relevant_ranks(label), complete) if side.kept_ranks is not None else None
-                rankings.append(_Ranking(f"{label} ({when})", run, side.figures[label], side.depth, kept_ranks, first))
+def _rankings(change: Change, compared: ComparedDataset) -> dict[_Place, _Ranking]:
+    """Return before and after of each backend on one dataset, one after the other."""
+    rankings: dict[_Place, _Ranking] = {}
+    (relation,) = [relation for relation in change.data if relation.dataset == compared.name]
+    complete = relation.judgments == "same" and not relation.labels
+    for pair in change.backends:
+        if pair.dataset == compared.name and pair.status == "ok":
+            before = _ranking(compared.before, pair.before, complete=complete)
+            after = _ranking(compared.after, pair.after, complete=complete)
+            if before is not None and after is not None:
+                rankings[_Place(pair.before, pair.after, "before")] = before
+                rankings[_Place(pair.before, pair.after, "after")] = after
     return rankings
 
 
-def _metrics(compared: Compared) -> list[str]:
+def _ranking(side: ResultSnapshot, label: str, *, complete: bool) -> _Ranking | None:
+    """Return a backend's ranking in one of the results; None where it has no hits."""
+    run = side.ordered(label)
+    kept_ranks = KeptRanks(side.relevant_ranks(label), complete) if side.kept_ranks is not None else None
+    return _Ranking(run, side.figures[label], side.depth, kept_ranks) if run is not None else None
+
+
+def _metrics(change: Change) -> list[str]:
     """Return what both sides of some backend have values of, the metrics that the verdict is about first."""
-    leading = [change.dossier.metric for change in compared.change.backends if change.dossier and change.dossier.metric]
-    judged = [metric.metric for change in compared.change.backends for metric in change.metrics]
+    leading = [backend.dossier.metric for backend in change.backends if backend.dossier and backend.dossier.metric]
+    judged = [metric.metric for backend in change.backends for metric in backend.metrics]
     return list(dict.fromkeys([*leading, *judged]))
 
 
-def _values(rankings: Sequence[_Ranking], metrics: Sequence[str], queries: Sequence[str]) -> Float64Array:
+def _values(
+    rankings: Sequence[_Ranking], against: Sequence[int], metrics: Sequence[str], queries: Sequence[str]
+) -> Float64Array:
     """Return values as float64 (R, M, Q), NaN where a query was not evaluated; mere rounding is no difference."""
     values = np.array([[_column(ranking.figures, name, queries) for name in metrics] for ranking in rankings])
-    before = values[[ranking.against for ranking in rankings]]
+    before = values[list(against)]
     rounded: Float64Array = np.where(np.abs(values - before) <= _ROUNDING, before, values)
     return rounded
 
@@ -125,7 +185,7 @@ def _column(figures: Mapping[str, Mapping[str, float]], metric: str, queries: Se
     return [values.get(query, np.nan) for query in queries]
 
 
-def _paired_values(compared: Compared, before: str, after: str, metric: str) -> Float64Array:
+def _paired_values(compared: ComparedDataset, before: str, after: str, metric: str) -> Float64Array:
     """Return after minus before on every query that both sides were evaluated on, float64 (n,)."""
 
     def of_side(side: ResultSnapshot, label: str) -> Float64Array:
@@ -134,6 +194,3 @@ def _paired_values(compared: Compared, before: str, after: str, metric: str) -> 
     moved = of_side(compared.after, after) - of_side(compared.before, before)
     moved = moved[~np.isnan(moved)]
     return np.where(np.abs(moved) <= _ROUNDING, 0.0, moved)
-
-
-_DRAWN = 6

@@ -67,14 +67,16 @@ class SortableTable {
     const longest = [...model.metrics].sort((x, y) => y.length - x.length);
     for (const row of this.rows) {
       const texts = [...row.cells].map((cell) => cell.querySelector("span").textContent);
-      const after = texts[0].split(" → ").at(-1);
+      const after = texts[Math.max(0, this.names.indexOf("backend"))].split(" → ").at(-1);
+      const inDataset = (name) => model.several && model.datasets.includes(name);
+      const ofRow = texts[this.names.indexOf("dataset")];
       const b = [after, `${after} (after)`].find((label) => model.labels.includes(label));
       const inRow = model.metrics.find((name) => name === texts[this.names.indexOf("metric")]);
       texts.forEach((text, column) => {
         const name = this.names[column];
         const span = row.cells[column].querySelector("span");
-        const dataset = model.several && model.datasets.includes(name) ? name : undefined;
-        const metric = longest.find((one) => name.startsWith(one)) ?? (name === "difference" ? inRow : dataset && inTitle);
+        const dataset = [name, ofRow].find(inDataset);
+        const metric = longest.find((one) => name.startsWith(one)) ?? (name === "difference" ? inRow : inDataset(name) && inTitle);
         if (name === "query" && model.find(text)) linkTo(span, { q: text });
         else if (b !== undefined && metric && row.cells[column].dataset.value) linkTo(span, { b, metric, ...(dataset && { dataset }) });
       });
@@ -85,9 +87,9 @@ class SortableTable {
 // Bars and counts of figures lead to their queries too.
 function linkFigures(model) {
   for (const part of document.querySelectorAll("svg [data-backend]")) {
-    const { backend, reference, metric, queries } = part.dataset;
+    const { backend, reference, metric, queries, dataset } = part.dataset;
     if (!model.labels.includes(backend) || !model.metrics.includes(metric)) continue;
-    linkTo(part, { b: backend, metric, ...(reference ? { a: reference } : {}), ...(queries ? { filter: queries } : {}) });
+    linkTo(part, { b: backend, metric, ...(reference ? { a: reference } : {}), ...(queries ? { filter: queries } : {}), ...(model.several && dataset ? { dataset } : {}) });
     part.ownerSVGElement.setAttribute("role", "group");
   }
 }
