@@ -261,7 +261,8 @@ class Change(Record):
     datasets_only_after: list[str] = Field(default=[], description="datasets that the earlier result lacks")
     warnings: list[str] = Field(description="what a reader must know first")
     gate: Literal["passed", "failed", "invalid"] | None = Field(
-        description="`invalid`: a backend failed or has no metric that both results know; null where there is no gate"
+        description="`invalid`: a backend failed or has no metric that both results know, or a dataset could not be "
+        "loaded; null where there is no gate"
     )
 
     @property

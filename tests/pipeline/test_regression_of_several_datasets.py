@@ -111,6 +111,11 @@ def test_a_dataset_that_cannot_be_loaded_now_makes_the_gate_invalid(calm: Result
     assert first.headline == "Invalid: csr on hurt failed, so nothing passed"
     page = Regression(result_of(compared.change), compared=compared).html()
     assert "csr on hurt was not judged" in page
+    elsewhere = named(gone, "nowhere")
+    unpaired = compare_sides([calm, hurt], [calm, elsewhere], CompareRules()).change
+    assert (unpaired.gate, unpaired.datasets_only_after) == ("invalid", ["nowhere"])
+    first = change_document(result_of(unpaired)).verdicts[0]
+    assert first.headline == "Invalid: nowhere could not be loaded, so nothing passed"
 
 
 def test_what_is_said_of_all_datasets_is_said_once(calm: ResultSnapshot, hurt: ResultSnapshot) -> None:

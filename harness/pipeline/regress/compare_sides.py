@@ -170,6 +170,7 @@ def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapsh
             fix="compare results of one dataset, or make both results with --labels",
         )
     matched = [_match(one, other, how) for one, other in pairs]
+    loaded = [one for one in matched if one.relation.common_queries]
     asked = [PairsOnDataset(one.compared.before, one.compared.after, one.good, one.compared.queries) for one in matched]
     judged = judge_pairs(asked, how.rules)
     backends = [change for one, found in zip(matched, judged, strict=True) for change in _changes(one, found, how)]
@@ -177,7 +178,7 @@ def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapsh
     change = Change(
         before=_info(before),
         after=_info(after),
-        settings=_settings(matched),
+        settings=_settings(loaded),
         data=[one.relation for one in matched],
         tests=sum(
             one.p is not None and one.wins + one.losses > 0
@@ -190,10 +191,10 @@ def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapsh
         only_after=list(dict.fromkeys(label for one in matched for label in one.pairing.only_after)),
         datasets_only_before=lacking[0],
         datasets_only_after=lacking[1],
-        warnings=[*_lacking_warnings(*lacking), *_joined_warnings(matched)],
-        gate=_gate(backends, gated=how.rules.allowed_drop is not None or bool(how.rules.allowed)),
+        warnings=[*_lacking_warnings(*lacking), *_joined_warnings(loaded)],
+        gate=_gate(backends, after, how.rules),
     )
-    return Compared(change, [one.compared for one in matched if one.relation.common_queries])
+    return Compared(change, [one.compared for one in loaded])
 
 
 def compared_again(change: Change, before: Sequence[ResultSnapshot], after: Sequence[ResultSnapshot]) -> Compared:
@@ -408,11 +409,13 @@ def _search_seconds(side: ResultSnapshot, label: str) -> float | None:
     return sum(map(sum, passes.values())) / 1e9 if passes else None
 
 
-def _gate(backends: Sequence[BackendChange], *, gated: bool) -> Literal["passed", "failed", "invalid"] | None:
-    """A backend that failed, or that no metric is there of, was not judged, so nothing passed."""
-    if not gated:
+def _gate(
+    backends: Sequence[BackendChange], after: Sequence[ResultSnapshot], rules: Rules
+) -> Literal["passed", "failed", "invalid"] | None:
+    """Return the gate; a backend that failed, or without a metric, and a dataset not loaded were not judged."""
+    if rules.allowed_drop is None and not rules.allowed:
         return None
-    if any(not backend.metrics for backend in backends):
+    if any(not backend.metrics for backend in backends) or any(one.report.dataset.error is not None for one in after):
         return "invalid"
     failed = any(metric.gate == "failed" for backend in backends for metric in backend.metrics)
     return "failed" if failed else "passed"

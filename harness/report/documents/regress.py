@@ -202,7 +202,10 @@ def _invalid_because(report: Change) -> str:
     if failed:
         return f"{', '.join(failed)} failed, so nothing passed"
     unjudged = [f"{backend.after}{report.on(backend)}" for backend in report.backends if not backend.metrics]
-    return f"nothing was judged of {', '.join(unjudged)}"
+    if unjudged:
+        return f"nothing was judged of {', '.join(unjudged)}"
+    unloaded = [info.name for info in report.after.datasets if info.error is not None]
+    return f"{', '.join(unloaded)} could not be loaded, so nothing passed"
 
 
 def verdict_line(metric: MetricJudgement) -> str:
