@@ -168,6 +168,19 @@ def test_numbers_and_counts_lead_to_the_queries_of_their_dataset(show: Show) -> 
     assert opened.complaints == []
 
 
+def test_a_backend_that_failed_on_one_dataset_gave_no_answer_there(show: Show) -> None:
+    before = [named(side({"csr": BEFORE, "lucene": BEFORE}), name) for name in ("calm", "hurt")]
+    failed = backend("lucene", status="failed", error=sample_report().trials[-1].error)
+    broken = named(side({"csr": AFTER}, backends=[backend("csr"), failed]), "hurt")
+    compared = compare_sides(before, [before[0], broken], CompareRules())
+    opened = show(Regression(result_of(compared.change), compared=compared).html(), "#q=q2&of=hurt&b=lucene+(after)")
+    assert opened.page.locator("#select-b option").all_inner_texts() == [
+        "csr (before)", "csr (after)", "lucene (before)", "lucene (after)",
+    ]  # fmt: skip
+    expect(opened.page.locator(".summary")).to_contain_text("No answer of")
+    assert opened.complaints == []
+
+
 def test_without_texts_and_without_rankings(show: Show) -> None:
     found = regression(side({"csr": BEFORE}), side({"csr": AFTER}))
     page = show(found.html(keep_text=False), "#q=q2").page

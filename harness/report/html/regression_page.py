@@ -115,7 +115,7 @@ def _explorer(
     keep_text: bool,
 ) -> Explorer:
     """Return the queries of one dataset; ``kept`` has the rankings that all datasets share, some with hits there."""
-    places = list(kept)
+    places, failed = list(kept), [place not in found for place in kept]
     rankings = [found.get(place, _Ranking(_NO_HITS, {}, kept[place], None)) for place in places]
     metrics = _metrics(change)
     texts = {**one.before.texts, **one.after.texts} if keep_text else {}
@@ -136,6 +136,7 @@ def _explorer(
         no_texts=documents.no_texts if documents.corpus is None else "",
         against=against,
         kept=list(kept.values()),
+        failed=np.repeat(np.array(failed)[:, None], len(one.queries), axis=1) if any(failed) else None,
         kept_ranks=[ranking.kept_ranks for ranking in rankings],
         dataset=one.name,
     )
