@@ -227,8 +227,8 @@ class Comparison:
     def leaderboard(self) -> pd.DataFrame:
         """Return the backends ranked by each metric over all datasets; no rows for one dataset.
 
-        One row a metric and backend, the best first: columns rank, mean, ci_low, ci_high, datasets, then the mean on
-        each dataset.
+        One row a metric and backend, the best first: columns rank, mean, ci_low, ci_high, mean_rank, wins, datasets,
+        then the mean on each dataset or aggregated task as ``on NAME``.
         """
         import pandas as pd
 
@@ -236,7 +236,10 @@ class Comparison:
         rows = board.rows if board is not None else []
         columns = [name for name in LeaderboardRow.model_fields if name not in ("backend", "metric", "values")]
         index = pd.MultiIndex.from_tuples([(row.metric, row.backend) for row in rows], names=["metric", "backend"])
-        content = [{**{name: getattr(row, name) for name in columns}, **row.values} for row in rows]
+        content = [
+            {name: getattr(row, name) for name in columns} | {f"on {name}": mean for name, mean in row.values.items()}
+            for row in rows
+        ]
         return pd.DataFrame(content, index=index, columns=None if content else columns)
 
     def parity(self) -> pd.DataFrame:
@@ -248,7 +251,7 @@ class Comparison:
         """Return backends against the reference, or every pair: one row a pair and metric, as ``report.differences``.
 
         Columns dataset (None across datasets), a, b, metric, difference (b - a), ci_low, ci_high, p, p_adjusted,
-        effect, wins, ties, losses, within_ties, verdict; no rows for one backend and without judgments.
+        detectable, effect, wins, ties, losses, within_ties, verdict; no rows for one backend and without judgments.
         """
         import pandas as pd
 

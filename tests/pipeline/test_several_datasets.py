@@ -82,7 +82,7 @@ def test_a_family_is_compared_dataset_by_dataset_and_its_means_are_ranked(family
     expected = (means["made/one"] + means["made/two"] + forums) / 3
     shown = result.leaderboard().loc["AP"]
     assert shown["mean"].to_dict() == pytest.approx(expected.to_dict())
-    assert shown["made/forums"].to_dict() == pytest.approx(forums.to_dict())
+    assert shown["on made/forums"].to_dict() == pytest.approx(forums.to_dict())
 
 
 @pytest.mark.parametrize("named", ["made/forums,made/forums/a", "made/forums/a,made/forums"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,7 +54,13 @@ def two() -> Comparison:
         update={
             "datasets": [info, info.model_copy(update={"name": "half"})],
             "trials": [*report.trials, *moved],
-            "leaderboard": Leaderboard(families={}, datasets=["tiny", "half"], metrics=["AP"], rows=rows),
+            "leaderboard": Leaderboard(
+                families={},
+                datasets=["tiny", "half"],
+                metrics=["AP"],
+                rows=rows,
+                search_seconds={"csr": {"tiny": 1.0, "half": 0.5}, "csr:k1=1.2": {"tiny": 1.0, "half": None}},
+            ),
         }
     )
     return Comparison(
@@ -85,8 +93,40 @@ def test_frames_of_several_datasets_say_which(two: Comparison) -> None:
 def test_a_leaderboard_has_a_column_for_each_dataset(two: Comparison) -> None:
     board = two.leaderboard()
     assert board.index.to_list() == [("AP", "csr"), ("AP", "csr:k1=1.2")]
-    assert list(board.columns) == ["rank", "mean", "ci_low", "ci_high", "mean_rank", "wins", "datasets", "tiny", "half"]
+    own = ["rank", "mean", "ci_low", "ci_high", "mean_rank", "wins", "datasets"]
+    assert list(board.columns) == [*own, "on tiny", "on half"]
     assert Comparison.load(ONE).leaderboard().empty
+
+
+@pytest.mark.parametrize("name", ["mean", "rank", "wins", "on tiny"])
+def test_a_dataset_may_have_any_name_in_frames_and_csv(name: str, two: Comparison) -> None:
+    board = two.report.leaderboard
+    assert board is not None
+    rows = [
+        row.model_copy(update={"values": {"tiny": row.values["tiny"], name: row.values["half"]}}) for row in board.rows
+    ]
+    timed = {label: {"tiny": of["tiny"], name: of["half"]} for label, of in board.search_seconds.items()}
+    board = board.model_copy(update={"rows": rows, "datasets": ["tiny", name], "search_seconds": timed})
+    infos = [info.model_copy(update={"name": info.name.replace("half", name)}) for info in two.report.datasets]
+    trials = [trial.model_copy(update={"dataset": trial.dataset.replace("half", name)}) for trial in two.report.trials]
+    report = two.report.model_copy(update={"leaderboard": board, "datasets": infos, "trials": trials})
+    renamed = replace(two, report=report)
+    frame = renamed.leaderboard()
+    assert frame["mean"].to_list() == [row.mean for row in rows]
+    assert frame[f"on {name}"].to_list() == [row.values[name] for row in rows]
+    shown = list(csv.DictReader(io.StringIO(renamed.render("csv"))))
+    keys = [(row["dataset"], row["backend"], row["metric"]) for row in shown]
+    assert len(set(keys)) == len(keys)
+    across = "mean over datasets" if name == "mean" else "mean"
+    means = {row["backend"]: row["mean"] for row in shown if (row["dataset"], row["metric"]) == (across, "AP")}
+    assert means == {row.backend: str(row.mean) for row in rows}
+    ranks = {row["backend"]: row["mean"] for row in shown if (row["dataset"], row["metric"]) == (across, "rank.AP")}
+    assert ranks == {row.backend: str(row.rank) for row in rows}
+    seconds = {
+        row["dataset"]: row["mean"] for row in shown if (row["backend"], row["metric"]) == ("csr", "search_seconds")
+    }
+    assert seconds == {"tiny": "1.0", name: "0.5", across: "1.5"}
+    assert (across, "csr:k1=1.2", "search_seconds") in keys
 
 
 def test_one_of_several_datasets_is_a_comparison_of_its_own(two: Comparison) -> None:

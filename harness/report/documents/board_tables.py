@@ -1,17 +1,17 @@
-"""Tabulate backends over several datasets: the leaderboard, its values on each dataset, and seconds of search."""
+"""Show backends over several datasets: the leaderboard, its values on each dataset, and seconds of search."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from harness.report.document import Cell, Column, Table
+from harness.report.document import Cell, Column, Table, Value
 from harness.report.documents.cells import ABSENT, count, interval, number, signed, text
 from harness.report.documents.costs import BACKEND
 from harness.report.documents.quality import TONES, mark_of, meanings
 from harness.results.schema import BackendInfo, Leaderboard, LeaderboardRow, PairedDifference, Result
 from harness.wording import counted
 
-__all__ = ["leaderboard_tables"]
+__all__ = ["across_name", "leaderboard_tables", "leaderboard_values"]
 
 _OTHER_MEANS, _DIFFERENCE, _ABOUT_MODEL, _RANKS, _INTERVAL = 10, 20, 30, 40, 50
 """What columns are left out for want of room: the last first."""
@@ -151,7 +151,44 @@ def _seconds(board: Leaderboard) -> list[Table]:
     ]
     rows = []
     for label, seconds in timed.items():
-        known = [value for value in seconds.values() if value is not None]
-        total = sum(known) if len(known) == len(board.datasets) else None
-        rows.append([text(label), number(total, ",.2f"), *(number(seconds[name], ",.2f") for name in board.datasets)])
+        total = number(_total(board, seconds), ",.2f")
+        rows.append([text(label), total, *(number(seconds[name], ",.2f") for name in board.datasets)])
     return [Table("Seconds of search, one client, every query once", columns, rows, detail=True)]
+
+
+def across_name(result: Result) -> str:
+    """Return what stands for the dataset of numbers over all datasets: ``mean``, longer where a dataset has that name.
+
+    So no two numbers have the same dataset, backend and metric.
+    """
+    taken = {info.name for info in result.datasets}
+    taken.update(result.leaderboard.datasets if result.leaderboard is not None else ())
+    name = "mean"
+    while name in taken:
+        name += " over datasets"
+    return name
+
+
+def leaderboard_values(result: Result, across: str) -> Iterator[Value]:
+    """Yield every number of the leaderboard, and of the backends in it; ``across`` is what :func:`across_name` says."""
+    board = result.leaderboard
+    if board is None:
+        return
+    for row in board.rows:
+        yield Value(across, row.backend, row.metric, row.mean, row.ci_low, row.ci_high, row.datasets)
+        for name, value in (("rank", row.rank), ("mean_rank", row.mean_rank), ("wins", row.wins)):
+            yield Value(across, row.backend, f"{name}.{row.metric}", value, n=row.datasets)
+        for task in board.families:
+            yield Value(task, row.backend, row.metric, row.values.get(task))
+    for label, seconds in board.search_seconds.items():
+        for dataset, value in [*seconds.items(), (across, _total(board, seconds))]:
+            yield Value(dataset, label, "search_seconds", value)
+    for info in result.backends:
+        yield Value(across, info.label, "dimensions", info.dimensions)
+        yield Value(across, info.label, "parameters_millions", info.parameters_millions)
+
+
+def _total(board: Leaderboard, seconds: Mapping[str, float | None]) -> float | None:
+    """Return the seconds of all datasets; None where one of them has none."""
+    known = [value for value in seconds.values() if value is not None]
+    return sum(known) if len(known) == len(board.datasets) else None

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from harness.data.filtering import in_words
 from harness.data.problems import Finding
 from harness.report.document import Block, Column, Document, Facts, Figure, Notes, Section, Table, Value
-from harness.report.documents.board_tables import leaderboard_tables
+from harness.report.documents.board_tables import across_name, leaderboard_tables, leaderboard_values
 from harness.report.documents.cells import (
     count,
     empty_documents,
@@ -248,7 +248,7 @@ def _provenance(result: Result) -> Iterator[Facts]:
 
 
 def comparison_values(result: Result) -> Iterator[Value]:
-    """Yield every number: quality, differences, parity, losses and costs; the leaderboard's dataset is ``mean``."""
+    """Yield every number: quality, differences, parity, losses and costs, then the leaderboard."""
     for trial in result.trials:
         yield from _metrics(trial)
         yield from _agreement(trial)
@@ -260,13 +260,14 @@ def comparison_values(result: Result) -> Iterator[Value]:
             yield from values_of(trial.dataset, trial.label, f"open_loop.{level.rate:g}.", level.model_dump())
         yield from _spread(trial)
         yield Value(trial.dataset, trial.label, "failed", float(trial.status == "failed"))
-    yield from (_difference(row) for row in result.differences)
+    across = across_name(result)
+    for row in result.differences:
+        yield from _difference(row, across)
     yield from published_values(result)
     for frontier in result.frontiers:
         for point in frontier.points:
             yield Value(frontier.dataset, point.backend, f"on_frontier.{frontier.parameter}", float(point.on_frontier))
-    for row in result.leaderboard.rows if result.leaderboard is not None else ():
-        yield Value("mean", row.backend, row.metric, row.mean, row.ci_low, row.ci_high, row.datasets)
+    yield from leaderboard_values(result, across)
 
 
 def _metrics(trial: TrialResult) -> Iterator[Value]:
@@ -305,7 +306,10 @@ def _spread(trial: TrialResult) -> Iterator[Value]:
         yield from values_of(trial.dataset, trial.label, prefix, build.model_dump(exclude={"build"}))
 
 
-def _difference(row: PairedDifference) -> Value:
+def _difference(row: PairedDifference, across: str) -> Iterator[Value]:
+    """Yield a difference and what its test says; ``across`` stands for the dataset of a test across datasets."""
+    dataset, about = row.dataset or across, f"{row.metric} from {row.a}"
     queries = row.wins + row.ties + row.losses
-    name = f"difference.{row.metric} from {row.a}"
-    return Value(row.dataset or "mean", row.b, name, row.difference, row.ci_low, row.ci_high, queries)
+    yield Value(dataset, row.b, f"difference.{about}", row.difference, row.ci_low, row.ci_high, queries)
+    for name, value in (("p", row.p), ("p_adjusted", row.p_adjusted), ("detectable", row.detectable)):
+        yield Value(dataset, row.b, f"{name}.{about}", value, n=queries)
