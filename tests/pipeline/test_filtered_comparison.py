@@ -46,7 +46,7 @@ def comparison(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Co
     command += [str(collection), "--filter", "section=garden", "--k", "5", "--no-timing", "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    assert "filter section=garden: 3 documents match (50.00%)" in done.stdout
+    assert "filter section=garden: 3 documents match (50.00%)" in " ".join(done.stdout.split())
     assert "of 4 relevant judgments 2 are of documents that match the filter" in done.stdout
     return Comparison.load(out)
 
