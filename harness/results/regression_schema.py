@@ -182,8 +182,12 @@ class QueryChange(Record):
     documents: list[RankedDocument] = Field(description="in the later order, those that left at the end")
     entered: list[str] = Field(description="ids of documents that came into the first ones, best first")
     left: list[str]
-    lost: list[str] = Field(default=[], description="relevant documents to depth k before, and not now, best first")
-    gained: list[str] = Field(default=[], description="relevant documents to depth k now, and not before, best first")
+    lost: list[str] = Field(
+        default=[], description="relevant documents among the first `relevant_depth` before, and not now, best first"
+    )
+    gained: list[str] = Field(
+        default=[], description="relevant documents among the first `relevant_depth` now, and not before, best first"
+    )
 
 
 class ToLabel(Record):
@@ -213,10 +217,12 @@ class Dossier(Record):
     counts: Decision
     changed: Count = Field(description="queries whose value or ranking changed; `queries` holds the first of them")
     relevant_depth: Count | None = Field(
-        default=None, description="depth to which relevant documents are followed; null without judgments"
+        default=None,
+        description="documents of a ranking among which relevant ones are lost and gained: the cutoff of `metric`, or "
+        "as many as are known; null without judgments",
     )
-    lost: Count | None = Field(default=None, description="relevant documents to that depth before, and not now")
-    gained: Count | None = Field(default=None, description="relevant documents to that depth now, and not before")
+    lost: Count | None = Field(default=None, description="relevant documents among these before, and not now")
+    gained: Count | None = Field(default=None, description="relevant documents among these now, and not before")
     judged_before: float | None = Field(description="mean share of the first documents that are judged for their query")
     judged_after: float | None
     queries: list[QueryChange]

@@ -114,7 +114,7 @@ def test_a_query_with_its_rankings(show: Show, html: str) -> None:
     detail = page.locator(".detail")
     expect(detail.locator(".query-id")).to_have_text("Query q1 · 3 of 5")
     expect(detail.locator(".summary")).to_have_text(
-        "1 relevant lost, 0 gained: new compared with old; 2 relevant documents in all"
+        "1 relevant lost from the first 10, 0 gained: new compared with old; 2 relevant documents in all"
     )
     assert detail.locator(".ranking h4").all_inner_texts() == ["old", "new"]
     assert detail.locator(".state").all_inner_texts() == [

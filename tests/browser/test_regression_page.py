@@ -95,7 +95,14 @@ def test_a_relevant_document_that_a_baseline_does_not_show_is_lost_all_the_same(
     write_one(tmp_path / "small.json", old, depth=2)
     page = show(regression(read_one(tmp_path / "small.json"), new).html(), "#q=q").page
     expect(page.locator(".summary")).to_have_text(
-        "1 relevant lost, 0 gained: csr (after) compared with csr (before); 2 relevant documents in all"
+        "0 relevant lost from the first 2, 0 gained: csr (after) compared with csr (before); "
+        "2 relevant documents in all"
+    )
+    page.keyboard.press("Escape")
+    page.locator("#select-metric").select_option(label="AP")
+    page.locator("[role=option]").first.click()
+    expect(page.locator(".summary")).to_have_text(
+        "1 relevant lost from all hits, 0 gained: csr (after) compared with csr (before); 2 relevant documents in all"
     )
     page.locator(".missed .hit", has_text="far").click()
     expect(page.locator(".document .ranks")).to_have_text("Rank: csr (before) 4 · csr (after) not found")

@@ -7,12 +7,14 @@ import math
 from pathlib import Path
 
 import pytest
-from regression_sides import AFTER, BEFORE, GRADES, backend, compare_one, read_one, side, write_one
+from regression_sides import AFTER, BEFORE, GRADES, backend, compare_one, read_one, result_of, side, write_one
 
 from harness.data.memory import qrels_from_dict
 from harness.errors import DataError, UsageError
 from harness.pipeline.regress.compare_sides import CompareRules
 from harness.pipeline.regress.labels import check_no_grades, grades_of, label_lines, read_labels, with_labels
+from harness.report.documents.query_changes import query_tables
+from harness.report.documents.regress import change_document
 from harness.results.regression_schema import Change, Dossier, RankedDocument
 from harness.results.snapshot import ResultSnapshot
 
@@ -40,6 +42,13 @@ def dossier_of(before: ResultSnapshot, after: ResultSnapshot, **how: object) -> 
     return dossier
 
 
+def judged_as(change: Change, **update: object) -> Change:
+    """Return the same change of one backend, with every metric judged otherwise."""
+    (backend,) = change.backends
+    metrics = [metric.model_copy(update=update) for metric in backend.metrics]
+    return change.model_copy(update={"backends": [backend.model_copy(update={"metrics": metrics})]})
+
+
 def test_queries_are_told_most_changed_first(before: ResultSnapshot, after: ResultSnapshot) -> None:
     found = dossier_of(before, after)
     assert found.metric == "nDCG@2"
@@ -59,7 +68,10 @@ TWENTY = {"k": 20}
 
 
 def test_relevant_documents_are_followed_to_depth_k() -> None:
-    before, after = side({"csr": DEEP}, resolved=TWENTY), side({"csr": SHALLOW}, source="after", resolved=TWENTY)
+    before, after = (
+        side({"csr": DEEP}, resolved=TWENTY, metrics="AP"),
+        side({"csr": SHALLOW}, source="after", resolved=TWENTY, metrics="AP"),
+    )
     found = dossier_of(before, after)
     assert (found.relevant_depth, found.lost, found.gained) == (20, 1, 0)
     assert [(query.query, query.lost, query.gained) for query in found.queries] == [("q1", ["a"], [])]
@@ -71,10 +83,39 @@ def test_relevant_documents_are_followed_to_depth_k() -> None:
     assert (back.lost, back.gained, back.queries[0].gained) == (0, 1, ["a"])
 
 
+def test_relevant_documents_are_lost_from_what_the_metric_looks_at(tmp_path: Path) -> None:
+    """Documents that fall out of the first two are found all the same, further down."""
+    before = side({"csr": {"q1": ["a", "x", "b"], "q2": ["c"]}})
+    after = side({"csr": {"q1": ["x", "y", "a", "b"], "q2": ["c"]}}, source="after")
+    write_one(tmp_path / "short.json", before, depth=2)
+    for earlier in (before, read_one(tmp_path / "short.json")):
+        found = dossier_of(earlier, after)
+        assert (found.metric, found.relevant_depth, found.lost, found.gained) == ("nDCG@2", 2, 1, 0)
+        assert [(query.query, query.lost) for query in found.queries] == [("q1", ["a"])]
+        back = dossier_of(after, earlier)
+        assert (back.lost, back.gained) == (0, 1)
+    change = judged_as(report_of(before, after), verdict="worse")
+    detail = change_document(result_of(change)).verdicts[1].detail
+    assert detail.startswith("1 relevant lost from the first 2, 0 gained; ")
+
+
+def test_a_table_counts_the_queries_that_the_verdict_counts() -> None:
+    """Of two queries that lost, the dossier holds one; a second metric failed the gate."""
+    before = side({"csr": {"q1": ["a", "b"], "q2": ["c"]}})
+    after = side({"csr": {"q1": ["x", "a", "b"], "q2": ["x", "c"]}}, source="after")
+    change = judged_as(report_of(before, after, queries=1), gate="failed")
+    assert [metric.losses for metric in change.backends[0].metrics] == [2, 2]
+    titles = [table.title.removeprefix("csr: queries that lost most in ") for table in query_tables(change)]
+    assert titles[0] == "nDCG@2 (1 of 2)"
+    assert "AP (1 of 2)" in titles
+
+
 def test_a_baseline_keeps_the_ranks_of_relevant_documents_alone(tmp_path: Path) -> None:
-    write_one(tmp_path / "deep.json", side({"csr": DEEP}, resolved=TWENTY))
+    write_one(tmp_path / "deep.json", side({"csr": DEEP}, resolved=TWENTY, metrics="AP"))
     before = read_one(tmp_path / "deep.json")
-    after = side({"csr": {**SHALLOW, "q1": ["new", *SHALLOW["q1"][:-1]]}}, source="after", resolved=TWENTY)
+    after = side(
+        {"csr": {**SHALLOW, "q1": ["new", *SHALLOW["q1"][:-1]]}}, source="after", resolved=TWENTY, metrics="AP"
+    )
     found = dossier_of(before, after)
     assert (found.depth, found.relevant_depth, found.lost, found.gained) == (10, 20, 2, 0)
     shown = {one.document: one for one in found.queries[0].documents}
@@ -87,12 +128,12 @@ def test_a_baseline_keeps_the_ranks_of_relevant_documents_alone(tmp_path: Path) 
 
 def test_a_baseline_of_the_first_version_is_followed_as_deep_as_it_keeps(tmp_path: Path) -> None:
     path = tmp_path / "deep.json"
-    write_one(path, side({"csr": DEEP}, resolved=TWENTY))
+    write_one(path, side({"csr": DEEP}, resolved=TWENTY, metrics="AP"))
     stored = json.loads(path.read_bytes())
     for line in stored["datasets"]["cranfield"]["rankings"]:
         del line["ranks"]
     path.write_text(json.dumps(stored))
-    found = dossier_of(read_one(path), side({"csr": SHALLOW}, source="after", resolved=TWENTY))
+    found = dossier_of(read_one(path), side({"csr": SHALLOW}, source="after", resolved=TWENTY, metrics="AP"))
     assert (found.relevant_depth, found.lost, found.gained) == (10, 0, 0)
 
 

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from harness.data.types import Qrels
-from harness.metrics import Measure
+from harness.metrics import Measure, parse_measure
 from harness.pipeline.regress.labels import Grades, grades_of, repeated, scorable, score_again, to_qrels
 from harness.pipeline.regress.pairing import Pair
 from harness.results.regression_schema import (
@@ -35,7 +35,9 @@ _Ranks = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, eq=False)
 class _Rankings:
-    """Both rankings of a pair: their first ``depth`` documents, and the relevant ones to depth k.
+    """Both rankings of a pair: their first ``depth`` documents, and the relevant ones to the cutoff of ``metric``.
+
+    Without a cutoff, or a metric, relevant documents are followed as deep as both sides know them.
 
     ``grades`` are of everything that is judged, empty without judgments. ``same_judgments`` says that a baseline, which
     keeps the ranks of documents relevant then, has kept those of all that are relevant now.
@@ -47,6 +49,7 @@ class _Rankings:
     grades: Grades
     depth: int
     same_judgments: bool
+    metric: str | None
 
     @cached_property
     def first(self) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Sequence[str]]]:
@@ -74,9 +77,15 @@ class _Rankings:
         return sum(a != b for a, b in zip(before, after, strict=False)) + abs(len(before) - len(after))
 
     @property
-    def relevant_depth(self) -> int:
+    def known_depth(self) -> int:
         """How deep both sides know the ranks of relevant documents."""
         return min(self.before.rank_depth, self.after.rank_depth)
+
+    @property
+    def relevant_depth(self) -> int:
+        """Among how many first documents relevant ones are lost and gained: no more than the metric looks at."""
+        cutoff = parse_measure(self.metric).cutoff if self.metric is not None else None
+        return min(self.known_depth, cutoff) if isinstance(cutoff, int) else self.known_depth
 
     @cached_property
     def relevant(self) -> tuple[_Ranks, _Ranks] | None:
@@ -97,7 +106,7 @@ class _Rankings:
 
     def _to_depth(self, ranks: _Ranks) -> _Ranks:
         return {
-            query: {document: rank for document, rank in ranked.items() if rank <= self.relevant_depth}
+            query: {document: rank for document, rank in ranked.items() if rank <= self.known_depth}
             for query, ranked in ranks.items()
         }
 
@@ -107,26 +116,34 @@ class _Rankings:
         return (self.before, self.pair.before), (self.after, self.pair.after)
 
     def lost(self, query: str) -> list[str]:
-        """Return the relevant documents that the earlier ranking has and the later has not, best first."""
+        """Return the relevant documents among the first ones before, and not after, best first."""
         if self.relevant is None:
             return []
         before, after = self.relevant
         return self._missing(query, before, after, self.after)
 
     def gained(self, query: str) -> list[str]:
-        """Return the relevant documents that the later ranking has and the earlier has not, best first."""
+        """Return the relevant documents among the first ones after, and not before, best first."""
         return (
             self._missing(query, self.relevant[1], self.relevant[0], self.before) if self.relevant is not None else []
         )
 
     def _missing(self, query: str, here: _Ranks, there: _Ranks, side: ResultSnapshot) -> list[str]:
-        ranks = here.get(query, {})
-        missing = sorted(ranks.keys() - there.get(query, {}).keys(), key=ranks.__getitem__)
-        return [document for document in missing if self.absence(side, relevant=True) == "not found"]
+        ranks, others = here.get(query, {}), there.get(query, {})
+        first = [
+            document for document in sorted(ranks, key=ranks.__getitem__) if ranks[document] <= self.relevant_depth
+        ]
+        surely = self._absence(side, self.relevant_depth, relevant=True) == "not found"
+        return [
+            document for document in first if (others[document] > self.relevant_depth if document in others else surely)
+        ]
 
     def absence(self, side: ResultSnapshot, *, relevant: bool) -> Absence:
         """Say what it means that a side has no rank of a document: a baseline keeps the ranks of relevant ones only."""
-        kept = side.depth is None or side.deepest >= self.relevant_depth
+        return self._absence(side, self.known_depth, relevant=relevant)
+
+    def _absence(self, side: ResultSnapshot, depth: int, *, relevant: bool) -> Absence:
+        kept = side.depth is None or side.deepest >= depth
         return "not found" if kept or (relevant and side.kept_ranks is not None and self.same_judgments) else "not kept"
 
 
@@ -144,14 +161,14 @@ def make_dossier(
 ) -> Dossier:
     """Make the dossier of one backend, with the ``limit`` of ``queries`` in full that changed most in ``metric``.
 
-    ``depth`` documents of each ranking are looked at, or as many as a baseline kept; relevant documents are followed as
-    deep as both sides know them. Judged, and relevant, mean for that very query. Without ``qrels`` there are rankings
-    and moves alone.
+    ``depth`` documents of each ranking are looked at, or as many as a baseline kept; relevant documents are lost and
+    gained among those that ``metric`` looks at. Judged, and relevant, mean for that very query. Without ``qrels``
+    there are rankings and moves alone.
     """
     depth = min(depth, before.deepest, after.deepest)
     figures = before.figures[pair.before], after.figures[pair.after]
     grades = grades_of(qrels, queries) if qrels is not None else {}
-    rankings = _Rankings(before, after, pair, grades, depth, same_judgments)
+    rankings = _Rankings(before, after, pair, grades, depth, same_judgments, metric)
     moved = {query: _difference(figures, metric, query) for query in queries}
     missing = {query: len(rankings.lost(query)) + len(rankings.gained(query)) for query in queries}
     changed = [query for query in queries if moved[query] or missing[query] or not rankings.same(query)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from harness.report.document import Cell, Column, Table
 from harness.report.documents.cells import ABSENT, count, listed, number, signed, text
@@ -10,6 +10,7 @@ from harness.results.regression_schema import (
     BackendChange,
     Change,
     Dossier,
+    MetricJudgement,
     QueryChange,
     QueryValue,
     RankedDocument,
@@ -30,10 +31,10 @@ def query_tables(report: Change) -> Iterator[Table]:
             first, label = backend.dossier.metric or "", f"{backend.after}{report.on(backend)}"
             failed = [metric.metric for metric in backend.metrics if metric.gate == "failed" and metric.metric != first]
             made = [
-                _movers(label, backend.dossier, first, -1),
-                _movers(label, backend.dossier, first, 1),
+                _movers(label, backend.dossier, backend.metrics, first, -1),
+                _movers(label, backend.dossier, backend.metrics, first, 1),
             ]
-            made += [_movers(label, backend.dossier, metric, -1) for metric in failed]
+            made += [_movers(label, backend.dossier, backend.metrics, metric, -1) for metric in failed]
             made += [_rankings(label, backend.dossier), _to_label(label, backend.dossier)]
             yield from (table for table in made if table.rows)
 
@@ -56,13 +57,11 @@ def _gone(query: QueryChange) -> str:
     return f"; left: {', '.join(query.left)}" if query.left else ""
 
 
-def _movers(label: str, dossier: Dossier, metric: str, sign: int) -> Table:
-    """Tabulate the queries that lost (``sign`` −1) or gained (1) most of a metric."""
+def _movers(label: str, dossier: Dossier, judged: Sequence[MetricJudgement], metric: str, sign: int) -> Table:
+    """Tabulate the queries that lost (``sign`` −1) or gained (1) most of a metric, of all that the verdict counts."""
     values = [(query, value) for query in dossier.queries for value in query.values if value.metric == metric]
     moved = [(query, value) for query, value in values if sign * value.difference > 0]
-    total = len(moved)
-    if metric == dossier.metric:  # of which the counts are known, of others those of the queries that are kept
-        total = dossier.counts.worsened if sign < 0 else dossier.counts.improved
+    total = next((one.losses if sign < 0 else one.wins for one in judged if one.metric == metric), len(moved))
     chosen = sorted(moved, key=lambda pair: sign * pair[1].difference, reverse=True)[:_SHOWN]
     columns = [
         Column("query", numeric=False),
@@ -74,7 +73,7 @@ def _movers(label: str, dossier: Dossier, metric: str, sign: int) -> Table:
         Column("judged", numeric=False, priority=4, help="of the first documents, before and after"),
         Column("entered", priority=3, help="documents that came into the first ones"),
         Column("left", priority=2, help="documents that left the first ones"),
-        Column("relevant lost", numeric=False, priority=2, help="relevant documents to depth k before, and not now"),
+        Column("relevant lost", numeric=False, priority=2, help="relevant documents that left the first ones"),
     ]
     word = "lost" if sign < 0 else "gained"
     title = f"{label}: queries that {word} most in {metric} ({len(chosen)} of {total:,})"

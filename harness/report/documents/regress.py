@@ -152,8 +152,8 @@ def _behind(backend: BackendChange, metric: MetricJudgement) -> str:
     dossier = backend.dossier
     if dossier is None or dossier.metric != metric.metric or dossier.lost is None or dossier.gained is None:
         return metric.reason
-    relevant = f"{dossier.lost:,} relevant lost, {dossier.gained:,} gained"
-    return f"{relevant} to depth {dossier.relevant_depth:,}; {metric.reason}"
+    relevant = f"{dossier.lost:,} relevant lost from the first {dossier.relevant_depth:,}, {dossier.gained:,} gained"
+    return f"{relevant}; {metric.reason}"
 
 
 def _gate(report: Change) -> Verdict:

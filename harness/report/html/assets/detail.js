@@ -51,7 +51,7 @@ class Detail {
 
   // The line that says what happened to this query.
   summary() {
-    const { model, query, selection: { a, b } } = this;
+    const { model, query, selection: { a, b, metric } } = this;
     if (model.expecting) {
       const rank = model.firstExpected(query, b);
       const said = { "-2": "! The backend failed: no answer", "-1": "Nothing is expected, and no mean counts it", 0: "✕ Nothing expected is found" };
@@ -61,20 +61,22 @@ class Detail {
     const silent = [...new Set([a, b])].filter((ranking) => model.gaveNoAnswer(query, ranking)).map((ranking) => model.labels[ranking]);
     if (silent.length > 0) return `! No answer of ${silent.join(" and ")}: the backend failed; ${relevant}`;
     if (a === b || !model.judged) return relevant;
-    const { lost, gained, unknown } = model.relevantMoves(query, a, b);
+    const { lost, gained, unknown } = model.relevantMoves(query, a, b, model.cutoff(metric));
     const notKept = unknown.length > 0 ? `, ${unknown.length} not kept` : "";
-    return `${lost.length} relevant lost, ${gained.length} gained${notKept}: ${model.labels[b]} compared with ${model.labels[a]}; ${relevant} in all`;
+    const depth = model.cutoff(metric);
+    const from = depth === Infinity ? "all hits" : `the first ${depth.toLocaleString("en")}`;
+    return `${lost.length} relevant lost from ${from}, ${gained.length} gained${notKept}: ${model.labels[b]} compared with ${model.labels[a]}; ${relevant} in all`;
   }
 
   // The document that explains most: an expected one that is missed, else one that was lost, else the first hit.
   firstDocument() {
-    const { model, query, selection: { a, b } } = this;
+    const { model, query, selection: { a, b, metric } } = this;
     if (model.expecting) {
       const wanted = query.expected.filter((expected) => expected.slots.length > 0);
       const missed = wanted.find((expected) => !(expected.ranks[b] > 0));
       return (missed ?? wanted[0])?.slots[0];
     }
-    return model.relevantMoves(query, a, b).lost[0] ?? model.top(query, b)[0] ?? model.top(query, a)[0];
+    return model.relevantMoves(query, a, b, model.cutoff(metric)).lost[0] ?? model.top(query, b)[0] ?? model.top(query, a)[0];
   }
 
   table(label, headings, rows, about) {

@@ -60,17 +60,26 @@ class Model {
     return ranks.length === 0 ? 0 : Math.min(...ranks);
   }
 
-  // Relevant documents that b lacks and a has, those that a lacks and b has, and those of which one is not known; none
-  // where a or b gave no answer.
-  relevantMoves(query, a, b) {
+  // How many first documents of a ranking a metric looks at: all where it has no cutoff. That of IPrec is a recall.
+  cutoff(metric) {
+    const [, depth] = /^(?!IPrec).*@(\d+)$/.exec(this.metrics[metric] ?? "") ?? [];
+    return depth === undefined ? Infinity : Number(depth);
+  }
+
+  // Relevant documents that left the first `depth` from a to b, those that came into them, and those of which that is not
+  // known; none where a or b gave no answer.
+  relevantMoves(query, a, b, depth) {
     const moves = { lost: [], gained: [], unknown: [] };
     if (this.gaveNoAnswer(query, a) || this.gaveNoAnswer(query, b)) return moves;
     query.grades.forEach((_, slot) => {
       if (!this.isRelevant(query, slot)) return;
-      const [before, after] = [query.ranks[a][slot], query.ranks[b][slot]];
+      const [before, after] = [a, b].map((ranking) => {
+        const rank = query.ranks[ranking][slot];
+        return rank === null ? (this.kept[ranking] >= depth ? false : null) : rank > 0 && rank <= depth;
+      });
       if (before === null || after === null) moves.unknown.push(slot);
-      else if (before > 0 && after === 0) moves.lost.push(slot);
-      else if (before === 0 && after > 0) moves.gained.push(slot);
+      else if (before && !after) moves.lost.push(slot);
+      else if (!before && after) moves.gained.push(slot);
     });
     return moves;
   }
