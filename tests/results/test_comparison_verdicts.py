@@ -92,7 +92,7 @@ def test_of_several_datasets_what_is_said_of_each_is_said_once() -> None:
         "other: b differs from its exact reference on 4 of 64 queries"
     ]
     assert [line.headline for line in verdicts(both) if "latency" in line.headline] == [
-        f"a has the lowest median latency on {name} and other"
+        f"a and b have the lowest median latency on {name} and other"
     ]
 
 
@@ -203,3 +203,38 @@ def test_what_so_many_queries_would_show_is_what_the_family_leaves_them() -> Non
     assert any("; 52 queries would show a difference from about 0.0789 on" in detail for detail in details)
     older = [line.detail for line in verdicts(result.model_copy(update={"differences": rows}))]
     assert not any("would show" in detail for detail in older)
+
+
+def against(a: str, b: str, difference: float, verdict: str, dataset: str) -> PairedDifference:
+    return PairedDifference(
+        dataset=dataset, a=a, b=b, metric="nDCG@10", difference=difference, ci_low=None, ci_high=None, p=0.01,
+        p_adjusted=0.01 if verdict != "undecided" else 0.4, effect=None, wins=9, ties=0, losses=1, within_ties=False,
+        verdict=verdict,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("shown", [None, "undecided", "better"])
+def test_the_highest_is_called_best_only_where_tests_show_it_above_every_other(shown: str | None) -> None:
+    sample = report(a=None, b=None, c=None)
+    value = MetricValue.model_construct(metric="nDCG@10", mean=0.4)
+    trials = [trial.model_copy(update={"metrics": {"nDCG@10": value}}) for trial in sample.trials]
+    name = sample.datasets[0].name
+    rows = [against("a", "b", 0.2, "better", name), against("a", "c", 0.15, "better", name)]
+    rows += [against("c", "b", 0.05, shown, name)] if shown else []
+    compared = sample.model_copy(update={"trials": trials, "differences": rows, "findings": []})
+    (line,) = [line for line in verdicts(compared) if "nDCG@10" in line.headline]
+    if shown == "better":
+        assert (line.tone, line.headline.split(";")[0]) == ("good", "b is best on nDCG@10")
+    else:
+        assert (line.tone, line.headline.split(";")[0]) == ("plain", "b has the highest nDCG@10")
+        assert line.headline.endswith("not shown to be above c")
+
+
+def test_backends_that_compute_different_functions_exactly_are_said_to_differ_by_them() -> None:
+    textbook, lucene = (
+        RIGHT.model_copy(update={"reference": "sparse", "mode": mode}) for mode in ("textbook", "lucene")
+    )
+    (said,) = [line for line in verdicts(report(q=textbook, l=lucene, c=textbook)) if "compute" in line.headline]
+    assert said.headline == "l and q and c differ by what they compute, not by a fault of an engine"
+    wrong = lucene.model_copy(update={"different": 1, "tie_equivalent": 63, "causes": {"unknown": 1}})
+    assert not [line for line in verdicts(report(q=textbook, l=wrong)) if "compute" in line.headline]

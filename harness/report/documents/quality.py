@@ -169,7 +169,7 @@ def meanings(rows: Sequence[PairedDifference], marks: set[str], than: str, of: s
         _WORSE: f"{_WORSE} worse {than}, p < 0.05 after {family} (paired randomisation test)",
         _UNDECIDED: f"{_UNDECIDED} not significant after {family}",
         _EQUAL: f"{_EQUAL} equal on every {of}",
-        _TIED: f"{_TIED} inside what the order of tied documents can move, so no difference",
+        _TIED: f"{_TIED} the means that orders of tied documents allow meet: no difference can be claimed",
     }
     return (meaning for mark, meaning in meanings.items() if mark in marks)
 

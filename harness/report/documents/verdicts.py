@@ -13,6 +13,11 @@ __all__ = ["against_reference", "comparison_verdicts", "reference_of"]
 
 _NAMED = 3
 _LINES = 6
+_SCORING = {
+    "lucene": "the length of a document is kept in one byte, rounded down",
+    "textbook": "the length of a document is exact",
+}
+"""Modes of the sparse reference, and by what their scores differ."""
 _APPROXIMATE = "approximate search"
 """The cause by which an index that leaves vectors out of sight differs."""
 
@@ -119,12 +124,16 @@ def _quality(where: str, trials: Sequence[TrialResult], result: Result) -> list[
     differing = [row for row in rows if row.verdict != "same"]
     if not differing:
         return [Verdict("good", f"{where}{_all_equal([reference, *equal], metric)}", _also(rows, result))]
+    top = differing[0]
+    rivals = [row.b for row in differing[1:] if not _surely_above(result, top, row.b)] if top.difference > 0 else []
     if len(differing) > _NAMED:
-        parts = [_highest(differing[0], reference, metric), _others(differing[1:])]
+        parts = [_highest(top, reference, metric), _others(differing[1:])]
     else:
-        parts = [_first_part(reference, equal, differing, metric)]
+        parts = [_first_part(reference, equal, differing, metric, rivals)]
         parts += [_compared(row, reference if at == 0 else "") for at, row in enumerate(differing)]
-    tone: Tone = "good" if _is_sure(differing[0]) else "plain"
+    if rivals and _is_sure(top):
+        parts.append(f"not shown to be above {listed(rivals)}")
+    tone: Tone = "good" if _is_sure(top) and not rivals else "plain"
     return [Verdict(tone, where + "; ".join(part for part in parts if part), _behind(differing, rows, result))]
 
 
@@ -163,11 +172,24 @@ def _all_equal(labels: list[str], metric: str) -> str:
     return f"{listed(labels)} are equal: the same {metric} on every query"
 
 
-def _first_part(reference: str, equal: list[str], differing: Sequence[PairedDifference], metric: str) -> str:
-    """Name the best where that is sure, and otherwise say that none is."""
+def _surely_above(result: Result, top: PairedDifference, other: str) -> bool:
+    """Return whether a test on the same metric shows backend ``top.b`` above ``other``; False where none was made."""
+    for row in result.differences:
+        if (row.dataset, row.metric) == (top.dataset, top.metric) and {row.a, row.b} == {top.b, other}:
+            return _is_sure(row) and (row.difference > 0) == (row.b == top.b)
+    return False
+
+
+def _first_part(
+    reference: str, equal: list[str], differing: Sequence[PairedDifference], metric: str, rivals: Sequence[str]
+) -> str:
+    """Name the best where tests show it above every other, and otherwise say that none is.
+
+    ``rivals`` are those that no test shows to be below the highest.
+    """
     together = f"{listed([reference, *equal])} are equal on {metric}" if equal else ""
     if differing[0].difference > 0 and _is_sure(differing[0]):
-        best = f"{differing[0].b} is best on {metric}"
+        best = f"{differing[0].b} {'has the highest' if rivals else 'is best on'} {metric}"
         return f"{best}; {together}" if together else best
     if all(row.difference < 0 and _is_sure(row) for row in differing):
         return together or f"{reference} is best on {metric}"
@@ -215,7 +237,7 @@ def _behind(differing: Sequence[PairedDifference], rows: Sequence[PairedDifferen
     row = differing[0]
     queries = row.wins + row.ties + row.losses
     said = f"{row.b}: {signed(row.difference)} {interval(row.ci_low, row.ci_high, '+.4f')}".rstrip()
-    said += f", p {probability(row.p_adjusted)}; {row.wins:,} better, {row.ties:,} tied, {row.losses:,} worse"
+    said += f", adjusted p {probability(row.p_adjusted)}; {row.wins:,} better, {row.ties:,} tied, {row.losses:,} worse"
     if not _is_sure(row) and row.detectable is not None:
         said += f"; {counted(queries, 'query')} would show a difference from about {row.detectable:.4f} on"
     also = _also(rows, result)
@@ -275,7 +297,27 @@ def _parity(of_datasets: Mapping[str, Sequence[TrialResult]]) -> list[Verdict]:
     if len(lines) > _LINES:
         more = len(lines) - _LINES
         lines[_LINES:] = [Verdict("plain", f"and {counted(more, 'more line')} on parity, in the tables")]
-    return lines
+    return [*lines, *_scoring_functions(exact)]
+
+
+def _scoring_functions(exact: Mapping[str, Mapping[str, ParityStats]]) -> Iterator[Verdict]:
+    """Say why backends differ that all return what their scoring functions say: these functions differ.
+
+    Nothing else can: up to ties, each of them returned what its own function gives for its terms and parameters.
+    """
+    by_mode: dict[str, list[str]] = {}
+    for label, parities in exact.items():
+        for parity in parities.values():
+            if parity.reference == "sparse" and label not in by_mode.setdefault(parity.mode, []):
+                by_mode[parity.mode].append(label)
+    told = {mode: labels for mode, labels in by_mode.items() if mode in _SCORING}
+    if len(told) == len(_SCORING):
+        (some, first), (others, second) = sorted(told.items())
+        yield Verdict(
+            "plain",
+            f"{listed(first)} and {listed(second)} differ by what they compute, not by a fault of an engine",
+            f"{some}: {_SCORING[some]}; {others}: {_SCORING[others]}; and by analyzers and parameters that labels name",
+        )
 
 
 def _named(datasets: Sequence[str], total: int) -> str:
@@ -316,12 +358,14 @@ def _below_all(share: float) -> float:
 def _speed(of_datasets: Mapping[str, Sequence[TrialResult]]) -> list[Verdict]:
     """Return which backend has the lowest median latency; of several datasets in a line for each such backend."""
     timed = {dataset: sorted(_timed(trials)) for dataset, trials in of_datasets.items()}
-    fastest: dict[str, list[str]] = {}
+    fastest: dict[tuple[str, ...], list[str]] = {}
     for dataset, times in timed.items():
         if len(times) > 1:
-            fastest.setdefault(times[0][2], []).append(dataset)
+            lowest = f"{times[0][0]:.3f}"
+            fastest.setdefault(tuple(name for p50, _, name in times if f"{p50:.3f}" == lowest), []).append(dataset)
     lines = []
-    for label, datasets in fastest.items():
+    for labels, datasets in fastest.items():
+        who = f"{labels[0]} has" if len(labels) == 1 else f"{listed(list(labels))} have"
         if len(of_datasets) > 1:
             where = f" on {_named(datasets, len(of_datasets))}"
             detail = "; ".join(f"{dataset}: p50 {timed[dataset][0][0]:.3f} ms" for dataset in datasets[:_NAMED])
@@ -330,7 +374,7 @@ def _speed(of_datasets: Mapping[str, Sequence[TrialResult]]) -> list[Verdict]:
             where = f", {times[0][0]:.3f} ms"
             detail = "; ".join(f"{name}: p50 {p50:.3f} ms, p95 {p95:.3f} ms" for p50, p95, name in times[:_NAMED])
             detail += f"; {len(times) - _NAMED} more below" if len(times) > _NAMED else ""
-        lines.append(Verdict("plain", f"{label} has the lowest median latency{where}", detail))
+        lines.append(Verdict("plain", f"{who} the lowest median latency{where}", detail))
     return lines
 
 
