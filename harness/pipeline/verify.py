@@ -7,10 +7,11 @@ another run. Those that give the printed number to the digit are named.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,11 +20,11 @@ from harness.data.dataset import Dataset
 from harness.data.progress import Display, SilentDisplay
 from harness.data.ranking import TieBreak, TieRule, without_identical_ids
 from harness.data.texts import content_digest
-from harness.data.types import Corpus, Ids
+from harness.data.types import Corpus, Ids, Qrels, Run
 from harness.errors import HarnessError, UsageError
 from harness.loaders import load_dataset
 from harness.loaders.fetching import stored_files
-from harness.metrics import QuerySet, parse_measure, score
+from harness.metrics import QuerySet, Scores, is_mean, parse_measure, score
 from harness.metrics.audit import single_changes
 from harness.metrics.conventions import Countable, IdenticalIds, Settings
 from harness.pipeline.planning import plan_of_backends, resolved_for
@@ -77,6 +78,8 @@ _PARAMETERS: tuple[tuple[str, Mapping[str, ParameterValue]], ...] = (
     ("feedback", {"rm3": False, "axiom": True}),
 )
 """Values of parameters that published runs differ in; ``lucene-yoruba`` and ``whitespace`` only cut at white space."""
+_OF_INDEX = ("analyzer",)
+"""Aspects of a backend that change the statistics of its index."""
 _ONLY_OF_MODEL = {"k1": "bm25", "b": "bm25", "mu": "ql"}
 """Parameters that one of Lucene's models does not have."""
 _TIES = {TieRule.TREC_EVAL.value: TieBreak.ID_DESCENDING, TieRule.ENGINE.value: TieBreak.LISTED}
@@ -196,20 +199,15 @@ class _Verifier:
             outcomes = self.outcomes(dataset, [(row, str(row.backend)) for row in rows])
         except HarnessError as error:
             return VerifiedDataset(name=self.name, split=self.split, unavailable=str(error))
-        facts, taken = list[IndexFact](), list[PrintedNumber]()
-        for row, outcome in zip(rows, outcomes, strict=True):
-            facts += _index_facts(row, outcome)
-            taken += [_measure(row, metric, outcome, dataset) for metric in row.scores]
-        unique = {(fact.statistic, fact.printed, fact.measured): fact for fact in reversed(facts)}
-        if self.explain and any(not number.agrees and number.measured is not None for number in taken):
-            taken = self.explained(taken, rows, outcomes, dataset)
+        claims = _claims(rows, outcomes, dataset)
+        results = [claim.result for claim in (self.explained(claims, dataset) if self.explain else claims)]
         return VerifiedDataset(
             name=self.name,
             split=self.split,
             documents=len(dataset.corpus),
             queries=len(dataset.queries),
-            index=list(reversed(unique.values())),
-            numbers=taken,
+            index=[fact for fact in results if isinstance(fact, IndexFact)],
+            numbers=[number for number in results if isinstance(number, PrintedNumber)],
         )
 
     def load(self, fields: tuple[str, ...] | None = None) -> Dataset:
@@ -246,45 +244,40 @@ class _Verifier:
             done |= {(k, outcome.trial.spec.identity): outcome for outcome in ran}
         return [done[_depth(row), identity_of[text]] for row, text in wanted]
 
-    def explained(
-        self, taken: list[PrintedNumber], rows: Sequence[Published], outcomes: Sequence[Outcome], dataset: Dataset
-    ) -> list[PrintedNumber]:
-        """Return the numbers, those that are missed with the single changes that give them."""
-        of_row = [(row, outcome, metric) for row, outcome in zip(rows, outcomes, strict=True) for metric in row.scores]
-        missed = [
-            (place, *of_row[place])
-            for place, number in enumerate(taken)
-            if number.measured is not None and not number.agrees
-        ]
-        variants: dict[int, list[Variant]] = {
-            place: list(_rescored(row, metric, outcome, dataset)) for place, row, outcome, metric in missed
+    def explained(self, claims: Sequence[_Claim], dataset: Dataset) -> list[_Claim]:
+        """Return the claims, those that are missed with the single changes that give what is printed."""
+        missed = {
+            place: claim
+            for place, claim in enumerate(claims)
+            if claim.result.measured is not None and not claim.result.agrees
         }
+        if not missed:
+            return list(claims)
+        tried = {place: list(_rescored(claim, dataset)) for place, claim in missed.items()}
         for place, variant in self._again(missed, dataset):
-            variants[place].append(variant)
-        for place, tried in variants.items():
-            taken[place] = _with_variants(taken[place], tried)
-        return taken
+            tried[place].append(variant)
+        return [
+            claim._replace(result=_with_variants(claim.result, tried[place])) if place in missed else claim
+            for place, claim in enumerate(claims)
+        ]
 
-    def _again(
-        self, missed: Sequence[tuple[int, Published, Outcome, str]], dataset: Dataset
-    ) -> Iterator[tuple[int, Variant]]:
-        """Run again with one change at a time; yield the place of the missed number, and what the change gives."""
+    def _again(self, missed: Mapping[int, _Claim], dataset: Dataset) -> Iterator[tuple[int, Variant]]:
+        """Run again with one change at a time; yield the place of the missed claim, and what the change gives."""
         changes = [
-            (place, row, metric, *change)
-            for place, row, outcome, metric in missed
-            for change in self._other_backends(outcome.trial)
+            (place, *change)
+            for place, claim in missed.items()
+            for change in self._other_backends(claim.outcome.trial)
+            if not isinstance(claim.result, IndexFact) or change[0][0] in _OF_INDEX
         ]
         searches = [(dataset, changes)]
         for change, other in self._other_datasets(dataset):
-            searches.append(
-                (other, [(place, row, metric, change, str(row.backend)) for place, row, _, metric in missed])
-            )
+            searches.append((other, [(place, change, str(claim.row.backend)) for place, claim in missed.items()]))
         for searched, wanted in searches:
-            outcomes = self.outcomes(searched, [(row, backend) for _, row, _, _, backend in wanted])
-            for (place, row, metric, change, _), outcome in zip(wanted, outcomes, strict=True):
-                number = _measure(row, metric, outcome, dataset)
-                if number.measured is not None:
-                    yield place, _variant(*change, number.measured)
+            outcomes = self.outcomes(searched, [(missed[place].row, backend) for place, _, backend in wanted])
+            for (place, change, _), outcome in zip(wanted, outcomes, strict=True):
+                value = missed[place].measure(outcome)
+                if value is not None:
+                    yield place, _variant(*change, value)
 
     def _other_backends(self, trial: Trial) -> Iterator[tuple[_Change, str]]:
         """Yield the changes of a backend's parameters that it takes and that can have an effect."""
@@ -305,13 +298,15 @@ class _Verifier:
     def _other_datasets(self, dataset: Dataset) -> Iterator[tuple[_Change, Dataset]]:
         """Yield the dataset with other texts, and what is changed."""
         titles = dataset.titles
-        if titles is not None and titles.filled and titles.searched:
-            for field in ("text", "title"):
+        if titles is not None and titles.filled:
+            searched = ("title", "text") if titles.searched else ("text",)
+            for fields in (("text",), ("title",), ("title", "text")):
                 try:
-                    other = self.load((field,))
+                    other = self.load(fields) if fields != searched else None
                 except HarnessError:  # it cannot be read so: no variant
                     continue
-                yield ("texts of documents", "title and text", f"{field} alone"), other
+                if other is not None:
+                    yield ("texts of documents", _named(searched), _named(fields)), other
         if len(empty := dataset.corpus.empty_rows):
             filled = np.delete(np.arange(len(dataset.corpus)), empty)
             ids = Ids(dataset.corpus.ids.values.take(numbers(filled)))
@@ -320,11 +315,35 @@ class _Verifier:
             yield ("documents without text", "indexed", "left out"), replace(dataset, corpus=corpus)
 
 
-def _with_variants(number: PrintedNumber, tried: Sequence[Variant]) -> PrintedNumber:
-    giving = [one for one in tried if as_printed(one.value, number.printed) == number.printed]
-    nearest = min(tried, key=lambda one: abs(one.value - printed_value(number.printed)), default=None)
-    found = {"variants": giving, "nearest": None if giving else nearest, "tried": len(tried)}
-    return number.model_copy(update=found)
+class _Claim(NamedTuple):
+    """A published number or statistic beside the measured one, and how it is measured when something is changed."""
+
+    result: PrintedNumber | IndexFact
+    row: Published
+    outcome: Outcome
+    measure: Callable[[Outcome], float | None]
+
+
+def _claims(rows: Sequence[Published], outcomes: Sequence[Outcome], dataset: Dataset) -> list[_Claim]:
+    """Return the published statistics of indexes, each once, then the published scores."""
+    facts, numbers = dict[tuple[str, int, int | None], _Claim](), list[_Claim]()
+    for row, outcome in zip(rows, outcomes, strict=True):
+        for fact in _index_facts(row, outcome):
+            measure: Callable[[Outcome], float | None] = partial(_statistic, row, fact.statistic)
+            key = fact.statistic, fact.printed, fact.measured
+            facts.setdefault(key, _Claim(fact, row, outcome, measure))
+        for metric in row.scores:
+            measure = partial(_mean, row, metric, dataset)
+            numbers.append(_Claim(_measure(row, metric, outcome, dataset), row, outcome, measure))
+    return [*facts.values(), *numbers]
+
+
+def _with_variants(result: PrintedNumber | IndexFact, tried: Sequence[Variant]) -> PrintedNumber | IndexFact:
+    printed = str(result.printed)
+    giving = [variant for variant in tried if as_printed(variant.value, printed) == printed]
+    nearest = min(tried, key=lambda variant: abs(variant.value - printed_value(printed)), default=None)
+    explanation = {"variants": giving, "nearest": None if giving else nearest, "tried": len(tried)}
+    return result.model_copy(update=explanation)
 
 
 def _depth(row: Published) -> int:
@@ -338,6 +357,10 @@ def _changed(spec: BackendSpec, values: Mapping[str, ParameterValue]) -> str:
 
 def _spelt(values: Mapping[str, ParameterValue]) -> str:
     return ", ".join(f"{name}={spell(value)}" for name, value in values.items())
+
+
+def _named(fields: Sequence[str]) -> str:
+    return " and ".join(fields) if len(fields) > 1 else f"{fields[0]} alone"
 
 
 def _index_facts(row: Published, outcome: Outcome) -> list[IndexFact]:
@@ -356,33 +379,45 @@ def _index_facts(row: Published, outcome: Outcome) -> list[IndexFact]:
 
 def _measure(row: Published, metric: str, outcome: Outcome, dataset: Dataset) -> PrintedNumber:
     """Score a run as the number was published."""
-    options, measured, error = row.options, None, None
+    measured, error = None, None
     if outcome.run is None or dataset.qrels is None:
         error = outcome.failure.message if outcome.failure is not None else "there is nothing to score"
     else:
-        run = without_identical_ids(outcome.run) if _drops(row, dataset) else outcome.run
         try:
-            scores = score(
-                run,
-                dataset.qrels,
-                [parse_measure(metric)],
-                ties=str(options.get("ties", TieRule.TREC_EVAL)),
-                queries=str(options.get("queries", QuerySet.RELEVANT)),
-                relevance=int(options.get("relevance", 1)),
-            )
-            measured = scores.means()[0].value
+            measured = _scores(row, metric, outcome.run, dataset.qrels, dataset).means()[0].value
         except HarnessError as refused:
             error = str(refused)
     return PrintedNumber(
         system=row.system,
         source=row.source,
         backend=str(row.backend),
-        options=dict(options),
+        options=dict(row.options),
         metric=metric,
         printed=row.scores[metric],
         measured=measured,
         error=error,
     )
+
+
+def _scores(row: Published, metric: str, run: Run, qrels: Qrels, dataset: Dataset) -> Scores:
+    """Score a run as the number was published; raises what :func:`harness.metrics.score` raises."""
+    return score(
+        without_identical_ids(run) if _drops(row, dataset) else run,
+        qrels,
+        [parse_measure(metric)],
+        ties=str(row.options.get("ties", TieRule.TREC_EVAL)),
+        queries=str(row.options.get("queries", QuerySet.RELEVANT)),
+        relevance=int(row.options.get("relevance", 1)),
+    )
+
+
+def _mean(row: Published, metric: str, dataset: Dataset, outcome: Outcome) -> float | None:
+    return _measure(row, metric, outcome, dataset).measured
+
+
+def _statistic(row: Published, name: str, outcome: Outcome) -> int | None:
+    """Return what the index of a run says of a statistic that the row states."""
+    return next((fact.measured for fact in _index_facts(row, outcome) if fact.statistic == name), None)
 
 
 def _variant(aspect: str, before: str, after: str, value: float) -> Variant:
@@ -393,8 +428,11 @@ def _drops(row: Published, dataset: Dataset) -> bool:
     return row.options.get("identical_ids", dataset.identical_ids) == "drop"
 
 
-def _rescored(row: Published, metric: str, outcome: Outcome, dataset: Dataset) -> Iterator[Variant]:
-    """Yield the single changes of how a run is scored, with the value of each."""
+def _rescored(claim: _Claim, dataset: Dataset) -> Iterator[Variant]:
+    """Yield the single changes of how a run is scored, with the value of each; none for a statistic of an index."""
+    if not isinstance(claim.result, PrintedNumber):
+        return
+    row, outcome, metric = claim.row, claim.outcome, claim.result.metric
     ties = _TIES.get(str(row.options.get("ties", TieRule.TREC_EVAL)))
     if outcome.run is None or dataset.qrels is None or ties is None:
         return
@@ -407,9 +445,8 @@ def _rescored(row: Published, metric: str, outcome: Outcome, dataset: Dataset) -
     for change, value in single_changes(outcome.run, dataset.qrels, parse_measure(metric), settings):
         if not np.isnan(value):  # no query counts
             yield _variant(change.aspect, change.here, change.there, value)
-    number, asked, judged = _measure(row, metric, outcome, dataset), len(dataset.queries), len(dataset.qrels.query_ids)
-    if number.measured is not None and asked != judged:  # a query without judgments as one that finds nothing
-        share = judged / asked
-        yield _variant(
-            "queries averaged over", f"{judged:,} with judgments", f"all {asked:,} of the file", number.measured * share
-        )
+    asked, scores = len(dataset.queries), _scores(row, metric, outcome.run, dataset.qrels, dataset)
+    counted, measure = scores.counts.evaluated, scores.measures[0]
+    if counted not in (0, asked) and is_mean(measure):  # a query that does not count as one that finds nothing
+        value = scores.means()[0].value * counted / asked
+        yield _variant("queries averaged over", f"{counted:,} {settings.queries}", f"all {asked:,} of the file", value)

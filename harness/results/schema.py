@@ -451,5 +451,8 @@ class Result(Record):
                 "frontiers": [frontier for frontier in self.frontiers if frontier.dataset == dataset],
                 "findings": [finding for finding in self.findings if finding.dataset in (dataset, None)],
                 "published": [number for number in self.published if number.dataset == dataset],
+                "requirements": [row for row in self.requirements if row.dataset == dataset],
+                "preflight": [problem for problem in self.preflight if problem.dataset in (dataset, None)],
+                "warnings": [problem for problem in self.warnings if problem.dataset in (dataset, None)],
             }
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +14,7 @@ from harness.loaders import load_corpus
 from harness.results.comparison import Comparison
 from harness.results.schema import Result
 
-__all__ = ["Documents", "documents_at", "documents_of", "with_documents"]
+__all__ = ["Documents", "documents_of", "with_documents"]
 
 
 class Documents(NamedTuple):
@@ -43,19 +42,20 @@ def with_documents(comparison: Comparison, *, cards: Path | None = None) -> Comp
 
 
 def documents_of(report: Result, *, cards: Path | None = None) -> Documents:
-    """Return the documents that a stored comparison searched, from its dataset's place or name."""
-    info, given = report.dataset, report.plan.given.get("dataset")
-    places = [place for place in (given, info.provenance.get("path"), info.name) if isinstance(place, str)]
-    columns = str(report.plan.given.get("columns") or "")
-    return documents_at(places, info.provenance.get("corpus_sha256"), columns=columns, cards=cards)
-
-
-def documents_at(
-    places: Sequence[str], digest: str | None, *, columns: str = "", cards: Path | None = None
-) -> Documents:
-    """Return the documents with this digest, from the first place that holds them; ``columns`` as compare has it."""
+    """Return the documents that a stored comparison or check searched, from its dataset's place or name."""
+    info, plan = report.dataset, report.plan
+    if report.kind == "check":
+        corpora = plan.resolved.get("corpora")
+        named = dict(str(corpus).split("=", 1) for corpus in corpora) if isinstance(corpora, list) else {}
+        places = [named.get(info.name)]
+    else:
+        places = [str(plan.given.get("dataset") or info.name), info.provenance.get("path"), info.name]
+    columns, digest = (
+        str(plan.given.get("columns") or plan.resolved.get("columns") or ""),
+        info.provenance.get("corpus_sha256"),
+    )
     reasons = []
-    for place in dict.fromkeys(places):
+    for place in dict.fromkeys(place for place in places if place is not None):
         try:
             corpus = load_corpus(place, files=DatasetFiles(columns=parse_columns(columns)), cards=cards)
         except HarnessError as error:

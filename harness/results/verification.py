@@ -6,7 +6,16 @@ from pydantic import Field, computed_field
 
 from harness.results.schema_base import Count, Record
 
-__all__ = ["IndexFact", "PrintedNumber", "Variant", "Verification", "VerifiedDataset", "as_printed", "printed_value"]
+__all__ = [
+    "Explained",
+    "IndexFact",
+    "PrintedNumber",
+    "Variant",
+    "Verification",
+    "VerifiedDataset",
+    "as_printed",
+    "printed_value",
+]
 
 
 def as_printed(value: float, printed: str) -> str:
@@ -29,7 +38,18 @@ class Variant(Record):
     value: float
 
 
-class IndexFact(Record):
+class Explained(Record):
+    """The single changes that were tried on what is missed."""
+
+    variants: list[Variant] = Field(
+        default=[],
+        description="of what is missed the single changes that give it, in the order in which they are tried",
+    )
+    nearest: Variant | None = Field(default=None, description="the change that comes nearest, where none gives it")
+    tried: Count = Field(default=0, description="single changes that were tried")
+
+
+class IndexFact(Explained):
     """A statistic of an index as printed and as measured."""
 
     backend: str
@@ -44,7 +64,7 @@ class IndexFact(Record):
         return self.printed == self.measured
 
 
-class PrintedNumber(Record):
+class PrintedNumber(Explained):
     """One published number beside the measured one."""
 
     system: str = Field(description="what its source calls the system")
@@ -55,12 +75,6 @@ class PrintedNumber(Record):
     printed: str = Field(description="as published, digit by digit")
     measured: float | None = Field(description="null where the backend failed")
     error: str | None = Field(default=None, description="why it failed")
-    variants: list[Variant] = Field(
-        default=[],
-        description="of a missed number the single changes that give it, in the order in which they are tried",
-    )
-    nearest: Variant | None = Field(default=None, description="the change that comes nearest, where none gives it")
-    tried: Count = Field(default=0, description="single changes that were tried")
 
     @computed_field(description="measured minus printed")  # type: ignore[prop-decorator]
     @property

@@ -51,10 +51,10 @@ class Gate:
     """Whether a change is worse beyond the allowed drop.
 
     ``p`` is one-sided, of the hypothesis that the true mean difference is at least -``allowed_drop``; ``p_adjusted``
-    after Holm over the family; the gate has ``failed`` when that is below alpha. ``bound`` is the largest true
-    difference that alpha leaves, uncorrected: a change judged alone fails exactly when it lies below -allowed_drop.
-    None below two queries, on which no gate fails, and for fewer than five (alpha 5 %) that all differ by the same. All
-    are None without an ``allowed_drop``: then nothing is gated, and the family is smaller.
+    after Holm over ``comparisons`` that are gated; the gate has ``failed`` when that is below alpha. ``bound`` is the
+    largest true difference that alpha leaves, uncorrected: a change judged alone fails exactly when it lies below
+    -allowed_drop. None below two queries, on which no gate fails, and for fewer than five (alpha 5 %) that all differ
+    by the same. All are None without an ``allowed_drop``: then nothing is gated, and the family is smaller.
     """
 
     allowed_drop: float | None
@@ -62,6 +62,7 @@ class Gate:
     p_adjusted: float | None
     bound: float | None
     failed: bool
+    comparisons: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,10 +87,10 @@ class Judgement:
     """The verdict on one change, and the figures that it rests on.
 
     ``p`` is that of ``paired``, or with noise the larger of it and that of a t-test which counts the builds' spread
-    too. ``equivalence`` is None for a margin of 0. ``detectable`` is the smallest difference that so many queries show
-    with power 0.8. ``queries_needed`` is how many queries would decide an undecided change, with power 0.8 and if the
-    observed difference is the true one; None where none would. Both use alpha divided by the size of the family,
-    Holm's hardest step.
+    too; ``p_adjusted`` is corrected over ``comparisons``. ``equivalence`` is None for a margin of 0. ``detectable`` is
+    the smallest difference that so many queries show with power 0.8. ``queries_needed`` is how many queries would
+    decide an undecided change, with power 0.8 and if the observed difference is the true one; None where none would.
+    Both use alpha divided by the size of the family, Holm's hardest step.
     """
 
     verdict: Verdict
@@ -102,6 +103,7 @@ class Judgement:
     noise: NoiseFloor | None
     detectable: float | None
     queries_needed: int | None
+    comparisons: int = 1
 
 
 def equivalence(
@@ -195,7 +197,13 @@ def judge_family(
     measured = [_measure(change, seed, test, alpha) for change in changes]
     changed = [one for one in measured if one.paired.changed]
     adjusted = iter(_adjusted([one.ps for one in changed]))
-    return [_decide(one, alpha, len(changed), next(adjusted) if one.paired.changed else one.ps) for one in measured]
+    tests = sum(one.ps.difference is not None for one in changed), sum(one.ps.drop is not None for one in changed)
+    return [
+        _decide(one, alpha, len(changed), next(adjusted), tests)
+        if one.paired.changed
+        else _decide(one, alpha, len(changed), one.ps)
+        for one in measured
+    ]
 
 
 class _Ps(NamedTuple):
@@ -235,9 +243,10 @@ def _adjusted(family: Sequence[_Ps]) -> list[_Ps]:
     return [_Ps(*row) for row in zip(*columns, strict=True)]
 
 
-def _decide(measured: _Measured, alpha: float, family: int, ps: _Ps) -> Judgement:
+def _decide(measured: _Measured, alpha: float, family: int, ps: _Ps, tests: tuple[int, int] = (1, 1)) -> Judgement:
+    """Decide one change; ``tests`` are over how many the difference and the drop are corrected."""
     failed = ps.drop is not None and ps.drop < alpha and not measured.change.within_ties
-    gate = replace(measured.gate, p_adjusted=ps.drop, failed=failed)
+    gate = replace(measured.gate, p_adjusted=ps.drop, failed=failed, comparisons=tests[1])
     verdict = _verdict(measured, ps, alpha, gate)
     strict, noise = alpha / max(1, family), measured.change.noise
     return Judgement(
@@ -251,6 +260,7 @@ def _decide(measured: _Measured, alpha: float, family: int, ps: _Ps) -> Judgemen
         noise=noise,
         detectable=detectable_difference(measured.differences, alpha=strict, noise=noise),
         queries_needed=_queries_needed(measured, strict) if verdict == "undecided" else None,
+        comparisons=tests[0],
     )
 
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import harness
 from harness.errors import HarnessError, ResultError, UsageError
+from harness.results.stored_texts import documents_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
@@ -225,6 +226,13 @@ def test_several_corpora_stand_in_one_table(small, tmp_path):
         ("csr on large", True),
     ]
     assert sorted(checked.runs) == ["csr on large", "csr on small"]
+    given = checked.report.plan.given
+    assert (given["golden"], given["corpus"]) == (str(golden), [f"small={corpus}", f"large={whole}"])
+    assert (given["backends"], given["k"], given["metrics"]) == ("csr", 2, None)
+    alone = checked.report.on("large")
+    assert [(row.backend, row.dataset) for row in alone.requirements] == [("csr on large", "large")]
+    assert {problem.dataset for problem in (*alone.preflight, *alone.warnings)} <= {"large", None}
+    assert documents_of(alone).corpus.ids.to_list() == ["fruit", "fish"]
 
 
 def test_latency_and_parity_are_required(small):

@@ -426,8 +426,22 @@ def judged_metric(**changes: object) -> MetricJudgement:
         (
             {"before": 0.874, "after": 0.8743, "difference": 0.0003, "verdict": "same", "gate": "passed"},
             (
-                "R@1000 rose by 0.0003 (0.874 → 0.874): 8 queries lost, 1 gained; allowed 0; "
+                "R@1000 rose by 0.0003 (0.8740 → 0.8743): 8 queries lost, 1 gained; allowed 0; "
                 "chance of this without a change 4.0%; 50 queries would have shown a difference of 0.012"
+            ),
+        ),
+        (
+            {"before": 0.8870, "after": 0.8866, "difference": -0.0004},
+            (
+                "R@1000 fell by 0.0004 (0.8870 → 0.8866): 8 queries lost, 1 gained; allowed 0; "
+                "chance of this without a change 2.6%"
+            ),
+        ),
+        (
+            {"before": 0.88651, "after": 0.88649, "difference": -0.00002},
+            (
+                "R@1000 fell by 0.00002 (0.88651 → 0.88649): 8 queries lost, 1 gained; allowed 0; "
+                "chance of this without a change 2.6%"
             ),
         ),
         ({"wins": 0, "losses": 0, "difference": 0.0}, "R@1000 is 0.874 as before: no query differs"),
@@ -435,3 +449,10 @@ def judged_metric(**changes: object) -> MetricJudgement:
 )
 def test_a_verdict_is_said_in_plain_words(changes: dict[str, object], said: str) -> None:
     assert sentence(judged_metric(**changes)) == said
+
+
+def test_a_corrected_chance_says_over_how_many_comparisons() -> None:
+    gated = sentence(judged_metric(), comparisons=12, gated_comparisons=4)
+    assert gated.endswith("chance of this without a change 2.6% after correction for 4 comparisons")
+    free = sentence(judged_metric(allowed_drop=None, gate=None, gate_p=None), comparisons=12)
+    assert free.endswith("chance of this without a change 4.0% after correction for 12 comparisons")

@@ -9,7 +9,9 @@ import pytest
 
 import harness
 from harness.errors import UnknownNameError, UsageError
-from harness.results.verification import PrintedNumber, VerifiedDataset, as_printed
+from harness.report.document import Notes
+from harness.report.documents.verify import verification_document
+from harness.results.verification import PrintedNumber, Verification, VerifiedDataset, as_printed
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
@@ -66,6 +68,13 @@ def claim(
     (folder / "datasets").mkdir(exist_ok=True)
     card = CARD.format(scores=scores, backend=backend, options=options, index=index)
     (folder / "datasets" / "pets.toml").write_text(card)
+    return folder
+
+
+def claim_again(folder: Path, old: str, new: str) -> Path:
+    """Replace a printed number of the card; return the folder of cards."""
+    card = folder / "datasets" / "pets.toml"
+    card.write_text(card.read_text().replace(old, new))
     return folder
 
 
@@ -165,6 +174,42 @@ def test_a_missed_number_is_explained_by_one_change(tmp_path: Path, scores: str,
     assert not found.agrees
     assert reasons(found) == expected
     assert found.nearest is None
+
+
+def test_queries_that_do_not_count_find_nothing_in_a_mean_over_all_of_the_file(tmp_path: Path) -> None:
+    cards = claim(tmp_path, '"nDCG@3" = "0.9999"')
+    with (tmp_path / "pets" / "qrels" / "test.tsv").open("a") as judgments:
+        judgments.write("q3\td1\t0\n")  # judged, and nothing is relevant
+    with (tmp_path / "pets" / "queries.jsonl").open("a") as queries:
+        queries.write(json.dumps({"_id": "q4", "text": "cats"}) + "\n")
+    (before,) = harness.verify("pets", cards=cards).datasets[0].numbers
+    assert before.measured is not None
+    all_of_file = before.measured * 2 / 4
+    (found,) = harness.verify("pets", cards=claim_again(cards, "0.9999", f"{all_of_file:.4f}")).datasets[0].numbers
+    (variant,) = [one for one in found.variants if one.after == "all 4 of the file"]
+    assert (variant.before, variant.value) == ("2 with a relevant document", all_of_file)
+
+
+def test_a_statistic_of_the_index_that_alone_is_missed_is_explained(tmp_path: Path) -> None:
+    dataset = verified(tmp_path, '"nDCG@3" = "0.095"', index="terms = 17, documents = 4")
+    assert [number.agrees for number in dataset.numbers] == [True]
+    explained = {
+        fact.statistic: [(one.aspect, one.after, one.value) for one in fact.variants] for fact in dataset.index
+    }
+    assert explained["terms"][0] == ("analyzer", "analyzer=lucene-english", 17.0)
+    assert explained["documents"] == [("documents without text", "left out", 4.0)]
+    shown = verification_document(Verification(datasets=[dataset])).sections[0].blocks[-1]
+    assert isinstance(shown, Notes)
+    assert "csr:analyzer=whitespace, terms: 17 is printed, 27 measured" in shown.lines
+
+
+def test_titles_are_added_where_they_are_not_searched(tmp_path: Path) -> None:
+    cards = claim(tmp_path, 'AP = "0.2083"', index="terms = 27")
+    card = cards / "datasets" / "pets.toml"
+    card.write_text(card.read_text().replace("[[published]]", '[text]\nfields = ["text"]\n\n[[published]]'))
+    (fact,) = harness.verify("pets", cards=cards).datasets[0].index
+    (variant,) = fact.variants
+    assert (variant.aspect, variant.before, variant.after) == ("texts of documents", "text alone", "title and text")
 
 
 def test_a_backend_that_two_rows_write_in_two_ways_is_searched_once(tmp_path: Path) -> None:

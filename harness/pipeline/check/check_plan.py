@@ -80,6 +80,20 @@ class CheckPlan:
             resolved["warm_up"] = None
         return [*words, *command_words(request, resolved)]
 
+    def given(self) -> dict[str, str | int | float | list[str] | None]:
+        """Return the request as flat values for the report."""
+        request = self.request
+        corpus = [request.corpus] if isinstance(request.corpus, str | Path | Dataset) else request.corpus
+        as_written = {
+            "golden": str(request.golden) if isinstance(request.golden, str | Path) else self.golden.source,
+            "corpus": [_shown(place) for place in corpus],
+            "backends": request.backends,
+            "metrics": request.metrics,
+            "slice": request.slice,
+            "delimiter": request.delimiter,
+        }
+        return flat(request, self._resolved() | as_written)
+
     def settings(self) -> dict[str, str | int | float | bool | list[str] | None]:
         """Return the options as they were resolved, flat."""
         given = flat(self.request, self._resolved())

@@ -43,7 +43,7 @@ from harness.results.schema import (
     Result,
     TrialResult,
 )
-from harness.results.stored_texts import documents_at
+from harness.results.stored_texts import documents_of
 from harness.results.trial_result import trial_results
 from harness.store.cache import Cache
 from harness.store.environment import harness_state, machine, package_versions
@@ -151,15 +151,8 @@ def with_corpora(checked: Checked, *, cards: Path | None = None) -> Checked:
 
     ``no_texts`` says why not.
     """
-    settings = checked.report.plan.resolved
-    listed = settings.get("corpora")
-    places = dict(str(one).split("=", 1) for one in listed) if isinstance(listed, list) else {}
-    columns = str(settings.get("columns") or "")
-    found = {
-        one.name: documents_at([places[one.name]], one.content.documents, columns=columns, cards=cards)
-        for one in checked.report.datasets
-        if one.name in places and one.content is not None
-    }
+    report = checked.report
+    found = {one.name: documents_of(report.on(one.name), cards=cards) for one in report.corpora}
     corpora = {name: one.corpus for name, one in found.items() if one.corpus is not None}
     reasons = [one.no_texts for one in found.values() if one.corpus is None]
     return replace(checked, corpora=corpora, no_texts=next(iter(reasons), checked.no_texts))
@@ -256,7 +249,7 @@ def _result(
         harness=HarnessInfo(**asdict(harness_state())),
         machine=MachineInfo(**asdict(machine())),
         packages=package_versions(),
-        plan=PlanRecord(given={}, resolved={**plan.settings(), "notes": _notes(plan, datasets)}),
+        plan=PlanRecord(given=plan.given(), resolved={**plan.settings(), "notes": _notes(plan, datasets)}),
         datasets=datasets,
         backends=backend_infos([LabelledBackend(one.label, one.name, one.encoder) for one in trials]),
         trials=trials,

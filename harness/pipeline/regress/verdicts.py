@@ -23,6 +23,8 @@ from harness.wording import counted
 
 __all__ = ["MARGIN", "PairsOnDataset", "Rules", "judge_pairs", "metric_warnings", "noise_warnings", "sentence"]
 
+_MOST_DIGITS = 12
+"""Means that differ beyond so many decimals are the same: what remains is rounding."""
 MARGIN = 0.01
 """Differences of a mean within ± this much count as the same unless the user says otherwise."""
 
@@ -239,12 +241,18 @@ def _told(question: _Question, judgement: Judgement, rules: Rules) -> MetricJudg
         gate_p=gate.p_adjusted,
         reason=_reason(judgement, rules, within_ties=question.within_ties),
     )
-    return judged.model_copy(update={"sentence": sentence(judged)})
+    return judged.model_copy(update={"sentence": sentence(judged, judgement.comparisons, gate.comparisons)})
 
 
-def sentence(metric: MetricJudgement) -> str:
-    """Say in plain words what happened to a metric: how far, on how many queries, what is allowed, how likely."""
-    before, after, size = (_plain(value) for value in (metric.before, metric.after, abs(metric.difference)))
+def sentence(metric: MetricJudgement, comparisons: int = 1, gated_comparisons: int = 1) -> str:
+    """Say in plain words what happened to a metric: how far, on how many queries, what is allowed, how likely.
+
+    Args:
+        metric: The judgement.
+        comparisons: Over how many comparisons p of the difference is corrected.
+        gated_comparisons: The same of the gate.
+    """
+    before, after, size = _moved(metric.before, metric.after, metric.difference)
     if metric.wins == metric.losses == 0:
         return f"{metric.metric} is {after} as before: no query differs"
     moved = f"fell by {size}" if metric.difference < 0 else f"rose by {size}"
@@ -258,10 +266,23 @@ def sentence(metric: MetricJudgement) -> str:
     p = metric.gate_p if gated else metric.p_adjusted
     if p is not None:
         beyond = f"if only {drop:g} were lost" if gated and drop else "without a change"
-        said.append(f"chance of this {beyond} {_percent(p)}")
+        tests = gated_comparisons if gated else comparisons
+        corrected = f" after correction for {tests} comparisons" if tests > 1 else ""
+        said.append(f"chance of this {beyond} {_percent(p)}{corrected}")
     if metric.verdict in ("same", "undecided") and metric.detectable is not None:
         said.append(f"{counted(metric.queries, 'query')} would have shown a difference of {_plain(metric.detectable)}")
     return "; ".join(said)
+
+
+def _moved(before: float, after: float, difference: float) -> tuple[str, str, str]:
+    """Write both ends of a move and its size, with as many digits as it takes to tell the ends apart."""
+    if abs(difference) < 10.0**-_MOST_DIGITS:
+        return _plain(before), _plain(after), _plain(0.0)
+    for digits in range(3, _MOST_DIGITS + 1):
+        first, last, size = (f"{value:.{digits}f}" for value in (before, after, abs(difference)))
+        if first != last and float(size) > 0.0:
+            break
+    return first, last, size
 
 
 def _plain(value: float) -> str:

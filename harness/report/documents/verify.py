@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.report.document import Cell, Column, Document, Notes, Section, Table, Tone, Value, Verdict
 from harness.report.documents.cells import ABSENT, FAILED, count
-from harness.results.verification import PrintedNumber, Variant, Verification, VerifiedDataset, printed_value
+from harness.results.verification import IndexFact, PrintedNumber, Variant, Verification, VerifiedDataset, printed_value
 from harness.wording import counted
 
 __all__ = ["verification_document"]
@@ -66,7 +66,10 @@ def _verdict(dataset: VerifiedDataset) -> Verdict:
 def _section(dataset: VerifiedDataset) -> Section:
     sources = list(dict.fromkeys(number.source for number in dataset.numbers))
     held = f"{counted(dataset.documents or 0, 'document')}, {counted(dataset.queries or 0, 'query')}"
-    notes = [note for number in dataset.numbers for note in _notes(number)]
+    notes = [
+        *(note for fact in dataset.index for note in _notes_on_index(fact)),
+        *(note for number in dataset.numbers for note in _notes(number)),
+    ]
     return Section(
         dataset.name.replace("/", "-"),
         f"{_name(dataset)}: {held}",
@@ -143,13 +146,26 @@ def _notes(number: PrintedNumber) -> Iterator[str]:
     elif not number.agrees:
         measured = f"{_digits(number.measured, number.printed)} measured by {number.backend}"
         yield f"{about}: {number.printed} is printed, {measured}"
-        for variant in number.variants:
-            yield f"  one change gives {number.printed}: {_change(variant, number)}"
-        if not number.variants and number.tried:
-            nearest = "" if number.nearest is None else f"; the nearest is {_change(number.nearest, number)}"
-            yield f"  none of {number.tried} single changes gives {number.printed}{nearest}"
+        yield from _explanation(number, number.printed)
 
 
-def _change(variant: Variant, number: PrintedNumber) -> str:
-    value = _digits(variant.value, number.printed)
+def _notes_on_index(fact: IndexFact) -> Iterator[str]:
+    """Explain a statistic that is missed; there is nothing to say of one that the engine does not tell."""
+    if not fact.agrees and fact.measured is not None:
+        about = f"{fact.backend}, {fact.statistic.replace('_', ' ')}"
+        yield f"{about}: {fact.printed:,} is printed, {fact.measured:,} measured"
+        yield from _explanation(fact, f"{fact.printed:,}")
+
+
+def _explanation(missed: PrintedNumber | IndexFact, printed: str) -> Iterator[str]:
+    for variant in missed.variants:
+        yield f"  one change gives {printed}: {_change(variant, missed)}"
+    if not missed.variants and missed.tried:
+        nearest = "" if missed.nearest is None else f"; the nearest is {_change(missed.nearest, missed)}"
+        yield f"  none of {missed.tried} single changes gives {printed}{nearest}"
+
+
+def _change(variant: Variant, missed: PrintedNumber | IndexFact) -> str:
+    whole = isinstance(missed, IndexFact)
+    value = f"{variant.value:,.0f}" if whole else _digits(variant.value, str(missed.printed))
     return f"{variant.aspect}: {variant.after} in place of {variant.before} ({value})"
