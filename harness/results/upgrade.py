@@ -20,7 +20,7 @@ from harness.results.frontier import frontier_stats
 from harness.results.golden import CorpusContent, GoldenContent, golden_dataset
 from harness.results.schema import DatasetInfo, PlanRecord, TrialResult
 
-__all__ = ["StoredJson", "read_stored_json", "validated"]
+__all__ = ["StoredJson", "current_figure", "read_stored_json", "validated"]
 
 Object = dict[str, Any]
 Model = TypeVar("Model", bound=BaseModel)
@@ -44,6 +44,12 @@ class StoredJson(NamedTuple):
                 fix="pip install --upgrade retrieval-harness",
             )
         return self
+
+
+def current_figure(name: str) -> str:
+    """Return the name of a figure in today's words: ``reference overlap@10`` was ``oracle overlap@10``."""
+    former = "oracle overlap@"
+    return f"reference overlap@{name.removeprefix(former)}" if name.startswith(former) else name
 
 
 def read_stored_json(path: Path, what: str, *, missing: ResultError) -> StoredJson:
@@ -275,7 +281,7 @@ def _regression_1(values: Object) -> Object:
     dataset = (sides["after"]["datasets"][0] or {}).get("name")
     backends = []
     for backend in values.get("backends", []):
-        metrics = [{**one, "metric": _renamed_overlap(one.get("metric", ""))} for one in backend.get("metrics", [])]
+        metrics = [{**one, "metric": current_figure(one.get("metric", ""))} for one in backend.get("metrics", [])]
         backends.append({**backend, "dataset": dataset, "metrics": metrics})
     moved = {"schema", "kind", "created", "command"}
     kept = {key: value for key, value in values.items() if key not in moved}
@@ -297,12 +303,7 @@ def _renamed(values: Object, **names: str) -> Object:
 
 
 def _renamed_overlaps(figures: Object) -> Object:
-    return {_renamed_overlap(name): value for name, value in figures.items()}
-
-
-def _renamed_overlap(name: str) -> str:
-    former = "oracle overlap@"
-    return f"reference overlap@{name.removeprefix(former)}" if name.startswith(former) else name
+    return {current_figure(name): value for name, value in figures.items()}
 
 
 _STEPS: Mapping[tuple[str, int], Callable[[Object], Object]] = MappingProxyType(

@@ -83,6 +83,43 @@ def leaves(value: object) -> Iterator[str]:
         yield json.dumps(value)
 
 
+def test_every_kind_of_record_of_the_first_version_is_read(tmp_path: Path) -> None:
+    shutil.copy(STORED / "comparison-1.json", tmp_path / "report.json")
+    report = read_report(tmp_path)
+    (frontier,) = report.frontiers
+    assert (frontier.dataset, frontier.metric, [point.loss for point in frontier.points]) == (
+        "small", "nDCG@10", [0.0, 0.0625],
+    )  # fmt: skip
+    swept, external, reranked = report.trials[1:]
+    assert swept.spread is not None
+    assert swept.spread.reference_overlap["5"].mean == 0.96875
+    assert [build.reference_overlap for build in swept.spread.each] == [{"5": 1.0}, {"5": 0.9375}]
+    assert external.parameters["external"] is True
+    assert external.index is not None
+    assert external.index.external_index is not None
+    index = external.index.external_index
+    assert (index.in_dataset, index.not_in_dataset, index.examples) == (5, 2, ["x1", "x2"])
+    assert index.no_reference == "the index holds 2 documents that the collection lacks"
+    assert reranked.stages is not None
+    assert reranked.stages.reranking is not None
+    assert reranked.stages.reranking.upper_bound == {"nDCG@10": 0.96}
+    assert [finding.dataset for finding in report.findings] == ["small"]
+
+
+def test_corpora_and_backends_with_documents_of_their_own_are_datasets(tmp_path: Path) -> None:
+    shutil.copy(STORED / "check-1.json", tmp_path / "report.json")
+    report = read_report(tmp_path)
+    assert [(info.name, info.documents) for info in report.datasets] == [("corpus", 6), ("chunks", 12), ("golden", 0)]
+    places = [("csr on corpus", "corpus"), ("csr on chunks", "chunks"), ("mine", "golden")]
+    assert [(trial.label, trial.dataset) for trial in report.trials] == places
+    assert [(row.backend, row.dataset) for row in report.requirements] == places
+    assert [(problem.backend, problem.dataset) for problem in report.warnings] == [(None, "chunks"), ("mine", None)]
+    mine = report.trials[-1]
+    assert (mine.parameters["against"], mine.milliseconds.p95) == ("mine=http://127.0.0.1:8000/search", 4.5)
+    (piece,) = report.trials[1].slices
+    assert (piece.value, piece.metrics["Hit@5"].metric) == ("en", "Success@5")
+
+
 @pytest.mark.parametrize(
     "damage", [{"dataset": 3}, {"backends": [3]}, {"backends": [{"metrics": 3}]}, {"backends": {}}]
 )
