@@ -234,7 +234,7 @@ def test_backends_that_compute_different_functions_exactly_are_said_to_differ_by
     textbook, lucene = (
         RIGHT.model_copy(update={"reference": "sparse", "mode": mode}) for mode in ("textbook", "lucene")
     )
-    (said,) = [line for line in verdicts(report(q=textbook, l=lucene, c=textbook)) if "compute" in line.headline]
-    assert said.headline == "l and q and c differ by what they compute, not by a fault of an engine"
+    (said,) = [line for line in verdicts(report(q=textbook, l=lucene, c=textbook)) if "computed" in line.headline]
+    assert said.headline == "l differs from q and c by what is computed, not by a fault of an engine"
     wrong = lucene.model_copy(update={"different": 1, "tie_equivalent": 63, "causes": {"unknown": 1}})
-    assert not [line for line in verdicts(report(q=textbook, l=wrong)) if "compute" in line.headline]
+    assert not [line for line in verdicts(report(q=textbook, l=wrong)) if "computed" in line.headline]

@@ -313,9 +313,10 @@ def _scoring_functions(exact: Mapping[str, Mapping[str, ParityStats]]) -> Iterat
     told = {mode: labels for mode, labels in by_mode.items() if mode in _SCORING}
     if len(told) == len(_SCORING):
         (some, first), (others, second) = sorted(told.items())
+        verb = "differs" if len(first) == 1 else "differ"
         yield Verdict(
             "plain",
-            f"{listed(first)} and {listed(second)} differ by what they compute, not by a fault of an engine",
+            f"{listed(first)} {verb} from {listed(second)} by what is computed, not by a fault of an engine",
             f"{some}: {_SCORING[some]}; {others}: {_SCORING[others]}; and by analyzers and parameters that labels name",
         )
 
