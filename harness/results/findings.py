@@ -26,7 +26,7 @@ from harness.metrics import Measure, QuerySet, Scores, TieRule, is_mean, officia
 from harness.metrics.table import KINDS
 from harness.plan.config import COMPARE_METRICS
 from harness.plan.plan import Plan
-from harness.results.differences import PairedValues, common_queries
+from harness.results.differences import SIGNIFICANT, PairedValues, common_queries
 from harness.results.schema import FindingInfo, PairedDifference
 from harness.results.scored import Scored
 from harness.stats.power import detectable_difference, queries_needed
@@ -442,21 +442,23 @@ METRIC_CHECKS: tuple[Callable[[_Asked], Finding | None], ...] = (_low_ceiling, _
 """Every check of metrics against judgments."""
 
 
-def difference_finding(pair: PairedValues) -> Finding | None:
+def difference_finding(pair: PairedValues, family: int = 1) -> Finding | None:
     """Find a difference that one would report and that so few queries cannot show.
 
     The caller passes differences that are not significant. Reported are those of at least 5 % of the larger mean, our
-    own bound of what one would report, that are below the smallest difference that as many queries show with power 0.8.
+    own bound of what one would report, that are below the smallest difference that as many queries show with power 0.8,
+    at the level that ``family`` tests leave each, as the verdict has it.
     """
     differences = pair.values_b - pair.values_a
     if len(differences) < _FEW_QUERIES:
         return None
     observed = abs(float(differences.mean()))
     larger = max(abs(float(pair.values_a.mean())), abs(float(pair.values_b.mean())))
-    detectable = detectable_difference(differences)
+    alpha = SIGNIFICANT / family
+    detectable = detectable_difference(differences, alpha=alpha)
     if detectable is None or observed < 0.05 * larger or observed >= detectable:
         return None
-    needed = queries_needed(differences, observed)
+    needed = queries_needed(differences, observed, alpha=alpha)
     return Finding(
         "too-few-queries",
         "warning",
@@ -513,7 +515,9 @@ def result_findings(
     primary = next((str(measure) for measure in plan.measures if is_mean(measure)), None)
     if primary is not None:
         pairs = notable_differences(scored, differences, primary)
-        findings += recorded([found for found in map(difference_finding, pairs) if found is not None], dataset.name)
+        family = max(1, sum(row.verdict != "same" for row in differences))
+        too_small = [difference_finding(pair, family) for pair in pairs]
+        findings += recorded([finding for finding in too_small if finding is not None], dataset.name)
     return findings
 
 

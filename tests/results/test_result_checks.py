@@ -355,6 +355,9 @@ def test_too_few_queries_for_a_difference() -> None:
         found.message == "b and a differ by 0.050 in nDCG@10, and 20 queries show differences from 0.136 on (power 0.8)"
     )
     assert found.fix.startswith("have about 135 queries like these")
+    among_eight = difference_finding(pair(np.full(20, 0.4), 0.05, 0.2), 8)
+    assert among_eight is not None
+    assert "20 queries show differences from 0.182 on" in among_eight.message
     assert difference_finding(pair(np.full(400, 0.4), 0.05, 0.2)) is None
     assert difference_finding(pair(np.full(20, 0.4), 0.01, 0.2)) is None  # below 5 %, which nobody would report
     assert difference_finding(pair(np.full(1, 0.4), 0.3, 0.2)) is None
