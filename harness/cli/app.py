@@ -173,12 +173,13 @@ def _load_command(name: str) -> Any:  # noqa: ANN401 - Typer's own type, public 
     verb = load_verb(name)
     if isinstance(verb, typer.Typer):
         return typer.main.get_command(verb)
+    from harness.cli.plain import PlainCommand
     from harness.cli.verb import DeclaredVerb, command_of
 
     if isinstance(verb, DeclaredVerb):
         return command_of(name, verb, configured=VERBS[name].configured)
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command(name)(verb)
+    single.command(name, cls=PlainCommand)(verb)
     return typer.main.get_command(single)
 
 

@@ -15,7 +15,7 @@ import typer
 from harness.cli.app import ExitCode
 from harness.cli.cards import CardFormat
 from harness.cli.cards import FormatOption as CardFormatOption
-from harness.cli.plain import plain_table
+from harness.cli.plain import PlainCommand, plain_table
 from harness.errors import CacheError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ KindOption = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", cls=PlainCommand)
 def list_(kind: KindOption = None, output: CardFormatOption = CardFormat.TABLE) -> None:
     """List the entries, the oldest of each kind first."""
     cache = _cache()
@@ -59,7 +59,7 @@ def list_(kind: KindOption = None, output: CardFormatOption = CardFormat.TABLE) 
     typer.echo(f"\n{_counted(entries)} in '{cache.root}'")
 
 
-@app.command("verify")
+@app.command("verify", cls=PlainCommand)
 def verify(kind: KindOption = None, output: CardFormatOption = CardFormat.TABLE) -> None:
     """Compare every file with its checksum.
 
@@ -82,7 +82,7 @@ def verify(kind: KindOption = None, output: CardFormatOption = CardFormat.TABLE)
         raise typer.Exit(ExitCode.FAILED)
 
 
-@app.command("remove")
+@app.command("remove", cls=PlainCommand)
 def remove(
     entries: Annotated[
         list[str] | None, typer.Argument(help="Entries, by the first digits of their names.", show_default=False)

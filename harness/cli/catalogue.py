@@ -21,7 +21,7 @@ from harness.cli.dataset_pages import (
     size,
     stored_facts,
 )
-from harness.cli.plain import fact_lines, terminal_width
+from harness.cli.plain import PlainCommand, fact_lines, terminal_width
 from harness.data.languages import language_name, native_name, two_letter_code
 from harness.errors import HarnessError, UsageError
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
@@ -77,7 +77,7 @@ def datasets(context: typer.Context, cards: CardsOption = None, output: FormatOp
         context.default_map = {context.invoked_subcommand: options}
 
 
-@app.command("list")
+@app.command("list", cls=PlainCommand)
 def list_(cards: CardsOption = None, output: FormatOption = CardFormat.TABLE) -> None:
     """List the datasets, those of a family on one line."""
     known: list[DatasetCard | DatasetFamily] = [*find_cards("datasets", cards).values(), *find_families(cards).values()]
@@ -93,7 +93,7 @@ def list_(cards: CardsOption = None, output: FormatOption = CardFormat.TABLE) ->
     typer.echo("\nharness datasets info NAME shows one, or the members of a family", err=True)
 
 
-@app.command("search")
+@app.command("search", cls=PlainCommand)
 def search(
     words: Annotated[list[str], typer.Argument(help="Words that all have to occur.", show_default=False)],
     cards: CardsOption = None,
@@ -118,7 +118,7 @@ def search(
         typer.echo(f"no dataset has {' and '.join(map(repr, words))}: try fewer words, or harness datasets", err=True)
 
 
-@app.command("info")
+@app.command("info", cls=PlainCommand)
 def info(
     name: AnyArgument,
     published: Annotated[
@@ -164,7 +164,7 @@ def _show_uncarded(name: str, cards: Path | None, output: CardFormat) -> None:
     typer.echo("\n".join(fact_lines(stored_facts(here), terminal_width())))
 
 
-@app.command("fetch")
+@app.command("fetch", cls=PlainCommand)
 def fetch(
     name: AnyArgument,
     split: Annotated[str | None, typer.Option(help="Which judgments. Default: the card's.", show_default=False)] = None,
@@ -196,7 +196,7 @@ def fetch(
     typer.echo("\n".join(fact_lines(stored_facts(here), terminal_width())))
 
 
-@app.command("remove")
+@app.command("remove", cls=PlainCommand)
 def remove(
     name: AnyArgument,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,

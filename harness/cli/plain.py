@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-__all__ = ["fact_lines", "folded_table", "plain_table", "terminal_width", "wrapped"]
+import typer.core
+
+__all__ = ["PlainCommand", "fact_lines", "folded_table", "plain_table", "terminal_width", "wrapped"]
 
 _WIDTH = 100
 _NARROW = 20
@@ -14,6 +18,29 @@ _LEAST_BESIDE = 40
 """Columns that a text needs to stand beside the rest of its row."""
 _WIDEST = 160
 _LABEL = 10
+_TYPE = re.compile(r" <(?:str|list\[str\])>")
+"""What Typer writes behind a name: a type of Python's, such as ``<list[str]>``."""
+
+
+class PlainCommand(typer.core.TyperCommand):
+    """A command whose help names no types of Python's, in sections for arguments and options."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - Typer's own types
+        """Write what each parameter is for."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                name, text = record
+                kind = "" if parameter.param_type_name == "argument" else " TEXT"
+                sections.setdefault(self.heading(parameter), []).append((_TYPE.sub(kind, name), text))
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+    def heading(self, parameter: Any) -> str:  # noqa: ANN401 - Typer's own type
+        """Return the section that a parameter stands in."""
+        return "Arguments" if parameter.param_type_name == "argument" else "Options"
 
 
 def terminal_width() -> int:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import typer.core
 import typer.main
 
+from harness.cli.plain import PlainCommand
 from harness.errors import UsageError
 from harness.plan.config import GROUPS, OUTPUT
 from harness.plan.option_fields import Option, OptionField, Options, option_fields, raise_together
@@ -92,19 +92,12 @@ def command_of(name: str, declared: DeclaredVerb, *, configured: bool) -> Any:  
     return typer.main.get_command(single)
 
 
-class _GroupedCommand(typer.core.TyperCommand):
+class _GroupedCommand(PlainCommand):
     """A command whose help has a section for each group of options."""
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - Typer's own types
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None:
-                group = getattr(parameter, "rich_help_panel", None) or OUTPUT
-                sections.setdefault(group, []).append(record)
-        for heading, records in sections.items():
-            with formatter.section(heading):
-                formatter.write_dl(records)
+    def heading(self, parameter: Any) -> str:  # noqa: ANN401 - Typer's own type
+        """Return the group of an option."""
+        return getattr(parameter, "rich_help_panel", None) or OUTPUT
 
 
 def _parameter(field: OptionField) -> inspect.Parameter:

@@ -184,7 +184,7 @@ def unmet_queries(judged: Ids, known: Ids, where: str) -> str | None:
     if spelled is not None:
         return f"{what}, and {spelled}: write ids alike in both files"
     if 2 * len(missing) > len(judged):
-        return f"{what}, which looks like the judgments of another split (--split, --qrels) or collection"
+        return f"{what}, which looks like the judgments of another split (--split, --qrels) or dataset"
     return None
 
 

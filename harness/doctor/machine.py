@@ -169,7 +169,7 @@ def disk() -> Finding:
     if free < _LITTLE_DISK:
         return fail("disk", detail, "free some, or set HARNESS_CACHE to a folder on another disk")
     if free < _ENOUGH_DISK:
-        return warn("disk", detail, "large collections need more: free some, or set HARNESS_CACHE to another disk")
+        return warn("disk", detail, "large datasets need more: free some, or set HARNESS_CACHE to another disk")
     return ok("disk", detail)
 
 

@@ -35,7 +35,7 @@ __all__ = [
 _NAMED = 5
 NOT_THESE_VECTORS = (
     "a column is a term by its number alone: the index must have been made from the vectors that this encoder gives, "
-    "with the same model, or for BM25 with the same collection, analyzer, k1 and b"
+    "with the same model, or for BM25 with the same dataset, analyzer, k1 and b"
 )
 Kept: TypeAlias = Literal["bits", "unit", "direction"]
 """How an index keeps a vector: as it came, divided by its length, or times any number above 0."""
@@ -115,7 +115,7 @@ def other_vectors(rows: Int32Array, ids: Ids) -> str:
 
 
 def places_of(content: ExpectedContent, documents: int) -> Int32Array:
-    """Return each index document's place in the collection (int32), -1 for those that it does not hold."""
+    """Return each index document's place in the dataset (int32), -1 for those that it does not hold."""
     places = np.full(documents, -1, dtype=np.int32)
     places[content.rows] = np.arange(len(content.rows), dtype=np.int32)
     return places
@@ -145,7 +145,7 @@ def read_ids(path: Path, documents: int) -> Ids:
 
 
 class DenseComparison:
-    """Compare every stored vector of a document that the collection knows, batch by batch."""
+    """Compare every stored vector of a document that the dataset has, batch by batch."""
 
     def __init__(self, content: ExpectedContent, kept: Kept, *, half: bool = False) -> None:
         """``half``: the index keeps float16. Raises RejectedInputError where there are no vectors to compare with."""

@@ -105,7 +105,7 @@ def _match(kind: str, ids: Ids, judged: Ids, *, unjudged: bool = False) -> Int32
         raise DataError(
             "run",
             [f"{none} (run: '{ids[0]}', judgments: '{judged[0]}')"],
-            fix="check that run and judgments belong to the same collection"
+            fix="check that run and judgments belong to the same dataset"
             if spelled is None
             else f"there are {len(judged):,} judged {kind} ids, and {spelled}: write ids alike in both files",
         )

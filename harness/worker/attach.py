@@ -106,7 +106,7 @@ def attach(
     if len(documents):
         reason = _mismatch(index, rows, job, documents, queries, progress)
     else:
-        reason = "there is no collection to hold it against"
+        reason = "there is no dataset to hold it against"
         sample = engine.stored_documents(_SAMPLED) if isinstance(engine, WithStoredVectors) else None
     record = ExternalIndexRecord(
         ids=handle.ids,
@@ -167,8 +167,8 @@ def _collection_rows(handle: IndexHandle, ids: Ids) -> Int32Array:
     if len(ids) and not np.any(rows >= 0):
         external, own = (_examples(handle.ids), _examples(ids))
         raise RejectedInputError(
-            f"no document of the external index is in the collection: the index has {external}, the collection {own}",
-            fix="name the collection that was indexed, or where the index keeps the document ids (its card says how)",
+            f"no document of the external index is in the dataset: the index has {external}, the dataset {own}",
+            fix="name the dataset that was indexed, or where the index keeps the document ids (its card says how)",
         )
     return rows
 

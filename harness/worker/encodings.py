@@ -83,7 +83,7 @@ class Encodings:
             raise DataError(
                 f"dataset '{self._dataset.name}'",
                 [f"no document has a term under the analyzer '{analyzer}'"],
-                fix="choose an analyzer for the collection's language and script (analyzer=)",
+                fix="choose an analyzer for the dataset's language and script (analyzer=)",
             )
         analyse_ns = self._took_ns.get(counts_folder)
         terms = Terms(analyzer, counts, counts_folder)

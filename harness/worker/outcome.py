@@ -121,6 +121,6 @@ def refuse_lost_documents(record: TrialRecord, dataset: Dataset, log: Sequence[s
         more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
         raise LostDocumentsError(
             f"the engine lost {len(lost)} documents that are not empty: {named}{more}",
-            fix="figures would be those of another collection: look into the engine's log for why it refused them",
+            fix="figures would be those of another dataset: look into the engine's log for why it refused them",
             log=log,
         )

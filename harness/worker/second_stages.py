@@ -163,9 +163,9 @@ class SecondStage:
         if len(strange):
             ids = candidates.doc_ids.take(candidates.rows[strange[:_SHOWN]])
             raise RejectedInputError(
-                f"{len(strange)} candidates are of queries or documents that the collection lacks, among them: "
+                f"{len(strange)} candidates are of queries or documents that the dataset lacks, among them: "
                 f"{', '.join(ids)}",
-                fix="there is no text to score: rerank runs of this collection",
+                fix="there is no text to score: rerank runs of this dataset",
             )
         return _Pairs(queries, candidates.indptr, documents)
 

@@ -185,3 +185,8 @@ def test_the_runner_stops_at_a_failing_shell_command(tmp_path: Path) -> None:
     assert result.returncode == 1
     assert b"not reached" not in result.stdout
     assert f"{page}:1 ended with 1".encode() in result.stderr
+
+
+def test_help_names_no_types_of_python(repository: Path) -> None:
+    reference = (repository / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    assert re.findall(r".*<(?:str|int|float|bool|list\[\w+\])>.*", reference) == []

@@ -187,7 +187,7 @@ def test_the_command_line_ends_with_3_when_no_id_is_known(collection: Path, tmp_
         cwd=tmp_path,
     )
     assert done.returncode == 3
-    assert "the index has 'x0', 'x1', 'x2', the collection 'd1', 'd2', 'd3'" in " ".join(
+    assert "the index has 'x0', 'x1', 'x2', the dataset 'd1', 'd2', 'd3'" in " ".join(
         (done.stdout + done.stderr).split()
     )
 

@@ -99,7 +99,7 @@ def test_a_collection_of_a_tutorial_scores_as_a_plain_script(tutorial, tmp_path)
     assert (subject.metrics["Hit@5"].mean, subject.metrics["MRR@5"].mean) == (hits, ranks)
     assert 0.2 < ranks < 1
     assert (subject.label, subject.dataset, subject.parity) == ("mine", "golden", None)
-    assert "there is no collection to hold it against" in text
+    assert "there is no dataset to hold it against" in text
     assert "had the same SHA-256 before and after" in text
     command(*arguments, "--overwrite", "--require", "MRR@5>=1", exit_code=1)
 
@@ -304,7 +304,7 @@ def test_clean_engines_raise_no_alarm(sample, tmp_path):
 @pytest.mark.parametrize(
     ("against", "said"),
     [
-        ("csr:path=.", "numbers of the collection's own terms"),
+        ("csr:path=.", "numbers of the corpus's own terms"),
         ("chroma:path=.;collection=docs", "does not say which model made its vectors"),
         ("chrmoa:path=.;collection=docs", "did you mean 'chroma'"),
         ("qdrant-dense:model=m", "nothing says where the index is"),

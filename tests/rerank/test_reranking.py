@@ -304,4 +304,4 @@ def test_stored_runs_are_reranked(tmp_path: Path) -> None:
     assert run.doc_ids.take(run.rows) == ["d2", "d6", "d4"]  # two hold two words each, and keep their order
     error = comparison.trial(asked[1]).error
     assert error is not None
-    assert "1 candidates are of queries or documents that the collection lacks, among them: elsewhere" in error.message
+    assert "1 candidates are of queries or documents that the dataset lacks, among them: elsewhere" in error.message

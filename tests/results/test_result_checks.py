@@ -147,7 +147,7 @@ def test_ids_of_which_some_are_spelled_otherwise() -> None:
 def test_ids_that_never_meet_are_an_error_that_says_why() -> None:
     with pytest.raises(DataError) as caught:
         harness.evaluate(at_rank(1), {query: {f"{doc}.0": 1 for doc in docs} for query, docs in numbers().items()})
-    assert caught.value.fix == "check that run and judgments belong to the same collection"
+    assert caught.value.fix == "check that run and judgments belong to the same dataset"
     run = {query: {f"doc{doc}": 1.0 for doc in docs} for query, docs in numbers().items()}
     with pytest.raises(DataError) as caught:
         harness.evaluate(run, numbers())

@@ -172,12 +172,12 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray]):
         """Compare all that BM25 depends on.
 
         That is the number of documents and of terms, each document's length as its byte says it, and the postings of
-        the queries' terms; and the terms of the whole field besides, so that a term which the collection lacks is one
+        the queries' terms; and the terms of the whole field besides, so that a term which the dataset lacks is one
         that the index lacks. Raises RejectedInputError when no query can find anything.
         """
         counts, reader = content.terms, self.reader
         if counts is None:
-            return "nothing analysed the collection"
+            return "nothing analysed the dataset"
         shared = np.intersect1d(counts.queries.indices, counts.documents.indices)
         require_known_term(reader, counts.vocabulary.take(shared), _OTHER_FIELD)
         if len(content.rows) != self.loaded.documents:
@@ -190,7 +190,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray]):
             ("terms", reader.total_terms(), terms),
         ):
             if stored != expected:
-                return f"the index has {stored:,} {what}, the collection's part of it {expected:,}"
+                return f"the index has {stored:,} {what}, the dataset's part of it {expected:,}"
         return self._other_lengths(counts, content.documents.ids) or self._other_terms(counts, progress)
 
     def _other_lengths(self, counts: TermCounts, ids: Ids) -> str | None:
@@ -207,7 +207,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray]):
     def _other_terms(self, counts: TermCounts, progress: Progress) -> str | None:
         used = np.unique(counts.documents.indices)
         if self.reader.terms() != counts.vocabulary.take(used):
-            return "the index has other terms than the analyzer makes of the collection"
+            return "the index has other terms than the analyzer makes of the dataset"
         columns = np.unique(counts.queries.indices)
         progress.start("compare", len(columns))
         by_term = counts.documents.to_scipy().tocsc()

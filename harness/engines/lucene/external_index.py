@@ -67,7 +67,7 @@ def require_known_term(reader: IndexReader, terms: Sequence[str], fix: str) -> N
     examples = f"has terms such as {', '.join(map(repr, stored[:_NAMED]))}" if stored else "has no terms"
     raise RejectedInputError(
         f"no query would find anything: the field '{reader.field}' {examples}, and none that the queries and the "
-        f"collection's documents have, '{terms[0]}' first",
+        f"dataset's documents have, '{terms[0]}' first",
         fix=fix,
     )
 

@@ -123,7 +123,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
             expected = slice(int(by_column.indptr[column]), int(by_column.indptr[column + 1]))
             same = np.array_equal(places[order], by_column.indices[expected])
             if self._with_idf and not known.all():
-                return f"the term '{term}' has other documents than the collection's, which its idf counts"
+                return f"the term '{term}' has other documents than the dataset's, which its idf counts"
             if not same or not np.array_equal(counts[order], by_column.data[expected]):
                 return f"the term '{term}' has other documents or impacts than the encoder gives it"
             progress.advance(1)
@@ -146,7 +146,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
             return f"{deleted:,} documents are deleted but not merged away, and the idf still counts them"
         filled = len(documents.nonempty_rows)
         if self._filled != filled:
-            return f"its idf counts {self._filled:,} documents with terms, the collection's part of it has {filled:,}"
+            return f"its idf counts {self._filled:,} documents with terms, the dataset's part of it has {filled:,}"
         return None
 
     def state(self) -> Mapping[str, ParameterValue]:

@@ -113,7 +113,7 @@ class Judgments:
             raise DataError(
                 "relevant_docs",
                 [f"none of the relevant documents is in the corpus (relevant: {example!r}, {_first(document_ids)})"],
-                fix="check that both have ids of one collection and one type",
+                fix="check that both have ids of one dataset and one type",
             )
         self._query_ids, self._row_of = query_ids, row_of
         self.totals: Int64Array = np.array([len(relevant[query]) for query in query_ids], dtype=np.int64)

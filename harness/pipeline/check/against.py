@@ -216,14 +216,14 @@ def _require_kind(name: str, backends: Sequence[str]) -> None:
 
 
 def _require_alone(trial: Trial) -> None:
-    """Refuse an index that means nothing without its collection, or without its model."""
+    """Refuse an index that means nothing without its corpus, or without its model."""
     card, overrides = trial.spec.card, trial.spec.overrides
     if card is None or not trial.external:
         raise UsageError(f"'{trial.label}' is no index that is there already", fix="name it with --backends")
     if "bm25" in card.encoder and load_engine(card).capabilities.input != "text":
         raise UsageError(
-            f"'{trial.spec.name}' reads vectors whose columns are numbers of the collection's own terms: without the "
-            "collection, a question cannot be encoded",
+            f"'{trial.spec.name}' reads vectors whose columns are numbers of the corpus's own terms: without the "
+            "corpus, a question cannot be encoded",
             fix=f"give it: --corpus PLACE --backends '{trial.label}'; or ask your own code: --against python:…",
         )
     if model_encoder(card.encoder) is not None and "model" not in overrides:

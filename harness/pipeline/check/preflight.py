@@ -215,7 +215,7 @@ def _itself(answers: Answers) -> Iterator[Finding]:
         "query-in-results",
         "error" if most else "warning",
         f"{_counted(len(found), answers)} found itself among its hits",
-        "take the questions out of the collection: each of them holds a place of an answer",
+        "take the questions out of the corpus: each of them holds a place of an answer",
         _said(found, lambda _: None),
     )
 

@@ -128,7 +128,7 @@ def refuse_foreign(labels: Labels, *, queries: Ids, documents: Ids) -> None:
         ids = Ids.of(named)
         for row in np.flatnonzero(known.rows_of(ids) < 0).tolist():
             problems.add(None, f"there is no {kind} '{ids[row]}'")
-    problems.raise_if_any(fix="give labels of this collection")
+    problems.raise_if_any(fix="give labels of this dataset")
 
 
 def with_labels(qrels: Qrels | None, labels: Labels) -> Qrels:

@@ -152,7 +152,7 @@ def test_an_index_of_another_analyzer_is_searched_without_an_oracle(tmp_path: Pa
     backend = compared(expression, collection)
     assert (backend.status, backend.parity) == ("ok", None)
     (reason,) = [note for note in backend.notes if note.startswith("not held against a reference: ")]
-    assert "terms, the collection's part of it" in reason
+    assert "terms, the dataset's part of it" in reason
 
 
 def test_every_statistic_that_scores_depend_on_is_compared(tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ def test_an_idf_that_counts_other_documents_leaves_no_oracle(anserini: Path) -> 
         known = Inputs(some, sparse=SparseVectors.from_scipy(_csr(IMPACTS[GIVEN.ids.rows_of(some)])))
         asked = Inputs(Ids.of(QUERY_IDS), sparse=SparseVectors.from_scipy(_csr(QUERY_WEIGHTS)))
         reason = engine.mismatch(ExpectedContent(rows, known, asked), RecordingProgress())
-    assert reason == "its idf counts 300 documents with terms, the collection's part of it has 299"
+    assert reason == "its idf counts 300 documents with terms, the dataset's part of it has 299"
 
 
 def test_impacts_under_other_terms_are_refused(anserini: Path) -> None:
