@@ -64,6 +64,7 @@ class Column:
         below: Heading of the cells' second lines, where they become a column of their own.
         below_priority: As ``priority``, for that column.
         follows: It belongs to the column before it, from which it is not parted.
+        names: It names the rows together with the first column, and is repeated with it where a table goes on.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Column:
     below: str = ""
     below_priority: int = 0
     follows: bool = False
+    names: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,11 @@ class Bars:
     metric: str
     rows: Sequence[Bar]
 
+    def title(self, over: str = "") -> str:
+        """Return a title that says what the means are ``over``, and speaks of intervals only where a bar has one."""
+        parts = [self.metric, over, "with 95 % intervals" if any(row.low is not None for row in self.rows) else ""]
+        return ", ".join(part for part in parts if part)
+
 
 @dataclass(frozen=True, slots=True)
 class Curves:

@@ -14,6 +14,9 @@ from typer.testing import CliRunner
 import harness
 from harness.pipeline.check.checked import Checked
 from harness.pipeline.check.run_check import with_corpora
+from harness.report.document import Figure, Notes
+from harness.report.documents.check import check_document
+from harness.results.check_schema import PreflightProblem
 
 pytestmark = pytest.mark.integration
 Show = Callable[..., "Opened"]  # noqa: F821 - of conftest
@@ -146,6 +149,7 @@ def test_an_invalid_check_says_what_to_do(place: Path) -> None:
     )
     page = found.html()
     assert "Invalid: nothing was asked" in page
+    assert page.count("nothing was asked") == 1
     assert "correct the ids of the golden set" in page
     assert "no-such-chunk" in page
     assert 'queries-data">' not in page
@@ -215,3 +219,33 @@ def test_a_missed_question_shows_what_it_expects_and_where_the_exact_reference_h
     expect(page.locator(".summary")).to_have_text("✕ Nothing expected is found")
     assert page.locator(".expected tbody td").all_inner_texts() == ["not found\n4 in the exact reference"]
     expect(page.locator(".document .text")).to_have_text(texts["d3"])
+
+
+def test_what_is_required_is_drawn_first(checked: Checked) -> None:
+    last = list(checked.report.trials[0].metrics)[-1]
+    required = [one.model_copy(update={"quantity": last}) for one in checked.report.requirements]
+    report = checked.report.model_copy(update={"requirements": required})
+    figures = [block for section in check_document(report).sections for block in section.blocks]
+    titles = [block.title for block in figures if isinstance(block, Figure)]
+    assert titles[:2] == [f"{last}, with 95 % intervals", "Hit@3, with 95 % intervals"]
+
+
+def test_a_warning_is_one_note_with_its_examples_and_its_fix(checked: Checked) -> None:
+    warning = PreflightProblem(
+        check="odd-ids",
+        backend=None,
+        dataset=None,
+        message="2 ids are odd",
+        examples=["one", "other"],
+        fix="look at them",
+    )
+    report = checked.report.model_copy(update={"warnings": [warning]})
+    (said,) = (
+        line
+        for section in check_document(report).sections
+        for block in section.blocks
+        if isinstance(block, Notes)
+        for line in block.lines
+        if "odd" in line
+    )
+    assert said.splitlines() == ["warning (odd-ids): 2 ids are odd", "    one", "    other", "  fix: look at them"]

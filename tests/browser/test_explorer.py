@@ -82,6 +82,33 @@ def test_the_other_way_round(show: Show, html: str) -> None:
     assert opened.texts == ["q4", "q1"]
 
 
+def test_it_opens_on_the_pair_that_differs_most(show: Show) -> None:
+    """The second ranking is like the first, the third is a little worse, the last much better."""
+    ids = ["q1", "q2"]
+    runs = [run_of({query: ["d1", "d2"] for query in ids})] * 4
+    values = np.array([[0.5, 0.5], [0.5, 0.5], [0.5, 0.4], [0.6, 0.9]])[:, None, :]
+    explorer = Explorer(Ids.of(ids), ["first", "equal", "worse", "better"], runs, ["AP"], values)
+    opened = show(render_page(small_page(), [explorer]))
+    assert opened.page.locator("#select-b option:checked").inner_text() == "better"
+    assert opened.page.locator("#select-a option:checked").inner_text() == "first"
+    assert opened.page.locator("[role=option] .query-id").all_inner_texts() == ["q2", "q1"]
+
+
+def test_a_table_hints_that_it_scrolls(show: Show, html: str) -> None:
+    page = show(html).page
+    drawn = page.locator(".table > .scroll").first
+    assert drawn.evaluate("node => getComputedStyle(node).backgroundAttachment") == "local, scroll"
+
+
+def test_paper_keeps_a_heading_with_what_it_heads(show: Show, html: str) -> None:
+    page = show(html).page
+    page.emulate_media(media="print")
+    rule = "(node, name) => getComputedStyle(node)[name]"
+    assert page.locator("caption").first.evaluate(rule, "breakAfter") == "avoid"
+    assert page.locator("footer").evaluate(rule, "breakBefore") == "avoid"
+    assert page.locator("figure.table").first.evaluate(rule, "breakInside") == "auto"
+
+
 def test_filters_combine_and_can_be_reset(show: Show, html: str) -> None:
     opened = show(html)
     page = opened.page

@@ -41,6 +41,12 @@ from harness.wording import counted
 VALUES = st.floats(-1e6, 1e6)
 
 
+def test_a_title_speaks_of_intervals_only_where_some_are_drawn() -> None:
+    sure, unsure = Bar("a", 0.5, 0.4, 0.6, 0), Bar("b", 0.5, None, None, 1)
+    assert Bars("AP", [unsure, sure]).title() == "AP, with 95 % intervals"
+    assert Bars("AP", [unsure]).title("mean over datasets") == "AP, mean over datasets"
+
+
 @given(low=VALUES, span=st.floats(1e-6, 1e6))
 def test_linear_axes_hold_their_values_between_their_ticks(low: float, span: float) -> None:
     axis = linear(low, low + span, 0, 100)

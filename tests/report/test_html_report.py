@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 
 from harness import compare
 from harness.cli.app import _build
+from harness.report.document import Cell, Column, Document, Section, Table
+from harness.report.html.render import render_page
 from harness.results.comparison import Comparison
 from harness.results.stored_texts import with_documents
 
@@ -162,3 +164,9 @@ def test_documents_of_another_dataset_are_not_taken(stored: Comparison) -> None:
     assert other.corpus is None
     assert "'cacm' holds other documents now" in other.no_texts
     assert other.no_texts in other.html().replace("&#39;", "'")
+
+
+def test_the_sign_of_a_difference_stays_with_the_name_in_a_heading() -> None:
+    table = Table("Quality", [Column("backend", numeric=False), Column("− csr")], [[Cell("bm25s"), Cell("0")]])
+    page = Document("", "", [], [Section("quality", "Quality", [table])], [], "")
+    assert ">−\u00a0csr</th>" in render_page(page, [])

@@ -159,6 +159,16 @@ def test_what_finds_no_room_is_named_and_stands_in_the_whole_report() -> None:
     assert "answered" in whole
 
 
+def test_a_table_that_goes_on_names_its_rows_again() -> None:
+    columns = [Column("backend", numeric=False), Column("metric", numeric=False, names=True), *map(Column, "abcdef")]
+    rows = [[Cell("csr"), Cell("AP"), *(Cell(f"{number}{'0' * 7}") for number in range(6))]]
+    document = Document("", "", [], [Section("t", "T", [Table("Verdicts", columns, rows)])], [], "")
+    lines = render_terminal(document, width=40, verbose=True).splitlines()
+    heads = [line.split() for line in lines if line.startswith("backend")]
+    assert heads == [["backend", "metric", *"ab"], ["backend", "metric", *"cd"], ["backend", "metric", *"ef"]]
+    assert sum(line.startswith("csr      AP") for line in lines) == 3
+
+
 def test_texts_give_way_before_columns_do() -> None:
     words = "why a verdict is what it is, in so many words that no terminal of eighty columns has them in one line"
     table = Table("t", [Column("backend", numeric=False), Column("why", numeric=False), Column("n", priority=1)], [])

@@ -79,9 +79,9 @@ def check_document(report: Result) -> Document:
         Section("notes", "What to know of the figures", [Notes(said)] if said else []),
         Section("provenance", "Provenance", list(_provenance(report)), detail=True),
     ]
-    backends = listed([trial.label for trial in report.trials], _DRAWN) or "nothing was asked"
+    backends = listed([trial.label for trial in report.trials], _DRAWN)
     return Document(
-        title=f"{report.golden_set.name}: {backends}",
+        title=f"{report.golden_set.name}: {backends}" if backends else report.golden_set.name,
         subtitle=_header(report),
         verdicts=list(_verdicts(report)),
         sections=sections_with_content(sections),
@@ -178,9 +178,8 @@ def _problems(report: Result) -> Iterator[Facts]:
 def _notes(report: Result) -> Iterator[str]:
     """Yield what a reader of the figures must know besides, one line each."""
     for warning in report.warnings:
-        yield f"warning ({warning.check}): {_problem(warning)}"
-        yield from (f"    {line}" for example in warning.examples for line in example.splitlines())
-        yield f"  fix: {warning.fix}"
+        examples = [f"    {line}" for example in warning.examples for line in example.splitlines()]
+        yield "\n".join([f"warning ({warning.check}): {_problem(warning)}", *examples, f"  fix: {warning.fix}"])
     without = report.golden_set.without_expectation
     if without:
         named = ", ".join(without[:_NAMED]) + (", …" if len(without) > _NAMED else "")
@@ -189,8 +188,8 @@ def _notes(report: Result) -> Iterator[str]:
     shared: dict[str, list[str]] = {}
     for trial in report.trials:
         if trial.error is not None and trial.error.log:
-            yield f"last lines of {trial.label}, which failed:"
-            yield from (f"    {line}" for line in trial.error.log[-_LOG_LINES:])
+            log = [f"    {line}" for line in trial.error.log[-_LOG_LINES:]]
+            yield "\n".join([f"last lines of {trial.label}, which failed:", *log])
         for note in trial.notes:
             shared.setdefault(note, []).append(trial.label)
     yield from (f"{', '.join(labels)}: {note}" for note, labels in shared.items())
@@ -320,14 +319,17 @@ def _behind(metrics: Mapping[str, MetricValue]) -> int:
 
 
 def _bars(report: Result) -> Iterator[Block]:
-    """Yield the first metrics as bars with their intervals."""
-    for name in _metric_names(report)[:_DRAWN]:
+    """Yield metrics as bars with their intervals, those that something is required of first."""
+    names = _metric_names(report)
+    required = [one.quantity for one in report.requirements if one.quantity in names]
+    for name in list(dict.fromkeys([*required, *names]))[:_DRAWN]:
         rows = []
         for at, trial in enumerate(report.trials):
             value = trial.metrics.get(name)
             low, high = (value.ci_low, value.ci_high) if value is not None else (None, None)
             rows.append(Bar(trial.label, value.mean if value is not None else None, low, high, at))
-        yield Figure(f"{name}, with 95 % intervals", Bars(name, rows))
+        drawing = Bars(name, rows)
+        yield Figure(drawing.title(), drawing)
 
 
 def _speed(report: Result) -> list[Block]:

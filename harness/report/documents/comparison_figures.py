@@ -98,7 +98,7 @@ def comparison_figures(compared: Compared, runs: Mapping[str, Run]) -> dict[str,
 
 
 def _means(report: Result) -> list[Figure]:
-    """Means over datasets, with their intervals."""
+    """Draw means over datasets, with their intervals where there are any."""
     board, series = report.leaderboard, {info.label: at for at, info in enumerate(report.backends)}
     made = []
     for metric in board.metrics[:_DRAWN] if board is not None else ():
@@ -107,16 +107,16 @@ def _means(report: Result) -> list[Figure]:
             for row in (board.rows if board is not None else ())
             if row.metric == metric
         ]
-        made.append(Figure(f"{metric}, mean over datasets, with 95 % intervals", Bars(metric, rows)))
+        drawing = Bars(metric, rows)
+        made.append(Figure(drawing.title("mean over datasets"), drawing))
     return made
 
 
 def _quality(report: Result, values: pa.Table, runs: Mapping[str, Run], qrels: Qrels | None) -> list[Figure]:
     """Means with intervals, differences query by query, recall by depth, and how far rankings overlap."""
     metrics = list(dict.fromkeys(name for one in report.trials for name in one.metrics))
-    made: list[Figure] = [
-        Figure(f"{name}, with 95 % intervals", Bars(name, _bars(report, name))) for name in metrics[:_DRAWN]
-    ]
+    drawings = [Bars(name, _bars(report, name)) for name in metrics[:_DRAWN]]
+    made = [Figure(drawing.title(), drawing) for drawing in drawings]
     made += _differences(report, values, metrics[:1])
     if qrels is not None and runs:
         made.append(_recall(report, runs, qrels))

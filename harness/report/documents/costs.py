@@ -31,7 +31,7 @@ from harness.results.schema import (
 
 __all__ = ["BACKEND", "cost_tables", "spread_tables"]
 
-BACKEND = Column("backend", numeric=False)
+BACKEND = Column("backend", numeric=False, names=True)
 _REUSED = "†"
 _REUSED_LEGEND = f"{_REUSED}: measured by an earlier comparison and re-used (--resume)"
 _SOURCES = {"cached": "cached", "engine": "by engine"}

@@ -220,7 +220,7 @@ def _quality(report: Change) -> list[Block]:
     columns = [
         *_dataset_column(report),
         BACKEND,
-        Column("metric", numeric=False),
+        Column("metric", numeric=False, names=True),
         Column("before", priority=1),
         Column("after", priority=1),
         Column("difference", below="95 % interval", below_priority=2, help="after minus before"),
@@ -304,7 +304,7 @@ def _power(report: Change) -> list[Block]:
     columns = [
         *_dataset_column(report),
         BACKEND,
-        Column("metric", numeric=False),
+        Column("metric", numeric=False, names=True),
         Column("why", numeric=False),
         Column("effect", help="Cohen's d of the differences query by query"),
         Column("shows from", help="smallest difference that so many queries show with power 0.8"),
@@ -326,7 +326,7 @@ def _cost_table(report: Change) -> list[Block]:
     columns = [
         *_dataset_column(report),
         BACKEND,
-        Column("cost", numeric=False),
+        Column("cost", numeric=False, names=True),
         Column("before"),
         Column("after"),
         Column("ratio", below="95 % interval", below_priority=1),

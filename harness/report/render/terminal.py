@@ -163,6 +163,7 @@ class _Shown:
     priority: int
     best: list[bool]
     follows: bool
+    names: bool = False
 
     def width(self) -> int:
         """Return the columns of the terminal that it takes."""
@@ -197,20 +198,21 @@ class _Drawing:
             return [self._kept(width)]
         if width is None or self._narrowest(places) <= width:
             return [places]
-        made: list[list[int]] = [[0]]
+        names = [at for at in places if at == 0 or self._columns[at].names]
+        made: list[list[int]] = [list(names)]
         for group in self._groups():
-            if len(made[-1]) > 1 and self._narrowest([*made[-1], *group]) > width:
-                made.append([0])
+            if len(made[-1]) > len(names) and self._narrowest([*made[-1], *group]) > width:
+                made.append(list(names))
             made[-1] += group
         return made
 
     def _groups(self) -> list[list[int]]:
-        """Return the columns but the first, those that belong together in one list."""
+        """Return the columns that do not name the rows, those that belong together in one list."""
         groups: list[list[int]] = []
         for at, column in enumerate(self._columns):
             if column.follows and groups:
                 groups[-1].append(at)
-            elif at > 0:
+            elif at > 0 and not column.names:
                 groups.append([at])
         return groups
 
@@ -300,7 +302,7 @@ def _shown(table: Table, *, ties: bool) -> Iterator[_Shown]:
         texts = [_text(column, cell, ties=ties, marked=sure) for cell in cells]
         wide = [_broken(text, _LABEL_WIDTH) if at == 0 else text for text in texts]
         bold = [best is not None and cell.value == best for cell in cells]
-        yield _Shown(column.name, wide, column.numeric, column.priority, bold, column.follows)
+        yield _Shown(column.name, wide, column.numeric, column.priority, bold, column.follows, column.names)
         if any(cell.below for cell in cells):
             below = [shortened(cell.below) for cell in cells]
             yield _Shown(column.below, below, column.numeric, column.below_priority, [False] * len(cells), follows=True)

@@ -35,8 +35,8 @@ class Selection {
   constructor(model) {
     const { against, labels, metrics, expecting } = model;
     this.model = model;
-    const first = labels.findIndex((_, ranking) => ranking !== against[ranking]);
-    this.b = expecting || first < 0 ? against[0] : first;
+    const compared = labels.map((_, ranking) => ranking).filter((ranking) => ranking !== against[ranking]);
+    this.b = expecting || compared.length === 0 ? against[0] : this.mostChanged(compared);
     this.a = expecting ? this.b : against[this.b];
     this.metric = 0;
     this.dataset = -1;
@@ -51,6 +51,20 @@ class Selection {
     this.defaults = { a: this.a, b: this.b, metric: 0, dataset: -1, sort: this.sort };
     this.collator = new Intl.Collator(undefined, { numeric: true });
     this.searchable = model.queries.map((query) => `${query.id}\n${query.text}`.toLowerCase());
+  }
+
+  // The ranking whose mean of the first metric differs most from that of its partner; where means are equal, that whose
+  // queries differ most.
+  mostChanged(rankings) {
+    const { model } = this;
+    const scored = rankings.map((ranking) => {
+      const differences = model.queries.map((query) => model.value(query, ranking, 0) - model.value(query, model.against[ranking], 0))
+        .filter((difference) => !Number.isNaN(difference));
+      const sum = (values) => values.reduce((total, value) => total + value, 0);
+      return { ranking, mean: Math.abs(sum(differences)) / (differences.length || 1), moved: sum(differences.map(Math.abs)) };
+    });
+    const same = (x, y) => Math.abs(x.mean - y.mean) < 1e-12;
+    return scored.reduce((most, other) => ((same(most, other) ? other.moved > most.moved : other.mean > most.mean) ? other : most)).ranking;
   }
 
   difference(query) {

@@ -7,7 +7,7 @@ class SortableTable {
     this.body = this.table.tBodies[0];
     this.rows = [...this.body.rows];
     this.headings = [...this.table.tHead.rows[0].cells];
-    this.names = this.headings.map((heading) => heading.textContent.trim());
+    this.names = this.headings.map((heading) => heading.textContent.trim().replaceAll("\u00a0", " "));
     this.sorted = { column: -1, direction: 0 };
     if (model !== null) this.link(model);
     if (this.rows.length > 1) this.headings.forEach((heading, column) => this.makeSortable(heading, column));
