@@ -111,14 +111,18 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float | None = None) -> 
 class UnknownNameError(UsageError):
     """A name that is not registered; suggests the nearest one and lists the rest, or some of many.
 
-    ``known`` holds all of them. ``aliases`` are taken too: the nearest name may be one, and none is listed.
+    ``known`` holds all of them. ``aliases`` are taken too: the nearest name may be one, and none is listed. ``of`` says
+    whose name it would be.
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], *, aliases: Iterable[str] = ()) -> None:
+    def __init__(
+        self, kind: str, name: str, known: Iterable[str], *, aliases: Iterable[str] = (), of: str = ""
+    ) -> None:
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
         near = near_name(name, (*aliases, *self.known))
         hint = f"did you mean '{near}'? " if near else ""
-        super().__init__(f"unknown {kind} '{name}'", fix=f"{hint}known: {_listed(name, self.known) or 'none'}")
+        owner = f" of {of}" if of else ""
+        super().__init__(f"unknown {kind} '{name}'{owner}", fix=f"{hint}known: {_listed(name, self.known) or 'none'}")
 
 
 def _listed(name: str, known: Sequence[str]) -> str:

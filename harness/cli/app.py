@@ -129,7 +129,9 @@ def _run() -> NoReturn:
         with _interruptions():
             typer.main.get_command(_build()).main(prog_name="harness")
     except HarnessError as error:
-        typer.echo(f"harness: {error}", err=True)
+        from harness.cli.plain import lists_in_width
+
+        typer.echo(lists_in_width(f"harness: {error}"), err=True)
         sys.exit(error.exit_code)
     except Exception:  # noqa: BLE001 - the one boundary: a traceback, how to report it, and a code of its own
         _exit_with_defect()

@@ -15,7 +15,7 @@ import typer
 from harness.cli.app import ExitCode
 from harness.cli.cards import CardFormat
 from harness.cli.cards import FormatOption as CardFormatOption
-from harness.cli.plain import PlainCommand, plain_table
+from harness.cli.plain import PlainCommand, folded_table, terminal_width
 from harness.errors import CacheError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def list_(kind: KindOption = None, output: CardFormatOption = CardFormat.TABLE) 
         typer.echo(_nothing(cache, kind))
         return
     header = ("kind", "entry", "MiB", "age", "state", "made from")
-    typer.echo(plain_table(header, [_row(entry) for entry in entries]))
+    typer.echo(folded_table(header, [_row(entry) for entry in entries], terminal_width()))
     typer.echo(f"\n{_counted(entries)} in '{cache.root}'")
 
 
@@ -85,7 +85,8 @@ def verify(kind: KindOption = None, output: CardFormatOption = CardFormat.TABLE)
 @app.command("remove", cls=PlainCommand)
 def remove(
     entries: Annotated[
-        list[str] | None, typer.Argument(help="Entries, by the first digits of their names.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="ENTRY", help="Entries, by the first digits of their names.", show_default=False),
     ] = None,
     kind: KindOption = None,
     older_than: Annotated[

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.completion import complete_backend
-from harness.cli.plain import fact_lines, plain_table, wrapped
+from harness.cli.plain import fact_lines, folded_table, terminal_width, wrapped
 from harness.errors import BackendError, CardError, UnknownNameError
 from harness.plan.config import RunOptions
 from harness.plan.option_fields import option_fields
@@ -38,7 +38,10 @@ FormatOption = Annotated[CardFormat, typer.Option("--format", help="For people, 
 
 def backends(
     name: Annotated[
-        str | None, typer.Argument(help="Show this backend with its parameters.", autocompletion=complete_backend)
+        str | None,
+        typer.Argument(
+            metavar="BACKEND", help="Show this backend with its parameters.", autocompletion=complete_backend
+        ),
     ] = None,
     cards: CardsOption = None,
     output: FormatOption = CardFormat.TABLE,
@@ -57,12 +60,17 @@ def backends(
         typer.echo(_json(list(known.values())))
     else:
         rows = [(card.name, card.extra or "-", card.summary) for card in known.values()]
-        typer.echo(plain_table(("backend", "extra", "summary"), rows))
+        typer.echo(folded_table(("backend", "extra", "summary"), rows, terminal_width()))
         forms = [
             *((f"{one}:A+B", fusions()[one]) for one in fusions()),
             *((f"A|{one}", rerankers()[one]) for one in rerankers()),
         ]
-        typer.echo("\n" + plain_table(("made of others", "summary"), [(form, stage.summary) for form, stage in forms]))
+        typer.echo(
+            "\n"
+            + folded_table(
+                ("made of others", "summary"), [(form, stage.summary) for form, stage in forms], terminal_width()
+            )
+        )
 
 
 def _backend_page(card: BackendCard) -> str:
@@ -74,7 +82,9 @@ def _backend_page(card: BackendCard) -> str:
         ("card", str(card.path)),
         *_gaps(card),
     ]
-    return "\n".join([*_title(card), "", *fact_lines(facts), *_parameters(card.parameters, scoped=True)])
+    return "\n".join(
+        [*_title(card), "", *fact_lines(facts, terminal_width()), *_parameters(card.parameters, scoped=True)]
+    )
 
 
 def _stage_page(stage: Stage) -> str:
@@ -82,13 +92,13 @@ def _stage_page(stage: Stage) -> str:
 
 
 def _parameters(parameters: Mapping[str, Parameter], *, scoped: bool) -> list[str]:
-    lines: list[str] = []
+    lines, width = list[str](), terminal_width()
     for parameter in parameters.values():
         default = f"default {_value(parameter.default)}"
         accepted = f", {_accepted(parameter)}" if _accepted(parameter) else ""
         scope = f" ({_scope(parameter)})" if scoped else ""
         head = f"{parameter.name}  {parameter.type}, {default}{accepted}{scope}"
-        lines += ["", *wrapped(head, "    ", first=""), *wrapped(parameter.help, "    ")]
+        lines += ["", *wrapped(head, "    ", "", width), *wrapped(parameter.help, "    ", width=width)]
     return lines
 
 
@@ -138,7 +148,7 @@ def _value(value: object) -> str:
 
 
 def _title(card: BackendCard | Stage) -> list[str]:
-    return wrapped(f"{card.name}: {card.summary}", "  ", first="")
+    return wrapped(f"{card.name}: {card.summary}", "  ", first="", width=terminal_width())
 
 
 def _json(cards: BackendCard | Stage | Sequence[BackendCard]) -> str:

@@ -25,7 +25,7 @@ from harness.cli.plain import PlainCommand, fact_lines, terminal_width
 from harness.data.languages import language_name, native_name, two_letter_code
 from harness.errors import HarnessError, UsageError
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
-from harness.registry.lookup import find_cards, find_dataset, find_families
+from harness.registry.lookup import find_cards, find_dataset, find_families, unknown_dataset
 from harness.wording import counted
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ class _Group(typer.core.TyperGroup):
     """A dataset's name in the place of a command shows it."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's own types
-        if self.get_command(ctx, args[0]) is None and find_dataset(args[0]) is not None:
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            if find_dataset(args[0]) is None:
+                raise unknown_dataset(args[0], kind="dataset or command", others=self.list_commands(ctx))
             args = ["info", *args]
         return super().resolve_command(ctx, args)
 
@@ -60,6 +62,7 @@ app = typer.Typer(
 AnyArgument = Annotated[
     str,
     typer.Argument(
+        metavar="DATASET",
         help="A card, FAMILY/MEMBER, or a loader's own name, as irds:beir/scifact.",
         show_default=False,
         autocompletion=complete_dataset,
@@ -95,7 +98,9 @@ def list_(cards: CardsOption = None, output: FormatOption = CardFormat.TABLE) ->
 
 @app.command("search", cls=PlainCommand)
 def search(
-    words: Annotated[list[str], typer.Argument(help="Words that all have to occur.", show_default=False)],
+    words: Annotated[
+        list[str], typer.Argument(metavar="WORD", help="Words that all have to occur.", show_default=False)
+    ],
     cards: CardsOption = None,
     output: FormatOption = CardFormat.TABLE,
 ) -> None:
@@ -167,7 +172,9 @@ def _show_uncarded(name: str, cards: Path | None, output: CardFormat) -> None:
 @app.command("fetch", cls=PlainCommand)
 def fetch(
     name: AnyArgument,
-    split: Annotated[str | None, typer.Option(help="Which judgments. Default: the card's.", show_default=False)] = None,
+    split: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which judgments. Default: the card's.", show_default=False)
+    ] = None,
     cards: CardsOption = None,
     output: FormatOption = CardFormat.TABLE,
 ) -> None:

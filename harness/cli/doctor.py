@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from harness.cli.app import ExitCode
-from harness.cli.plain import wrapped
+from harness.cli.plain import terminal_width, wrapped
 from harness.cli.verb import verb
 from harness.plan.config import DoctorRequest
 from harness.plan.option_fields import require
@@ -73,5 +73,7 @@ def _remove_left(url: str, chroma_url: str, *, yes: bool) -> None:
 
 def _lines(finding: Finding) -> list[str]:
     indent = " " * (_STATE + _NAME)
-    lines = wrapped(finding.detail, indent, first=f"{finding.state.value:<{_STATE}}{finding.name:<{_NAME}}")
-    return lines + (wrapped(finding.remedy, f"{indent}  ", first=f"{indent}→ ") if finding.remedy else [])
+    width = terminal_width()
+    first = f"{finding.state.value:<{_STATE}}{finding.name:<{_NAME}}"
+    remedy = wrapped(finding.remedy, f"{indent}  ", f"{indent}→ ", width) if finding.remedy else []
+    return [*wrapped(finding.detail, indent, first, width), *remedy]

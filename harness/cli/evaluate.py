@@ -21,6 +21,7 @@ from harness.metrics import Measure, QuerySet, TieRule, official_measures, parse
 from harness.pipeline.evaluate import evaluate_run
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, EvalRequest
 from harness.plan.option_fields import require
+from harness.registry.lookup import find_dataset
 from harness.report.documents.evaluate import NamedScores, counts_line, scores_document
 
 __all__ = ["evaluate"]
@@ -147,6 +148,7 @@ def _read(qrels: Path, labels: Path | None, runs: list[Path]) -> tuple[Qrels, di
     judgments: Qrels | None = None
     tagged: dict[Path, TaggedRun] = {}
     try:
+        _refuse_dataset(qrels)
         judgments = _judgments(qrels, labels)
     except DataError as error:
         faults.append(error)
@@ -158,6 +160,17 @@ def _read(qrels: Path, labels: Path | None, runs: list[Path]) -> tuple[Qrels, di
     if judgments is None:
         raise DataError.of_files(faults)
     return judgments, tagged, faults
+
+
+def _refuse_dataset(qrels: Path) -> None:
+    """Raise DataError where a file of judgments is not there and its name is a dataset's."""
+    if not qrels.exists() and find_dataset(str(qrels)) is not None:
+        raise DataError(
+            str(qrels),
+            ["no such file is there"],
+            fix=f"{qrels} is a dataset, and --qrels takes a file: `harness compare --dataset {qrels} "
+            "--backends run:FILE` scores a run on a dataset",
+        )
 
 
 def _judgments(qrels: Path, labels: Path | None) -> Qrels:

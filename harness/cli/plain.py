@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import typer.core
 
-__all__ = ["PlainCommand", "fact_lines", "folded_table", "plain_table", "terminal_width", "wrapped"]
+__all__ = ["PlainCommand", "fact_lines", "folded_table", "lists_in_width", "plain_table", "terminal_width", "wrapped"]
 
 _WIDTH = 100
 _NARROW = 20
@@ -46,6 +48,18 @@ class PlainCommand(typer.core.TyperCommand):
 def terminal_width() -> int:
     """Return the columns to write in: those of the terminal, 160 at most, or 100 where there is none."""
     return min(shutil.get_terminal_size((_WIDTH, 24)).columns, _WIDEST)
+
+
+def lists_in_width(message: str) -> str:
+    """Return an error's message with its lists of known names in the width of the terminal, or what COLUMNS says.
+
+    Other lines stay whole, because they may hold a command to copy; so does all where there is no terminal.
+    """
+    if not (sys.stderr.isatty() or os.environ.get("COLUMNS")):
+        return message
+    width = terminal_width()
+    lines = (wrapped(line, "    ", "", width) if "known: " in line else [line] for line in message.split("\n"))
+    return "\n".join(line for several in lines for line in several)
 
 
 def wrapped(text: str, indent: str, first: str | None = None, width: int = _WIDTH) -> list[str]:

@@ -7,22 +7,27 @@ out comes from ``harness.toml``, else from the declarations.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 import typer.main
 
 from harness.cli.plain import PlainCommand
 from harness.errors import UsageError
-from harness.plan.config import GROUPS, OUTPUT
+from harness.plain_url import without_secrets
+from harness.plan.config import COMPARED, GROUPS, OUTPUT
 from harness.plan.option_fields import Option, OptionField, Options, option_fields, raise_together
 
 __all__ = ["DeclaredVerb", "command_of", "verb"]
 
 FILE_NAME = "harness.toml"
+_STRAY = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", re.DOTALL)
+_WrongCommandLine = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
+"""What Typer raises for a wrong command line, and does not export."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +90,49 @@ def command_of(name: str, declared: DeclaredVerb, *, configured: bool) -> Any:  
     parameters = [_parameter(field) for field in declared.fields.values()]
     if configured:
         parameters.append(_config_parameter())
+
+    class Command(_GroupedCommand):
+        fields = tuple(declared.fields.values())
+
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__doc__ = declared.function.__doc__
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command(name, cls=_GroupedCommand)(run)
+    single.command(name, cls=Command)(run)
     return typer.main.get_command(single)
 
 
 class _GroupedCommand(PlainCommand):
-    """A command whose help has a section for each group of options."""
+    """A command of declared options: help has their groups, and a value that stands without one is told its option."""
+
+    fields: tuple[OptionField, ...] = ()
 
     def heading(self, parameter: Any) -> str:  # noqa: ANN401 - Typer's own type
         """Return the group of an option."""
         return getattr(parameter, "rich_help_panel", None) or OUTPUT
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's own types
+        """Parse the command line; a value without its option is refused with the options that it may be of."""
+        typed = {word.partition("=")[0] for word in args}
+        try:
+            return super().parse_args(ctx, args)
+        except _WrongCommandLine as error:
+            stray = _STRAY.fullmatch(error.message)
+            options = _options_of_stray(self.fields, typed)
+            if stray is None or not options:
+                raise
+            words = without_secrets(stray[1])
+            raise UsageError(
+                f"no option stands before {words}",
+                fix=f"write {' or '.join(f'{option.flag} {words}' for option in options)}",
+            ) from error
+
+
+def _options_of_stray(fields: Sequence[OptionField], typed: Collection[str]) -> list[OptionField]:
+    """Return the options that a value without one may be of: those still required, else the main one of the data."""
+    absent = [field for field in fields if not field.option.argument and field.flag not in typed]
+    required = [field for field in absent if field.default is MISSING]
+    main = [field for field in absent if field.option.group == COMPARED and field.option.common]
+    return required or main[:1]
 
 
 def _parameter(field: OptionField) -> inspect.Parameter:

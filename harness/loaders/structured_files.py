@@ -90,8 +90,12 @@ def whole_content(path: Path) -> bytes:
         content = path.read_bytes()
         if content.startswith(_GZIP):
             content = gzip.decompress(content)
+    except FileNotFoundError as error:
+        fix = "look at its name, and at the current folder"
+        raise DataError(str(path), ["no such file is there"], fix=fix) from error
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(str(path), [f"cannot be read: {error}"], fix="give a plain or gzip-compressed file") from error
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(str(path), [f"cannot be read: {reason}"], fix="give a plain or gzip-compressed file") from error
     content = content.removeprefix(_BOM)
     if not content or content.isspace():
         raise DataError(str(path), ["holds nothing"])

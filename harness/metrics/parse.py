@@ -164,7 +164,7 @@ def _parameters(kind: Kind, inside: str, text: str) -> tuple[tuple[str, Paramete
         if not equals or key in given:
             raise UsageError(f"metric '{text}': '{part}' is no single key=value", fix="write it like AP(rel=2)")
         if key not in known:
-            raise UnknownNameError(f"parameter of {kind.name}", key, known)
+            raise UnknownNameError("parameter", key, known, of=kind.name)
         given[key] = _value(known[key], value.strip("'\""), text)
     return tuple(sorted((key, value) for key, value in given.items() if _is_stated(known[key], value)))
 

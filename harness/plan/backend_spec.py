@@ -287,7 +287,7 @@ def _overrides(
         elif key == _EXTERNAL and key not in parameters:
             problems.append(UsageError(f"backend '{name}' cannot search an external index: its engine does not do it"))
         elif key not in parameters:
-            problems.append(UnknownNameError(f"parameter of backend '{name}'", key, parameters))
+            problems.append(UnknownNameError("parameter", key, parameters, of=f"backend '{name}'"))
         elif key in overrides:
             problems.append(UsageError(f"backend '{name}': parameter '{key}' is given twice"))
         else:

@@ -77,6 +77,11 @@ class Column:
     follows: bool = False
     names: bool = False
 
+    @property
+    def sort_name(self) -> str:
+        """The name by which rows are sorted: without the mark of a footnote."""
+        return self.name.removesuffix("*")
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -128,7 +133,7 @@ class Table:
 
         Rows without a value come last; a table that has no such column stays as it is.
         """
-        names = [column.name for column in self.columns]
+        names = [column.sort_name for column in self.columns]
         if name not in names:
             return self
         at = names.index(name)
@@ -305,10 +310,10 @@ class Document:
         The first table that has the column decides; tables whose rows have the same names follow it, and a table of
         other rows is sorted by its own column of that name. Raises UnknownNameError where there is no such column.
         """
-        known = dict.fromkeys(column.name for table in self.tables() for column in table.columns)
+        known = dict.fromkeys(column.sort_name for table in self.tables() for column in table.columns)
         if name not in known:
             raise UnknownNameError("column to sort by", name, list(known))
-        first = next(table for table in self.tables() if name in [column.name for column in table.columns])
+        first = next(table for table in self.tables() if name in [column.sort_name for column in table.columns])
         places = {row[0].text: place for place, row in reversed(list(enumerate(first.sorted_by(name).rows)))}
 
         def ordered(table: Table) -> Table:

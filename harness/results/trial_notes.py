@@ -94,8 +94,9 @@ def _notes_on_terms(vectors: Vectors, terms: Terms, dataset: Dataset, *, externa
     unknown = int(np.count_nonzero(np.diff(terms.counts.queries.indptr) == 0))
     if unknown:
         have = "query has" if unknown == 1 else "queries have"
+        them = "it" if unknown == 1 else "them"
         so = (
-            "and no hits; times and queries/s are without"
+            f"and no hits; times and queries/s leave {them} out"
             if vectors.dense is None
             else "and hits of dense vectors alone"
         )

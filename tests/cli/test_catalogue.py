@@ -235,7 +235,8 @@ def test_unknown_names_are_refused_with_the_nearest() -> None:
             run(command, "zoo/dee")
     with pytest.raises(UnknownNameError, match=r"did you mean 'tiny'"):
         run("info", "tinny")
-    assert "No such command 'tinny'" in run("tinny", code=2).stderr
+    with pytest.raises(UnknownNameError, match=r"unknown dataset or command 'tinny'\n.*did you mean 'tiny'"):
+        run("tinny")
 
 
 @pytest.mark.usefixtures("toy")

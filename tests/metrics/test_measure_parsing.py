@@ -119,7 +119,7 @@ def test_an_unknown_name_is_refused_with_the_nearest(text, near):
         ("AP(rel=1,rel=2)", "no single key=value"),
         ("RBP(p=1.5)", "from 0 to 1"),
         ("RBP(p=nan)", "from 0 to 1"),
-        ("AP(level=2)", "unknown parameter of AP 'level'"),
+        ("AP(level=2)", "unknown parameter 'level' of AP"),
         ("nDCG(dcg=exp)", "did you mean 'exp-log2'"),
         ("nDCG(@10", "malformed"),
         ("", "malformed"),

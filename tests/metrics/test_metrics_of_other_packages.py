@@ -132,7 +132,7 @@ def test_parameters_come_from_the_signature(offer):
     assert str(scores_of("Prec@2", relevance=2).measures[0]) == "Prec(rel=2)@2"
     assert scores_of("Prec(rel=2)@2").values[0, 0] == 0.5
     for text, problem in [
-        ("NCG(p=1)", "unknown parameter of NCG 'p'"),
+        ("NCG(p=1)", "unknown parameter 'p' of NCG"),
         ("NCG(power=x)", "power=x is not a number"),
         ("Prec", "metric 'Prec' needs a cutoff"),
         ("NCG@0", "no rank of 1 or more"),

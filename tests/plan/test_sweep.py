@@ -51,7 +51,7 @@ def test_a_plan_has_one_trial_for_each_value() -> None:
 def test_an_unknown_parameter_of_a_sweep_is_told_with_the_rest() -> None:
     with pytest.raises(UsageError) as caught:
         make_plan(CompareRequest(backends="csr", sweep="csr:bb=0.1,0.9"), lucene_available=False)
-    assert str(caught.value).count("unknown parameter of backend 'csr' 'bb'") == 1, "once, not once for each value"
+    assert str(caught.value).count("unknown parameter 'bb' of backend 'csr'") == 1, "once, not once for each value"
 
 
 def test_parameters_of_fusions_and_second_stages_are_swept():

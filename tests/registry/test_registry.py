@@ -189,7 +189,7 @@ def test_everything_wrong_is_reported_at_once(cards):
     for expected in [
         "8 problems",
         "unknown backend 'tooy'",
-        "unknown parameter of backend 'tin' 'k2'",
+        "unknown parameter 'k2' of backend 'tin'",
         "did you mean 'k1'?",
         "-1.0 is below 0",
         "'maybe' is not true or false",

@@ -48,6 +48,11 @@ def test_frontier_of_a_sweep(format_name: str, golden: Callable[[str], None]) ->
     golden(render(swept_report(), format_name))
 
 
+def test_csv_says_nothing_of_the_frontier_where_nothing_was_timed() -> None:
+    assert "on_frontier." in render(swept_report(), "csv")
+    assert "on_frontier." not in render(swept_report(timed=False), "csv")
+
+
 def test_report_of_filtered_searches(golden: Callable[[str], None]) -> None:
     report = sample_report()
     info = FilterInfo(

@@ -78,7 +78,7 @@ def test_components_run_once_before_what_is_made_of_them_under_the_label_that_wa
         ("rrf:lucene+", "a backend has no name"),
         ("rrf:lucene:k1=2+csr", r"'lucene:k1=2' has parameters and no parentheses\n  write \(lucene:k1=2\)"),
         ("rrf:lucene+csr;k=-1", "parameter 'k': -1.0 is below 0"),
-        ("rrf:lucene+csr;depth=5", "unknown parameter of backend 'rrf' 'depth'"),
+        ("rrf:lucene+csr;depth=5", "unknown parameter 'depth' of backend 'rrf'"),
         ("minmax:lucene+csr;weights=1", "has 2 components and the weights 1"),
         ("minmax:lucene+csr;weights=0+0", "one of them above 0"),
         ("minmax:lucene+csr;weights=a+b", "parameter 'weights'"),

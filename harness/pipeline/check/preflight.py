@@ -117,7 +117,8 @@ def _empty(answers: Answers) -> Iterator[Finding]:
             "no-hits",
             "warning",
             f"{_counted(len(missed), answers)} got no hits, and count as 0",
-            "nothing to do where no document shares a word with them; else look at why",
+            "compare their words with those of the documents that they expect: where none is shared, only a dense "
+            "backend can find these",
             _said(missed, lambda _: None),
         )
 

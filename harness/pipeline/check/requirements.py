@@ -20,7 +20,7 @@ import numpy as np
 from harness.data.types import Float64Array
 from harness.errors import UnknownNameError, UsageError
 from harness.metrics import Measure, is_mean, parse_measure
-from harness.metrics.registry import kind_of
+from harness.metrics.registry import kind_of, kinds, spellings
 
 __all__ = [
     "LATENCIES",
@@ -95,7 +95,12 @@ def parse_requirement(text: str, k: int) -> Requirement:
         try:
             quantity = measure_at_depth(name, k)
         except UnknownNameError as error:  # p95 is no measure, and near to p95_ms
-            unknown = UnknownNameError("quantity", error.name, (*error.known, *LATENCIES, PARITY))
+            unknown = UnknownNameError(
+                "quantity",
+                error.name,
+                (*error.known, *LATENCIES, PARITY),
+                aliases=reversed(spellings(kinds().values())),
+            )
             fix = f"{unknown.fix}; of latency: {', '.join(LATENCIES)}"
             raise UsageError(unknown.what, fix=fix) from None
         if not is_mean(quantity):

@@ -159,7 +159,7 @@ def _overall(report: Result) -> Verdict:
 
 
 def _why(required: RequirementResult) -> str:
-    missed = f". Below their best: {', '.join(required.missed[:_NAMED])}" if required.missed else ""
+    missed = f". Missed: {', '.join(required.missed[:_NAMED])}" if required.missed else ""
     more = f" and {len(required.missed) - _NAMED:,} more" if len(required.missed) > _NAMED else ""
     return f"{verdict_in_words(required)}{missed}{more}"
 

@@ -265,8 +265,10 @@ def comparison_values(result: Result) -> Iterator[Value]:
         yield from _difference(row, across)
     yield from published_values(result)
     for frontier in result.frontiers:
+        name = f"on_frontier.{frontier.parameter}"
         for point in frontier.points:
-            yield Value(frontier.dataset, point.backend, f"on_frontier.{frontier.parameter}", float(point.on_frontier))
+            if point.p50_ms is not None:  # what was not timed is no loser
+                yield Value(frontier.dataset, point.backend, name, float(point.on_frontier))
     yield from leaderboard_values(result, across)
 
 

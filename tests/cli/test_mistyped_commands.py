@@ -1,0 +1,118 @@
+"""Mistakes on the command line that are refused before anything runs, with the way out."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from warm_harness import harness_command
+
+from harness.cli.sort_columns import SORTABLE, check_sort
+from harness.errors import UnknownNameError
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*harness_command(), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fix"),
+    [
+        ("check golden.jsonl docs.csv", "write --corpus docs.csv"),
+        ("compare cacm", "write --dataset cacm"),
+        ("eval run.trec", "write --qrels run.trec or --run run.trec"),
+        ("eval --qrels qrels.tsv run.trec", "write --run run.trec"),
+        ("eval --qrels=qrels.tsv run.trec", "write --run run.trec"),
+        ("regress bl.json", "write --baseline bl.json"),
+    ],
+)
+def test_a_value_without_its_option_names_the_option(arguments: str, fix: str) -> None:
+    refused = run(*arguments.split())
+    stray = arguments.rsplit(maxsplit=1)[-1]
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == f"harness: no option stands before {stray}\n  {fix}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", ["compare --dataset cacm --backends csr", "diff a.json b.json", "regress --baseline a.json"]
+)
+def test_an_unknown_column_to_sort_by_is_refused_before_anything_runs(arguments: str, tmp_path: Path) -> None:
+    refused = run(*arguments.split(), "--sort", "foo", "--out", str(tmp_path / "out"))
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("harness: unknown column to sort by 'foo'\n")
+    assert not (tmp_path / "out").exists()
+
+
+def test_check_refuses_an_unknown_column_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "docs.jsonl").write_text('{"id": "a", "text": "one two"}\n')
+    (tmp_path / "golden.jsonl").write_text('{"id": "1", "question": "one", "expected": ["a"]}\n')
+    golden, corpus = tmp_path / "golden.jsonl", tmp_path / "docs.jsonl"
+    refused = run("check", str(golden), "--corpus", str(corpus), "--backends", "csr", "--sort", "Hit@50")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("harness: unknown column to sort by 'Hit@50'\n  did you mean 'Hit@5'?")
+
+
+def test_every_column_of_a_table_can_be_sorted_by(repository: Path) -> None:
+    literal = {
+        call.args[0].value
+        for path in (repository / "harness" / "report" / "documents").glob("*.py")
+        if path.name not in ("verify.py", "query_changes.py", "evaluate.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Column"
+        if call.args and isinstance(call.args[0], ast.Constant)
+    }
+    assert len(literal) > 40
+    assert literal - SORTABLE - {"text", "expected", "found", "line", "− published", "backends", "why"} == set()
+
+
+def test_metrics_and_depths_can_be_sorted_by() -> None:
+    for name in (None, "AP", "p95 ms", "overlap@10", "@100"):
+        check_sort(name, ["AP"])
+    with pytest.raises(UnknownNameError, match="did you mean 'AP@5'"):
+        check_sort("AP@6", ["AP@5"])
+
+
+def test_eval_says_that_no_file_is_there_and_what_takes_a_dataset() -> None:
+    refused = run("eval", "--qrels", "cacm", "--run", "absent.trec")
+    assert refused.returncode == 3
+    assert "Errno" not in refused.stderr
+    assert refused.stderr.count("no such file is there") == 2
+    assert "harness compare --dataset cacm --backends run:FILE" in refused.stderr
+
+
+def test_lists_of_known_names_have_the_width_of_the_terminal() -> None:
+    refused = run("datasets", "nonsense", COLUMNS="80")
+    assert refused.returncode == 2
+    assert max(map(len, refused.stderr.splitlines())) <= 80
+    assert "unknown dataset or command 'nonsense'" in refused.stderr
+
+
+@pytest.mark.parametrize("arguments", ["backends", "backends qdrant", "doctor"])
+def test_pages_have_the_width_of_the_terminal(arguments: str) -> None:
+    shown = run(*arguments.split(), COLUMNS="80")
+    wide = [line for line in shown.stdout.splitlines() if len(line) > 80]
+    assert [line for line in wide if "/" not in line] == [], "only a path or an address stays whole"
+
+
+@pytest.mark.parametrize("command", ["backends", "check", "verify", "cache remove", "datasets search", "datasets info"])
+def test_help_names_arguments_by_what_they_are(command: str) -> None:
+    shown = run(*command.split(), "--help").stdout
+    assert "<str>" not in shown
+    assert "<list[str]>" not in shown
+
+
+def test_an_unknown_quantity_suggests_the_alias_that_is_near() -> None:
+    from harness.errors import UsageError
+    from harness.pipeline.check.requirements import parse_requirement
+
+    with pytest.raises(UsageError, match="did you mean 'Hit'"):
+        parse_requirement("hitt@1>=0.9", 5)
