@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -155,7 +156,9 @@ def _entry_folders(cache: Cache) -> Iterator[Path]:
         return
     for kind in sorted(cache.root.iterdir()):
         if kind.is_dir() and kind.name != WORK:
-            yield from (path for path in kind.rglob("*") if _NAME.fullmatch(path.stem) and _is_entry(path))
+            for folder, names, _ in os.walk(kind):  # passes over what another process removes meanwhile
+                paths = (Path(folder, name) for name in sorted(names))
+                yield from (path for path in paths if _NAME.fullmatch(path.stem) and _is_entry(path))
 
 
 def _is_entry(path: Path) -> bool:
