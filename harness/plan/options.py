@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from harness.errors import UsageError
 from harness.plan.config import ClientKind, Isolation
-from harness.plan.option_fields import LARGEST
 from harness.stats.timing import Arrivals
 
 __all__ = [
@@ -19,7 +18,6 @@ __all__ = [
     "LoadOptions",
     "parse_levels",
     "parse_rates",
-    "require_whole_numbers",
     "share",
     "size_in_bytes",
     "warm_up_seconds",
@@ -205,15 +203,3 @@ def _numbers(
 
 def _shown(value: object) -> str:
     return value if isinstance(value, str) else ",".join(map(str, value if isinstance(value, Sequence) else [value]))
-
-
-def require_whole_numbers(options: Mapping[str, object], least: int = 1, most: int = LARGEST) -> None:
-    """Raise one UsageError for all options (name -> value) that are no whole numbers from ``least`` to ``most``."""
-    wrong = [
-        f"{name} is {value!r}"
-        for name, value in options.items()
-        if type(value) is not int or not least <= value <= most
-    ]
-    if wrong:
-        subject = "it" if len(wrong) == 1 else "each"
-        raise UsageError("; ".join(wrong), fix=f"{subject} must be a whole number from {least} to {most:,}")
