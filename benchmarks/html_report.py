@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from harness.data.types import Corpus, Ids, Qrels, Queries, Run
+from harness.document.model import Document
 from harness.metrics import parse_measure, score
-from harness.report.document import Document
 from harness.report.html.explorer import Explorer
 from harness.report.html.render import render_page
 

@@ -12,7 +12,7 @@ import typer
 from harness.errors import ResultError, UsageError
 
 if TYPE_CHECKING:
-    from harness.report.document import Annotation
+    from harness.document.model import Annotation
     from harness.results.schema import Result
 
 __all__ = [

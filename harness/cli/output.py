@@ -16,7 +16,7 @@ from harness.cli.app import discard_stdout
 from harness.errors import ResultError
 
 if TYPE_CHECKING:
-    from harness.report.document import Document
+    from harness.document.model import Document
     from harness.report.progress import ProgressDisplay
     from harness.results.schema import Result
     from harness.results.verification import Verification

@@ -15,9 +15,9 @@ from harness.plan.config import CheckRequest
 from harness.plan.option_fields import option_fields
 
 if TYPE_CHECKING:
+    from harness.document.model import Case
     from harness.pipeline.check.check_plan import CheckPlan
     from harness.pipeline.check.checked import Checked
-    from harness.report.document import Case
     from harness.results.schema import Result
 
 __all__ = ["GoldenFile", "GoldenItem", "golden_check"]
@@ -163,8 +163,8 @@ class GoldenItem(pytest.Item):
 
     def setup(self) -> None:
         """Ask the questions, if no item before did; raises where nothing could be judged."""
+        from harness.document.model import Outcome
         from harness.errors import HarnessError
-        from harness.report.document import Outcome
         from harness.report.documents.check_cases import preflight_text
 
         try:
@@ -179,7 +179,7 @@ class GoldenItem(pytest.Item):
 
     def runtest(self) -> None:
         """Fail or skip as the case says."""
-        from harness.report.document import Outcome
+        from harness.document.model import Outcome
 
         if self._case.outcome is Outcome.SKIPPED:
             pytest.skip(self._case.message)

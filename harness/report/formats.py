@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from harness.document.model import Document
 from harness.errors import UnknownNameError
-from harness.report.document import Document
 from harness.report.documents.check import check_document
 from harness.report.documents.compare import comparison_document
 from harness.report.documents.regress import change_document

@@ -12,9 +12,9 @@ from playwright.sync_api import expect
 from typer.testing import CliRunner
 
 import harness
+from harness.document.model import Figure, Notes
 from harness.pipeline.check.checked import Checked
 from harness.pipeline.check.run_check import with_corpora
-from harness.report.document import Figure, Notes
 from harness.report.documents.check import check_document
 from harness.results.check_schema import PreflightProblem
 

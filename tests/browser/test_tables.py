@@ -8,8 +8,8 @@ import pytest
 from explorers import small_explorer
 from playwright.sync_api import expect
 
-from harness.report.document import Cell, Column, Document, Facts, Figure, Notes, Section, Table, Verdict
-from harness.report.figures import Bar, Bars, Differences
+from harness.document.figures import Bar, Bars, Differences
+from harness.document.model import Cell, Column, Document, Facts, Figure, Notes, Section, Table, Verdict
 from harness.report.html.render import render_page
 
 pytestmark = pytest.mark.integration

@@ -9,8 +9,8 @@ from sample_report import sample_report
 
 from harness.data.ranking import TieRule
 from harness.data.types import Float64Array, Ids
+from harness.document.model import Table
 from harness.metrics import Measure, QueryCounts, QuerySet, Scores
-from harness.report.document import Table
 from harness.report.documents.quality import pair_tables, quality_table
 from harness.results.differences import paired_differences
 from harness.results.schema import Result

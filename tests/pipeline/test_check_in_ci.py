@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 import harness
 from harness.cli.app import _build
 from harness.cli.report import report as print_report
+from harness.document.model import Annotation, Outcome
 from harness.errors import ResultError, UsageError
 from harness.pipeline.check.checked import Checked
 from harness.plain_url import without_secrets
-from harness.report.document import Annotation, Outcome
 from harness.report.documents.check import check_document
 from harness.report.documents.check_cases import check_annotations, check_suites
 from harness.report.formats import render

@@ -13,12 +13,12 @@ from sample_report import sample_report
 
 from harness.data.ranking import ranking_digests
 from harness.data.types import Run
+from harness.document.model import Notes, Outcome
 from harness.errors import UnknownNameError
 from harness.pipeline.regress.compare_sides import CompareRules
 from harness.pipeline.regress.cost_changes import cost_changes
 from harness.pipeline.regress.pairing import Pair
 from harness.pipeline.regress.verdicts import PairsOnDataset, Rules, judge_pairs, sentence
-from harness.report.document import Notes, Outcome
 from harness.report.documents.regress import change_document
 from harness.results.regression_schema import Change, CostChange, MetricJudgement
 from harness.results.schema import SpreadStats, SpreadValue, StageStats

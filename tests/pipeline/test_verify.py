@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness.document.model import Notes
 from harness.errors import UnknownNameError, UsageError
-from harness.report.document import Notes
 from harness.report.documents.verify import verification_document
 from harness.results.verification import PrintedNumber, Verification, VerifiedDataset, as_printed
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report.figures import (
+from harness.document.figures import (
     Bar,
     Bars,
     Curves,

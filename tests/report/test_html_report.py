@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from harness import compare
 from harness.cli.app import _build
-from harness.report.document import Cell, Column, Document, Section, Table
+from harness.document.model import Cell, Column, Document, Section, Table
 from harness.report.html.render import render_page
 from harness.results.comparison import Comparison
 from harness.results.stored_texts import with_documents

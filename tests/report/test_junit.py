@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from junit_files import read_junit
 
-from harness.report.document import Case, Outcome, Suite
+from harness.document.model import Case, Outcome, Suite
 from harness.report.render.junit import junit_xml, xml_text
 
 TIME = "2026-01-02T03:04:05+00:00"

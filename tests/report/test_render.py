@@ -11,8 +11,8 @@ from markdown_it import MarkdownIt
 from rich.cells import cell_len
 from sample_report import sample_report, swept_report
 
+from harness.document.model import Cell, Column, Document, Notes, Section, Table, Verdict
 from harness.errors import UnknownNameError
-from harness.report.document import Cell, Column, Document, Notes, Section, Table, Verdict
 from harness.report.documents.compare import comparison_document, comparison_header, comparison_notes
 from harness.report.documents.parity_tables import parity_tables
 from harness.report.documents.quality import quality_table

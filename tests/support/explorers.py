@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from harness.data.types import Corpus, Ids, Qrels, Queries, Run
-from harness.report.document import Cell, Column, Document, Facts, Figure, Notes, Section, Table, Verdict
-from harness.report.figures import Bar, Bars
+from harness.document.figures import Bar, Bars
+from harness.document.model import Cell, Column, Document, Facts, Figure, Notes, Section, Table, Verdict
 from harness.report.html.explorer import Agreement, Explorer
 
 

@@ -79,9 +79,9 @@ def _hold_one_run_against_itself() -> None:
     from harness import evaluate
     from harness.data.ranking import check
     from harness.data.types import Ids, Run
+    from harness.document.model import Document
     from harness.metrics.agreement import overlap, rbo
     from harness.parity.levels import judge
-    from harness.report.document import Document
     from harness.report.html.render import render_page
 
     evaluate({"q": {"d": 1}}, {"q": {"d": 1.0}})

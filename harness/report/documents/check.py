@@ -5,21 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.report.document import (
-    Block,
-    Cell,
-    Column,
-    Document,
-    Facts,
-    Figure,
-    Notes,
-    Section,
-    Table,
-    Tone,
-    Value,
-    Verdict,
-)
-from harness.report.documents.cells import (
+from harness.document.cells import (
     ABSENT,
     FAILED,
     count,
@@ -37,9 +23,23 @@ from harness.report.documents.cells import (
     tie_range,
     values_of,
 )
+from harness.document.figures import Bar, Bars, Percentiles
+from harness.document.model import (
+    Block,
+    Cell,
+    Column,
+    Document,
+    Facts,
+    Figure,
+    Notes,
+    Section,
+    Table,
+    Tone,
+    Value,
+    Verdict,
+)
 from harness.report.documents.check_cases import check_annotations, check_suites, expected_and_found, verdict_in_words
 from harness.report.documents.costs import BACKEND
-from harness.report.figures import Bar, Bars, Percentiles
 from harness.results.check_schema import (
     PreflightProblem,
     QuestionResult,

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from harness.report.document import Annotation, Case, Outcome, Suite
-from harness.report.documents.cells import interval
+from harness.document.cells import interval
+from harness.document.model import Annotation, Case, Outcome, Suite
 from harness.results.check_schema import (
     PreflightProblem,
     QuestionResult,

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.data.filtering import in_words
 from harness.data.problems import Finding
-from harness.report.document import Block, Column, Document, Facts, Figure, Notes, Section, Table, Value
-from harness.report.documents.board_tables import across_name, leaderboard_tables, leaderboard_values
-from harness.report.documents.cells import (
+from harness.document.cells import (
     count,
     empty_documents,
     flat_rows,
@@ -20,6 +18,8 @@ from harness.report.documents.cells import (
     text,
     values_of,
 )
+from harness.document.model import Block, Column, Document, Facts, Figure, Notes, Section, Table, Value
+from harness.report.documents.board_tables import across_name, leaderboard_tables, leaderboard_values
 from harness.report.documents.costs import cost_tables, spread_tables
 from harness.report.documents.parity_tables import frontier_notes, frontier_tables, parity_tables
 from harness.report.documents.published import published_tables, published_values

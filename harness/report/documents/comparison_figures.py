@@ -12,10 +12,7 @@ import pyarrow.compute as pc
 from harness.data.arrow import as_numpy, text_scalar
 from harness.data.ranking import TieRule
 from harness.data.types import Corpus, Float64Array, Ids, Qrels, Queries, Run
-from harness.metrics import Measure, QuerySet, parse_measure, score
-from harness.report.document import Figure
-from harness.report.documents.verdicts import reference_of
-from harness.report.figures import (
+from harness.document.figures import (
     Bar,
     Bars,
     Curves,
@@ -27,6 +24,9 @@ from harness.report.figures import (
     Strips,
     Tradeoff,
 )
+from harness.document.model import Figure
+from harness.metrics import Measure, QuerySet, parse_measure, score
+from harness.report.documents.verdicts import reference_of
 from harness.report.html.pools import DEPTH, top_of
 from harness.results.schema import Result, TrialResult
 

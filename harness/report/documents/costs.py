@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from harness.report.document import Cell, Column, Table
-from harness.report.documents.cells import (
+from harness.document.cells import (
     FAILED,
     absent,
     count,
@@ -17,6 +16,7 @@ from harness.report.documents.cells import (
     size,
     text,
 )
+from harness.document.model import Cell, Column, Table
 from harness.results.schema import (
     ClosedLoopStats,
     ColdStats,

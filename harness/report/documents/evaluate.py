@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from harness.data.problems import Finding
+from harness.document.cells import ABSENT, listed, number, text, tie_range
+from harness.document.model import Cell, Column, Document, Facts, Section, Table, Value, Verdict
 from harness.metrics import Scores, Summary, TieRule, undecided_by_ties
 from harness.metrics.audit import Audit, Change, Difference, Example, Match, Published
 from harness.metrics.conventions import CONVENTIONS, HARNESS
 from harness.metrics.registry import kind_of
-from harness.report.document import Cell, Column, Document, Facts, Section, Table, Value, Verdict
-from harness.report.documents.cells import ABSENT, listed, number, text, tie_range
 from harness.wording import shortened
 
 __all__ = ["NamedScores", "audit_document", "counts_line", "scores_document"]

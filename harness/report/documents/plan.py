@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 import orjson
 
 from harness.data.filtering import in_words
+from harness.document.cells import listed
+from harness.document.model import Block, Document, Facts, Notes, Section
 from harness.pipeline.planning import Preview
 from harness.pipeline.resume import LookUp
 from harness.plan.options import WARM_UP_SECONDS, ExecutionOptions, LoadOptions
 from harness.plan.plan import Plan, Trial
-from harness.report.document import Block, Document, Facts, Notes, Section
-from harness.report.documents.cells import listed
 
 __all__ = ["plan_csv", "plan_document", "plan_json"]
 

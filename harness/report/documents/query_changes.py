@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.report.document import Cell, Column, Table
-from harness.report.documents.cells import ABSENT, count, listed, number, signed, text
+from harness.document.cells import ABSENT, count, listed, number, signed, text
+from harness.document.model import Cell, Column, Table
 from harness.results.regression_schema import (
     BackendChange,
     Change,

@@ -5,8 +5,22 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from harness.pipeline.regress.cost_changes import TOLERANCE
-from harness.report.document import (
+from harness.document.cells import (
+    ABSENT,
+    FAILED,
+    absent,
+    flat_rows,
+    interval,
+    listed,
+    made_by,
+    number,
+    probability,
+    sections_with_content,
+    signed,
+    size,
+    text,
+)
+from harness.document.model import (
     Annotation,
     Block,
     Case,
@@ -24,21 +38,7 @@ from harness.report.document import (
     Value,
     Verdict,
 )
-from harness.report.documents.cells import (
-    ABSENT,
-    FAILED,
-    absent,
-    flat_rows,
-    interval,
-    listed,
-    made_by,
-    number,
-    probability,
-    sections_with_content,
-    signed,
-    size,
-    text,
-)
+from harness.pipeline.regress.cost_changes import TOLERANCE
 from harness.report.documents.costs import BACKEND
 from harness.report.documents.query_changes import losers, query_tables
 from harness.results.regression_schema import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.report.document import Tone, Verdict
-from harness.report.documents.cells import interval, listed, probability, signed
+from harness.document.cells import interval, listed, probability, signed
+from harness.document.model import Tone, Verdict
 from harness.results.schema import LeaderboardRow, PairedDifference, ParityStats, Result, TrialResult
 from harness.wording import counted
 

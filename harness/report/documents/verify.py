@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.report.document import Cell, Column, Document, Notes, Section, Table, Tone, Value, Verdict
-from harness.report.documents.cells import ABSENT, FAILED, count
+from harness.document.cells import ABSENT, FAILED, count
+from harness.document.model import Cell, Column, Document, Notes, Section, Table, Tone, Value, Verdict
 from harness.results.verification import IndexFact, PrintedNumber, Variant, Verification, VerifiedDataset, printed_value
 from harness.wording import counted
 

@@ -7,8 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from harness.report.document import Block, Figure
-from harness.report.figures import (
+from harness.document.figures import (
     Bar,
     Bars,
     Curves,
@@ -21,6 +20,7 @@ from harness.report.figures import (
     Strips,
     Tradeoff,
 )
+from harness.document.model import Block, Figure
 from harness.report.html.axes import WIDTH, Axis, figure, linear, logarithmic, room_for, shortened
 from harness.report.html.svg import Node, Svg, group, line, marker, path, picture, rect, series, text
 from harness.wording import counted

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from harness.data.arrow import strings
 from harness.data.types import Float64Array, Ids, Queries, Run
+from harness.document.figures import Differences
+from harness.document.model import Figure
 from harness.pipeline.regress.compare_sides import Compared, ComparedDataset
-from harness.report.document import Figure
 from harness.report.documents.regress import change_document
-from harness.report.figures import Differences
 from harness.report.html.explorer import Explorer, KeptRanks
 from harness.report.html.render import render_page
 from harness.results.regression_schema import Change

@@ -16,7 +16,7 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness.report.document import Block, Document, Facts, Figure, Notes, Section, Table
+from harness.document.model import Block, Document, Facts, Figure, Notes, Section, Table
 from harness.report.html.explorer import Explorer
 from harness.report.html.payload import payload_of
 from harness.report.html.pictures import draw

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from harness.report.document import Document
+from harness.document.model import Document
 
 __all__ = ["COLUMNS", "render_csv"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.report.document import Annotation
+from harness.document.model import Annotation
 
 __all__ = ["SHOWN_BY_GITHUB", "workflow_commands"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
-from harness.report.document import Case, Document, Outcome, Suite
+from harness.document.model import Case, Document, Outcome, Suite
 
 __all__ = ["junit_xml", "render_junit", "xml_text"]
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from harness.report.document import TIES, Block, Cell, Document, Facts, Notes, Table, Tone
+from harness.document.model import TIES, Block, Cell, Document, Facts, Notes, Table, Tone
 from harness.wording import readable, shortened
 
 __all__ = ["COMMENT_BYTES", "SUMMARY_BYTES", "code", "render_markdown"]

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from harness.report.document import TIES, Block, Cell, Column, Document, Facts, Notes, Table, Tone, Verdict
+from harness.document.model import TIES, Block, Cell, Column, Document, Facts, Notes, Table, Tone, Verdict
 from harness.wording import counted, readable, shortened
 
 __all__ = ["folded", "render_terminal"]

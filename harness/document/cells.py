@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.report.document import Cell, Column, Facts, Section, Tone, Value
+from harness.document.model import Cell, Column, Facts, Section, Tone, Value
 from harness.results.schema import HarnessInfo, IdenticalIdsInfo, LatencyStats, MachineInfo
 from harness.wording import counted
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+from harness.document.figures import Drawing
 from harness.errors import UnknownNameError
-from harness.report.figures import Drawing
 
 __all__ = [
     "TIES",
