@@ -32,7 +32,19 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-_KINDS = ("texts", "metadata", "terms", "bm25", "embeddings", "rerank", "trials", "digests", "hub", "judgments")
+_KINDS = (
+    "texts",
+    "metadata",
+    "terms",
+    "term-texts",
+    "bm25",
+    "embeddings",
+    "rerank",
+    "trials",
+    "digests",
+    "hub",
+    "judgments",
+)
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _MEBIBYTE = 1024**2
 _SHORT = 12

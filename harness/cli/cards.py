@@ -17,7 +17,7 @@ from harness.errors import BackendError, CardError, UnknownNameError
 from harness.plan.config import RunOptions
 from harness.plan.option_fields import option_fields
 from harness.plan.stages import Stage, fusions, rerankers
-from harness.registry.cards import BackendCard, Oracle, Parameter
+from harness.registry.cards import BackendCard, Parameter, ReferenceRule
 from harness.registry.lookup import find_cards, load_engine
 
 __all__ = ["CardFormat", "CardsOption", "FormatOption", "backends"]
@@ -78,7 +78,7 @@ def _backend_page(card: BackendCard) -> str:
         ("engine", card.engine),
         ("install", f"pip install 'retrieval-harness[{card.extra}]'" if card.extra else "in the base install"),
         ("encoder", card.encoder),
-        ("oracle", _oracle(card.oracle)),
+        ("reference", _reference(card.reference)),
         ("card", str(card.path)),
         *_gaps(card),
     ]
@@ -120,12 +120,13 @@ def _gaps(card: BackendCard) -> list[tuple[str, str]]:
     return [("gap", f"{test.removeprefix('test_').replace('_', ' ')}: {reason}") for test, reason in gaps.items()]
 
 
-def _oracle(oracle: Oracle) -> str:
-    if oracle.kind == "none":
+def _reference(reference: ReferenceRule) -> str:
+    if reference.kind == "none":
         return "none"
-    exceptions = [f"{name}={_value(value)}" for name, values in oracle.unless.items() for value in values]
+    exceptions = [f"{name}={_value(value)}" for name, values in reference.unless.items() for value in values]
     unless = f"; none with {', '.join(exceptions)}" if exceptions else ""
-    return f"{oracle.kind}, relative tolerance {oracle.tolerance:g}{unless}"
+    scoring = f" of {reference.scoring}'s BM25" if reference.scoring is not None else ""
+    return f"{reference.kind}{scoring}, relative tolerance {reference.tolerance:g}{unless}"
 
 
 def _accepted(parameter: Parameter) -> str:

@@ -16,7 +16,8 @@ __all__ = ["Inputs"]
 class Inputs:
     """Documents or queries as an engine takes them: always ids, and the columns its capabilities name.
 
-    ``texts`` is an Arrow string column, ``sparse`` CSR rows, ``dense`` a C-contiguous float32 (n, d) array.
+    ``texts`` is an Arrow string column, ``terms`` another one, of analysed terms (:mod:`harness.text.term_texts`);
+    ``sparse`` are CSR rows, ``dense`` is a C-contiguous float32 (n, d) array.
     ``metadata`` are the fields of documents that searches will be filtered by: a table of string columns, null where a
     document lacks the field; None where nothing is filtered.
     """
@@ -26,6 +27,7 @@ class Inputs:
     sparse: SparseVectors | None = None
     dense: Float32Array | None = None
     metadata: pa.Table | None = None
+    terms: pa.ChunkedArray | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -38,6 +40,7 @@ class Inputs:
             self.texts.slice(start, stop - start) if self.texts is not None else None,
             self.sparse.slice(start, stop) if self.sparse is not None else None,
             self.dense[start:stop] if self.dense is not None else None,
+            terms=self.terms.slice(start, stop - start) if self.terms is not None else None,
         )
 
     def take(self, rows: Int32Array) -> Inputs:
@@ -47,4 +50,5 @@ class Inputs:
             take_rows(self.texts, rows) if self.texts is not None else None,
             self.sparse.take(rows) if self.sparse is not None else None,
             self.dense[rows] if self.dense is not None else None,
+            terms=take_rows(self.terms, rows) if self.terms is not None else None,
         )

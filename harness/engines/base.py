@@ -34,6 +34,7 @@ from harness.engines.checks import (
     require_dense,
     require_positive_k,
     require_sparse,
+    require_terms,
     require_texts,
 )
 from harness.engines.external_index import (
@@ -120,6 +121,7 @@ __all__ = [
     "require_fields",
     "require_same_columns",
     "require_sparse",
+    "require_terms",
     "require_texts",
     "save_fields",
     "save_metadata",
@@ -132,7 +134,8 @@ __all__ = [
 _PLACES = frozenset({"url", "jar"})
 """Parameters that say where an engine is, which does not change an index that is there."""
 Column = TypeVar("Column")
-"""What an engine reads of documents and queries: Float32Array, SparseVectors, an Arrow column of texts, or Inputs."""
+"""What an engine reads of documents and queries: Float32Array, SparseVectors, an Arrow column of texts or of terms, or
+Inputs."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -291,6 +294,8 @@ class Engine(ABC, Generic[Column]):
         """
         if self.capabilities.input == "text":
             return cast("Column", require_texts(inputs, what))
+        if self.capabilities.input == "terms":
+            return cast("Column", require_terms(inputs, what))
         if self.capabilities.input == "sparse":
             return cast("Column", require_sparse(inputs, what))
         cosine = self.parameters.get("similarity") == "cosine"
@@ -300,8 +305,12 @@ class Engine(ABC, Generic[Column]):
         """Make the empty index that :meth:`build` fills, where that takes time which is not ingestion's."""
 
     def prepare(self, queries: Column, k: int) -> Iterable[Any]:  # noqa: ARG002 - for engines that override it
-        """Return each query as :meth:`retrieve` takes it; None for a query that is not sent and finds nothing."""
-        return (_row_of(queries, row) for row in range(len(cast("Any", queries))))
+        """Return each query as :meth:`retrieve` takes it; None for a query that is not sent and finds nothing.
+
+        Of analysed terms a query without any is not sent.
+        """
+        rows = (_row_of(queries, row) for row in range(len(cast("Any", queries))))
+        return (row or None for row in rows) if self.capabilities.input == "terms" else rows
 
     def columns(self, answer: Any) -> tuple[npt.ArrayLike, npt.ArrayLike]:  # noqa: ANN401 - of the client
         """Return rows and scores of an answer; this is the time of transfer."""

@@ -9,7 +9,14 @@ from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids, SparseVectors, faulty_rows
 from harness.errors import RejectedInputError
 
-__all__ = ["require_announced_ids", "require_dense", "require_positive_k", "require_sparse", "require_texts"]
+__all__ = [
+    "require_announced_ids",
+    "require_dense",
+    "require_positive_k",
+    "require_sparse",
+    "require_terms",
+    "require_texts",
+]
 
 _ROWS_AT_ONCE = 4096
 _LEAST_SQUARE = float(np.finfo(np.float32).tiny)
@@ -42,6 +49,18 @@ def require_texts(inputs: Inputs, what: str) -> pa.ChunkedArray:
     if len(inputs.texts) != len(inputs.ids):
         raise RejectedInputError(f"{len(inputs.texts)} texts came with {len(inputs.ids)} {what} ids")
     return inputs.texts
+
+
+def require_terms(inputs: Inputs, what: str) -> pa.ChunkedArray:
+    """Return the analysed terms of ``inputs``, an Arrow column of texts; ``what`` is ``"document"`` or ``"query"``.
+
+    Raises RejectedInputError when there are none, or another number than of ids.
+    """
+    if inputs.terms is None:
+        raise RejectedInputError(f"the {what} inputs hold no terms", fix="analyse the texts: encoder = 'bm25'")
+    if len(inputs.terms) != len(inputs.ids):
+        raise RejectedInputError(f"{len(inputs.terms)} texts of terms came with {len(inputs.ids)} {what} ids")
+    return inputs.terms
 
 
 def require_sparse(inputs: Inputs, what: str) -> SparseVectors:

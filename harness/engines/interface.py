@@ -42,7 +42,7 @@ __all__ = [
     "WithStoredVectors",
 ]
 
-InputKind = Literal["text", "sparse", "dense", "hybrid"]
+InputKind = Literal["text", "terms", "sparse", "dense", "hybrid"]
 
 LEFT_BEHIND = "left behind: "
 """How a line on standard error begins that names what an engine made outside its folder and could not remove."""
@@ -53,7 +53,8 @@ class Capabilities:
     """Promises of an engine. The contract suite tests what is declared, and requires a minimum."""
 
     input: InputKind
-    """Which column of :class:`Inputs` the engine reads; ``hybrid`` reads both ``sparse`` and ``dense``."""
+    """Which column of :class:`Inputs` the engine reads; ``hybrid`` reads both ``sparse`` and ``dense``. ``terms`` are
+    analysed already, and the engine weighs them by a BM25 of its own."""
     exact: bool
     """True when the engine computes its scoring function over all documents, without approximation."""
     deterministic: bool

@@ -16,6 +16,7 @@ from harness.data.progress import Display
 from harness.data.ranking import candidate_rows, hits_at
 from harness.data.types import Ids, Int32Array, Run, Similarity
 from harness.errors import UsageError
+from harness.exact.bm25_models import formula_of
 from harness.exact.qdrant_shards import shards_of
 from harness.metrics.spread import pairwise_overlap
 from harness.parity.causes import hits_of_components
@@ -25,7 +26,7 @@ from harness.parity.recipes import DenseRecipe, Recipe, make_recipe
 from harness.parity.references import DenseReference, FusedReference, Part, Reference, SparseReference
 from harness.parity.run_comparison import compare_run
 from harness.plan.plan import Plan
-from harness.registry.cards import BackendCard
+from harness.registry.cards import BackendCard, ReferenceRule
 from harness.registry.parameters import ParameterValue
 from harness.wording import counted
 from harness.worker.jobs import ExternalIndexRecord
@@ -101,10 +102,10 @@ class References:
         key, card, vectors, record = _key(outcome), outcome.trial.spec.card, outcome.vectors, outcome.record
         if key is None or card is None or vectors is None or record is None or outcome.run is None:
             return None
-        label, tolerance = outcome.trial.label, card.oracle.tolerance
+        label, tolerance = outcome.trial.label, card.reference.tolerance
         self._display.section(label).start("exact reference", None)
         references = self._references_for(key, card, vectors, outcome.trial.parameters, record.external)
-        if card.oracle.kind == "hybrid":
+        if card.reference.kind == "hybrid":
             among = self._dataset.candidates
             parity, exact = compare_hybrid(
                 outcome.trial, outcome.run, record, references, among, k=self._k, tolerance=tolerance
@@ -129,7 +130,7 @@ class References:
         rebuilds = tuple(
             {depth: pairwise_overlap([run, exact], depth) for depth in parity.overlap} for run in outcome.rebuilds
         )
-        return OutcomeParity(parity, exact if card.oracle.kind in ("dense", "hybrid") else None, rebuilds, deeper)
+        return OutcomeParity(parity, exact if card.reference.kind in ("dense", "hybrid") else None, rebuilds, deeper)
 
     def _compare_fusion(self, outcome: Outcome) -> OutcomeParity | None:
         """Compare a fusion with the fusion of its components' exact hits; None if one of them has no reference.
@@ -173,13 +174,13 @@ class References:
         parameters: Mapping[str, ParameterValue],
         external: ExternalIndexRecord | None,
     ) -> Mapping[str, Reference]:
-        dataset, threads, kind = self._dataset, self._plan.request.threads, card.oracle.kind
+        dataset, threads, kind = self._dataset, self._plan.request.threads, card.reference.kind
         candidates = None
         if kind != "hybrid":
             candidates = _candidates(dataset, dataset.corpus.ids if external is None else external.ids)
         references: dict[str, Reference] = {}
         if kind != "dense":
-            recipe = _recipe("sparse" if kind == "hybrid" else kind, vectors, dataset, parameters, external)
+            recipe = _recipe(card.reference, vectors, dataset, parameters, external)
             references["sparse"] = SparseReference(replace(recipe, candidates=candidates), threads=threads)
         if kind in ("dense", "hybrid"):
             dense = _dense_recipe(vectors, dataset, parameters, external)
@@ -193,12 +194,14 @@ def _key(outcome: Outcome) -> Hashable | None:
     card = trial.spec.card
     if card is None or vectors is None or record is None or outcome.run is None:
         return None
-    if not card.oracle.applies(trial.parameters):
+    if not card.reference.applies(trial.parameters):
         return None
     if record.external is not None:
         return (trial.label,) if record.external.no_reference is None else None
     parameters = tuple(trial.parameters.get(name, absent) for name, absent in _OF_RECIPES.items())
-    return (card.oracle.kind, *vectors.places, *parameters)
+    scoring = card.reference.scoring
+    formula = formula_of(scoring, trial.parameters) if scoring is not None else None
+    return (card.reference.kind, scoring, formula, *vectors.places, *parameters)
 
 
 def _dense_recipe(
@@ -222,7 +225,7 @@ def _dense_recipe(
 
 
 def _recipe(
-    kind: str,
+    rule: ReferenceRule,
     vectors: Vectors,
     dataset: Dataset,
     parameters: Mapping[str, ParameterValue],
@@ -238,7 +241,7 @@ def _recipe(
         counts = counts.of_documents(external.rows) if counts is not None else None
         documents = documents.take(external.rows) if documents is not None else None
     recipe = make_recipe(
-        kind,
+        "sparse" if rule.kind == "hybrid" else rule.kind,
         doc_ids=ids,
         query_ids=dataset.queries.ids,
         counts=counts,
@@ -246,6 +249,7 @@ def _recipe(
         queries=queries,
         parameters=parameters,
         shards=shards,
+        scoring=rule.scoring,
     )
     return replace(recipe, matching=matching)
 

@@ -8,7 +8,7 @@ shard, and one index over all columns ranks like the merged answers of the shard
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -18,21 +18,21 @@ from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Run, S
 from harness.encoders import bm25
 from harness.errors import UsageError
 from harness.exact import bm25_idf, document_frequencies
+from harness.exact.bm25_models import Bm25Formula, formula_of, weigh
 from harness.exact.weights import to_impacts, with_idf
 from harness.registry.parameters import ParameterValue
 
 __all__ = [
     "DenseRecipe",
-    "Mode",
     "Recipe",
     "empty_rows",
     "idf_by_shard",
     "make_recipe",
     "spread_documents",
     "spread_queries",
+    "with_formula",
 ]
 
-Mode = Literal["textbook", "lucene"]
 Formula = Callable[[Int64Array, int], Float32Array]
 """IDF from document frequencies int64 (V,) and the number of documents."""
 
@@ -43,7 +43,8 @@ class Recipe:
 
     ``mode`` ``textbook``: ``documents`` are weights, ``queries`` query weights, and a contribution is
     ``f32(f32(query weight · idf) · document weight)``. ``mode`` ``lucene``: both are term counts, scored with Lucene's
-    byte lengths and order of operations under ``k1`` and ``b``. Either way contributions are added in float64.
+    byte lengths and order of operations under ``k1`` and ``b``. Another ``mode`` is the name of an engine's own BM25:
+    ``documents`` are the weights of its ``formula``, IDF and all. Contributions are always added in float64.
 
     Attributes:
         idf: "bm25" (from the document frequencies of ``documents``, over its rows that are not empty), None for no
@@ -53,11 +54,12 @@ class Recipe:
         shards: int32 (N,), the shard of each document if there are several: each shard then counts its own documents,
             and an ``idf`` to use as it stands is (shards, V).
         matching: bool (N,), the documents that a filter leaves, None for all of them; statistics count all documents.
+        formula: How an engine with a BM25 of its own weighs a term, for such a ``mode``.
         candidates: The hits that each query may have, by ascending row, None for all documents; their scores mean
             nothing.
     """
 
-    mode: Mode
+    mode: str
     doc_ids: Ids
     query_ids: Ids
     documents: SparseVectors
@@ -70,6 +72,7 @@ class Recipe:
     shards: Int32Array | None = None
     matching: BoolArray | None = None
     candidates: Run | None = None
+    formula: Bm25Formula | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +102,7 @@ def make_recipe(
     queries: SparseVectors | None = None,
     parameters: Mapping[str, ParameterValue],
     shards: Int32Array | None = None,
+    scoring: str | None = None,
 ) -> Recipe:
     """Make the recipe of the reference that a backend's card names.
 
@@ -113,10 +117,18 @@ def make_recipe(
             true), and impact_scale: weights are whole numbers then, query weights after multiplication by the IDF
             (default false).
         shards: The shard of each document, for a collection that has several.
+        scoring: The model of an engine's own BM25 (:data:`harness.exact.bm25_models.SCORINGS`): ``sparse`` then needs
+            ``counts``, and the model says which parameters are read.
 
     Raises:
-        UsageError: The kind is unknown, or vectors or counts are missing.
+        UsageError: The kind or the scoring is unknown, or vectors or counts are missing.
     """
+    if scoring is not None:
+        if counts is None:
+            raise UsageError(f"the reference of {scoring}'s BM25 needs term counts", fix="only BM25 backends have it")
+        formula = formula_of(scoring, parameters)
+        base = Recipe(scoring, doc_ids, query_ids, counts.documents, counts.queries, None, counts, shards=shards)
+        return with_formula(base, counts, formula)
     k1, b = float(parameters.get("k1", bm25.K1)), float(parameters.get("b", bm25.B))
     if kind == "lucene":
         if counts is None:
@@ -139,6 +151,20 @@ def make_recipe(
             queries = with_idf(queries, bm25_idf(*document_frequencies(documents)))
         queries = to_impacts(queries, float(scale))
     return Recipe("textbook", doc_ids, query_ids, documents, queries, idf, counts, k1, b, k1_plus_1, shards)
+
+
+def with_formula(recipe: Recipe, counts: TermCounts, formula: Bm25Formula) -> Recipe:
+    """Return the recipe with the weights of a formula; each shard has statistics of its own."""
+    if recipe.shards is None:
+        documents, queries = weigh(counts, formula)
+    else:
+        values = np.empty(counts.documents.nnz, dtype=np.float32)
+        places = np.repeat(recipe.shards, np.diff(counts.documents.indptr))
+        for shard in range(_count(recipe.shards)):
+            rows = np.flatnonzero(recipe.shards == shard).astype(np.int32)
+            values[places == shard] = weigh(counts.of_documents(rows), formula).documents.values
+        documents, queries = replace(counts.documents, values=values), counts.queries
+    return replace(recipe, documents=documents, queries=queries, formula=formula)
 
 
 def empty_rows(vectors: SparseVectors, rows: Int32Array) -> SparseVectors:

@@ -33,7 +33,7 @@ class Reference(Protocol):
 
     @property
     def mode(self) -> str:
-        """Arithmetic: ``textbook`` or ``lucene``; the similarity of dense vectors; the method of a fusion."""
+        """Arithmetic: ``textbook``, ``lucene`` or the name of an engine's own BM25; the similarity; the fusion."""
 
     def retrieve(self, k: int) -> Run:
         """Return the exact best ``k`` of every query, in the reference's own order of ties."""
@@ -79,7 +79,7 @@ class SparseReference(_IndexReference):
 
     @property
     def mode(self) -> str:
-        """``textbook`` or ``lucene``."""
+        """``textbook``, ``lucene``, or the name of an engine's own BM25."""
         return self.recipe.mode
 
     def _search(self, k: int) -> Run:
@@ -116,7 +116,7 @@ class SparseReference(_IndexReference):
         if recipe.mode == "lucene" and recipe.counts is not None:
             counts = replace(recipe.counts, documents=recipe.documents)
             return LuceneIndex.build(counts, k1=recipe.k1, b=recipe.b)
-        if recipe.shards is not None:
+        if recipe.shards is not None and recipe.mode == "textbook":
             documents, idf = spread_documents(recipe, recipe.shards)
             return SparseIndex.build(documents, idf=idf, tie_break=recipe.doc_ids.tie_rank)
         return SparseIndex.build(recipe.documents, idf=recipe.idf, tie_break=recipe.doc_ids.tie_rank)

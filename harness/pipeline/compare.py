@@ -249,7 +249,7 @@ _compiled: set[str] = set()
 
 def _compile_reference(plan: Plan, display: Display) -> None:
     """Compile before any backend runs: a minute in a fresh installation is no engine's time, memory or deadline."""
-    kinds = {trial.spec.card.oracle.kind for trial in plan.trials if trial.spec.card is not None} - {"none"}
+    kinds = {trial.spec.card.reference.kind for trial in plan.trials if trial.spec.card is not None} - {"none"}
     if kinds <= _compiled:
         return
     _compiled.update(kinds)

@@ -54,6 +54,7 @@ _ENCODERS_FOR: Mapping[str, tuple[str, ...]] = {
     "dense": ("dense",),
     "hybrid": ("bm25+dense",),
     "text": ("bm25", "splade", "dense", "none"),
+    "terms": ("bm25",),
 }
 """What a card may name for an engine of each kind of input; of texts, encoders are the reference's."""
 
@@ -236,9 +237,8 @@ class _Trials:
             raise CardError(f"card '{card.path}': the engine takes {taken} vectors, but 'encoder' is '{card.encoder}'")
         vectors = None
         if taken != "text" or len(self.dataset.corpus):  # of texts, vectors are the reference's
-            vectors = self.encodings.vectors(
-                trial, weights=taken in ("sparse", "hybrid") or _weighed_by_reference(trial)
-            )
+            weights = taken in ("sparse", "hybrid") or _weighed_by_reference(trial)
+            vectors = self.encodings.vectors(trial, weights=weights, term_texts=taken == "terms")
         if trial.external and not capabilities.external:
             raise CardError(f"card '{card.path}' offers 'external_index', but the engine does not declare it")
         job_folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.work))
@@ -320,6 +320,7 @@ class _Trials:
             filter=self.plan.filter,
             metadata=self.inputs.metadata,
             candidates=self.inputs.candidates,
+            term_texts=vectors.terms.texts if vectors is not None and vectors.terms is not None else None,
         )
 
 
@@ -331,9 +332,11 @@ def warm_up_queries(options: ExecutionOptions, capabilities: Capabilities, queri
 
 
 def _weighed_by_reference(trial: Trial) -> bool:
-    """Whether the trial's reference is made of BM25 weights, whatever its engine reads."""
+    """Whether the trial's reference is made of the harness's BM25 weights, whatever its engine reads."""
     card = trial.spec.card
-    return card is not None and card.oracle.kind in ("sparse", "hybrid") and card.oracle.applies(trial.parameters)
+    if card is None or card.reference.scoring is not None:
+        return False
+    return card.reference.kind in ("sparse", "hybrid") and card.reference.applies(trial.parameters)
 
 
 def _now_utc() -> str:

@@ -17,27 +17,29 @@ from harness.registry.strict_toml import Table, card_name, read_document
 if TYPE_CHECKING:  # protocols brings numpy; cards are read by commands that answer without it
     from harness.registry.parameters import ParameterValue
 
-__all__ = ["BackendCard", "ExternalIndexRules", "Oracle", "Parameter", "read_backend_card"]
+__all__ = ["BackendCard", "ExternalIndexRules", "Parameter", "ReferenceRule", "read_backend_card"]
 
-OracleKind = Literal["sparse", "lucene", "dense", "hybrid", "none"]
+ReferenceKind = Literal["sparse", "lucene", "dense", "hybrid", "none"]
 
 _ENCODERS = ("bm25", "dense", "splade", "bm25+dense", "none")
-_ENCODER_OF_ORACLE = {"dense": "dense", "hybrid": "bm25+dense"}
+_ENCODER_OF_REFERENCE = {"dense": "dense", "hybrid": "bm25+dense"}
 _SIMILARITIES = ("cosine", "dot", "l2")
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
-class Oracle:
-    """The exact result that a backend is held against.
+class ReferenceRule:
+    """How the exact result is computed that a backend is compared with.
 
     ``tolerance`` is relative; 0 means that only exact ties may be exchanged. ``unless`` maps a parameter to the values
-    under which there is no reference.
+    under which there is no reference. ``scoring`` names how an engine with a BM25 of its own weighs a term, in
+    :data:`harness.exact.bm25_models.SCORINGS`; None for the harness's own BM25 or vectors.
     """
 
-    kind: OracleKind
+    kind: ReferenceKind
     tolerance: float = 0.0
     unless: Mapping[str, tuple[ParameterValue, ...]] = field(default_factory=dict)
+    scoring: str | None = None
 
     def applies(self, parameters: Mapping[str, ParameterValue]) -> bool:
         """Tell whether there is a reference under these complete parameters."""
@@ -72,7 +74,7 @@ class BackendCard:
     engine: str
     extra: str | None
     encoder: str
-    oracle: Oracle
+    reference: ReferenceRule
     parameters: Mapping[str, Parameter]
     path: Path
     digest: str
@@ -92,6 +94,9 @@ def read_backend_card(path: Path) -> BackendCard:
     """Read one backend card; raises CardError with every problem of the file."""
     document = read_document(path)
     table = Table(document.values)
+    if "oracle" in table.values:
+        table.table("oracle")
+        table.problem("the table [oracle] is called [reference] now: rename it")
     encoder = table.choice("encoder", _ENCODERS)
     own = {name: read_parameter(name, sub) for name, sub in table.table("parameters").tables().items()}
     parameters = _with_encoders(table, encoder, own)
@@ -101,7 +106,7 @@ def read_backend_card(path: Path) -> BackendCard:
         engine=table.required("engine", str),
         extra=table.optional("extra", str),
         encoder=encoder,
-        oracle=_oracle(table.table("oracle"), parameters),
+        reference=_reference(table.table("reference"), parameters),
         parameters=parameters,
         path=path,
         digest=document.digest,
@@ -117,20 +122,22 @@ def read_backend_card(path: Path) -> BackendCard:
 
 def _check_encoder(table: Table, card: BackendCard) -> None:
     """Refuse what would fail only in a run: a reference without vectors, or of others, or without a rule."""
-    if card.encoder == "none" and card.oracle.kind != "none":
+    if card.encoder == "none" and card.reference.kind != "none":
         table.problem(
-            f"'oracle.kind' is '{card.oracle.kind}', but without an encoder there is nothing to compute it from"
+            f"'reference.kind' is '{card.reference.kind}', but without an encoder there is nothing to compute it from"
         )
-    wanted = _ENCODER_OF_ORACLE.get(card.oracle.kind)
-    fits = card.encoder == wanted if wanted is not None else card.encoder not in _ENCODER_OF_ORACLE.values()
-    if card.oracle.kind != "none" and not fits:
-        table.problem(f"'oracle.kind' is '{card.oracle.kind}', but 'encoder' is '{card.encoder}'")
+    wanted = _ENCODER_OF_REFERENCE.get(card.reference.kind)
+    fits = card.encoder == wanted if wanted is not None else card.encoder not in _ENCODER_OF_REFERENCE.values()
+    if card.reference.kind != "none" and not fits:
+        table.problem(f"'reference.kind' is '{card.reference.kind}', but 'encoder' is '{card.encoder}'")
+    if card.reference.scoring is not None and (card.reference.kind, card.encoder) != ("sparse", "bm25"):
+        table.problem("'reference.scoring' goes with 'reference.kind' sparse and 'encoder' bm25 only")
     similarity = card.parameters.get("similarity")
-    if card.oracle.kind in _ENCODER_OF_ORACLE and (
+    if card.reference.kind in _ENCODER_OF_REFERENCE and (
         similarity is None or not set() < set(similarity.choices) <= set(_SIMILARITIES)
     ):
         table.problem(
-            f"'oracle.kind' is '{card.oracle.kind}': it needs the parameter 'similarity', with choices of "
+            f"'reference.kind' is '{card.reference.kind}': it needs the parameter 'similarity', with choices of "
             f"{', '.join(_SIMILARITIES)}"
         )
 
@@ -147,22 +154,23 @@ def _with_encoders(table: Table, encoder: str, own: Mapping[str, Parameter]) -> 
     return {**own, **{name: parameter for name, parameter in declared.items() if name not in own}}
 
 
-def _oracle(table: Table, parameters: Mapping[str, Parameter]) -> Oracle:
+def _reference(table: Table, parameters: Mapping[str, Parameter]) -> ReferenceRule:
     kind = table.choice("kind", ("sparse", "lucene", "dense", "hybrid", "none"))
     tolerance = table.optional("tolerance", float) or 0.0
     if not 0 <= tolerance < 1:
-        table.problem(f"'oracle.tolerance' is {tolerance!r}, expected a relative number from 0 up to 1")
+        table.problem(f"'reference.tolerance' is {tolerance!r}, expected a relative number from 0 up to 1")
+    scoring = table.optional("scoring", str)
     unless: dict[str, tuple[ParameterValue, ...]] = {}
     conditions = table.table("unless")
     for name in conditions.values:
         values = conditions.optional(name, list) or []
         unless[name] = tuple(values)
         if name not in parameters:
-            table.problem(f"'oracle.unless.{name}' is not a parameter of this card")
+            table.problem(f"'reference.unless.{name}' is not a parameter of this card")
         else:
             check_values(table, parameters[name], tuple(values))
     table.close()
-    return Oracle(cast("OracleKind", kind), tolerance, unless)
+    return ReferenceRule(cast("ReferenceKind", kind), tolerance, unless, scoring)
 
 
 def _external(table: Table, parameters: Mapping[str, Parameter]) -> ExternalIndexRules | None:

@@ -45,7 +45,7 @@ def _notes_on_trial(scored: Scored, dataset: Dataset) -> list[str]:
         ]
     if record is not None and record.external is not None:
         card, parameters = scored.outcome.trial.spec.card, scored.outcome.trial.parameters
-        has_reference = card is not None and card.oracle.applies(parameters)
+        has_reference = card is not None and card.reference.applies(parameters)
         notes += _notes_on_external_index(record, record.external, dataset, has_reference=has_reference)
     elif record is not None and len(record.index.missing_rows):
         missing = dataset.corpus.ids.take(record.index.missing_rows[:_NAMED])

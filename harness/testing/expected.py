@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.types import Float32Array, Float64Array, Similarity, SparseVectors
+from harness.data.types import Float32Array, Float64Array, Ids, Similarity, SparseVectors, TermCounts
+from harness.exact.bm25_models import Bm25Formula, weigh
 
 __all__ = [
     "Bm25",
@@ -22,10 +23,12 @@ __all__ = [
     "SparseSample",
     "bm25_idf",
     "bm25_scores",
+    "count_words",
     "dense_scores",
     "embed_words",
     "encode_words",
     "fused_scores",
+    "model_scores",
     "random_unit_vectors",
     "sparse_scores",
     "to_vectors",
@@ -90,6 +93,28 @@ def bm25_scores(documents: Sequence[str], queries: Sequence[str], bm25: Bm25) ->
                     scores[place, row] += weight * _saturation(count[term], lengths[row] / average, bm25)
                     matches[place, row] = True
     return Expected(scores, matches)
+
+
+def count_words(documents: Sequence[str], queries: Sequence[str]) -> TermCounts:
+    """Count whitespace-separated words, as an analyzer that changes none of them would."""
+    vocabulary = sorted({word for text in documents for word in text.split()}, key=str.encode)
+    column_of = {word: column for column, word in enumerate(vocabulary)}
+    known, unknown = [], []
+    for text in queries:
+        words = [column_of.get(word, -1) for word in text.split()]
+        known.append({column: float(count) for column, count in Counter(words).items() if column >= 0})
+        unknown.append(words.count(-1))
+    counted = [{column_of[word]: float(count) for word, count in Counter(text.split()).items()} for text in documents]
+    width = len(vocabulary)
+    return TermCounts(
+        to_vectors(counted, width), to_vectors(known, width), Ids.of(vocabulary), np.array(unknown, dtype=np.int32)
+    )
+
+
+def model_scores(counts: TermCounts, formula: Bm25Formula) -> Expected:
+    """Return the scores by an engine's own BM25, and which documents share a term with each query."""
+    documents, queries = (part.to_scipy().astype(np.float64).toarray() for part in weigh(counts, formula))
+    return Expected(queries @ documents.T, (queries != 0) @ (documents != 0).T)
 
 
 def _saturation(count: int, relative_length: float, bm25: Bm25) -> float:

@@ -44,7 +44,7 @@ def _columns(capabilities: Capabilities) -> bool:
 
 
 def _vectors(capabilities: Capabilities) -> bool:
-    return capabilities.input != "text"
+    return capabilities.input not in {"text", "terms"}
 
 
 class InputContract(Base):

@@ -260,7 +260,7 @@ def _allocated_blocks(path: Path) -> int:
 
 
 def _with_ids(inputs: Inputs, ids: tuple[str, ...]) -> Inputs:
-    return Inputs(Ids.of(ids), texts=inputs.texts, sparse=inputs.sparse, dense=inputs.dense)
+    return replace(inputs, ids=Ids.of(ids))
 
 
 def _guarded(engine: type[EngineProtocol]) -> bool:

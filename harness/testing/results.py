@@ -163,9 +163,7 @@ class ResultContract(Base):
         texts = [f"{word(n)} {word(500)}" for n in range(40)]
         sample = self.collection(texts, [word(n) for n in range(40)])
         shuffled = Ids.of(sorted(sample.documents.ids.to_list(), reverse=True))
-        documents = type(sample.documents)(
-            shuffled, sample.documents.texts, sample.documents.sparse, sample.documents.dense
-        )
+        documents = replace(sample.documents, ids=shuffled)
         with self.built(tmp_path, documents) as (engine, _):
             hits = self.search_rightly(engine, sample._replace(documents=documents), 5)
         if self.engine.capabilities.exact:

@@ -16,6 +16,7 @@ from harness.data.arrow import strings
 from harness.data.inputs import Inputs
 from harness.data.types import Float64Array, Ids, Int32Array, Similarity
 from harness.engines.interface import Capabilities, EngineProtocol, IndexReport, SearchResult
+from harness.exact.bm25_models import formula_of
 from harness.registry.parameters import ParameterValue
 from harness.testing.expected import (
     Bm25,
@@ -23,13 +24,16 @@ from harness.testing.expected import (
     Expected,
     bm25_idf,
     bm25_scores,
+    count_words,
     dense_scores,
     embed_words,
     encode_words,
     fused_scores,
+    model_scores,
     sparse_scores,
 )
 from harness.testing.samples import STEP_NS, RecordingProgress, StepClock, plain_ids
+from harness.text.term_texts import term_texts
 
 __all__ = [
     "Base",
@@ -173,7 +177,7 @@ def only_where(condition: Callable[[Capabilities], bool]) -> Callable[[T], T]:
 
 def has_terms(capabilities: Capabilities) -> bool:
     """Return whether documents match by terms alone: every dense vector matches every other."""
-    return capabilities.input in {"text", "sparse"}
+    return capabilities.input in {"text", "terms", "sparse"}
 
 
 class Collection(NamedTuple):
@@ -203,6 +207,8 @@ class Base:
     to the query's largest possible score."""
     bm25: ClassVar[Bm25] = Bm25()
     """The BM25 it computes; for an engine of sparse vectors only ``idf`` is its own doing."""
+    scoring: ClassVar[str | None] = None
+    """The model of an engine's own BM25, as its card names it, which then computes what is expected."""
     largest_column: ClassVar[int] = 2**31 - 2
     """Largest column number that is tried; lower it where memory grows with the number of dimensions."""
     minimum_recall: ClassVar[float] = 0.8
@@ -243,6 +249,8 @@ class Base:
             return dense_scores(DenseSample(embed_words(documents), embed_words(queries)), self.similarity)
         if kind == "sparse":
             return sparse_scores(encode_words(documents, queries, self.bm25), bm25_idf if self.bm25.idf else None)
+        if self.scoring is not None:
+            return model_scores(count_words(documents, queries), formula_of(self.scoring, self.parameters))
         return bm25_scores(documents, queries, self.bm25)
 
     def expected_lists(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[Expected, Expected]:
@@ -260,6 +268,12 @@ class Base:
         document_ids, query_ids = Ids.of(plain_ids(len(documents))), Ids.of(f"q{n}" for n in range(len(queries)))
         if kind == "text":
             return _texts(document_ids, documents), _texts(query_ids, queries)
+        if kind == "terms":
+            counts = count_words(documents, queries)
+            return (
+                Inputs(document_ids, terms=term_texts(counts, "documents")),
+                Inputs(query_ids, terms=term_texts(counts, "queries")),
+            )
         sample = encode_words(documents, queries, self.bm25)
         if kind == "sparse":
             return Inputs(document_ids, sparse=sample.documents), Inputs(query_ids, sparse=sample.queries)

@@ -23,7 +23,8 @@ from harness.registry.parameters import ParameterValue
 from harness.store.cache import JSON, Cache
 from harness.store.columns import load_sparse, save_sparse
 from harness.store.record_files import load, save
-from harness.text import analyzer_identity, load_counts
+from harness.text import TermCounts, analyzer_identity, load_counts
+from harness.text.term_texts import save_term_texts
 from harness.wording import counted
 from harness.worker.embeddings import CacheCheck, Embeddings, embedding_keys
 from harness.worker.executor import Executor
@@ -60,8 +61,10 @@ class Encodings:
         texts: Mapping[Role, Path] = {"documents": corpus, "queries": queries}
         self._embeddings = Embeddings(cache, dataset, texts, work, display, executor, check)
 
-    def vectors(self, trial: Trial, *, weights: bool) -> Vectors | None:
+    def vectors(self, trial: Trial, *, weights: bool, term_texts: bool = False) -> Vectors | None:
         """Return what a trial's encoder makes: a model's vectors, or BM25 term counts with or without ``weights``.
+
+        ``term_texts`` also stores the terms as texts, for an engine that weighs them itself.
 
         An encoder that is made of two makes both.
 
@@ -70,11 +73,11 @@ class Encodings:
         Raises whatever the analyzer raises, and DataError when no document has a term: every score would be 0.
         """
         terms, model = _encoders_of(trial)
-        of_terms = self._of_terms(trial, weights=weights) if terms else None
+        of_terms = self._of_terms(trial, weights=weights, term_texts=term_texts) if terms else None
         of_model = self._embeddings.vectors(trial, model) if model is not None else None
         return both(of_terms, of_model) if of_terms is not None and of_model is not None else of_terms or of_model
 
-    def _of_terms(self, trial: Trial, *, weights: bool) -> Vectors:
+    def _of_terms(self, trial: Trial, *, weights: bool, term_texts: bool) -> Vectors:
         counts_key = _terms_key(trial, self._dataset)
         analyzer, java = str(trial.analyzer), _java(trial)
         counts_folder = self._entry("terms", counts_key, lambda target: self._analyse(analyzer, java, target))
@@ -86,7 +89,8 @@ class Encodings:
                 fix="choose an analyzer for the dataset's language and script (analyzer=)",
             )
         analyse_ns = self._took_ns.get(counts_folder)
-        terms = Terms(analyzer, counts, counts_folder)
+        texts = self._term_texts(counts_key, counts) if term_texts else None
+        terms = Terms(analyzer, counts, counts_folder, texts)
         if not weights:
             return Vectors(
                 _BM25, SparsePair(None, counts.queries), terms=terms, steps_ns=(analyse_ns, None), facts=_facts(terms)
@@ -111,6 +115,16 @@ class Encodings:
             steps_ns=(analyse_ns, self._took_ns.get(folder)),
             facts=_facts(terms),
         )
+
+    def _term_texts(self, counts_key: Mapping[str, JSON], counts: TermCounts) -> Path:
+        """Return the folder of the terms as texts, which the cache keeps beside their counts."""
+
+        def write(target: Path) -> int:
+            started = time.perf_counter_ns()
+            save_term_texts(target, counts)
+            return time.perf_counter_ns() - started
+
+        return self._entry("term-texts", {"terms": dict(counts_key), "scheme": _SCHEME}, write)
 
     def model_vectors(self, trial: Trial, encoder: EncoderName) -> Vectors:
         """Return the vectors of the model that a trial's parameters name, whatever its card says: for second stages.

@@ -135,6 +135,7 @@ class TrialJob:
         metadata: Arrow file with these fields, None without a filter.
         candidates: Arrow file with the rows of each query's candidates, all that is kept of its hits; None keeps every
             hit.
+        term_texts: Folder of the analysed terms as texts, for engines that weigh terms themselves.
     """
 
     engine: str
@@ -158,6 +159,7 @@ class TrialJob:
     filter: Mapping[str, str] = field(default_factory=dict)
     metadata: Path | None = None
     candidates: Path | None = None
+    term_texts: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

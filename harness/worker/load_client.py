@@ -30,7 +30,7 @@ from harness.store.disk import drop_from_page_cache, resident_share
 from harness.store.record_files import load
 from harness.worker.candidate_hits import CandidateHits
 from harness.worker.jobs import ClientJob, ClientRecord, TrialJob, TrialRecord
-from harness.worker.trial import create_engine, load_inputs, restrict
+from harness.worker.trial import create_engine, load_documents, load_queries, restrict
 
 __all__ = [
     "DUE",
@@ -74,8 +74,7 @@ def run_client(
     A cold client drops the index from the page cache first and asks every query once, without any warm-up.
     """
     trial = job.trial
-    documents = load_inputs(trial.corpus, trial.document_vectors, "documents", dimensions=trial.dimensions)
-    queries = load_inputs(trial.queries, trial.query_vectors, "queries", dimensions=trial.dimensions)
+    documents, queries = load_documents(trial), load_queries(trial)
     kept = CandidateHits.load(trial, queries.ids, documents.ids)
     resident = None
     if job.kind == "cold":

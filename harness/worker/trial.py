@@ -29,11 +29,12 @@ from harness.exact.encoding import widen
 from harness.registry.parameters import ParameterValue
 from harness.store.columns import load_table, load_vectors
 from harness.store.record_files import load
+from harness.text.term_texts import load_term_texts
 from harness.worker.attach import Ready, attach, read_only
 from harness.worker.candidate_hits import CandidateHits
 from harness.worker.jobs import TrialJob, TrialRecord
 
-__all__ = ["create_engine", "load_inputs", "restrict", "run_trial", "search_all"]
+__all__ = ["create_engine", "load_documents", "load_inputs", "load_queries", "restrict", "run_trial", "search_all"]
 
 _CHUNK = 32
 _CHUNK_HITS = 1_000_000
@@ -58,8 +59,7 @@ def run_trial(
     the index is still there; that one is the harness's own. The first query on the fresh index is timed on its own;
     then ``warm_up_queries`` run unmeasured, then every query ``repeats`` times, always in the same order.
     """
-    documents = load_inputs(job.corpus, job.document_vectors, "documents", dimensions=job.dimensions)
-    queries = load_inputs(job.queries, job.query_vectors, "queries", dimensions=job.dimensions)
+    documents, queries = load_documents(job), load_queries(job)
     if job.metadata is not None:
         documents = replace(documents, metadata=load_table(job.metadata))
     kept = CandidateHits.load(job, queries.ids, documents.ids)
@@ -164,6 +164,22 @@ def load_inputs(
         else:
             inputs = replace(inputs, dense=stored)
     return inputs
+
+
+def load_documents(job: TrialJob) -> Inputs:
+    """Load the documents of a job; see :func:`load_inputs`."""
+    documents = load_inputs(job.corpus, job.document_vectors, "documents", dimensions=job.dimensions)
+    return _with_terms(documents, job, "documents")
+
+
+def load_queries(job: TrialJob) -> Inputs:
+    """Load the queries of a job; see :func:`load_inputs`."""
+    queries = load_inputs(job.queries, job.query_vectors, "queries", dimensions=job.dimensions)
+    return _with_terms(queries, job, "queries")
+
+
+def _with_terms(inputs: Inputs, job: TrialJob, side: Literal["documents", "queries"]) -> Inputs:
+    return inputs if job.term_texts is None else replace(inputs, terms=load_term_texts(job.term_texts, side))
 
 
 def create_engine(job: TrialJob) -> EngineProtocol:

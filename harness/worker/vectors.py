@@ -15,11 +15,12 @@ __all__ = ["DensePair", "Folders", "SparsePair", "Terms", "Vectors", "both"]
 
 
 class Terms(NamedTuple):
-    """The analyzer's term counts, stored in ``folder``."""
+    """The analyzer's term counts, stored in ``folder``; ``texts`` is the folder of the terms as texts, if needed."""
 
     analyzer: str
     counts: TermCounts
     folder: Path
+    texts: Path | None = None
 
 
 class SparsePair(NamedTuple):

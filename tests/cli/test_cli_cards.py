@@ -19,7 +19,7 @@ summary = "A made-up engine"
 engine = "made.up:Engine"
 extra = "zed"
 encoder = "bm25"
-[oracle]
+[reference]
 kind = "sparse"
 tolerance = 4e-7
 unless = { model = ["ql"] }
@@ -118,7 +118,7 @@ def test_gaps_that_the_engine_declares_are_shown(
 def test_json_holds_what_the_card_says(cards: Path, capsys: pytest.CaptureFixture[str]) -> None:
     backends("zzz", cards=cards, output=CardFormat.JSON)
     card = json.loads(capsys.readouterr().out)
-    assert card["oracle"] == {"kind": "sparse", "tolerance": 4e-7, "unless": {"model": ["ql"]}}
+    assert card["reference"] == {"kind": "sparse", "tolerance": 4e-7, "unless": {"model": ["ql"]}, "scoring": None}
     assert card["parameters"]["model"]["choices"] == ["bm25", "ql"]
     backends(cards=cards, output=CardFormat.JSON)
     assert "zzz" in [card["name"] for card in json.loads(capsys.readouterr().out)]

@@ -128,7 +128,7 @@ name = "mine"
 summary = "an engine of my own"
 engine = "my_engine:Mine"
 encoder = "bm25"
-[oracle]
+[reference]
 kind = "sparse"
 [parameters.effort]
 type = "int"

@@ -62,13 +62,13 @@ class Case:
             engine.close()
         run = Run(queries.ids, corpus.ids, found.indptr, found.rows, found.scores)
         recipe = make_recipe(
-            oracle or card.oracle.kind,
+            oracle or card.reference.kind,
             doc_ids=corpus.ids,
             query_ids=queries.ids,
             counts=self.counts,
             parameters={**complete, **(claimed or {})},
         )
-        return compare_run(run, SparseReference(recipe), k=K, tolerance=card.oracle.tolerance, missing_rows=missing)
+        return compare_run(run, SparseReference(recipe), k=K, tolerance=card.reference.tolerance, missing_rows=missing)
 
 
 @pytest.fixture(scope="module")

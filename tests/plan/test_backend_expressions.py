@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.errors import UsageError
 from harness.plan.backend_spec import parse_backend_specs, parse_backends, spell
-from harness.registry.cards import BackendCard, Oracle, Parameter
+from harness.registry.cards import BackendCard, Parameter, ReferenceRule
 
 PARAMETERS = {
     "size": Parameter("size", "int", 5, "", "engine", minimum=0),
@@ -20,7 +20,7 @@ PARAMETERS = {
     "fast": Parameter("fast", "bool", False, "", "engine"),
     "where": Parameter("where", "str", "", "", "engine"),
 }
-CARD = BackendCard("toy", "", "toy:Toy", None, "bm25", Oracle("none"), PARAMETERS, Path("toy.toml"), "")
+CARD = BackendCard("toy", "", "toy:Toy", None, "bm25", ReferenceRule("none"), PARAMETERS, Path("toy.toml"), "")
 words = st.text(max_size=20) | st.text("\"' ,;|()=:+a", max_size=12)
 given_values = st.fixed_dictionaries(
     {},

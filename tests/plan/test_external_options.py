@@ -19,7 +19,7 @@ summary = "a toy"
 engine = "toy:Toy"
 encoder = "none"
 
-[oracle]
+[reference]
 kind = "none"
 """
 EXTERNAL = """

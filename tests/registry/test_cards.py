@@ -15,7 +15,7 @@ engine = "toy.engine:Engine"
 extra = "toy"
 encoder = "bm25"
 
-[oracle]
+[reference]
 kind = "sparse"
 tolerance = 4e-7
 unless = { model = ["ql"] }
@@ -70,9 +70,9 @@ def test_backend_card(tmp_path):
     assert isinstance(card.defaults["k1"], float)
     assert card.scope("encoder") == ("k1", "analyzer", "b")
     assert card.scope("engine") == ("model", "heap")
-    assert card.oracle.tolerance == 4e-7
-    assert card.oracle.applies({"k1": 1.0, "model": "bm25"})
-    assert not card.oracle.applies({"k1": 1.0, "model": "ql"})
+    assert card.reference.tolerance == 4e-7
+    assert card.reference.applies({"k1": 1.0, "model": "bm25"})
+    assert not card.reference.applies({"k1": 1.0, "model": "ql"})
     assert len(card.digest) == 64
 
 
@@ -85,10 +85,10 @@ def test_backend_card(tmp_path):
         ('name = "toy"', 'name = "Toy Box"', "small letters"),
         ('encoder = "bm25"', 'encoder = "bm52"', "'encoder' is 'bm52' (did you mean 'bm25'?)"),
         ("toy.engine:Engine", "toy.engine", "expected 'package.module:ClassName'"),
-        ('kind = "sparse"', 'kind = "dense"', "'oracle.kind' is 'dense'"),
-        ("tolerance = 4e-7", "tolerance = 4.0", "'oracle.tolerance'"),
-        ("tolerance = 4e-7", 'tolerance = "4e-7"', "'oracle.tolerance' must be a number"),
-        ("{ model =", "{ modle =", "'oracle.unless.modle' is not a parameter"),
+        ('kind = "sparse"', 'kind = "dense"', "'reference.kind' is 'dense'"),
+        ("tolerance = 4e-7", "tolerance = 4.0", "'reference.tolerance'"),
+        ("tolerance = 4e-7", 'tolerance = "4e-7"', "'reference.tolerance' must be a number"),
+        ("{ model =", "{ modle =", "'reference.unless.modle' is not a parameter"),
         ('= ["ql"] }', '= ["qld"] }', "'qld' is not one of bm25, ql"),
         ("default = 1\n", "default = -1\n", "-1.0 is below 0"),
         ("default = 1\n", "default = true\n", "must be a number, not True"),
@@ -97,14 +97,14 @@ def test_backend_card(tmp_path):
         ('default = "bm25"', 'default = "bm"', "'bm' is not one of bm25, ql"),
         ('type = "float"', 'type = "double"', "'parameters.k1.type' is 'double'"),
         ("[parameters.k1]", "[parameters.K1]", "parameter 'K1'"),
-        ("[oracle]", "[oracle", "is not TOML"),
+        ("[reference]", "[reference", "is not TOML"),
         (
             'type = "float"\ndefault = 0.4',
             'type = "int"\ndefault = 0',
             "'parameters.b' redeclares one of encoder 'bm25': its type is float and its scope 'encoder'",
         ),
         ('scope = "encoder"', 'scope = "engine"', "'parameters.k1' redeclares one of encoder 'bm25'"),
-        ('encoder = "bm25"', 'encoder = "none"', "'oracle.kind' is 'sparse', but without an encoder"),
+        ('encoder = "bm25"', 'encoder = "none"', "'reference.kind' is 'sparse', but without an encoder"),
         ('default = "2g"', 'default = "big"', "'big' is not of the form [1-9][0-9]*[kmg]: memory: 512m, 2g"),
         ('"[1-9][0-9]*[kmg]"', '"[1-9"', "parameter 'heap': 'pattern' is not a regular expression"),
         ("minimum = 0.0\nmaximum = 1.0", 'pattern = "0"', "parameter 'b': 'pattern' is for parameters of type str"),
@@ -213,13 +213,13 @@ def test_a_card_changes_the_default_of_an_encoder_s_parameter(tmp_path):
     assert parameters["truncate_dim"] == encoder_parameters("dense")["truncate_dim"]
 
 
-def test_an_oracle_of_dense_vectors_needs_a_similarity(tmp_path, repository):
+def test_a_reference_of_dense_vectors_needs_a_similarity(tmp_path, repository):
     card = (repository / "backends" / "flat.toml").read_text()
-    assert read_backend_card(write(tmp_path, "flat", card)).oracle.kind == "dense"
+    assert read_backend_card(write(tmp_path, "flat", card)).reference.kind == "dense"
     for broken, message in (
         (card.replace("[parameters.similarity]", "[parameters.space]"), "it needs the parameter 'similarity'"),
         (card.replace('"dot", "l2"]', '"angular"]'), "it needs the parameter 'similarity'"),
-        (card.replace('kind = "dense"', 'kind = "sparse"'), "'oracle.kind' is 'sparse', but 'encoder' is 'dense'"),
+        (card.replace('kind = "dense"', 'kind = "sparse"'), "'reference.kind' is 'sparse', but 'encoder' is 'dense'"),
     ):
         with pytest.raises(CardError, match=message):
             read_backend_card(write(tmp_path, "flat", broken))

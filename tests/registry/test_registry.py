@@ -17,7 +17,7 @@ name = "{name}"
 summary = "{summary}"
 engine = "{engine}"
 encoder = "none"
-[oracle]
+[reference]
 kind = "none"
 [parameters.k1]
 type = "float"

@@ -16,7 +16,7 @@ name = "toy"
 summary = "a backend of another package"
 engine = "toy_package:ToyEngine"
 encoder = "none"
-[oracle]
+[reference]
 kind = "none"
 """
 

@@ -9,7 +9,7 @@ import pytest
 from harness.errors import UnknownNameError, UsageError
 from harness.plan.backend_spec import BackendSpec, parse_backend_specs, with_components
 from harness.plan.expressions import in_parentheses, split_outside, without_parentheses
-from harness.registry.cards import BackendCard, Oracle, Parameter
+from harness.registry.cards import BackendCard, Parameter, ReferenceRule
 
 PARAMETERS = {
     "k1": Parameter("k1", "float", 0.9, "", "encoder"),
@@ -17,7 +17,7 @@ PARAMETERS = {
     "url": Parameter("url", "str", "", "", "engine"),
 }
 CARDS = {
-    name: BackendCard(name, "", "toy:Toy", None, "none", Oracle("none"), PARAMETERS, Path(f"{name}.toml"), "")
+    name: BackendCard(name, "", "toy:Toy", None, "none", ReferenceRule("none"), PARAMETERS, Path(f"{name}.toml"), "")
     for name in ("lucene", "csr", "chroma")
 }
 

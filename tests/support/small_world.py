@@ -22,7 +22,7 @@ summary = "an engine for tests"
 engine = "{module}:{engine}"
 encoder = "bm25"
 
-[oracle]
+[reference]
 kind = "sparse"
 tolerance = 4e-7
 
@@ -70,14 +70,14 @@ def write_plain_card(folder: Path, name: str, engine: str) -> Path:
     """A card whose input nothing encodes, into the same folder as :func:`write_cards`."""
     cards = folder / "backends"
     cards.mkdir(parents=True, exist_ok=True)
-    card = _CARD.partition("encoder =")[0] + 'encoder = "none"\n[oracle]\nkind = "none"\n'
+    card = _CARD.partition("encoder =")[0] + 'encoder = "none"\n[reference]\nkind = "none"\n'
     (cards / f"{name}.toml").write_text(card.format(name=name, module="engines_for_tests", engine=engine))
     return folder
 
 
 def write_cards(folder: Path, *, module: str = "engines_for_tests", encoder: str = "bm25", **engines: str) -> Path:
     """One card for each ``name=EngineClass`` of ``module``; the folder is for ``--cards``."""
-    plain = _CARD.partition("[oracle]")[0] + '[oracle]\nkind = "none"\n'
+    plain = _CARD.partition("[reference]")[0] + '[reference]\nkind = "none"\n'
     card = _CARD if encoder == "bm25" else plain.replace('"bm25"', f'"{encoder}"')
     cards = folder / "backends"
     cards.mkdir(parents=True, exist_ok=True)

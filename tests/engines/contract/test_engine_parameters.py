@@ -16,7 +16,7 @@ name = "theirs"
 summary = "somebody's engine"
 engine = "{module}:{engine}"
 encoder = "bm25"
-[oracle]
+[reference]
 kind = "sparse"
 [parameters.{parameter}]
 type = "int"

@@ -72,7 +72,7 @@ def test_without_lucene_its_default_analyzer_is_still_lucene_s():
 
 
 def test_the_oracle_is_exact_and_only_for_plain_bm25():
-    oracle = _CARD.oracle
+    oracle = _CARD.reference
     assert (oracle.kind, oracle.tolerance) == ("lucene", 0)
     assert oracle.applies(_CARD.defaults)
     for changed in ({"model": "ql"}, {"rm3": True}, {"axiom": True}):

@@ -60,11 +60,11 @@ def try_qdrant(folder: Path, counted: Counted, k: int, **changed: ParameterValue
     run = Run(query_ids, document_ids, found.indptr, found.rows, found.scores)
     shards = int(parameters["shards"])
     recipe = make_recipe(
-        CARD.oracle.kind,
+        CARD.reference.kind,
         doc_ids=document_ids,
         query_ids=query_ids,
         counts=counts,
         parameters=parameters,
         shards=shards_of(len(document_ids), shards) if shards > 1 else None,
     )
-    return Trial(report, run, compare_run(run, SparseReference(recipe), k=k, tolerance=CARD.oracle.tolerance))
+    return Trial(report, run, compare_run(run, SparseReference(recipe), k=k, tolerance=CARD.reference.tolerance))
