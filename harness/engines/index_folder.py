@@ -34,6 +34,7 @@ __all__ = [
     "require_fields",
     "save_fields",
     "save_metadata",
+    "saved_fields",
     "with_ids",
     "write_manifest",
 ]
@@ -143,6 +144,21 @@ def matching_documents(folder: Path, wanted: Mapping[str, str]) -> BoolArray:
         raise EngineUnavailableError(error.what, fix=REBUILD) from error
 
 
+def saved_fields(folder: Path) -> list[str]:
+    """Return the names of the fields that the index was given, in their order.
+
+    Raises EngineUnavailableError when the file that names them is damaged.
+    """
+    try:
+        if (folder / _TABLE).exists():
+            return list(load_table(folder / _TABLE).column_names)
+        return list(orjson.loads((folder / _FIELDS).read_bytes())) if (folder / _FIELDS).exists() else []
+    except (CacheError, orjson.JSONDecodeError) as error:
+        raise EngineUnavailableError(
+            f"the fields of the index in '{folder}' cannot be read: {error}", fix=REBUILD
+        ) from error
+
+
 def require_fields(folder: Path, wanted: Mapping[str, str]) -> None:
     """Refuse fields of which the index holds nothing.
 
@@ -150,15 +166,7 @@ def require_fields(folder: Path, wanted: Mapping[str, str]) -> None:
         RejectedInputError: No document was indexed with such a field.
         EngineUnavailableError: The file that names the fields is damaged.
     """
-    try:
-        if (folder / _TABLE).exists():
-            fields = list(load_table(folder / _TABLE).column_names)
-        else:
-            fields = orjson.loads((folder / _FIELDS).read_bytes()) if (folder / _FIELDS).exists() else []
-    except (CacheError, orjson.JSONDecodeError) as error:
-        raise EngineUnavailableError(
-            f"the fields of the index in '{folder}' cannot be read: {error}", fix=REBUILD
-        ) from error
+    fields = saved_fields(folder)
     for field in wanted:
         if field not in fields:
             raise RejectedInputError(

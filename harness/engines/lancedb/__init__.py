@@ -1,0 +1,1 @@
+"""LanceDB: vectors in a table on disk, in the process."""

@@ -1,0 +1,286 @@
+"""The engine on LanceDB's vectors: scanned, or searched by an index of lists (IVF) or of graphs in lists (HNSW)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from harness.data.arrow import numbers
+from harness.data.progress import Progress
+from harness.data.types import Float32Array, Int32Array
+from harness.engines.base import (
+    Capabilities,
+    Documents,
+    EngineInfo,
+    External,
+    ExternalIndex,
+    Filterable,
+    LoadedIndex,
+    Storage,
+    StoredDocuments,
+    allocated_bytes,
+    as_backend_errors,
+)
+from harness.engines.index_folder import saved_fields
+from harness.engines.interface import ExpectedContent
+from harness.engines.lancedb.external_index import ExternalTable
+from harness.engines.lancedb.table import (
+    PACKAGE,
+    ROW_ID,
+    IndexDescription,
+    RowIds,
+    add,
+    create,
+    describe_index,
+    engine_info,
+    folder_of,
+    lance_errors,
+    open_table,
+    require_lancedb,
+    table_state,
+)
+from harness.errors import BackendError, EngineFailureError
+from harness.registry.parameters import ParameterValue
+
+__all__ = ["LanceDbEngine"]
+
+TABLE, VECTOR = "documents", "vector"
+_BATCH = 4096
+_SHIFT = {"cosine": 1.0, "dot": 1.0, "l2": 0.0}
+"""A score is this minus LanceDB's distance, which for dot is 1 minus the product, and for l2 the square."""
+_KINDS: Mapping[str, tuple[str, str]] = {
+    "ivf_flat": ("IvfFlat", ""),
+    "ivf_sq": ("IvfSq", "sq"),
+    "ivf_pq": ("IvfPq", "pq"),
+    "ivf_rq": ("IvfRq", "rq"),
+    "hnsw_flat": ("HnswFlat", ""),
+    "hnsw_sq": ("HnswSq", "sq"),
+    "hnsw_pq": ("HnswPq", "pq"),
+}
+"""The class of LanceDB's configuration by the name of the index, and how it compresses vectors."""
+_COMPRESSED = ("Sq", "Pq", "Rq")
+"""How the names of indexes end that hold no vectors, but codes."""
+
+
+class LanceDbEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
+    """Dense vectors in a table of LanceDB.
+
+    Without an index every vector is scanned. Scores are the cosine, the dot product, and the negative squared distance.
+    An index that compresses (``_sq``, ``_pq``, ``_rq``) gives distances of what it kept, which are close to these, but
+    where ``refine_factor`` has the best of them measured again. Product and residual quantisation differ from build to
+    build.
+    """
+
+    name = "lancedb"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="dense",
+        exact=False,
+        deterministic=False,
+        reopens=True,
+        keeps_k_prefix=False,
+        shares_index=True,
+        threads=True,
+    )
+    search_parameters = frozenset({"nprobes", "ef", "refine_factor", "exact", "threads"})
+
+    _table: Any
+    _row_ids: RowIds
+    _index: IndexDescription | None = None
+    _condition: str = ""
+    _column: str = VECTOR
+    _external: ExternalTable
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        super().__init__(parameters)
+        self._similarity = str(parameters["similarity"])
+
+    @classmethod
+    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:  # noqa: ARG003 - of the protocol
+        """Return the version of the package."""
+        try:
+            return {PACKAGE: version(PACKAGE)}
+        except PackageNotFoundError:
+            return {PACKAGE: "not installed"}
+
+    def info(self) -> EngineInfo:
+        """Load LanceDB, whose threads start when it is first asked for something."""
+        require_lancedb(threads=int(self.parameters["threads"]))
+        return engine_info()
+
+    def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
+        """Write the rows, ``rows_per_add`` at a time; getting ready is making the index."""
+        vectors, size = documents.column, int(self.parameters["rows_per_add"]) or len(documents)
+        table = None
+        for start in range(0, len(vectors), size):
+            reader = _reader(documents, start, min(start + size, len(vectors)), progress)
+            if table is None:
+                table = create(folder, TABLE, reader)
+            else:
+                add(table, reader)
+        progress.start("index vectors", None)
+        if self.parameters["index"] != "flat" and table is not None:
+            table.create_index(VECTOR, config=self._config())
+
+    def _config(self) -> Any:  # noqa: ANN401 - a class of the client
+        """Return LanceDB's configuration of the index; what is left to LanceDB is left out."""
+        kind = str(self.parameters["index"])
+        name, compression = _KINDS[kind]
+        wanted = {"num_partitions": "partitions", "max_iterations": "max_iterations", "sample_rate": "sample_rate"}
+        if compression == "pq":
+            wanted |= {"num_sub_vectors": "sub_vectors", "num_bits": "bits"}
+        if kind.startswith("hnsw"):
+            wanted |= {"m": "m", "ef_construction": "ef_construction"}
+        chosen = {argument: self.parameters[ours] for argument, ours in wanted.items() if self.parameters[ours]}
+        return getattr(require_lancedb("lancedb.index"), name)(distance_type=self._similarity, **chosen)
+
+    def load(self, folder: Path) -> LoadedIndex:
+        """Open the table, list its rows, and ask what its index is."""
+        self._table = open_table(folder, TABLE)
+        listed = self._table.search().select(["row"]).with_row_id(True).to_arrow()
+        ids = np.empty(listed.num_rows, dtype=np.uint64)
+        ids[listed["row"].to_numpy()] = listed[ROW_ID].to_numpy()
+        return self._opened(RowIds(ids))
+
+    def _opened(self, row_ids: RowIds) -> LoadedIndex:
+        self._row_ids, self._index = row_ids, describe_index(self._table, self._column)
+        dimensions = int(self._table.schema.field(self._column).type.list_size)
+        in_graph = self._index.indexed if self._index is not None and "Hnsw" in self._index.kind else 0
+        state: dict[str, ParameterValue] = {
+            "similarity": self._similarity,
+            "dimensions": dimensions,
+            **table_state(self._table),
+            **({"index_type": "none"} if self._index is None else self._index.state),
+            "vectors_in_graph": in_graph,
+        }
+        return LoadedIndex(int(self._table.count_rows()), state, dimensions)
+
+    def prepare(self, queries: Float32Array, k: int) -> Iterator[Any]:
+        """Make LanceDB's queries."""
+        return (self._query(vector, k) for vector in queries)
+
+    def _query(self, vector: Float32Array, k: int) -> Any:  # noqa: ANN401 - the client's own form
+        parameters = self.parameters
+        query = self._table.search(vector, vector_column_name=self._column).distance_type(self._similarity).limit(k)
+        if self._condition:
+            query = query.where(self._condition, prefilter=True)
+        if parameters["exact"]:
+            query = query.bypass_vector_index()
+        if parameters["nprobes"]:
+            query = query.nprobes(int(parameters["nprobes"]))
+        if parameters["ef"]:
+            query = query.ef(max(self._least_ef(k), int(parameters["ef"])))
+        if parameters["refine_factor"]:
+            query = query.refine_factor(int(parameters["refine_factor"]))
+        return query.select(["_distance"]).with_row_id(True)
+
+    def _least_ef(self, k: int) -> int:
+        """Return the least ``ef`` that LanceDB takes: there must be so many candidates."""
+        return k * max(1, int(self.parameters["refine_factor"]))
+
+    def retrieve(self, query: Any, k: int) -> pa.Table:  # noqa: ANN401, ARG002 - in the client's own form
+        """Ask LanceDB, which answers with an Arrow table."""
+        return query.to_arrow()
+
+    def columns(self, answer: pa.Table) -> tuple[Int32Array, Float32Array]:
+        """Return rows, and scores of LanceDB's distances."""
+        distances = answer["_distance"].to_numpy()
+        if self._doubled:
+            distances = distances / np.float32(2)
+        return self._row_ids.rows(answer), np.float32(_SHIFT[self._similarity]) - distances
+
+    @property
+    def _doubled(self) -> bool:
+        """Whether distances are 2 - 2 cos instead of 1 - cos.
+
+        LanceDB 0.40 gives the squared distance of vectors of length 1 where it searches codes of them under cosine; not
+        where it measures vectors again, which it also does while some rows are in no index.
+        """
+        index = self._index
+        return (
+            self._similarity == "cosine"
+            and index is not None
+            and index.kind.endswith(_COMPRESSED)
+            and not index.unindexed
+            and not self.parameters["refine_factor"]
+            and not self.parameters["exact"]
+        )
+
+    def filter(self, wanted: Mapping[str, str]) -> None:
+        """Filter before searching, with SQL: the best of the matching rows, as far as the index looks."""
+        fields = saved_fields(self.folder) if wanted else []
+        self._condition = " AND ".join(
+            f"{_filtered(fields.index(field))} = '{value.replace(chr(39), chr(39) * 2)}'"
+            for field, value in wanted.items()
+        )
+
+    def size(self, folder: Path) -> Storage:
+        """Return the allocated bytes of the table: data, indexes, and the account of its versions."""
+        return Storage(allocated_bytes(folder), 0)
+
+    @contextmanager
+    def translated(
+        self, doing: Callable[[], str], kind: type[BackendError] = EngineFailureError, fix: str | None = None
+    ) -> Iterator[None]:
+        """Raise LanceDB's errors as ours."""
+        with lance_errors(doing, kind, fix), as_backend_errors():
+            yield
+
+    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
+        """Say how many vectors a graph found, and the ``ef`` in effect where the parameter was too small."""
+        wanted, least = int(self.parameters["ef"]), self._least_ef(k)
+        raised: dict[str, ParameterValue] = {"ef": least} if 0 < wanted < least else {}
+        return {**raised, "vectors_in_graph": 0} if self.parameters["exact"] else raised
+
+    @property
+    def source(self) -> Path | None:
+        """Return the folder of the user's table."""
+        return folder_of(ExternalTable.database(self.parameters), str(self.parameters["table"]))
+
+    def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - nothing is copied
+        """Open the newest version of the user's table, which writes nothing."""
+        self.info()
+        self._external = ExternalTable(self.parameters, progress)
+        self._table, self._column = self._external.table, self._external.column
+        self._similarity = self._external.similarity
+        loaded = self._opened(self._external.row_ids)
+        source = folder_of(ExternalTable.database(self.parameters), str(self.parameters["table"]))
+        return External(engine_info("embedded, an external table"), self._external.ids, loaded, source)
+
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
+        """Compare every stored vector; their dimensions must be the encoder's."""
+        return self._external.mismatch(content, progress)
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Return some rows of the external table, with their texts."""
+        return self._external.stored_documents(count)
+
+
+def _filtered(number: int) -> str:
+    """Return the column of a field of the metadata: LanceDB refuses names with a dot, and SQL would need quotes."""
+    return f"field_{number}"
+
+
+def _reader(documents: Documents[Float32Array], start: int, stop: int, progress: Progress) -> pa.RecordBatchReader:
+    """Return the rows ``start`` to ``stop`` as record batches: row number, vector, and the fields of the metadata."""
+    vectors, metadata = documents.column, documents.metadata
+    fields = [] if metadata is None else [pa.field(_filtered(n), pa.string()) for n in range(metadata.num_columns)]
+    vector = pa.field(VECTOR, pa.list_(pa.float32(), vectors.shape[1]))
+    schema = pa.schema([pa.field("row", pa.int32()), vector, *fields])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for low in range(start, stop, _BATCH):
+            high = min(low + _BATCH, stop)
+            column = pa.FixedSizeListArray.from_arrays(numbers(vectors[low:high].reshape(-1)), vectors.shape[1])
+            columns = [numbers(np.arange(low, high, dtype=np.int32)), column]
+            part = None if metadata is None else metadata.slice(low, high - low)
+            columns += [] if part is None else [field.combine_chunks().cast(pa.string()) for field in part.columns]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            progress.advance(high - low)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())

@@ -1,0 +1,161 @@
+"""A table of LanceDB: opened, asked, and what LanceDB says of its indexes. Nothing here writes but :func:`create`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from harness.data.types import Int32Array
+from harness.engines.interface import EngineInfo
+from harness.errors import BackendError, EngineFailureError, EngineUnavailableError, IndexChangedError
+from harness.registry.optional import require
+from harness.registry.parameters import ParameterValue
+
+__all__ = [
+    "PACKAGE",
+    "ROW_ID",
+    "IndexDescription",
+    "RowIds",
+    "add",
+    "create",
+    "describe_index",
+    "engine_info",
+    "folder_of",
+    "lance_errors",
+    "open_table",
+    "require_lancedb",
+    "table_state",
+]
+
+PACKAGE = "lancedb"
+ROW_ID = "_rowid"
+_CARGO = re.compile(r", \S*\.cargo/\S+")
+"""Where in its own sources an error of Lance was raised."""
+
+
+def require_lancedb(module: str = PACKAGE, threads: int = 0) -> Any:  # noqa: ANN401 - imported late
+    """Import a module of LanceDB; ``threads`` acts when the first one of the process is imported."""
+    if threads:
+        os.environ.setdefault("LANCE_CPU_THREADS", str(threads))
+    return require(module, extra="lancedb", feature="backend lancedb")
+
+
+def engine_info(mode: str = "embedded") -> EngineInfo:
+    """Name the version of the package, whose Rust core runs in the process."""
+    return EngineInfo("LanceDB", version(PACKAGE), mode)
+
+
+def folder_of(database: Path, name: str) -> Path:
+    """Return the folder of a table in the folder of a database."""
+    return database / f"{name}.lance"
+
+
+def open_table(database: Path, name: str) -> Any:  # noqa: ANN401 - the client is untyped
+    """Open the newest version of a table, which writes nothing.
+
+    Raises EngineUnavailableError where there is none of that name.
+    """
+    if not folder_of(database, name).is_dir():
+        known = ", ".join(f"'{path.stem}'" for path in sorted(database.glob("*.lance"))) or "none"
+        raise EngineUnavailableError(
+            f"there is no LanceDB table '{name}' in '{database}'", fix=f"name a table that is there: {known}"
+        )
+    return require_lancedb().connect(str(database)).open_table(name)
+
+
+def create(database: Path, name: str, batches: pa.RecordBatchReader) -> Any:  # noqa: ANN401 - the client is untyped
+    """Make a table of record batches, as one version and one fragment."""
+    return require_lancedb().connect(str(database)).create_table(name, batches)
+
+
+def add(table: Any, batches: pa.RecordBatchReader) -> None:  # noqa: ANN401 - the client is untyped
+    """Add record batches to a table, as a version and a fragment of their own."""
+    table.add(batches)
+
+
+class IndexDescription(NamedTuple):
+    """An index by LanceDB's own account: ``kind`` as it spells it, ``metric`` in small letters."""
+
+    name: str
+    kind: str
+    metric: str
+    indexed: int
+    unindexed: int
+    parts: int
+    size_bytes: int
+
+    @property
+    def state(self) -> dict[str, ParameterValue]:
+        """Return the report's entries."""
+        return {
+            "index_type": self.kind,
+            "indexed_rows": self.indexed,
+            "unindexed_rows": self.unindexed,
+            "index_parts": self.parts,
+            "index_bytes": self.size_bytes,
+        }
+
+
+def describe_index(table: Any, column: str) -> IndexDescription | None:  # noqa: ANN401 - the client is untyped
+    """Return the index of a column; None where it has none."""
+    for config in table.list_indices():
+        if list(config.columns) == [column]:
+            details: Mapping[str, Any] = config.index_details or {}
+            metric = str(details.get("metric_type", "")).lower()
+            counts = config.num_indexed_rows, config.num_unindexed_rows, config.num_segments, config.size_bytes
+            return IndexDescription(str(config.name), str(config.index_type), metric, *(int(n or 0) for n in counts))
+    return None
+
+
+def table_state(table: Any) -> dict[str, ParameterValue]:  # noqa: ANN401 - the client is untyped
+    """Return what LanceDB says of a table: its version, and the fragments that its rows lie in."""
+    return {"table_version": int(table.version), "fragments": int(table.stats()["fragment_stats"]["num_fragments"])}
+
+
+class RowIds:
+    """LanceDB's ids of a table's rows, in the order in which it lists them; the rows of hits are places among them."""
+
+    def __init__(self, ids: npt.NDArray[np.uint64]) -> None:
+        self._order = np.argsort(ids, kind="stable").astype(np.int32)
+        self._sorted = ids[self._order]
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+    def rows(self, answer: pa.Table) -> Int32Array:
+        """Return the rows (int32) of hits that carry LanceDB's ids; raises IndexChangedError for a row unknown."""
+        ids = answer[ROW_ID].to_numpy()
+        places = np.searchsorted(self._sorted, ids)
+        known = places < len(self._sorted)
+        if not known.all() or (self._sorted[places] != ids).any():
+            raise IndexChangedError(
+                "a row was added while the table was searched", fix="stop whatever writes to the table"
+            )
+        return np.asarray(self._order[places])
+
+
+@contextmanager
+def lance_errors(
+    doing: Callable[[], str], kind: type[BackendError] = EngineFailureError, fix: str | None = None
+) -> Iterator[None]:
+    """Raise what LanceDB raises as a ``kind`` that says what was being done.
+
+    A panic of its Rust code is a ``BaseException`` that cannot be imported.
+    """
+    try:
+        yield
+    except BaseException as error:
+        panic = type(error).__module__ == "pyo3_runtime"
+        if not panic and not isinstance(error, RuntimeError | ValueError | OSError | pa.ArrowException):
+            raise
+        text = _CARGO.sub("", str(error) or type(error).__name__)
+        raise kind(f"LanceDB failed while {doing()}: {text}", fix=fix) from error

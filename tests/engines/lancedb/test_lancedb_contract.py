@@ -1,0 +1,67 @@
+"""The contract suite on LanceDB: scanned, for each distance, and by the indexes whose scores are those of vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from engine_faults import FaultsInTheProcess
+
+pytest.importorskip("lancedb", reason="the extra 'lancedb' is not installed")
+
+from lancedb_tables import TABLE, write_table
+
+from harness.data.inputs import Inputs
+from harness.engines.lancedb.engine import LanceDbEngine
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
+from harness.testing import EngineContract
+from harness.testing.inputs import DenseContract
+from harness.testing.suite import Base
+
+pytestmark = [pytest.mark.contract, pytest.mark.integration]
+DEFAULTS = find_cards("backends")["lancedb"].defaults
+
+
+class LanceDb(Base):
+    """What all of the classes below share."""
+
+    engine = LanceDbEngine
+    parameters = DEFAULTS
+    tolerance = 1e-6
+    graph_parameters: ClassVar[Mapping[str, ParameterValue]] = {
+        "index": "hnsw_flat",
+        "m": 4,
+        "ef_construction": 10,
+        "ef": 1,
+    }
+
+
+class TestLanceDb(FaultsInTheProcess, LanceDb, EngineContract):
+    search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"nprobes": 5, "exact": True}
+
+    def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+        write_table(folder, documents)
+        return {"external": True, "path": str(folder), "table": TABLE}
+
+
+class TestLanceDbL2(LanceDb, DenseContract):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2"}
+    similarity = "l2"
+
+
+class TestLanceDbInnerProduct(LanceDb, DenseContract):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot"}
+    similarity = "dot"
+
+
+class TestLanceDbRefined(LanceDb, EngineContract):
+    """Codes choose, vectors decide: the scores are exact."""
+
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "index": "ivf_pq", "refine_factor": 10}
+
+    def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+        write_table(folder, documents, index="IvfPq")
+        return {"external": True, "path": str(folder), "table": TABLE}

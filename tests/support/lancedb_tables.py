@@ -1,0 +1,42 @@
+"""LanceDB tables as another program makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import lancedb
+import numpy as np
+import pyarrow as pa
+from lancedb import index as indexes
+
+from harness.data.inputs import Inputs
+
+TABLE = "chunks"
+
+
+def write_table(
+    folder: Path,
+    documents: Inputs,
+    *,
+    index: str = "",
+    distance: str = "cosine",
+    texts: Sequence[str] | None = None,
+    id_column: str = "id",
+    dtype: str = "float32",
+) -> lancedb.table.Table:
+    """Write ids and vectors into a new table below ``folder``, and make an ``index`` of a class of LanceDB's."""
+    dense = documents.dense
+    assert dense is not None
+    values = pa.array(dense.astype(dtype).ravel(), type=getattr(pa, dtype)())
+    columns = {
+        id_column: pa.array(documents.ids.to_list()),
+        "embedding": pa.FixedSizeListArray.from_arrays(values, dense.shape[1]),
+        "page": pa.array(np.arange(len(dense))),
+    }
+    if texts is not None:
+        columns["text"] = pa.array(texts)
+    table = lancedb.connect(folder).create_table(TABLE, pa.table(columns))
+    if index:
+        table.create_index("embedding", config=getattr(indexes, index)(distance_type=distance))
+    return table
