@@ -36,6 +36,7 @@ from harness.exact.lucene import decoded_lengths
 from harness.exact.qdrant_model import qdrant_idf, qdrant_weights
 from harness.parity.recipes import DenseRecipe, Recipe, empty_rows, idf_by_shard
 from harness.parity.references import DenseReference, Fuse, FusedReference, Part, Reference, SparseReference
+from harness.registry.parameters import ParameterValue
 
 __all__ = [
     "FLOAT32_FUSION",
@@ -47,6 +48,7 @@ __all__ = [
     "Rescored",
     "causes_in_lists",
     "hits_of_components",
+    "looks_at_a_part",
 ]
 
 UNKNOWN = "unknown"
@@ -62,8 +64,8 @@ _UNIT_ROUNDOFF = 2.0**-24
 class Case:
     """Queries that need an explanation: the engine's run, its reference for the same queries, and known facts.
 
-    ``missing_rows`` are documents that the engine is known not to hold; ``graph`` says that it searches a graph, which
-    may miss some that it holds.
+    ``missing_rows`` are documents that the engine is known not to hold; ``graph`` says that it searches a graph or
+    some of its lists, and may miss documents that it holds.
     """
 
     run: Run
@@ -134,6 +136,11 @@ def _of_vectors(change: Callable[[DenseReference, Int32Array], DenseReference | 
     return rescore
 
 
+def looks_at_a_part(state: Mapping[str, ParameterValue]) -> bool:
+    """Return whether an index's state says that searches look at a part of it: in a graph, or in lists."""
+    return any(int(state.get(name, 0)) > 0 for name in ("vectors_in_graph", "vectors_in_lists"))
+
+
 _tried: list[Hypothesis] = []
 
 
@@ -199,10 +206,10 @@ def _missing_vectors(reference: DenseReference, missing_rows: Int32Array) -> Den
 
 @_cause(
     "approximate search",
-    "the right documents of those that were found, in their order with their scores; the graph missed better ones",
+    "the right documents of those that were found, in their order with their scores; the index missed better ones",
 )
 def _approximate_search(case: Case) -> Rescored | None:
-    # a graph finds the neighbours of what it visits
+    # a graph finds the neighbours of what it visits, lists hold what they are looked into for
     if not case.graph or not isinstance(case.reference, DenseReference):
         return None
     same = _with_reference(case, case.reference)

@@ -18,7 +18,7 @@ from harness.data import ranking
 from harness.data.types import Run
 from harness.errors import EngineFailureError
 from harness.exact.qdrant_model import qdrant_normalised
-from harness.parity.causes import causes_in_lists
+from harness.parity.causes import causes_in_lists, looks_at_a_part
 from harness.parity.levels import Parity
 from harness.parity.references import Fuse, FusedReference, Part, Reference
 from harness.parity.run_comparison import compare_run
@@ -82,7 +82,7 @@ def compare_hybrid(
         depth=int(trial.parameters["candidates"]),
         by_rank=method == "rrf",
         as_engine=_among(partial(_fuse_in_float32, method, constant), candidates),
-        graph=int(record.index.state.get("vectors_in_graph", 0)) > 0,
+        graph=looks_at_a_part(record.index.state),
     )
     fuse = _among(partial(fuse_like_qdrant, method, constant), candidates)
     return compare_fused(run, lists, method, fuse, k=k, tolerance=tolerance)

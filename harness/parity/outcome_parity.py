@@ -19,7 +19,7 @@ from harness.errors import UsageError
 from harness.exact.bm25_models import formula_of
 from harness.exact.qdrant_shards import shards_of
 from harness.metrics.spread import pairwise_overlap
-from harness.parity.causes import hits_of_components
+from harness.parity.causes import hits_of_components, looks_at_a_part
 from harness.parity.fused_lists import compare_hybrid
 from harness.parity.levels import Parity
 from harness.parity.recipes import DenseRecipe, Recipe, make_recipe
@@ -118,7 +118,7 @@ class References:
                 k=self._k,
                 tolerance=tolerance,
                 missing_rows=record.index.missing_rows if record.external is None else None,
-                graph=int(record.index.state.get("vectors_in_graph", 0)) > 0,
+                graph=looks_at_a_part(record.index.state),
             )
             exact = reference.retrieve(self._k)
             deeper = reference.retrieve(self._deeper) if self._deeper else None

@@ -28,7 +28,7 @@ from harness.engines.base import (
     as_backend_errors,
 )
 from harness.engines.index_folder import saved_fields
-from harness.engines.interface import ExpectedContent
+from harness.engines.interface import Caveats, ExpectedContent
 from harness.engines.lancedb.external_index import ExternalTable
 from harness.engines.lancedb.table import (
     PACKAGE,
@@ -150,13 +150,15 @@ class LanceDbEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
     def _opened(self, row_ids: RowIds) -> LoadedIndex:
         self._row_ids, self._index = row_ids, describe_index(self._table, self._column)
         dimensions = int(self._table.schema.field(self._column).type.list_size)
-        in_graph = self._index.indexed if self._index is not None and "Hnsw" in self._index.kind else 0
+        found = 0 if self._index is None else self._index.indexed
+        graph = self._index is not None and "Hnsw" in self._index.kind
         state: dict[str, ParameterValue] = {
             "similarity": self._similarity,
             "dimensions": dimensions,
             **table_state(self._table),
             **({"index_type": "none"} if self._index is None else self._index.state),
-            "vectors_in_graph": in_graph,
+            "vectors_in_graph": found if graph else 0,
+            "vectors_in_lists": 0 if graph else found,
         }
         return LoadedIndex(int(self._table.count_rows()), state, dimensions)
 
@@ -235,7 +237,22 @@ class LanceDbEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
         """Say how many vectors a graph found, and the ``ef`` in effect where the parameter was too small."""
         wanted, least = int(self.parameters["ef"]), self._least_ef(k)
         raised: dict[str, ParameterValue] = {"ef": least} if 0 < wanted < least else {}
-        return {**raised, "vectors_in_graph": 0} if self.parameters["exact"] else raised
+        return {**raised, "vectors_in_graph": 0, "vectors_in_lists": 0} if self.parameters["exact"] else raised
+
+    def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - of the protocol
+        """Say where scores are of codes, and which parameters changed nothing for want of an index or a graph."""
+        index, scanned = self._index, "every search scanned all vectors"
+        if index is None or self.parameters["exact"]:
+            return Caveats((), dict.fromkeys(("nprobes", "ef", "refine_factor"), scanned))
+        notes = []
+        if index.kind.endswith(_COMPRESSED) and not index.unindexed and not self.parameters["refine_factor"]:
+            notes.append(
+                f"scores are those of the codes that its {index.kind} index keeps, not of the vectors: refine_factor "
+                "has the best of them measured again"
+            )
+        if index.unindexed:
+            notes.append(f"{index.unindexed:,} rows are in no index, and every search scans these")
+        return Caveats(tuple(notes), {} if "Hnsw" in index.kind else {"ef": "the index has no graph"})
 
     @property
     def source(self) -> Path | None:

@@ -133,7 +133,7 @@ class ExternalTable:
         """Return rows from all over the table that have a vector."""
         wanted = spread_rows(len(self.ids), count)
         columns = [self.column, *([self._text_column] if self._text_column else [])]
-        page = self.table.take_offsets(wanted.tolist()).select(columns).with_row_id(True).to_arrow()
+        page = self.table.take_offsets(wanted.tolist()).select(columns).with_row_id().to_arrow()
         stored, present = _vectors(page[self.column].combine_chunks())
         texts = page[self._text_column].to_pylist() if self._text_column else [None] * page.num_rows
         return StoredDocuments(

@@ -99,6 +99,8 @@ def _in_graph(trial: TrialResult) -> Cell:
     vectors = trial.index.state.get("vectors_in_graph") if trial.index is not None else None
     if not isinstance(vectors, int):
         return text(ABSENT)
+    if not vectors and trial.index is not None and trial.index.state.get("vectors_in_lists"):
+        return text("lists")
     return count(vectors) if vectors else text("full scan")
 
 
