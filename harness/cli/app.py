@@ -1,7 +1,7 @@
 """The command ``harness``: its verbs, and the one place where errors become messages and exit codes.
 
 Verbs are a table of names; the module behind a verb is imported when the verb is used, so that ``harness --help`` loads
-neither the numeric stack nor any client. A verb is a plain function with Typer's annotations. It writes results to
+neither the numeric stack nor any client. A verb is a function of declared options. It writes results to
 stdout and everything else to stderr, and returns, raises HarnessError, or raises ``typer.Exit`` with a code of the page
 ``docs/reference/exit-codes-and-errors.md``.
 """
@@ -16,7 +16,7 @@ import select
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, cast
@@ -30,7 +30,7 @@ from harness.errors import HarnessError
 from harness.plain_url import without_secrets
 
 if TYPE_CHECKING:
-    from harness.cli.verb import DeclaredVerb
+    from harness.cli.verb import DeclaredVerb, VerbGroup
 
 __all__ = ["VERBS", "ExitCode", "Verb", "load_verb", "main"]
 
@@ -80,18 +80,18 @@ VERBS = {
     "diff": Verb("harness.cli.diff:diff", "Compare two stored results, without running anything."),
     "report": Verb("harness.cli.report:report", "Print a stored comparison again, in any format."),
     "backends": Verb("harness.cli.cards:backends", "List the backends, or show one with its parameters."),
-    "datasets": Verb("harness.cli.catalogue:app", "List, search, show, fetch or remove datasets."),
+    "datasets": Verb("harness.cli.catalogue:datasets", "List, search, show, fetch or remove datasets."),
     "doctor": Verb("harness.cli.doctor:doctor", "Look whether everything is here that a comparison needs."),
     "up": Verb("harness.cli.servers:up", "Start servers in containers, where Docker is."),
     "down": Verb("harness.cli.servers:down", "Stop the servers that `up` started."),
-    "cache": Verb("harness.cli.cache:app", "List, verify or remove what earlier commands left for re-use."),
+    "cache": Verb("harness.cli.cache:cache", "List, verify or remove what earlier commands left for re-use."),
 }
 
 
-def load_verb(name: str) -> Callable[..., None] | DeclaredVerb | typer.Typer:
-    """Import the verb ``name``, or the app that holds its verbs."""
+def load_verb(name: str) -> DeclaredVerb | VerbGroup:
+    """Import the verb ``name``, or the group of its verbs."""
     module, _, target = VERBS[name].target.partition(":")
-    verb: Callable[..., None] | DeclaredVerb | typer.Typer = getattr(importlib.import_module(module), target)
+    verb: DeclaredVerb | VerbGroup = getattr(importlib.import_module(module), target)
     return verb
 
 
@@ -172,17 +172,10 @@ def _build() -> typer.Typer:
 
 
 def _load_command(name: str) -> Any:  # noqa: ANN401 - Typer's own type, public in no version
-    verb = load_verb(name)
-    if isinstance(verb, typer.Typer):
-        return typer.main.get_command(verb)
-    from harness.cli.plain import PlainCommand
-    from harness.cli.verb import DeclaredVerb, command_of
+    from harness.cli.verb import VerbGroup, command_of, group_of
 
-    if isinstance(verb, DeclaredVerb):
-        return command_of(name, verb, configured=VERBS[name].configured)
-    single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command(name, cls=PlainCommand)(verb)
-    return typer.main.get_command(single)
+    verb = load_verb(name)
+    return group_of(verb) if isinstance(verb, VerbGroup) else command_of(name, verb, configured=VERBS[name].configured)
 
 
 def _listed_only() -> None:
@@ -223,16 +216,9 @@ def _interruptions() -> Iterator[None]:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Refuse in our words the values that Typer refuses, and show no secret of what else it does not take."""
+    """Show no secret of what Typer does not take."""
     try:
         yield
-    except typer.BadParameter as refused:
-        from harness.cli.refused import in_own_words
-
-        error = in_own_words(refused)
-        if error is None:
-            raise
-        raise error from refused
     except _UsageError as refused:
         refused.message = without_secrets(refused.message)
         raise

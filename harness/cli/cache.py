@@ -1,90 +1,74 @@
-"""The verb ``cache``: what is kept for re-use, whether it is whole, and how to get rid of it."""
+"""``harness cache``: what is kept for re-use, whether it is whole, and how to get rid of it."""
 
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from harness.cli.app import ExitCode
-from harness.cli.cards import CardFormat
-from harness.cli.cards import FormatOption as CardFormatOption
-from harness.cli.plain import PlainCommand, folded_table, terminal_width
-from harness.errors import CacheError, UnknownNameError, UsageError
+from harness.cli.output import page, print_json, print_result
+from harness.cli.verb import VerbGroup, verb
+from harness.document.model import Cell, Column, Table
+from harness.errors import CacheError, UsageError
+from harness.plan.config import CacheRemoveRequest, CacheRequest
+from harness.plan.option_fields import require
 
 if TYPE_CHECKING:
     from harness.store.cache import JSON, Cache
     from harness.store.cache_entries import Entry
 
-__all__ = ["app"]
+__all__ = ["cache"]
 
-app = typer.Typer(
-    help="List, verify or remove what earlier commands left for re-use: prepared texts, terms, weights, vectors, "
-    "scores of second stages, and the trials that `harness compare --resume` takes up.",
-    add_completion=False,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-
-_KINDS = (
-    "texts",
-    "metadata",
-    "terms",
-    "term-texts",
-    "bm25",
-    "embeddings",
-    "rerank",
-    "trials",
-    "digests",
-    "hub",
-    "judgments",
-)
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _MEBIBYTE = 1024**2
 _SHORT = 12
 _DIGEST = re.compile(r"[0-9a-f]{32,}")
+_COLUMNS = (
+    Column("kind", numeric=False, whole=True),
+    Column("entry", numeric=False, whole=True),
+    Column("MiB"),
+    Column("age"),
+    Column("state", numeric=False),
+    Column("made from", numeric=False, folds=True),
+)
 
-KindOption = Annotated[
-    str | None, typer.Option("--kind", help=f"Only entries of this kind: {', '.join(_KINDS)}.", metavar="KIND")
-]
 
-
-@app.command("list", cls=PlainCommand)
-def list_(kind: KindOption = None, output: CardFormatOption = CardFormat.TABLE) -> None:
+@verb(CacheRequest)
+def _list(request: CacheRequest) -> None:
     """List the entries, the oldest of each kind first."""
-    cache = _cache()
-    entries = _of_kind(cache, kind)
-    if output is CardFormat.JSON:
-        typer.echo(json.dumps([_described(entry) for entry in entries], indent=2))
-        return
-    if not entries:
-        typer.echo(_nothing(cache, kind))
-        return
-    header = ("kind", "entry", "MiB", "age", "state", "made from")
-    typer.echo(folded_table(header, [_row(entry) for entry in entries], terminal_width()))
-    typer.echo(f"\n{_counted(entries)} in '{cache.root}'")
+    require(request)
+    kept = _cache()
+    entries = _of_kind(kept, request.kind)
+    if request.format == "json":
+        print_json([_described(entry) for entry in entries])
+    elif not entries:
+        typer.echo(_nothing(kept, request.kind))
+    else:
+        print_result(page(Table("", _COLUMNS, [_row(entry) for entry in entries])))
+        typer.echo(f"\n{_counted(entries)} in '{kept.root}'")
 
 
-@app.command("verify", cls=PlainCommand)
-def verify(kind: KindOption = None, output: CardFormatOption = CardFormat.TABLE) -> None:
+@verb(CacheRequest)
+def _verify(request: CacheRequest) -> None:
     """Compare every file with its checksum.
 
     Damaged entries are named, and the exit code is 1 when there are any.
     """
-    cache = _cache()
-    entries = _of_kind(cache, kind)
+    require(request)
+    kept = _cache()
+    entries = _of_kind(kept, request.kind)
     faults = [(entry, entry.fault()) for entry in entries]
     damaged = [(entry, fault) for entry, fault in faults if fault is not None]
-    if output is CardFormat.JSON:
-        typer.echo(json.dumps([{**_named(entry), "fault": fault} for entry, fault in faults], indent=2))
+    if request.format == "json":
+        print_json([{**_named(entry), "fault": fault} for entry, fault in faults])
     elif not entries:
-        typer.echo(_nothing(cache, kind))
+        typer.echo(_nothing(kept, request.kind))
     else:
         for entry, fault in damaged:
             typer.echo(f"damaged: {entry.kind} {entry.name[:_SHORT]} ('{entry.path}'): {fault}")
@@ -94,35 +78,33 @@ def verify(kind: KindOption = None, output: CardFormatOption = CardFormat.TABLE)
         raise typer.Exit(ExitCode.FAILED)
 
 
-@app.command("remove", cls=PlainCommand)
-def remove(
-    entries: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="ENTRY", help="Entries, by the first digits of their names.", show_default=False),
-    ] = None,
-    kind: KindOption = None,
-    older_than: Annotated[
-        str | None, typer.Option(help="Only what is older than this: 45m, 12h, 30d, 8w.", metavar="AGE")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every entry.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-) -> None:
+@verb(CacheRemoveRequest)
+def _remove_chosen(request: CacheRemoveRequest) -> None:
     """Remove entries.
 
     Those that are named, or all that --kind and --older-than choose. What a running process builds stays, and while a
     comparison runs everything but trials stays, because its workers may read it. What is removed is made anew when it
     is needed again.
     """
-    if not (entries or kind or older_than or everything):
+    require(request)
+    if not (request.entries or request.kind or request.older_than or request.all):
         raise UsageError("nothing says what to remove", fix="name entries, or use --kind, --older-than or --all")
-    age_s = _age_s(older_than)
-    cache = _cache()
+    age_s = _age_s(request.older_than)
+    kept = _cache()
     now = time.time()
-    chosen = [entry for entry in _named_entries(cache, entries, kind) if now - entry.made >= age_s]
-    if chosen and not yes and not _agreed(chosen):
+    named = _named_entries(kept, request.entries, request.kind)
+    chosen = [entry for entry in named if now - entry.made >= age_s]
+    if chosen and not request.yes and not _agreed(chosen):
         typer.echo("nothing was removed", err=True)
         return
-    _remove(cache, chosen)
+    _remove(kept, chosen)
+
+
+cache = VerbGroup(
+    help="List, verify or remove what earlier commands left for re-use: prepared texts, terms, weights, vectors, "
+    "scores of second stages, and the trials that `harness compare --resume` takes up.",
+    verbs={"list": _list, "verify": _verify, "remove": _remove_chosen},
+)
 
 
 def _remove(cache: Cache, chosen: Sequence[Entry]) -> None:
@@ -142,8 +124,8 @@ def _remove(cache: Cache, chosen: Sequence[Entry]) -> None:
         )
 
 
-def _named_entries(cache: Cache, prefixes: Sequence[str] | None, kind: str | None) -> list[Entry]:
-    """Raises UsageError for a name that no entry has, or that several have."""
+def _named_entries(cache: Cache, prefixes: Sequence[str], kind: str | None) -> list[Entry]:
+    """Return the entries of these names, else all; raises UsageError for a name of none or of several."""
     known = _of_kind(cache, kind)
     if not prefixes:
         return known
@@ -181,8 +163,6 @@ def _cache() -> Cache:
 def _of_kind(cache: Cache, kind: str | None) -> list[Entry]:
     from harness.store.cache_entries import list_entries
 
-    if kind is not None and kind not in _KINDS:
-        raise UnknownNameError("kind of cache entry", kind, _KINDS)
     return [entry for entry in list_entries(cache) if kind is None or entry.kind == kind]
 
 
@@ -195,10 +175,11 @@ def _counted(entries: Sequence[Entry]) -> str:
     return f"{number}, {sum(entry.bytes for entry in entries) / _MEBIBYTE:,.1f} MiB"
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def _row(entry: Entry) -> list[Cell]:
     made_from = ", ".join([*([entry.about] if entry.about else []), *_words(entry.key)])
     size = f"{entry.bytes / _MEBIBYTE:,.1f}"
-    return (entry.kind, entry.name[:_SHORT], size, _age(time.time() - entry.made), entry.state, made_from)
+    texts = (entry.kind, entry.name[:_SHORT], size, _age(time.time() - entry.made), entry.state, made_from)
+    return [Cell(text) for text in texts]
 
 
 def _age(seconds: float) -> str:
@@ -209,7 +190,7 @@ def _age(seconds: float) -> str:
 
 
 def _words(key: Mapping[str, JSON]) -> Iterator[str]:
-    """The plain values of a key, digests cut to their first digits; what is nested in it is in the JSON output."""
+    """Yield the plain values of a key, digests cut short; what is nested in it is in the JSON output."""
     for name, value in key.items():
         if name != "scheme" and isinstance(value, str | int | float):
             text = str(value)

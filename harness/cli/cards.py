@@ -1,80 +1,75 @@
-"""The verb ``backends``: what ranks documents and can be named on the command line, read from the cards."""
+"""``harness backends``: what ranks documents and can be named on the command line, read from the cards."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from enum import StrEnum
-from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from harness.cli.completion import complete_backend
-from harness.cli.plain import fact_lines, folded_table, terminal_width, wrapped
+from harness.cli.output import page, print_json, print_result
+from harness.cli.verb import verb
+from harness.document.model import Cell, Column, Facts, Table
 from harness.errors import BackendError, CardError, UnknownNameError
-from harness.plan.config import RunOptions
-from harness.plan.option_fields import option_fields
+from harness.plan.config import BackendsRequest
+from harness.plan.option_fields import require
 from harness.plan.stages import Stage, fusions, rerankers
 from harness.registry.cards import BackendCard, Parameter, ReferenceRule
 from harness.registry.lookup import find_cards, load_engine
 
-__all__ = ["CardFormat", "CardsOption", "FormatOption", "backends"]
+__all__ = ["backends", "name_column", "sentence_column", "texts_table"]
 
 
-class CardFormat(StrEnum):
-    """How cards and entries of the cache are printed."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-CardsOption = Annotated[
-    Path | None, typer.Option("--cards", metavar="DIR", help=option_fields(RunOptions)["cards"].option.help)
-]
-FormatOption = Annotated[CardFormat, typer.Option("--format", help="For people, or for programs.")]
-
-
-def backends(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="BACKEND", help="Show this backend with its parameters.", autocompletion=complete_backend
-        ),
-    ] = None,
-    cards: CardsOption = None,
-    output: FormatOption = CardFormat.TABLE,
-) -> None:
+@verb(BackendsRequest)
+def backends(request: BackendsRequest) -> None:
     """List the backends, and what a backend can be made of others by; or show one with its parameters."""
-    known = find_cards("backends", cards)
-    stages = {**fusions(), **rerankers()}
-    if name in stages and name not in known:
-        typer.echo(_json(stages[name]) if output is CardFormat.JSON else _stage_page(stages[name]))
+    require(request)
+    known, name = find_cards("backends", request.cards), request.backend
+    stages: Mapping[str, Stage] = {**fusions(), **rerankers()}
+    if name is None:
+        if request.format == "json":
+            print_json([asdict(card) for card in known.values()])
+        else:
+            print_result(_list(known.values()))
         return
-    if name is not None:
-        if name not in known:
-            raise UnknownNameError("backend", name, known)
-        typer.echo(_json(known[name]) if output is CardFormat.JSON else _backend_page(known[name]))
-    elif output is CardFormat.JSON:
-        typer.echo(_json(list(known.values())))
+    card = known.get(name) or stages.get(name)
+    if card is None:
+        raise UnknownNameError("backend", name, known)
+    if request.format == "json":
+        print_json(asdict(card))
     else:
-        rows = [(card.name, card.extra or "-", card.summary) for card in known.values()]
-        typer.echo(folded_table(("backend", "extra", "summary"), rows, terminal_width()))
-        forms = [
-            *((f"{one}:A+B", fusions()[one]) for one in fusions()),
-            *((f"A|{one}", rerankers()[one]) for one in rerankers()),
-        ]
-        typer.echo(
-            "\n"
-            + folded_table(
-                ("made of others", "summary"), [(form, stage.summary) for form, stage in forms], terminal_width()
-            )
-        )
+        facts = _facts(card) if isinstance(card, BackendCard) else []
+        parameters = _parameters(card.parameters.values(), scoped=isinstance(card, BackendCard))
+        print_result(page(*facts, parameters, title=f"{card.name}: {card.summary}"))
 
 
-def _backend_page(card: BackendCard) -> str:
-    facts = [
+def texts_table(columns: Iterable[str | Column], rows: Iterable[Sequence[str]], title: str = "") -> Table:
+    """Return a table of texts: names to copy first, sentences last."""
+    heads = [Column(name, numeric=False) if isinstance(name, str) else name for name in columns]
+    return Table(title, heads, [[Cell(text) for text in row] for row in rows])
+
+
+def name_column(name: str) -> Column:
+    """Return a column of names to copy."""
+    return Column(name, numeric=False, whole=True)
+
+
+def sentence_column(name: str) -> Column:
+    """Return a column of sentences."""
+    return Column(name, numeric=False, folds=True)
+
+
+def _list(cards: Iterable[BackendCard]) -> str:
+    listed = [(card.name, card.extra or "-", card.summary) for card in cards]
+    forms = [(f"{name}:A+B", stage.summary) for name, stage in fusions().items()]
+    forms += [(f"A|{name}", stage.summary) for name, stage in rerankers().items()]
+    summary = sentence_column("summary")
+    return page(
+        texts_table([name_column("backend"), "extra", summary], listed),
+        texts_table([name_column("made of others"), summary], forms),
+    )
+
+
+def _facts(card: BackendCard) -> list[Facts]:
+    rows = [
         ("engine", card.engine),
         ("install", f"pip install 'retrieval-harness[{card.extra}]'" if card.extra else "in the base install"),
         ("encoder", card.encoder),
@@ -82,30 +77,23 @@ def _backend_page(card: BackendCard) -> str:
         ("card", str(card.path)),
         *_gaps(card),
     ]
-    return "\n".join(
-        [*_title(card), "", *fact_lines(facts, terminal_width()), *_parameters(card.parameters, scoped=True)]
-    )
+    return [Facts("", rows, open=True)]
 
 
-def _stage_page(stage: Stage) -> str:
-    return "\n".join([*_title(stage), *_parameters(stage.parameters, scoped=False)])
-
-
-def _parameters(parameters: Mapping[str, Parameter], *, scoped: bool) -> list[str]:
-    lines, width = list[str](), terminal_width()
-    for parameter in parameters.values():
-        default = f"default {_value(parameter.default)}"
-        accepted = f", {_accepted(parameter)}" if _accepted(parameter) else ""
-        scope = f" ({_scope(parameter)})" if scoped else ""
-        head = f"{parameter.name}  {parameter.type}, {default}{accepted}{scope}"
-        lines += ["", *wrapped(head, "    ", "", width), *wrapped(parameter.help, "    ", width=width)]
-    return lines
+def _parameters(parameters: Iterable[Parameter], *, scoped: bool) -> Table:
+    """Return a row for each parameter; ``scoped`` ones say what another value changes."""
+    columns: list[str | Column] = [name_column("parameter"), "default", "takes"]
+    columns += ["changes"] if scoped else []
+    rows = []
+    for parameter in parameters:
+        scope = [_scope(parameter)] if scoped else []
+        rows.append((parameter.name, _value(parameter.default), _accepted(parameter), *scope, parameter.help))
+    return texts_table([*columns, sentence_column("meaning")], rows)
 
 
 def _scope(parameter: Parameter) -> str:
-    """What another value changes: not how fast a model is asked, nor where a key is."""
-    of_nothing = parameter.affects == "nothing"
-    return f"of the {parameter.scope}, changes no result" if of_nothing else f"changes the {parameter.scope}"
+    """Return what another value changes: not how fast a model is asked, nor where a key is."""
+    return f"{parameter.scope}, no result" if parameter.affects == "nothing" else parameter.scope
 
 
 def _gaps(card: BackendCard) -> list[tuple[str, str]]:
@@ -130,28 +118,19 @@ def _reference(reference: ReferenceRule) -> str:
 
 
 def _accepted(parameter: Parameter) -> str:
-    """The values that a parameter takes, in words; nothing when it takes any of its type."""
-    if parameter.choices:
-        return f"one of {', '.join(_value(choice) for choice in parameter.choices)}"
+    """Return the type of a parameter's values, and which of them it takes."""
     low, high = parameter.minimum, parameter.maximum
-    if low is not None and high is not None:
-        return f"{low:g} to {high:g}"
-    if low is not None:
-        return f"at least {low:g}"
-    return "" if high is None else f"at most {high:g}"
+    if parameter.choices:
+        which = f", one of {', '.join(_value(choice) for choice in parameter.choices)}"
+    elif low is not None:
+        which = f", at least {low:g}" if high is None else f", {low:g} to {high:g}"
+    else:
+        which = "" if high is None else f", at most {high:g}"
+    return f"{parameter.type}{which}"
 
 
 def _value(value: object) -> str:
-    """A parameter's value as it is written on the command line."""
+    """Return a parameter's value as it is written on the command line."""
     if isinstance(value, bool):
         return str(value).lower()
     return "''" if value == "" else str(value)
-
-
-def _title(card: BackendCard | Stage) -> list[str]:
-    return wrapped(f"{card.name}: {card.summary}", "  ", first="", width=terminal_width())
-
-
-def _json(cards: BackendCard | Stage | Sequence[BackendCard]) -> str:
-    plain = [asdict(card) for card in cards] if isinstance(cards, Sequence) else asdict(cards)
-    return json.dumps(plain, indent=2, default=str)

@@ -1,4 +1,4 @@
-"""What the verb ``datasets`` prints for people: tables of datasets, and a page for one or for a family."""
+"""Tables of datasets, and a page for one or for a family: what ``harness datasets`` prints for people."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.plain import fact_lines, folded_table, plain_table, wrapped
+from harness.cli.cards import name_column, sentence_column, texts_table
+from harness.cli.output import page
 from harness.data.languages import language_name
+from harness.document.model import Block, Column, Facts, Notes, Table
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.published import Published
 
@@ -31,9 +33,10 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 _STEP = 1024
 _MANY = 3
 _PUBLISHED = 10
+_NAME, _SUMMARY = name_column("dataset"), sentence_column("summary")
 
 
-def list_table(known: Iterable[DatasetCard | DatasetFamily], width: int) -> str:
+def list_table(known: Iterable[DatasetCard | DatasetFamily]) -> Table:
     """Return a row for each dataset or family: how many it holds, how large they are, languages, licence."""
     rows = []
     for entry in known:
@@ -42,10 +45,10 @@ def list_table(known: Iterable[DatasetCard | DatasetFamily], width: int) -> str:
         counts = [card.documents for card in cards if card.documents is not None]
         row = (entry.name, number, _range(counts), _one_or_count([card.language for card in cards], "languages"))
         rows.append((*row, _one_or_count([_short(card.licence) for card in cards], "licences"), entry.summary))
-    return folded_table(("dataset", "members", "documents", "language", "licence", "summary"), rows, width)
+    return texts_table([_NAME, Column("members"), Column("documents"), "language", "licence", _SUMMARY], rows)
 
 
-def members_table(cards: Iterable[DatasetCard], width: int) -> str:
+def members_table(cards: Iterable[DatasetCard]) -> Table:
     """Return a row for each dataset: its size, its language, its licence."""
     rows = [
         (
@@ -58,10 +61,10 @@ def members_table(cards: Iterable[DatasetCard], width: int) -> str:
         )
         for card in cards
     ]
-    return folded_table(("dataset", "documents", "queries", "language", "licence", "summary"), _aligned(rows), width)
+    return texts_table([_NAME, Column("documents"), Column("queries"), "language", "licence", _SUMMARY], rows)
 
 
-def family_page(family: DatasetFamily, width: int, all_published: bool = False) -> str:
+def family_page(family: DatasetFamily, *, all_published: bool = False) -> str:
     """Return the members of a family, and what was published over several of them."""
     cards = list(family.members.values())
     facts = [
@@ -69,15 +72,18 @@ def family_page(family: DatasetFamily, width: int, all_published: bool = False) 
         ("language", _listed(card.language for card in cards)),
         ("licence", _listed(_short(card.licence) for card in cards)),
         ("source", _one_or_count([card.source for card in cards], "places, which each member's page names")),
-        ("pairs", "DOCUMENTS-QUERIES, two members: documents of one, queries of the other") if family.pairs else None,
+        ("pairs", "DOCUMENTS-QUERIES, two members: documents of one, queries of the other" if family.pairs else ""),
         ("card", str(family.path)),
     ]
-    lines = [*wrapped(f"{family.name}: {family.summary}", "  ", first="", width=width), ""]
-    lines += [*fact_lines([fact for fact in facts if fact is not None], width), "", members_table(cards, width)]
-    return "\n".join([*lines, *_published(family.published, "published", width, all_published)])
+    return page(
+        _known(facts),
+        members_table(cards),
+        *_published(family.published, "published", all_published=all_published),
+        title=f"{family.name}: {family.summary}",
+    )
 
 
-def card_page(card: DatasetCard, here: Stored | str | None, width: int, all_published: bool = False) -> str:
+def card_page(card: DatasetCard, here: Stored | str | None, *, all_published: bool = False) -> str:
     """Return everything that a card says; ``here`` is what this machine has, or why it is not known."""
     counts = [
         ("documents", _count(card.documents)),
@@ -108,14 +114,17 @@ def card_page(card: DatasetCard, here: Stored | str | None, width: int, all_publ
         ("queries in", None if card.queries_file is None else str(card.queries_file)),
         ("judgments in", None if card.qrels_file is None else str(card.qrels_file)),
         ("card", str(card.path)),
-        *([("here", f"not known: {here}")] if isinstance(here, str) else [] if here is None else stored_facts(here)),
+        ("here", f"not known: {here}" if isinstance(here, str) else None),
+        *([] if here is None or isinstance(here, str) else stored_facts(here).rows),
     ]
-    lines = wrapped(f"{card.name}: {card.summary}", "  ", first="", width=width)
-    lines += ["", *fact_lines([(label, text) for label, text in facts if text], width)]
-    return "\n".join([*lines, *_published(card.published, f"published for '{card.split}'", width, all_published)])
+    return page(
+        _known(facts),
+        *_published(card.published, f"published for '{card.split}'", all_published=all_published),
+        title=f"{card.name}: {card.summary}",
+    )
 
 
-def stored_facts(here: Stored) -> list[tuple[str, str]]:
+def stored_facts(here: Stored) -> Facts:
     """Return what of a dataset is on this machine, labelled."""
     facts = [
         ("downloaded", f"{f'{split}: ' if split else ''}{_state(local)}")
@@ -124,7 +133,12 @@ def stored_facts(here: Stored) -> list[tuple[str, str]]:
     if here.prepared:
         total = sum(entry.bytes for entry in here.prepared)
         facts.append(("prepared", f"{size(total)} in {_place([entry.path for entry in here.prepared])}"))
-    return facts or [("prepared", "nothing")]
+    return _known(facts or [("prepared", "nothing")])
+
+
+def _known(facts: Sequence[tuple[str, str | None]]) -> Facts:
+    """Return the facts that are stated."""
+    return Facts("", [(label, text) for label, text in facts if text], open=True)
 
 
 def size(count: int) -> str:
@@ -152,15 +166,14 @@ def _place(paths: Sequence[Path]) -> str:
     return str(paths[0]) if len(paths) == 1 else os.path.commonpath(paths)
 
 
-def _published(published: Sequence[Published], title: str, width: int, all_published: bool) -> list[str]:
+def _published(published: Sequence[Published], title: str, *, all_published: bool) -> list[Block]:
     """Return a table of published scores, one column a metric, with the sources below; nothing where there are none."""
     if not published:
         return []
     rows = published if all_published else published[:_PUBLISHED]
     metrics = list(dict.fromkeys(metric for row in rows for metric in row.scores))
     sources = list(dict.fromkeys(row.source for row in rows))
-    splits = {row.split for row in rows} - {None}
-    by_split = len(splits) > 1
+    by_split = len({row.split for row in rows} - {None}) > 1
     cells = [
         (
             f"{row.system} ({row.split})" if by_split else row.system,
@@ -169,17 +182,15 @@ def _published(published: Sequence[Published], title: str, width: int, all_publi
         )
         for row in rows
     ]
-    table = plain_table(("published" if by_split else title, *metrics, "in"), cells, width)
-    notes = [line for at, text in enumerate(sources, 1) for line in wrapped(text, "    ", f"[{at}] ", width)]
+    columns: list[str | Column] = [
+        Column("published" if by_split else title, numeric=False),
+        *map(Column, metrics),
+        "in",
+    ]
+    notes = [f"[{number}] {source}" for number, source in enumerate(sources, 1)]
     if len(rows) < len(published):
         notes.insert(0, f"{len(rows)} of {len(published)} results; --published shows all")
-    return ["", table, "", *notes]
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Return rows whose second and third cells, which are numbers, end below one another."""
-    wide = [max((len(row[column]) for row in rows), default=0) for column in (1, 2)]
-    return [(row[0], row[1].rjust(wide[0]), row[2].rjust(wide[1]), *row[3:]) for row in rows]
+    return [texts_table(columns, cells), Notes(notes)]
 
 
 def _split(card: DatasetCard) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import shutil
 import sys
 from collections.abc import Iterator
@@ -13,16 +14,19 @@ from typing import TYPE_CHECKING
 import typer
 
 from harness.cli.app import discard_stdout
+from harness.cli.plain import terminal_width
 from harness.errors import ResultError
 
 if TYPE_CHECKING:
-    from harness.document.model import Document
+    from harness.document.model import Block, Document
     from harness.report.progress import ProgressDisplay
     from harness.results.schema import Result
     from harness.results.verification import Verification
 
 __all__ = [
     "named_by_time",
+    "page",
+    "print_json",
     "print_result",
     "progress_display",
     "stored_at",
@@ -58,6 +62,21 @@ def write_document(document: Document, format_name: str) -> None:
 
 def _width(*, verbose: bool) -> int | None:
     return shutil.get_terminal_size((_WIDTH, 1)).columns if sys.stdout.isatty() or not verbose else None
+
+
+def page(*blocks: Block, title: str = "") -> str:
+    """Return tables, facts and notes below a title, in the width of the terminal or, without one, in 100 columns."""
+    from harness.document.model import Document, Section
+    from harness.report.render.terminal import render_terminal
+
+    document = Document(title, "", (), [Section("", "", blocks)], (), "")
+    text = render_terminal(document, width=terminal_width(), verbose=True, styled=sys.stdout.isatty())
+    return text.lstrip("\n")
+
+
+def print_json(content: object) -> None:
+    """Print plain values for programs."""
+    print_result(f"{json.dumps(content, indent=2, default=str, ensure_ascii=False)}\n")
 
 
 def print_result(text: str | bytes) -> None:

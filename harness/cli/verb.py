@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
+import typer.core
 import typer.main
 
 from harness.cli.plain import PlainCommand
@@ -22,7 +23,7 @@ from harness.plain_url import without_secrets
 from harness.plan.config import COMPARED, GROUPS, OUTPUT
 from harness.plan.option_fields import Option, OptionField, Options, option_fields, raise_together
 
-__all__ = ["DeclaredVerb", "command_of", "verb"]
+__all__ = ["DeclaredVerb", "VerbGroup", "command_of", "group_of", "verb"]
 
 FILE_NAME = "harness.toml"
 _STRAY = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", re.DOTALL)
@@ -77,15 +78,7 @@ def command_of(name: str, declared: DeclaredVerb, *, configured: bool) -> Any:  
     """Make Typer's command of a verb; a ``configured`` one reads ``harness.toml``, or what ``--config`` names."""
 
     def run(config: str | None = None, **texts: Any) -> None:  # noqa: ANN401 - texts, lists of texts, True and False
-        fields = declared.fields
-        values = _parsed(fields, {key: text for key, text in texts.items() if text is not None and text != []})
-        if configured:
-            values = _from_file(name, declared, config) | values
-        missing = [field for field in fields.values() if field.default is MISSING and field.name not in values]
-        if missing:
-            example = (declared.function.__doc__ or "").partition("Example: ")[2].strip()
-            raise _nowhere(name, missing[0], config, example) if configured else _not_given(missing, example)
-        declared(**values)
+        _run(name, declared, config, texts, configured=configured)
 
     parameters = [_parameter(field) for field in declared.fields.values()]
     if configured:
@@ -99,6 +92,67 @@ def command_of(name: str, declared: DeclaredVerb, *, configured: bool) -> Any:  
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
     single.command(name, cls=Command)(run)
     return typer.main.get_command(single)
+
+
+def _run(
+    name: str, declared: DeclaredVerb, config: str | None, texts: Mapping[str, Any], *, configured: bool = False
+) -> None:
+    """Call a verb with what the command line gives, and with what the file of settings has."""
+    fields = declared.fields
+    values = _parsed(fields, {key: text for key, text in texts.items() if text is not None and text != []})
+    if configured:
+        values = _from_file(name, declared, config) | values
+    missing = [field for field in fields.values() if field.default is MISSING and field.name not in values]
+    if missing:
+        example = (declared.function.__doc__ or "").partition("Example: ")[2].strip()
+        raise _nowhere(name, missing[0], config, example) if configured else _not_given(missing, example)
+    declared(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class VerbGroup:
+    """Verbs below another one.
+
+    Args:
+        help: What they are for.
+        verbs: Each by its name.
+        unnamed: The verb that runs where none is named; None shows help. Its options may stand before another verb.
+        verb_of: Returns the verb that a word which names none is an argument of; raises HarnessError for none.
+    """
+
+    help: str
+    verbs: Mapping[str, DeclaredVerb]
+    unnamed: str | None = None
+    verb_of: Callable[[str], str] | None = None
+
+
+def group_of(group: VerbGroup) -> Any:  # noqa: ANN401 - Typer's own type
+    """Make Typer's command of a group of verbs."""
+
+    class Group(typer.core.TyperGroup):
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's own types
+            if group.verb_of is not None and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+                args = [group.verb_of(args[0]), *args]
+            return super().resolve_command(ctx, args)
+
+    unnamed = group.unnamed
+
+    def run(context: typer.Context, **texts: Any) -> None:  # noqa: ANN401 - texts, lists of texts, True and False
+        if context.invoked_subcommand is None and unnamed is not None:
+            _run(unnamed, group.verbs[unnamed], None, texts)
+        elif context.invoked_subcommand is not None:
+            given = {key: text for key, text in texts.items() if text is not None}
+            context.default_map = {context.invoked_subcommand: given}
+
+    context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    fields = [] if unnamed is None else group.verbs[unnamed].fields.values()
+    run.__signature__ = inspect.Signature([context, *map(_parameter, fields)])  # type: ignore[attr-defined]
+    app = typer.Typer(cls=Group, add_completion=False, rich_markup_mode=None)
+    app.callback(help=group.help, invoke_without_command=unnamed is not None, no_args_is_help=unnamed is None)(run)
+    made: Any = typer.main.get_command(app)
+    for name, declared in group.verbs.items():
+        made.add_command(command_of(name, declared, configured=False), name)
+    return made
 
 
 class _GroupedCommand(PlainCommand):

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from harness.data.types import Float64Array
+if TYPE_CHECKING:  # brings numpy, which lists of cards do without
+    from harness.data.types import Float64Array
 
 __all__ = [
     "Bar",

@@ -65,6 +65,8 @@ class Column:
         below_priority: As ``priority``, for that column.
         follows: It belongs to the column before it, from which it is not parted.
         names: It names the rows together with the first column, and is repeated with it where a table goes on.
+        whole: Its texts are names to copy, which a terminal never breaks.
+        folds: Its texts are sentences, which stand below their rows where a terminal has no room beside them.
     """
 
     name: str
@@ -76,6 +78,8 @@ class Column:
     below_priority: int = 0
     follows: bool = False
     names: bool = False
+    whole: bool = False
+    folds: bool = False
 
     @property
     def sort_name(self) -> str:
@@ -157,7 +161,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Names and values, folded away unless ``open``."""
+    """Names and values, folded away unless ``open``; those without a title are of the whole document."""
 
     title: str
     rows: Sequence[tuple[str, str]]

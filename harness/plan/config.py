@@ -23,27 +23,37 @@ else:
 
 __all__ = [
     "AUDIT_METRICS",
+    "CACHE_KINDS",
     "COMPARE_METRICS",
     "EVAL_METRICS",
     "GROUPS",
+    "BackendsRequest",
+    "CacheRemoveRequest",
+    "CacheRequest",
     "CheckOutput",
     "CheckRequest",
     "ClientKind",
     "CompareOutput",
     "CompareRequest",
+    "DatasetRequest",
     "DiffRequest",
     "DoctorRequest",
     "DownRequest",
     "EvalRequest",
+    "FetchRequest",
     "GateOptions",
+    "InfoRequest",
     "InitRequest",
     "Isolation",
     "JudgedOutput",
+    "ListRequest",
     "Output",
     "RegressRequest",
+    "RemoveRequest",
     "ReportRequest",
     "Resume",
     "ScoreOptions",
+    "SearchRequest",
     "UpRequest",
     "VerifyOutput",
     "VerifyRequest",
@@ -58,7 +68,8 @@ GATE = "How to judge"
 TIMING = "Timing and load"
 OUTPUT = "Output"
 SERVERS = "Servers"
-GROUPS = (COMPARED, SEARCH, MEASURED, STATISTICS, GATE, TIMING, SERVERS, OUTPUT)
+SELECTION = "Selection"
+GROUPS = (COMPARED, SELECTION, SEARCH, MEASURED, STATISTICS, GATE, TIMING, SERVERS, OUTPUT)
 """The headings of ``--help``, in its order."""
 COMPARE_METRICS = ("nDCG@10", "AP", "R@100", "RR@10")
 EVAL_METRICS = "nDCG@10,AP,RR,P@10,R@100"
@@ -152,10 +163,15 @@ IdenticalIds = Annotated[
 ]
 Depth = Annotated[int, Option(common=True, help="Documents to ask for, per query.", group=SEARCH, least=1)]
 NoText = Annotated[bool, Option(help="Leave texts out of everything that is written.", group=OUTPUT)]
-Cards = Annotated[
-    Path | None,
-    Option(help="Folder with more cards, in backends/ and datasets/; they come first.", group=COMPARED, metavar="DIR"),
-]
+CARDS = Option(
+    help="Folder with more cards, in backends/ and datasets/; they come first.", group=COMPARED, metavar="DIR"
+)
+Cards = Annotated[Path | None, CARDS]
+SPLIT = Option(help="Split of the judgments; the card's own by default.", group=COMPARED, metavar="NAME")
+YES = Option(help="Do not ask before anything is removed.", group=SELECTION, flags=("-y",))
+CACHE_KINDS = (
+    "texts", "metadata", "terms", "term-texts", "bm25", "embeddings", "rerank", "trials", "digests", "hub", "judgments",
+)  # fmt: skip
 Labels = Annotated[
     Path | None,
     Option(
@@ -174,6 +190,16 @@ MaxDrop = Annotated[
         metavar="[METRIC=]DROP",
         repeated=True,
         form="a drop such as 0.01, one of a metric such as nDCG@10=0.01, or a list of these",
+    ),
+]
+ListingFormat = Annotated[str, replace(FORMAT, choices=("table", "json"))]
+CacheKind = Annotated[
+    str | None,
+    Option(
+        help=f"Only entries of this kind: {', '.join(CACHE_KINDS)}.",
+        group=SELECTION,
+        metavar="KIND",
+        choices=CACHE_KINDS,
     ),
 ]
 Sort = Annotated[
@@ -358,9 +384,7 @@ class CompareRequest(ScoringOptions):
             least=1,
         ),
     ] = None
-    split: Annotated[
-        str | None, Option(help="Split of the judgments; the card's own by default.", group=COMPARED, metavar="NAME")
-    ] = None
+    split: Annotated[str | None, SPLIT] = None
     qrels: Annotated[
         Path | None,
         Option(
@@ -953,8 +977,95 @@ class DoctorRequest(Options):
             group=SERVERS,
         ),
     ] = False
-    yes: Annotated[bool, Option(help="With --remove-left-collections: do not ask.", group=SERVERS)] = False
-    format: Annotated[str, replace(FORMAT, choices=("table", "json"))] = "table"
+    yes: Annotated[bool, replace(YES, group=SERVERS)] = False
+    format: ListingFormat = "table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListRequest(Options):
+    """Which cards are listed, and how they are printed."""
+
+    cards: Annotated[Path | None, replace(CARDS, group=SELECTION)] = None
+    format: ListingFormat = "table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendsRequest(ListRequest):
+    """What ``harness backends`` shows."""
+
+    backend: Annotated[
+        str | None,
+        Option(argument=True, help="Show this one with its parameters.", metavar="BACKEND", completes="backends"),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest(ListRequest):
+    """What ``harness datasets search`` looks for."""
+
+    words: Annotated[
+        Sequence[str], Option(argument=True, help="Words that all have to occur.", metavar="WORD", repeated=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetRequest(ListRequest):
+    """Which dataset one of the verbs below ``harness datasets`` is about."""
+
+    dataset: Annotated[
+        str,
+        Option(
+            argument=True,
+            help="A card, FAMILY/MEMBER, or a loader's own name, as irds:beir/scifact.",
+            metavar="DATASET",
+            completes="dataset",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfoRequest(DatasetRequest):
+    """What ``harness datasets info`` shows."""
+
+    published: Annotated[bool, Option(help="Show all published results, not the first 10.", group=OUTPUT)] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRequest(DatasetRequest):
+    """What ``harness datasets fetch`` downloads."""
+
+    split: Annotated[str | None, replace(SPLIT, group=SELECTION)] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveRequest(DatasetRequest):
+    """What ``harness datasets remove`` deletes."""
+
+    yes: Annotated[bool, YES] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheRequest(Options):
+    """Which entries ``harness cache list`` and ``verify`` are about."""
+
+    kind: CacheKind = None
+    format: ListingFormat = "table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheRemoveRequest(Options):
+    """Which entries ``harness cache remove`` deletes."""
+
+    entries: Annotated[
+        Sequence[str],
+        Option(argument=True, help="Entries, by the first digits of their names.", metavar="ENTRY", repeated=True),
+    ] = ()
+    kind: CacheKind = None
+    older_than: Annotated[
+        str | None, Option(help="Only what is older than this: 45m, 12h, 30d, 8w.", group=SELECTION, metavar="AGE")
+    ] = None
+    all: Annotated[bool, Option(help="Every entry.", group=SELECTION)] = False
+    yes: Annotated[bool, YES] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

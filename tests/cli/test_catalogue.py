@@ -11,7 +11,7 @@ import typer
 from toy_library import ToyLoader
 from typer.testing import CliRunner, Result
 
-from harness.cli.catalogue import app
+from harness.cli.app import _build
 from harness.cli.completion import complete_dataset
 from harness.errors import DataError, UnknownNameError, UsageError, nearest
 from harness.loaders import load_dataset
@@ -52,7 +52,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToyLoader:
 
 
 def run(*arguments: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, list(arguments))
+    result = CliRunner().invoke(_build(), ["datasets", *arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == code, result.output

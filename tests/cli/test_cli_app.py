@@ -15,11 +15,12 @@ PROLOGUE = """
 import sys, types
 import typer
 from harness.cli import app
+from harness.cli.verb import DeclaredVerb
 from harness.errors import BackendError, HarnessError, UsageError, DataError
 
 module = types.ModuleType("made_up")
 {verb}
-module.verb = verb
+module.verb = DeclaredVerb(verb, ())
 sys.modules["made_up"] = module
 app.VERBS.clear()
 app.VERBS["verb"] = app.Verb("made_up:verb", "A made-up verb.")
@@ -128,13 +129,11 @@ def test_unexpected_failures_print_the_traceback_and_how_to_report_it() -> None:
     assert "defect of harness" in result.stderr
 
 
-def test_arguments_of_a_lazy_verb_are_parsed() -> None:
-    verb = "def verb(times: int = 1) -> None:\n    'Repeat.'\n    print('x' * times)"
-    assert run_verb(verb, "--times", "3").stdout == "xxx\n"
-    wrong = run_verb(verb, "--times", "three")
-    assert wrong.returncode == 2
-    assert "--times" in wrong.stderr
-    assert "Repeat." in run_verb(verb, "--help").stdout
+def test_options_of_a_lazy_verb_are_parsed() -> None:
+    wrong = run("up", "--timeout", "three")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr == "harness: --timeout is 'three'\n  it must be a whole number from 1 to 999,999,999\n"
+    assert "wait until they are healthy" in run("up", "--help").stdout
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])

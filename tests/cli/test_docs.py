@@ -15,10 +15,10 @@ from types import ModuleType
 
 import pytest
 from documented import Block, blocks_of
-from typer import Typer
 from warm_harness import harness_command, script_command
 
 from harness.cli.app import VERBS, load_verb
+from harness.cli.verb import VerbGroup
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *REPOSITORY.glob("*/README.md")])
@@ -117,7 +117,7 @@ def test_the_command_line_reference_has_every_verb() -> None:
     expected = ["harness --help"]
     for verb in VERBS:
         found = load_verb(verb)
-        below = [command.name or "" for command in found.registered_commands] if isinstance(found, Typer) else []
+        below = list(found.verbs) if isinstance(found, VerbGroup) else []
         expected += [f"harness {verb} --help", *(f"harness {verb} {name} --help" for name in below)]
     assert commands == expected
 

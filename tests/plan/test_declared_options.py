@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import harness
 from harness import stats
 from harness.cli.app import VERBS, _build, load_verb
-from harness.cli.verb import DeclaredVerb
+from harness.cli.verb import DeclaredVerb, VerbGroup
 from harness.data.ranking import TieRule
 from harness.errors import UsageError
 from harness.metrics import QuerySet
@@ -24,6 +24,7 @@ from harness.plan.config import (
     MATCH_RULES,
     PAIRED_TESTS,
     QUERY_RULES,
+    SELECTION,
     SERVERS,
     TIE_RULES,
     CompareOutput,
@@ -35,7 +36,9 @@ from harness.report import formats
 KINDS = (CompareRequest, CompareOutput)
 VARIED = {
     "backends": "those compared, those checked, and those in the place of a baseline's",
-    "dataset": "those compared, another state of a baseline's, and the one that init writes down",
+    "all": "every dataset, every entry of the cache",
+    "dataset": "those compared, another state of a baseline's, the one that init writes down, the one shown",
+    "published": "a number to look for, all numbers to show",
     "qrels": "in place of the dataset's, and the only ones",
     "queries": "a rule or a file of queries, and the rule alone",
 }
@@ -45,10 +48,15 @@ VARIED = {
 def declared() -> dict[str, dict[str, list[str]]]:
     """Option -> help -> the verbs that have it."""
     found: dict[str, dict[str, list[str]]] = {}
-    for verb in VERBS:
-        loaded = load_verb(verb)
-        for name, field in loaded.fields.items() if isinstance(loaded, DeclaredVerb) else ():
-            found.setdefault(name, {}).setdefault(field.option.help, []).append(verb)
+    for name in VERBS:
+        loaded = load_verb(name)
+        verbs = (
+            {f"{name} {below}": verb for below, verb in loaded.verbs.items()} if isinstance(loaded, VerbGroup) else {}
+        )
+        for verb, one in (verbs or {name: loaded}).items():
+            assert isinstance(one, DeclaredVerb)
+            for option, field in one.fields.items():
+                found.setdefault(option, {}).setdefault(field.option.help, []).append(verb)
     return found
 
 
@@ -56,18 +64,21 @@ def test_each_option_is_declared_once() -> None:
     found = declared()
     assert {name for name, helps in found.items() if len(helps) > 1} == VARIED.keys()
     shared = {name: verbs for name, helps in found.items() for verbs in helps.values() if len(verbs) > 1}
-    assert shared["cards"] == ["compare", "check", "verify", "regress", "diff", "report"]
+    compared = ["compare", "check", "verify", "regress", "diff", "report"]
+    listed = ["backends", *(f"datasets {verb}" for verb in ("list", "search", "info", "fetch", "remove"))]
+    assert shared["cards"] == [*compared, *listed]
+    assert shared["yes"] == ["datasets remove", "doctor", "cache remove"]
     assert shared["deadline"] == ["compare", "check", "regress"]
     declarations = sum(len(helps) for helps in found.values())
     uses = sum(len(verbs) for helps in found.values() for verbs in helps.values())
     assert declarations < 0.6 * uses, "85 of 159 when this was written"
 
 
-def test_no_module_declares_an_option_of_these_verbs_again() -> None:
-    """Verbs whose options are theirs alone have Typer's declarations beside the function."""
+def test_no_other_module_declares_an_option() -> None:
+    """``app`` has --version, and ``verb`` makes Typer's declarations of ours."""
     root = Path(harness.__file__).parent
     sources = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in root.rglob("*.py")}
-    own = {"app", "cache", "cards", "catalogue", "verb"}
+    own = {"app", "verb"}
     typers = {name for name, text in sources.items() if re.search(r"\b(?:typer\.)?(?:Option|Argument)\(", text)}
     assert typers - {"plan/option_fields.py"} == {"plan/config.py", *(f"cli/{name}.py" for name in own)}
 
@@ -79,7 +90,7 @@ def test_options_have_help_and_a_group() -> None:
             assert field.option.group, field.name
     help_text = CliRunner().invoke(_build(), ["compare", "--help"]).output
     headings = re.findall(r"^(\w.*):$", help_text, re.MULTILINE)
-    assert headings == [group for group in GROUPS if group not in (GATE, SERVERS)]
+    assert headings == [group for group in GROUPS if group not in (GATE, SERVERS, SELECTION)]
     compared, searched = help_text.index("--dataset"), help_text.index("--k N")
     assert compared < help_text.index("--sweep") < searched < help_text.index("--max-calls")
 

@@ -215,7 +215,7 @@ def test_long_lines_are_folded_to_a_terminal_and_nowhere_else() -> None:
 
     def shown(said: str, width: int | None) -> list[str]:
         document = Document("head", "", [], [Section("notes", "Notes", [Notes([said])])], [], "")
-        return render_terminal(document, width=width).splitlines()[3:]
+        return render_terminal(document, width=width).splitlines()[2:]
 
     folded = shown(line, 50)
     assert len(folded) > 4

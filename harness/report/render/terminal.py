@@ -23,6 +23,8 @@ _GAP = 2
 _NARROWEST, _NARROWEST_NAME = 16, 24
 """Columns of the terminal that a column of texts keeps at least, and the first one, which names the rows."""
 _LABEL_WIDTH = 44
+_LEAST_BESIDE = 40
+"""Columns that sentences need to stand beside the rest of their row."""
 _SIGNS: dict[Tone, tuple[str, str]] = {
     "good": ("✓", "green"),
     "bad": ("✕", "red"),
@@ -47,8 +49,9 @@ def render_terminal(
     console = Console(file=sink, width=_UNLIMITED, force_terminal=styled, highlight=False, emoji=False, markup=False)
     labels = document.labels if width is not None else {}
     page = _Page(console, width, labels)
-    page.line(document.title, "bold")
-    page.line(document.subtitle)
+    for text, style in ((document.title, "bold"), (document.subtitle, "")):
+        if text:
+            page.line(text, style)
     for verdict in document.verdicts:
         page.verdict(verdict)
     hidden = 0
@@ -70,14 +73,15 @@ def _is_detail(block: Block) -> bool:
     return isinstance(block, Table) and block.detail
 
 
-def folded(line: str, width: int | None) -> str:
-    """Return a line in ``width`` columns, indented where it goes on; a word, a path or an address stays whole."""
+def folded(line: str, width: int | None, hang: int = 2) -> str:
+    """Return a line in ``width`` columns, indented by ``hang`` more where it goes on; a word or a path stays whole."""
 
     if width is None:
         return line
-    indent = len(line) - len(line.lstrip()) + 2
+    start = len(line) - len(line.lstrip())
+    indent = start + hang
     first, *words = line.lstrip().split(" ")
-    rows = [f"{' ' * (indent - 2)}{first}"]
+    rows = [f"{' ' * start}{first}"]
     for word in words:
         if rows[-1].strip() and cell_len(rows[-1]) + 1 + cell_len(word) > width:
             rows.append(f"{' ' * indent}{word}")
@@ -124,11 +128,19 @@ class _Page:
                     self._console.print()
                     for line in block.lines:
                         self.line(line)
-                case Facts() if block.open:
+                case Facts() if block.open and block.rows:
                     self._console.print()
-                    self.line(block.title, "bold")
-                    for name, value in block.rows:
-                        self.line(f"  {name}: {value}" if name else f"  {value}")
+                    self.facts(block)
+
+    def facts(self, facts: Facts) -> None:
+        """Print names and values; without a title the values stand below one another."""
+        if facts.title:
+            self.line(facts.title, "bold")
+        wide = 0 if facts.title else max(cell_len(name) for name, _ in facts.rows) + _GAP
+        for name, value in facts.rows:
+            label = f"{name:<{wide}}" if wide else f"{name}: " if name else ""
+            for part in readable(self._short(f"  {label}{value}")).split("\n"):
+                self._console.print(Text(folded(part, self._width, max(wide, _GAP))))
 
     def table(self, table: Table, *, whole: bool) -> None:
         """Print a table in as many columns as there is room for; with ``whole`` the others follow below."""
@@ -143,7 +155,8 @@ class _Page:
             title = table.title if number == 0 else f"{table.title} (continued)"
             if title:
                 self.line(title, "bold")
-            self._console.print(drawing.rich(places, self._width))
+            for drawn in drawing.drawn(places, self._width):
+                self._console.print(drawn)
         lines += drawing.left_out(self._width) if not whole else []
         if left:
             lines.append(f"… and {counted(len(left), 'more row')} with --verbose")
@@ -164,6 +177,8 @@ class _Shown:
     best: list[bool]
     follows: bool
     names: bool = False
+    whole: bool = False
+    folds: bool = False
 
     def width(self) -> int:
         """Return the columns of the terminal that it takes."""
@@ -196,7 +211,7 @@ class _Drawing:
         places = list(range(len(self._columns)))
         if not whole:
             return [self._kept(width)]
-        if width is None or self._narrowest(places) <= width:
+        if width is None or self._narrowest(places) <= width or self._foldable(places, width) is not None:
             return [places]
         names = [at for at in places if at == 0 or self._columns[at].names]
         made: list[list[int]] = [list(names)]
@@ -245,17 +260,40 @@ class _Drawing:
 
     def _narrowest(self, places: Sequence[int]) -> int:
         """Return the least width of these columns: texts can be broken, numbers cannot."""
-        widths = [self._columns[at].width() for at in places]
-        least = [
-            width if self._columns[at].numeric else min(width, _least(at))
-            for at, width in zip(places, widths, strict=True)
-        ]
-        return sum(least) + _GAP * (len(places) - 1)
+        return self._sum({at: self._least(at) for at in places})
 
-    def rich(self, places: Sequence[int], width: int | None) -> RichTable:
-        """Return these columns as a table of Rich; texts share what numbers leave of ``width``."""
+    def _least(self, at: int) -> int:
+        column = self._columns[at]
+        whole = column.numeric or column.whole
+        return column.width() if whole else min(column.width(), _NARROWEST_NAME if at == 0 else _NARROWEST)
 
-        drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _GAP - 1, 0, 0), show_edge=False)
+    def _foldable(self, places: Sequence[int], width: int | None) -> int | None:
+        """Return the column of sentences that stands below its rows, for want of room beside them; None for none."""
+        for at in places:
+            beside = [other for other in places if other != at]
+            if width is not None and self._columns[at].folds:
+                room = width - self._natural(beside) - _GAP
+                return at if room < min(_LEAST_BESIDE, self._columns[at].width()) else None
+        return None
+
+    def drawn(self, places: Sequence[int], width: int | None) -> Iterator[RichTable | Text]:
+        """Yield these columns as a table of Rich, or in parts with sentences between the rows."""
+        folds, rows = self._foldable(places, width), range(len(self._table.rows))
+        if folds is None:
+            yield self._rich(places, width, rows)
+            return
+        beside = [at for at in places if at != folds]
+        yield self._rich(beside, width, range(0))
+        for row in rows:
+            yield self._rich(beside, width, [row], headed=False)
+            if self._columns[folds].texts[row]:
+                yield Text(folded(f"    {self._columns[folds].texts[row]}", width, 0))
+
+    def _rich(self, places: Sequence[int], width: int | None, rows: Sequence[int], *, headed: bool = True) -> RichTable:
+        """Return these columns and rows as a table of Rich; texts share what numbers leave of ``width``."""
+
+        gaps = (0, _GAP - 1, 0, 0)
+        drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=gaps, show_edge=False, show_header=headed)
         widths = self._widths(places, width)
         for at, limit in zip(places, widths, strict=True):
             column = self._columns[at]
@@ -266,7 +304,7 @@ class _Drawing:
                 width=limit,
                 overflow="fold",
             )
-        for row in range(len(self._table.rows)):
+        for row in rows:
             drawn.add_row(*(self._text(at, row, limit) for at, limit in zip(places, widths, strict=True)))
         return drawn
 
@@ -274,14 +312,15 @@ class _Drawing:
 
         column = self._columns[at]
         text = column.texts[row]
-        return Text(text if column.numeric else _broken(text, limit), style="bold" if column.best[row] else "")
+        broken = text if column.numeric or column.whole else _broken(text, limit)
+        return Text(broken, style="bold" if column.best[row] else "")
 
     def _widths(self, places: Sequence[int], width: int | None) -> list[int]:
         natural = {at: self._columns[at].width() for at in places}
         texts = [at for at in places if not self._columns[at].numeric]
         if width is not None:
-            while self._sum(natural) > width and any(natural[at] > _least(at) for at in texts):
-                widest = max(texts, key=lambda at: natural[at] - _least(at))
+            while self._sum(natural) > width and any(natural[at] > self._least(at) for at in texts):
+                widest = max(texts, key=lambda at: natural[at] - self._least(at))
                 natural[widest] -= 1
         return [natural[at] for at in places]
 
@@ -290,26 +329,23 @@ class _Drawing:
         return sum(widths.values()) + _GAP * (len(widths) - 1)
 
 
-def _least(column: int) -> int:
-    return _NARROWEST_NAME if column == 0 else _NARROWEST
-
-
 def _shown(table: Table, *, ties: bool) -> Iterator[_Shown]:
     """Yield the columns of a table; second lines of cells become a column of their own."""
     for at, column in enumerate(table.columns):
         cells = [row[at] for row in table.rows]
         best, sure = table.best(at), any(cell.mark for cell in cells)
         texts = [_text(column, cell, ties=ties, marked=sure) for cell in cells]
-        wide = [_broken(text, _LABEL_WIDTH) if at == 0 else text for text in texts]
+        wide = [_broken(text, _LABEL_WIDTH) if at == 0 and not column.whole else text for text in texts]
         bold = [best is not None and cell.value == best for cell in cells]
-        yield _Shown(column.name, wide, column.numeric, column.priority, bold, column.follows, column.names)
+        settings = (column.numeric, column.priority, bold, column.follows, column.names, column.whole, column.folds)
+        yield _Shown(column.name, wide, *settings)
         if any(cell.below for cell in cells):
             below = [shortened(cell.below) for cell in cells]
             yield _Shown(column.below, below, column.numeric, column.below_priority, [False] * len(cells), follows=True)
 
 
 def _text(column: Column, cell: Cell, *, ties: bool, marked: bool) -> str:
-    text = shortened(cell.text)
+    text = readable(cell.text) if column.folds else shortened(cell.text)
     if ties and cell.ties:
         text = f"{text} {cell.ties}"
     if cell.mark:
