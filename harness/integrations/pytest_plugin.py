@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from harness.document.model import Case
     from harness.pipeline.check.check_plan import CheckPlan
     from harness.pipeline.check.checked import Checked
+    from harness.results.check_schema import PreflightProblem
     from harness.results.schema import Result
 
 __all__ = ["GoldenFile", "GoldenItem", "golden_check"]
@@ -112,12 +113,14 @@ class GoldenFile(pytest.File):
                 f"nothing is required of the golden set '{self.path}'\n"
                 "  add --golden-require 'Hit@5>=0.9', or --golden-per-query"
             )
-        for label in self.plan.labels:
+        labels = [trial.label for trial in self.plan.trials]
+        for dataset, label in self.plan.trials:
+            name = label if labels.count(label) == 1 else f"{label} on {dataset}"
             for requirement in self.plan.rules.requirements:
-                yield RequirementItem.make(self, requirement.text, label, None)
+                yield RequirementItem.make(self, requirement.text, name, None)
             if per_question:
                 for question in self.plan.golden:
-                    yield QuestionItem.make(self, question.id, label, question.line)
+                    yield QuestionItem.make(self, question.id, name, question.line)
 
     def checked(self) -> Checked:
         """The result; raises what the check raised, each time."""
@@ -144,7 +147,10 @@ def _invalid(text: str) -> BaseException:
 
 
 class GoldenItem(pytest.Item):
-    """One case of a golden set: a failure where it does not hold, an error where it cannot be judged."""
+    """One case of a golden set: a failure where it does not hold, an error where it cannot be judged.
+
+    ``label`` names its trial: the backend's label, with the dataset where it is on several.
+    """
 
     what: str
     label: str
@@ -171,11 +177,15 @@ class GoldenItem(pytest.Item):
             report = cast("GoldenFile", self.parent).checked().report
         except HarnessError as error:
             raise _invalid(str(error)) from None
-        if problems := [one for one in report.preflight if one.backend in (None, self.label)]:
-            raise _invalid("\n".join(map(preflight_text, problems)))
+        problems = [problem for problem in report.preflight if self._concerned_by(report, problem)]
+        if problems:
+            raise _invalid("\n".join(preflight_text(report, problem) for problem in problems))
         self._case = self.case(report)
         if self._case.outcome is Outcome.ERROR:
             raise _invalid(self._case.text)
+
+    def _concerned_by(self, report: Result, problem: PreflightProblem) -> bool:
+        return problem.backend is None or report.trial_name(problem.backend, problem.dataset) == self.label
 
     def runtest(self) -> None:
         """Fail or skip as the case says."""
@@ -204,9 +214,13 @@ class RequirementItem(GoldenItem):
         """A failure says the figure, and the questions behind it. The figure goes into pytest's own JUnit XML too."""
         from harness.report.documents.check_cases import requirement_case
 
-        found = next(one for one in report.requirements if (one.text, one.backend) == (self.what, self.label))
-        self.user_properties += [("value", found.value), ("n", found.n)]
-        return requirement_case(report, found)
+        required = next(
+            required
+            for required in report.requirements
+            if required.text == self.what and report.trial_name(required.backend, required.dataset) == self.label
+        )
+        self.user_properties += [("value", required.value), ("n", required.n)]
+        return requirement_case(report, required)
 
 
 class QuestionItem(GoldenItem):
@@ -216,11 +230,11 @@ class QuestionItem(GoldenItem):
         """A failure says what was expected and what was found."""
         from harness.report.documents.check_cases import question_case, trial_error
 
-        trial = next(one for one in report.trials if one.label == self.label)
+        trial = next(trial for trial in report.trials if report.trial_name(trial.label, trial.dataset) == self.label)
         for question in trial.questions:
             if question.id == self.what:
                 return question_case(report, trial, question)
-        return trial_error(trial)
+        return trial_error(report, trial)
 
 
 @pytest.fixture(scope="session")

@@ -436,6 +436,23 @@ class Result(Record):
             raise ValueError(f"a result of {self.kind} is compared with no other")
         return self.change
 
+    @property
+    def several(self) -> bool:
+        """Tell whether some backend is on several datasets, so that its label alone names no trial."""
+        return len(self.trials) > len({trial.label for trial in self.trials})
+
+    def trial_name(self, label: str, dataset: str | None) -> str:
+        """Return what names a trial in a sentence: its label, with the dataset where the backend is on several."""
+        datasets = {trial.dataset for trial in self.trials if trial.label == label}
+        return f"{label} on {dataset}" if len(datasets) > 1 and dataset in datasets else label
+
+    def trial(self, label: str, dataset: str) -> TrialResult:
+        """Return a backend's trial on a dataset; raises KeyError where there is none."""
+        for trial in self.of_dataset(dataset):
+            if trial.label == label:
+                return trial
+        raise KeyError(label)
+
     def of_dataset(self, name: str) -> list[TrialResult]:
         """Return the trials on one dataset, in the order of the backends."""
         return [trial for trial in self.trials if trial.dataset == name]

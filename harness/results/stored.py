@@ -6,7 +6,8 @@ A result folder holds ``report.json``, the tables ``per_query.parquet``, ``parit
 holds the texts of the queries, unless the user asked for none. ``report.html`` is the same for people.
 
 The first version held one dataset: its tables have no such column, its hits lie in ``runs``, its judgments and queries
-in ``qrels.tsv`` and ``queries.parquet``. Such folders are read as if they were of today.
+in ``qrels.tsv`` and ``queries.parquet``; the hits of a check on several corpora are called after backend and corpus.
+Such folders are read as if they were of today.
 """
 
 from __future__ import annotations
@@ -263,10 +264,10 @@ def read_stored_run(folder: Path, dataset: str, label: str) -> Run:
     """Return a backend's hits on a dataset from a result folder; raises ResultError where there are none."""
     from harness.loaders.trec import read_run
 
-    for suffix in (_TREC, _PARQUET):
-        name = f"{file_name(label)}{suffix}"
-        path = _either(folder / RUNS / file_name(dataset) / name, folder / RUNS / name)
-        if path is not None:
+    runs, former = folder / RUNS, (file_name(label), file_name(f"{label} on {dataset}"))
+    places = [runs / file_name(dataset) / file_name(label), *(runs / name for name in former)]
+    for path in (place.with_name(place.name + suffix) for suffix in (_TREC, _PARQUET) for place in places):
+        if path.exists():
             return read_run(path)
     raise ResultError(f"'{folder}' holds no run of '{label}' on '{dataset}'")
 

@@ -47,15 +47,15 @@ def documents_of(report: Result, *, cards: Path | None = None) -> Documents:
     if report.kind == "check":
         corpora = plan.resolved.get("corpora")
         named = dict(str(corpus).split("=", 1) for corpus in corpora) if isinstance(corpora, list) else {}
-        places = [named.get(info.name)]
+        places = [named.get(info.name), plan.given.get("dataset")]
     else:
-        places = [str(plan.given.get("dataset") or info.name), info.provenance.get("path"), info.name]
+        places = [plan.given.get("dataset"), info.provenance.get("path"), info.name]
     columns, digest = (
         str(plan.given.get("columns") or plan.resolved.get("columns") or ""),
         info.provenance.get("corpus_sha256"),
     )
     reasons = []
-    for place in dict.fromkeys(place for place in places if place is not None):
+    for place in dict.fromkeys(str(place) for place in places if place is not None):
         try:
             corpus = load_corpus(place, files=DatasetFiles(columns=parse_columns(columns)), cards=cards)
         except HarnessError as error:

@@ -169,22 +169,50 @@ def _baseline_1(values: Object) -> Object:
 
 
 def _check_1(values: Object) -> Object:
-    """Make each corpus with the golden set a dataset, and each subject a trial."""
+    """Make each corpus with the golden set a dataset, and each subject a trial, with one label on all of them."""
     golden, corpora, subjects = values.get("golden") or {}, values.get("corpora", []), values.get("subjects", [])
-    own = _documents_of_their_own(golden, corpora)
+    own, settings = _documents_of_their_own(golden, corpora), values.get("settings", {})
+    datasets = {subject.get("label"): subject.get("corpus") or own for subject in subjects}
+    labels = {subject.get("label"): _backend_label_1(subject, corpora) for subject in subjects}
+    subjects = [{**subject, "label": labels[subject.get("label")]} for subject in subjects]
     moved = {"settings", "corpora", "subjects", "notes"}
     trials = [_check_trial_1(subject, own) for subject in subjects]
     return {
         **{key: value for key, value in values.items() if key not in moved},
         "schema": 2,
-        "plan": {"given": {}, "resolved": {**values.get("settings", {}), "notes": values.get("notes", [])}},
+        "plan": {
+            "given": _check_given_1(golden, settings),
+            "resolved": {**settings, "notes": values.get("notes", [])},
+        },
         "datasets": _check_datasets_1(golden, corpora, subjects, own),
         "backends": [info.model_dump() for info in backend_infos([_labelled(trial) for trial in trials])],
         "trials": trials,
-        "requirements": [_on_dataset_1(row, subjects, own) for row in values.get("requirements", [])],
-        "preflight": [_renamed(row, subject="backend", corpus="dataset") for row in values.get("preflight", [])],
-        "warnings": [_renamed(row, subject="backend", corpus="dataset") for row in values.get("warnings", [])],
+        "requirements": [
+            {**_about_backend_1(row, labels), "dataset": datasets.get(row.get("subject"), own)}
+            for row in values.get("requirements", [])
+        ],
+        **{name: [_about_backend_1(row, labels) for row in values.get(name, [])] for name in ("preflight", "warnings")},
     }
+
+
+def _backend_label_1(subject: Object, corpora: list[Object]) -> str:
+    """Return the label of a backend without the corpus that was part of it where there were several."""
+    label, corpus = str(subject.get("label")), subject.get("corpus")
+    return label.removesuffix(f" on {corpus}") if len(corpora) > 1 and corpus is not None else label
+
+
+def _check_given_1(golden: Object, settings: Object) -> Object:
+    """Return the request of a check, which stored its options as they were resolved."""
+    moved = {"corpora", "no_timing", "no_text"}
+    kept = {name: value for name, value in settings.items() if name not in moved}
+    timing = not settings.get("no_timing", False)
+    return {"golden": golden.get("source"), "corpus": settings.get("corpora", []), **kept, "timing": timing}
+
+
+def _about_backend_1(row: Object, labels: Mapping[Any, str]) -> Object:
+    """Return a requirement or a problem with the label that its backend has now."""
+    renamed = _renamed(row, subject="backend", corpus="dataset")
+    return {**renamed, "backend": labels.get(renamed.get("backend"), renamed.get("backend"))}
 
 
 def _documents_of_their_own(golden: Object, corpora: list[Object]) -> str:
@@ -263,11 +291,6 @@ def _search_1(subject: Object, times: Object) -> Object:
         "queries_without_hits": counts.count(0),
         "queries_per_call": 1,
     }
-
-
-def _on_dataset_1(row: Object, subjects: list[Object], own: str) -> Object:
-    corpora = {subject.get("label"): subject.get("corpus") for subject in subjects}
-    return {**_renamed(row, subject="backend"), "dataset": corpora.get(row.get("subject")) or own}
 
 
 def _metrics_1(metrics: Object) -> Object:

@@ -219,19 +219,28 @@ def test_several_corpora_stand_in_one_table(small, tmp_path):
         **QUICK,
     )
     assert [(one.label, one.dataset) for one in checked.report.trials] == [
-        ("csr on small", "small"),
-        ("csr on large", "large"),
+        ("csr", "small"),
+        ("csr", "large"),
     ]
-    assert [(one.backend, one.passed) for one in checked.report.requirements] == [
-        ("csr on small", True),
-        ("csr on large", True),
+    assert [info.label for info in checked.report.backends] == ["csr"]
+    assert [(one.backend, one.dataset, one.passed) for one in checked.report.requirements] == [
+        ("csr", "small", True),
+        ("csr", "large", True),
     ]
-    assert sorted(checked.runs) == ["csr on large", "csr on small"]
+    assert sorted(checked.hits) == [("large", "csr"), ("small", "csr")]
+    assert checked.run("csr", "large").doc_ids.to_list() == ["fruit", "fish"]
+    assert checked.metrics().index.to_list() == [("small", "csr"), ("large", "csr")]
+    assert list(checked.per_question().columns[:3]) == ["dataset", "backend", "question"]
+    with pytest.raises(UsageError, match="'csr' was asked on several datasets: small, large"):
+        _ = checked.runs
+    shown = checked.render("markdown", verbose=True)
+    assert "| backend | dataset |" in shown
+    assert "csr on large: Hit@2\\>=1 is 1.0000" in shown
     given = checked.report.plan.given
     assert (given["golden"], given["corpus"]) == (str(golden), [f"small={corpus}", f"large={whole}"])
     assert (given["backends"], given["k"], given["metrics"]) == ("csr", 2, None)
     alone = checked.report.on("large")
-    assert [(row.backend, row.dataset) for row in alone.requirements] == [("csr on large", "large")]
+    assert [(row.backend, row.dataset) for row in alone.requirements] == [("csr", "large")]
     assert {problem.dataset for problem in (*alone.preflight, *alone.warnings)} <= {"large", None}
     assert documents_of(alone).corpus.ids.to_list() == ["fruit", "fish"]
 
@@ -287,7 +296,7 @@ def test_a_failed_backend_is_invalid_and_never_zero(small, tmp_path):
     assert (ok.status, failed.status, failed.metrics) == ("ok", "failed", {})
     assert [one.passed for one in checked.report.requirements] == [True, None]
     assert checked.report.verdict == "invalid"
-    assert "could not be judged" in checked.render()
+    assert "not judged ?" in checked.render()
 
 
 def other_run(folder: Path) -> Path:

@@ -28,8 +28,17 @@ def retriever(answers: Mapping[str, Sequence[str]]) -> Callable[[str, int], list
     return lambda question, k: list(answers[question])[:k]
 
 
-def check(folder: Path, answers: Mapping[str, Sequence[str]], expected: Mapping[str, str], **options: Any) -> None:
-    """A check of what answers the questions by heart, beside exact search, stored in ``folder``."""
+def check(
+    folder: Path,
+    answers: Mapping[str, Sequence[str]],
+    expected: Mapping[str, str],
+    also: Sequence[str] = (),
+    **options: Any,
+) -> None:
+    """A check of what answers the questions by heart, beside exact search, stored in ``folder``.
+
+    Exact search is on ``also``, further corpora, too.
+    """
     golden = [
         {"id": f"q{number}", "question": question, "expected": [expected[question]] if question in expected else []}
         for number, question in enumerate(answers)
@@ -37,7 +46,7 @@ def check(folder: Path, answers: Mapping[str, Sequence[str]], expected: Mapping[
     corpus = folder.parent / "chunks.jsonl"
     corpus.write_text("".join(json.dumps({"_id": name, "text": text}) + "\n" for name, text in TEXTS.items()))
     harness.check(
-        golden, against={"mine": retriever(answers)}, corpus=corpus, backends="csr", k=2, timing=False,
+        golden, against={"mine": retriever(answers)}, corpus=[str(corpus), *also], backends="csr", k=2, timing=False,
         isolation="none", out=folder, **options,
     )  # fmt: skip
 
@@ -139,3 +148,23 @@ def test_what_cannot_be_compared_says_what_to_do(folder: Path, tmp_path: Path) -
     harness.compare("csr", "cacm", k=5, timing=False, isolation="none", out=tmp_path / "compared")
     with pytest.raises(ResultError, match=r"is a result of `harness check`, and .* of `harness compare`"):
         harness.diff(folder / "before", tmp_path / "compared")
+
+
+def test_each_of_several_corpora_is_compared_by_itself(tmp_path: Path) -> None:
+    for when, answers in (("before", BEFORE), ("after", AFTER)):
+        other = tmp_path / f"{when}.jsonl"
+        texts = TEXTS if when == "before" else {**TEXTS, "fruit#0": "cherries", "fruit#1": "apples"}
+        other.write_text("".join(json.dumps({"_id": name, "text": text}) + "\n" for name, text in texts.items()))
+        check(tmp_path / when, answers, CHUNKS, also=[f"other={other}"])
+    found = harness.diff(tmp_path / "before", tmp_path / "after", out=tmp_path / "diff")
+    assert [info.name for info in found.change.after.datasets] == ["chunks", "other", "golden set"]
+    assert [(one.dataset, one.after) for one in found.change.backends] == [
+        ("chunks", "csr"), ("other", "csr"), ("golden set", "mine"),
+    ]  # fmt: skip
+    hit = {one.dataset: one.metrics[0] for one in found.change.backends}
+    assert {name: metric.losses for name, metric in hit.items()} == {"chunks": 0, "other": 1, "golden set": 1}
+    assert [relation.documents for relation in found.change.data] == ["same", "different", "unknown"]
+    assert {name: one.corpus is not None for name, one in found.documents.items()} == {
+        "chunks": True, "other": True, "golden set": False,
+    }  # fmt: skip
+    assert "csr on other" in found.render("markdown")

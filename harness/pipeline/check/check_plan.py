@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.data.columns import DOCUMENT_ROLES, columns_text, parse_columns
 from harness.data.dataset import Dataset
@@ -32,10 +33,16 @@ from harness.plan.option_fields import command_words, flat, option_fields, requi
 from harness.plan.options import WARM_UP_SECONDS, warm_up_seconds
 from harness.plan.plan import Plan, identical_ids_rule
 
-__all__ = ["CheckPlan", "plan_check"]
-
+__all__ = ["CheckPlan", "TrialName", "plan_check"]
 
 DEFAULT_BACKENDS = "lucene,csr"
+
+
+class TrialName(NamedTuple):
+    """One backend on one dataset, by its label."""
+
+    dataset: str
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +62,17 @@ class CheckPlan:
     columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def labels(self) -> list[str]:
-        """Return what the result will call each backend."""
-        known = [one.label for one in self.against.retrievers] if self.against is not None else []
-        return [self.label(name, trial.label) for name, plan in self.plans.items() for trial in plan.trials] + known
+    def trials(self) -> list[TrialName]:
+        """Every backend on every dataset, in the order of the result."""
+        named = [TrialName(name, trial.label) for name, plan in self.plans.items() for trial in plan.trials]
+        known = self.against.retrievers if self.against is not None else ()
+        return [*named, *(TrialName(self.own_documents, backend.label) for backend in known)]
 
-    def label(self, corpus: str, backend: str) -> str:
-        """What the report calls a backend on a corpus."""
-        return f"{backend} on {corpus}" if len(self.plans) > 1 else backend
+    @property
+    def own_documents(self) -> str:
+        """Name, as a dataset, of the documents of backends that have their own."""
+        name = self.golden.name
+        return f"{name} (documents of their own)" if name in self.places else name
 
     def command(self) -> list[str]:
         """Return the command line that runs this check again."""
@@ -185,11 +195,11 @@ def _refuse_empty(golden: GoldenSet, relevance: int) -> None:
 
 def _refuse_shared_labels(plans: Mapping[str, Plan], against: AgainstPlan | None) -> None:
     """Refuse backends that would share a label in the result."""
-    several = len(plans) > 1
-    taken = {f"{one.label} on {name}" if several else one.label for name, plan in plans.items() for one in plan.trials}
-    for one in against.retrievers if against is not None else ():
-        if one.label in taken:
-            raise UsageError(f"a backend is called '{one.label}' too", fix=f"name it: --against 'mine={one.shown}'")
+    taken = {trial.label for plan in plans.values() for trial in plan.trials}
+    for backend in against.retrievers if against is not None else ():
+        if backend.label in taken:
+            fix = f"name it: --against 'mine={backend.shown}'"
+            raise UsageError(f"a backend is called '{backend.label}' too", fix=fix)
 
 
 def _golden(request: CheckRequest) -> tuple[GoldenSet, str | Path | Dataset | None]:

@@ -26,13 +26,15 @@ _VERDICTS = {"passed": "passed", "failed": "failed", "invalid": "is invalid"}
 class Checked:
     """What ``harness.check`` returns and :meth:`load` reads back.
 
-    ``report`` is the content of ``report.json``; ``runs`` holds the hits of each backend by its label. ``folder`` is
-    where the result is stored, None before :meth:`save`. ``corpora`` are the documents by the corpus's name, for
+    ``report`` is the content of ``report.json``; ``hits`` are those of each trial by its dataset and label. ``folder``
+    is where the result is stored, None before :meth:`save`. ``corpora`` are the documents by the corpus's name, for
     :meth:`html`; where one is missing, ``no_texts`` says why.
+
+    Where backends are on several corpora, frames name the dataset of each row, and a trial is named by both.
     """
 
     report: Result
-    runs: Mapping[str, Run] = field(default_factory=dict, repr=False)
+    hits: Mapping[tuple[str, str], Run] = field(default_factory=dict, repr=False)
     folder: Path | None = None
     corpora: Mapping[str, Corpus] = field(default_factory=dict, repr=False)
     no_texts: str = field(default=NOT_STORED, repr=False)
@@ -42,8 +44,8 @@ class Checked:
         """Read a result folder; raises ResultError when it is missing, damaged, or of a newer schema."""
         path = Path(folder)
         report = read_report(path, "check")
-        runs = {one.label: read_stored_run(path, one.dataset, one.label) for one in report.trials if one.questions}
-        return cls(report, runs, folder=path)
+        answered = [(trial.dataset, trial.label) for trial in report.trials if trial.questions]
+        return cls(report, {name: read_stored_run(path, *name) for name in answered}, folder=path)
 
     def save(self, folder: str | Path, *, overwrite: bool = False, numbered: bool = False) -> Checked:
         """Write everything into ``folder``, whole or not at all; the same check with its new folder.
@@ -53,9 +55,7 @@ class Checked:
         be written.
         """
         files = {HTML_NAME: self.html().encode()}
-        datasets = {one.label: one.dataset for one in self.report.trials}
-        runs = {(datasets[label], label): run for label, run in self.runs.items()}
-        place = write_report(Path(folder), self.report, runs, files, overwrite=overwrite, numbered=numbered)
+        place = write_report(Path(folder), self.report, self.hits, files, overwrite=overwrite, numbered=numbered)
         return replace(self, folder=place)
 
     @property
@@ -82,35 +82,56 @@ class Checked:
                 "\n\n".join([f"the check of {self.name} {_VERDICTS[self.report.verdict or 'invalid']}", *wrong])
             )
 
-    def trial(self, label: str) -> TrialResult:
-        """Return one backend's result by its label; raises KeyError."""
-        for trial in self.report.trials:
-            if trial.label == label:
-                return trial
-        raise KeyError(label)
+    def trial(self, label: str, dataset: str | None = None) -> TrialResult:
+        """Return a backend's result, on the only dataset by default; raises KeyError, and UsageError for several."""
+        named = [trial for trial in self.report.trials if trial.label == label and dataset in (None, trial.dataset)]
+        if not named:
+            raise KeyError(label)
+        if len(named) > 1:
+            places = ", ".join(trial.dataset for trial in named)
+            raise UsageError(f"'{label}' was asked on several datasets: {places}", fix="name one: dataset='…'")
+        return named[0]
+
+    def run(self, label: str, dataset: str | None = None) -> Run:
+        """Return a backend's hits, as :meth:`trial`; raises KeyError for a backend that failed."""
+        return self.hits[self.trial(label, dataset).dataset, label]
+
+    @property
+    def runs(self) -> Mapping[str, Run]:
+        """The hits of each backend by its label; raises UsageError where backends are on several datasets."""
+        return {label: self.run(label) for _, label in self.hits}
 
     def metrics(self) -> pd.DataFrame:
         """Return the means: one row a backend, one column a metric; failed backends have NaN."""
         import pandas as pd
 
-        rows = {one.label: {name: value.mean for name, value in one.metrics.items()} for one in self.report.trials}
-        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("backend")
+        trials = self.report.trials
+        rows = [{name: value.mean for name, value in trial.metrics.items()} for trial in trials]
+        if not self.report.several:
+            return pd.DataFrame(rows, index=[trial.label for trial in trials]).rename_axis("backend")
+        names = [(trial.dataset, trial.label) for trial in trials]
+        return pd.DataFrame(rows, index=pd.MultiIndex.from_tuples(names, names=["dataset", "backend"]))
 
     def requirements(self) -> pd.DataFrame:
         """Return every requirement of every backend, one row each."""
         import pandas as pd
 
-        return pd.DataFrame([one.model_dump() for one in self.report.requirements])
+        return pd.DataFrame([required.model_dump() for required in self.report.requirements])
 
     def per_question(self) -> pd.DataFrame:
         """Return one row a backend and question that expects something, one column a metric."""
         import pandas as pd
 
         rows = [
-            {"backend": trial.label, "question": one.id, **one.values}
+            {
+                **({"dataset": trial.dataset} if self.report.several else {}),
+                "backend": trial.label,
+                "question": question.id,
+                **question.values,
+            }
             for trial in self.report.trials
-            for one in trial.questions
-            if one.values
+            for question in trial.questions
+            if question.values
         ]
         return pd.DataFrame(rows)
 
@@ -129,9 +150,9 @@ class Checked:
         """
         report = self.report if keep_text else without_questions(self.report)
         if not keep_text or report.plan.resolved.get("no_text"):
-            return str(presenter("check page")(report, self.runs, {}, LEFT_OUT))
-        missing = any(one.documents and one.name not in self.corpora for one in report.datasets)
-        return str(presenter("check page")(report, self.runs, self.corpora, self.no_texts if missing else ""))
+            return str(presenter("check page")(report, self.hits, {}, LEFT_OUT))
+        missing = any(corpus.name not in self.corpora for corpus in report.corpora)
+        return str(presenter("check page")(report, self.hits, self.corpora, self.no_texts if missing else ""))
 
     def __str__(self) -> str:
         return self.render()

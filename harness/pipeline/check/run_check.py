@@ -124,8 +124,12 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
     result = _result(plan, _datasets(plan, loaded, queries), examined, problems, warnings, command)
     if not plan.rules.keep_text:
         result = without_questions(result, (question.question for question in plan.golden))
-    runs = {one.answered.label: one.answered.run for one in examined if one.answered.run is not None}
-    return Checked(redacted(result), runs=runs, corpora=corpora)
+    hits = {
+        (answered.trial.dataset, answered.trial.label): answered.run
+        for answered, _, _ in examined
+        if answered.run is not None
+    }
+    return Checked(redacted(result), hits=hits, corpora=corpora)
 
 
 def _in_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPlan:
@@ -188,11 +192,11 @@ def _searched(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cach
     backends = plan.plans[dataset.name]
     examiner = _examiner(plan, expected, dataset.corpus)
     assessed = run_on(backends, dataset, cache, display, examiner.judge, deeper=_FOLLOWED)
-    examined = []
-    for one, trial in zip(assessed, trial_results(assessed, dataset, backends, PROBES), strict=True):
-        named = trial.model_copy(update={"label": plan.label(dataset.name, trial.label)})
-        examined.append(examiner.examined(Answered.of(one, named, timed=backends.execution.timing)))
-    return examined
+    trials = trial_results(assessed, dataset, backends, PROBES)
+    return [
+        examiner.examined(Answered.of(scored, trial, timed=backends.execution.timing))
+        for scored, trial in zip(assessed, trials, strict=True)
+    ]
 
 
 def _against(
@@ -203,7 +207,7 @@ def _against(
     if against is None:
         return []
     examiner = _examiner(plan, Expected(plan.golden, plan.match, None), None)
-    own = _own_documents(plan)
+    own = plan.own_documents
     indexes = iter(search_indexes(against, own, queries, corpora, cache, display, examiner.judge))
     measures = list(rules.measures.values())
     every = []
@@ -216,12 +220,6 @@ def _against(
         answered, answers = ask_retriever(one, against, own, plan.golden, queries, rules.k, cache, display)
         every.append(examiner.examined_answers(answered, answers, measures, rules.relevance))
     return every
-
-
-def _own_documents(plan: CheckPlan) -> str:
-    """Return what the result calls the documents of backends that have their own."""
-    name = plan.golden.name
-    return f"{name} (documents of their own)" if name in plan.places else name
 
 
 def _examiner(plan: CheckPlan, expected: Expected, corpus: Corpus | None) -> Examiner:
@@ -317,7 +315,7 @@ def _datasets(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus], queries: Quer
         for name, one in loaded.items()
     ]
     if plan.against is not None:
-        corpora.append(CorpusContent(_own_documents(plan), None, 0, 0, 0, None))
+        corpora.append(CorpusContent(plan.own_documents, None, 0, 0, 0, None))
     expecting = len(golden.expecting(plan.rules.relevance))
     return [golden_dataset(corpus, golden.source, golden.sha256, questions, expecting) for corpus in corpora]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from harness.pipeline.check.id_match import MatchRule
 from harness.pipeline.regress.labels import to_qrels
 from harness.results.baseline import read_baseline
 from harness.results.check_schema import QuestionResult
-from harness.results.schema import ContentDigests, DatasetInfo, ErrorInfo, PlanRecord, Result, TrialResult
+from harness.results.schema import ErrorInfo, PlanRecord, Result, TrialResult
 from harness.results.snapshot import ResultSnapshot, stored_snapshots, text_digest
 from harness.results.stored import FORMER_CHANGE, read_report, read_stored_run
 from harness.store.result_folder import REPORT_NAME
@@ -25,7 +24,8 @@ _OF_NO_CONSEQUENCE = {"corpora", "against", "require", "confidence", "slice", "n
 def read_snapshots(path: Path) -> list[ResultSnapshot]:
     """Read a result folder of ``compare`` or ``check``, its ``report.json``, or a baseline file, by dataset.
 
-    A check is one dataset, whatever its corpora are.
+    Each corpus of a check is a dataset; backends with documents of their own belong to the only corpus, or else to
+    a dataset of theirs.
 
     Raises ResultError where it is none of them, damaged, or of a newer schema.
     """
@@ -37,7 +37,7 @@ def read_snapshots(path: Path) -> list[ResultSnapshot]:
     result = read_report(folder)
     if result.kind == "diff":
         raise _only_a_change(folder)
-    return [_of_check(folder, result)] if result.kind == "check" else stored_snapshots(folder, result)
+    return _of_check(folder, result) if result.kind == "check" else stored_snapshots(folder, result)
 
 
 def _only_a_change(folder: Path) -> ResultError:
@@ -47,25 +47,33 @@ def _only_a_change(folder: Path) -> ResultError:
     )
 
 
-def _of_check(folder: Path, result: Result) -> ResultSnapshot:
+def _of_check(folder: Path, result: Result) -> list[ResultSnapshot]:
     """Return a check that was stored in ``folder``; raises ResultError for one in which nothing was scored.
 
     Metrics keep the names that the check shows (``Hit@5``). Judgments are what the questions expect. Where an expected
     id stands for its chunks (``--match document`` or ``prefix``), they are the chunks that were found first, and
     nothing can be scored again by them.
     """
-    answered = {one.label: one for one in result.trials if one.questions}
+    answered = [trial for trial in result.trials if trial.questions]
     if not answered:
         reason = result.preflight[0].message if result.preflight else "every backend failed"
         raise ResultError(f"nothing was scored by the check in '{folder}': {reason}", fix="mend it, and check again")
+    if len(result.corpora) > 1:
+        return [_on_dataset(folder, result.on(name)) for name in dict.fromkeys(trial.dataset for trial in answered)]
+    return [_on_dataset(folder, result)]
+
+
+def _on_dataset(folder: Path, result: Result) -> ResultSnapshot:
+    """Return the part of a check that is of one corpus, some of whose backends answered questions."""
+    answered = {trial.label: trial for trial in result.trials if trial.questions}
     asked = next(iter(answered.values())).questions
-    exact = result.golden is not None and result.golden.match == MatchRule.EXACT
-    texts = {one.id: one.question for one in asked if one.question is not None}
+    exact = result.golden_set.match == MatchRule.EXACT
+    texts = {question.id: question.question for question in asked if question.question is not None}
 
     return ResultSnapshot(
         source=str(folder),
-        report=_on_one_dataset(result),
-        figures={one.label: _figures(one) for one in answered.values()},
+        report=_as_comparison(result),
+        figures={label: _figures(trial) for label, trial in answered.items()},
         hits=lambda label: read_stored_run(folder, answered[label].dataset, label) if label in answered else None,
         texts=texts,
         digests={query: text_digest(text) for query, text in texts.items()},
@@ -77,33 +85,38 @@ def _of_check(folder: Path, result: Result) -> ResultSnapshot:
 
 def _figures(trial: TrialResult) -> dict[str, dict[str, float]]:
     """Return metric to question to value, of the questions that expect something."""
-    return {name: {one.id: one.values[name] for one in trial.questions if one.values} for name in trial.metrics}
+    scored = [question for question in trial.questions if question.values]
+    return {name: {question.id: question.values[name] for question in scored} for name in trial.metrics}
 
 
 def _expected(asked: Iterable[QuestionResult]) -> dict[str, dict[str, int]]:
-    return {one.id: {expected.id: expected.grade for expected in one.expected} for one in asked if one.expected}
+    return {
+        question.id: {expected.id: expected.grade for expected in question.expected}
+        for question in asked
+        if question.expected
+    }
 
 
 def _first_hits(trials: Iterable[TrialResult]) -> dict[str, dict[str, int]]:
     grades: dict[str, dict[str, int]] = {}
-    for question in (one for trial in trials for one in trial.questions):
+    for question in (question for trial in trials for question in trial.questions):
         for expected in question.expected:
             if expected.found is not None:
                 grades.setdefault(question.id, {})[expected.found] = expected.grade
     return grades
 
 
-def _on_one_dataset(result: Result) -> Result:
-    """Return a check with all its corpora as one dataset, named as the golden set: the questions are the same."""
+def _as_comparison(result: Result) -> Result:
+    """Return a check of one corpus as a comparison is read: its dataset, its settings, and trials scored or failed."""
     settings = {name: value for name, value in result.plan.resolved.items() if name not in _OF_NO_CONSEQUENCE}
     settings["timing"] = not settings.pop("no_timing", False)
+    (dataset,) = result.corpora or result.datasets
     places = result.plan.resolved.get("corpora")
-    one_place = places[0].partition("=")[2] if isinstance(places, list) and len(places) == 1 else None
-    dataset = _joined(result)
+    named = dict(str(place).split("=", 1) for place in places) if isinstance(places, list) else {}
     return result.model_copy(
         update={
             "plan": PlanRecord(
-                given={"dataset": one_place} if one_place is not None else {},
+                given={"dataset": named[dataset.name]} if dataset.name in named else {},
                 resolved={**settings, "queries": "relevant"},
             ),
             "datasets": [dataset],
@@ -112,30 +125,11 @@ def _on_one_dataset(result: Result) -> Result:
     )
 
 
-def _joined(result: Result) -> DatasetInfo:
-    """Join the corpora of a check that hold documents; where there are none, backends have documents of their own."""
-    corpora = [one for one in result.datasets if one.documents] or result.datasets[:1]
-    first, contents = corpora[0], [one.content for one in corpora if one.content is not None]
-    documents = hashlib.sha256("\n".join(one.documents for one in contents).encode()).hexdigest()
-    provenance = first.provenance if len(corpora) == 1 else {f"corpus {one.name}": one.sha256 for one in corpora}
-    update = {
-        "name": result.golden.name if result.golden is not None else first.name,
-        "sha256": hashlib.sha256("\n".join(one.sha256 for one in corpora).encode()).hexdigest(),
-        "documents": sum(one.documents for one in corpora),
-        "empty_documents": sum(one.empty_documents for one in corpora),
-        "provenance": provenance,
-        "content": ContentDigests(documents=documents, queries=contents[0].queries, judgments=contents[0].judgments)
-        if contents
-        else None,
-    }
-    return first.model_copy(update=update)
-
-
 def _scored_or_failed(result: Result, trial: TrialResult, dataset: str) -> TrialResult:
-    """Return a trial on the joined dataset; one that preflight refused has failed."""
+    """Return a trial on the dataset of that name; one that preflight refused has failed."""
     error = trial.error
     if error is None and trial.status != "ok":
-        said = [one.message for one in result.preflight if one.backend == trial.label]
+        said = [problem.message for problem in result.preflight if problem.backend == trial.label]
         error = ErrorInfo(type="preflight", message="; ".join(said), log=[])
     status = "ok" if error is None else "failed"
     return trial.model_copy(

@@ -162,12 +162,12 @@ def with_rankings(found: Regression, folder: Path, *, cards: Path | None = None)
 
 def documents_of_side(side: Sequence[ResultSnapshot], *, cards: Path | None = None) -> dict[str, Documents]:
     """Return the documents of a stored result by dataset, as far as they are still where they were."""
-    unnamed = Documents(None, "Texts of documents are not in this file: the check names no corpus, or several.")
+    unnamed = Documents(None, "Texts of documents are not in this file: the backends have their own.")
     return {
-        one.report.dataset.name: unnamed
-        if one.kind == "check" and not one.report.plan.given
-        else documents_of(one.report, cards=cards)
-        for one in side
+        snapshot.report.dataset.name: documents_of(snapshot.report, cards=cards)
+        if snapshot.report.dataset.documents or snapshot.kind != "check"
+        else unnamed
+        for snapshot in side
     }
 
 

@@ -38,10 +38,15 @@ from harness.document.model import (
     Value,
     Verdict,
 )
-from harness.report.documents.check_cases import check_annotations, check_suites, expected_and_found, verdict_in_words
+from harness.report.documents.check_cases import (
+    check_annotations,
+    check_suites,
+    expected_and_found,
+    problem_headline,
+    verdict_in_words,
+)
 from harness.report.documents.costs import BACKEND
 from harness.results.check_schema import (
-    PreflightProblem,
     QuestionResult,
     RequirementResult,
 )
@@ -79,7 +84,7 @@ def check_document(report: Result) -> Document:
         Section("notes", "What to know of the figures", [Notes(said)] if said else []),
         Section("provenance", "Provenance", list(_provenance(report)), detail=True),
     ]
-    backends = listed([trial.label for trial in report.trials], _DRAWN)
+    backends = listed([info.label for info in report.backends], _DRAWN)
     return Document(
         title=f"{report.golden_set.name}: {backends}" if backends else report.golden_set.name,
         subtitle=_header(report),
@@ -127,15 +132,21 @@ def _verdicts(report: Result) -> Iterator[Verdict]:
     """Yield the verdict, then what it rests on, the most pressing first."""
     yield _overall(report)
     for problem in report.preflight:
-        yield Verdict("bad", _problem(problem), problem.fix)
+        yield Verdict("bad", problem_headline(report, problem), problem.fix)
+    failures: dict[tuple[str, str], list[str]] = {}
     for trial in report.trials:
         if trial.error is not None:
-            yield Verdict("bad", f"{trial.label} failed", trial.error.message)
+            failures.setdefault((trial.label, trial.error.message), []).append(trial.dataset)
+    for (label, message), datasets in failures.items():
+        name = f"{label} failed on {listed(datasets)}" if len(datasets) > 1 else report.trial_name(label, datasets[0])
+        yield Verdict("bad", name if len(datasets) > 1 else f"{name} failed", message)
     for required in report.requirements:
+        name = report.trial_name(required.backend, required.dataset)
+        failed = report.trial(required.backend, required.dataset).error is not None
         if required.passed is False:
-            yield Verdict("bad", f"{required.text} failed on {required.backend}", _why(required))
-        elif required.passed is None and not report.preflight:
-            yield Verdict("unsure", f"{required.text} could not be judged on {required.backend}", required.reason or "")
+            yield Verdict("bad", f"{required.text} failed on {name}", _why(required))
+        elif required.passed is None and not report.preflight and not failed:
+            yield Verdict("unsure", f"{required.text} could not be judged on {name}", required.reason or "")
 
 
 def _overall(report: Result) -> Verdict:
@@ -152,7 +163,8 @@ def _overall(report: Result) -> Verdict:
         )
     met = f"{counted(total, 'requirement')} {'is' if total == 1 else 'are'} met"
     shown = [
-        f"{required.backend}: {required.text} is {_quantity(required.value, required).text}"
+        f"{report.trial_name(required.backend, required.dataset)}: {required.text} is "
+        f"{_quantity(required.value, required).text}"
         for required in report.requirements[:_DRAWN]
     ]
     return Verdict("good", f"Passed: {met}", "; ".join(shown))
@@ -162,10 +174,6 @@ def _why(required: RequirementResult) -> str:
     missed = f". Missed: {', '.join(required.missed[:_NAMED])}" if required.missed else ""
     more = f" and {len(required.missed) - _NAMED:,} more" if len(required.missed) > _NAMED else ""
     return f"{verdict_in_words(required)}{missed}{more}"
-
-
-def _problem(problem: PreflightProblem) -> str:
-    return f"{problem.backend}: {problem.message}" if problem.backend is not None else problem.message
 
 
 def _problems(report: Result) -> Iterator[Facts]:
@@ -179,7 +187,8 @@ def _notes(report: Result) -> Iterator[str]:
     """Yield what a reader of the figures must know besides, one line each."""
     for warning in report.warnings:
         examples = [f"    {line}" for example in warning.examples for line in example.splitlines()]
-        yield "\n".join([f"warning ({warning.check}): {_problem(warning)}", *examples, f"  fix: {warning.fix}"])
+        headline = f"warning ({warning.check}): {problem_headline(report, warning)}"
+        yield "\n".join([headline, *examples, f"  fix: {warning.fix}"])
     without = report.golden_set.without_expectation
     if without:
         named = ", ".join(without[:_NAMED]) + (", …" if len(without) > _NAMED else "")
@@ -187,11 +196,12 @@ def _notes(report: Result) -> Iterator[str]:
         yield f"{expects} nothing, and no mean counts {'it' if len(without) == 1 else 'them'}: {named}"
     shared: dict[str, list[str]] = {}
     for trial in report.trials:
+        name = report.trial_name(trial.label, trial.dataset)
         if trial.error is not None and trial.error.log:
             log = [f"    {line}" for line in trial.error.log[-_LOG_LINES:]]
-            yield "\n".join([f"last lines of {trial.label}, which failed:", *log])
+            yield "\n".join([f"last lines of {name}, which failed:", *log])
         for note in trial.notes:
-            shared.setdefault(note, []).append(trial.label)
+            shared.setdefault(note, []).append(name)
     yield from (f"{', '.join(labels)}: {note}" for note, labels in shared.items())
     if any(value.ci_low is not None for trial in report.trials for value in trial.metrics.values()):
         yield from few_for_interval([report.golden_set.expecting])
@@ -202,7 +212,7 @@ def _requirements(report: Result) -> list[Block]:
     """Tabulate every requirement on every backend: value, bound, interval, range of ties, and what would flip it."""
     columns = [
         Column("requirement", numeric=False),
-        BACKEND,
+        *_name_columns(report),
         Column("verdict", numeric=False),
         Column("value", below="95 % interval", below_priority=1),
         Column("range of ties", priority=4, help="for the worst and the best order of documents with equal scores"),
@@ -212,18 +222,18 @@ def _requirements(report: Result) -> list[Block]:
     legend = ["would flip: questions that would have to change, each as far as it can, for the other verdict"]
     if any(required.decided_by != "estimate" for required in report.requirements):
         legend.append("a bound of the interval decides, not the value (--confidence)")
-    rows = [_requirement(required) for required in report.requirements]
+    rows = [_requirement(report, required) for required in report.requirements]
     return [Table("Requirements", columns, rows, legend)] if rows else []
 
 
-def _requirement(required: RequirementResult) -> list[Cell]:
+def _requirement(report: Result, required: RequirementResult) -> list[Cell]:
     word, tone, sign = _OUTCOMES[required.passed]
     digits = 3 if required.quantity.endswith("_ms") else 4
     known = interval(required.ci_low, required.ci_high, f",.{digits}f")
     value = _quantity(required.value, required)
     return [
         text(required.text),
-        text(required.backend),
+        *_name_cells(report, required.backend, required.dataset),
         text(word, sign, tone=tone),
         Cell(value.text, below=known, value=required.value),
         text(interval(required.min, required.max, f",.{digits}f") if tie_range(required.min, required.max) else ABSENT),
@@ -245,15 +255,16 @@ def _missed(report: Result) -> Iterator[Block]:
         Column("found", numeric=False),
         Column("line", priority=1),
     ]
-    trials = {trial.label: trial for trial in report.trials}
     for required in report.requirements:
         if required.passed is False and required.missed:
-            by_id = {question.id: question for question in trials[required.backend].questions}
+            trial = report.trial(required.backend, required.dataset)
+            by_id = {question.id: question for question in trial.questions}
             rows = [_question(by_id[name]) for name in required.missed[:_SHOWN]]
             more = len(required.missed) - _SHOWN
             legend = [f"… and {more:,} more, in report.json"] if more > 0 else []
             missed = counted(len(required.missed), "question")
-            title = f"{required.text} failed on {required.backend}: {missed} below their best"
+            name = report.trial_name(trial.label, trial.dataset)
+            title = f"{required.text} failed on {name}: {missed} below their best"
             yield Table(title, columns, rows, legend, most=_IN_SHORT)
 
 
@@ -262,6 +273,15 @@ def _question(question: QuestionResult) -> list[Cell]:
     shown = said if len(said) <= _TEXT else f"{said[:_TEXT]} …"
     expected, found = expected_and_found(question)
     return [text(question.id), text(shown), text(expected), text(found), count(question.line)]
+
+
+def _name_columns(report: Result) -> list[Column]:
+    """Return the columns that name a trial: its backend, and its dataset where backends are on several."""
+    return [BACKEND, *([Column("dataset", numeric=False)] if report.several else [])]
+
+
+def _name_cells(report: Result, label: str, dataset: str) -> list[Cell]:
+    return [text(label), *([text(dataset)] if report.several else [])]
 
 
 def _metric_names(report: Result) -> list[str]:
@@ -290,12 +310,12 @@ def _metrics(report: Result) -> list[Block]:
         return []
     rows = [
         [
-            text(trial.label, below=trial.dataset or "" if len(report.corpora) > 1 else ""),
+            *_name_cells(report, trial.label, trial.dataset),
             *_means(trial.metrics, names, _WORDS[trial.status]),
         ]
         for trial in report.trials
     ]
-    columns = [Column("backend", numeric=False, below="documents"), *_metric_columns(names)]
+    columns = [*_name_columns(report), *_metric_columns(names)]
     return [Table("Quality", columns, rows, [_INTERVALS])]
 
 
@@ -304,12 +324,17 @@ def _slices(report: Result) -> Iterator[Block]:
     names = _metric_names(report)
     for field in dict.fromkeys(part.field for trial in report.trials for part in trial.slices):
         rows = [
-            [text(part.value), text(trial.label), count(_behind(part.metrics)), *_means(part.metrics, names)]
+            [
+                text(part.value),
+                *_name_cells(report, trial.label, trial.dataset),
+                count(_behind(part.metrics)),
+                *_means(part.metrics, names),
+            ]
             for trial in report.trials
             for part in trial.slices
             if part.field == field
         ]
-        columns = [Column(field, numeric=False), BACKEND, Column("n"), *_metric_columns(names)]
+        columns = [Column(field, numeric=False), *_name_columns(report), Column("n"), *_metric_columns(names)]
         rows.sort(key=lambda row: row[0].text)
         yield Table(f"By {field}", columns, rows, [_INTERVALS])
 
@@ -327,7 +352,15 @@ def _bars(report: Result) -> Iterator[Block]:
         for at, trial in enumerate(report.trials):
             value = trial.metrics.get(name)
             low, high = (value.ci_low, value.ci_high) if value is not None else (None, None)
-            rows.append(Bar(trial.label, value.mean if value is not None else None, low, high, at))
+            rows.append(
+                Bar(
+                    report.trial_name(trial.label, trial.dataset),
+                    value.mean if value is not None else None,
+                    low,
+                    high,
+                    at,
+                )
+            )
         drawing = Bars(name, rows)
         yield Figure(drawing.title(), drawing)
 
@@ -336,11 +369,14 @@ def _speed(report: Result) -> list[Block]:
     """Tabulate the latency of single questions, and how many rankings are exact up to ties."""
     timed = [trial for trial in report.trials if trial.milliseconds is not None or trial.parity is not None]
     columns = [
-        BACKEND,
+        *_name_columns(report),
         *latency_columns(),
         Column("exact up to ties", help="questions ranked as the exact reference does"),
     ]
-    rows = [[text(trial.label), *latencies(trial.milliseconds), _exact(trial)] for trial in timed]
+    rows = [
+        [*_name_cells(report, trial.label, trial.dataset), *latencies(trial.milliseconds), _exact(trial)]
+        for trial in timed
+    ]
     return [Table("Speed and parity", columns, rows, detail=True)] if rows else []
 
 
@@ -352,15 +388,16 @@ def _exact(trial: TrialResult) -> Cell:
 
 
 def _percentiles(report: Result) -> list[Block]:
-    times = {trial.label: trial.milliseconds for trial in report.trials if trial.milliseconds is not None}
-    if not times:
+    names = [report.trial_name(trial.label, trial.dataset) for trial in report.trials]
+    times = {name: trial.milliseconds for name, trial in zip(names, report.trials, strict=True)}
+    rows = {name: (stats.p50, stats.p90, stats.p95, stats.p99) for name, stats in times.items() if stats is not None}
+    if not rows:
         return []
     note = (
         "The box runs from the median (marker) to the 95th percentile, its inner line is the 90th, the whisker ends at "
         "the 99th."
     )
-    rows = {label: (stats.p50, stats.p90, stats.p95, stats.p99) for label, stats in times.items()}
-    series = {trial.label: at for at, trial in enumerate(report.trials)}
+    series = {name: at for at, name in enumerate(names)}
     return [Figure("Latency of a question, trial client", Percentiles(rows, series), note)]
 
 
@@ -376,7 +413,7 @@ def _provenance(report: Result) -> Iterator[Facts]:
             f"{trial.engine.name} {trial.engine.version}, {trial.engine.mode}" if trial.engine is not None else None
         )
         facts = {"backend": trial.label, "documents": trial.dataset, "engine": engine, **trial.parameters}
-        yield Facts(f"Backend {trial.label}", flat_rows(facts))
+        yield Facts(f"Backend {report.trial_name(trial.label, trial.dataset)}", flat_rows(facts))
     yield Facts("Settings", flat_rows(report.plan.resolved))
     yield Facts("Packages", list(report.packages.items()))
 
@@ -384,7 +421,7 @@ def _provenance(report: Result) -> Iterator[Facts]:
 def _values(report: Result) -> Iterator[Value]:
     """Yield every number: metrics, those of slices and questions, requirements, latencies and parity."""
     for trial in report.trials:
-        name = trial.dataset or report.golden_set.name
+        name = trial.dataset
         for metric, value in trial.metrics.items():
             yield Value(name, trial.label, metric, value.mean, value.ci_low, value.ci_high, value.n)
             if value.min is not None and value.max is not None:
@@ -400,6 +437,6 @@ def _values(report: Result) -> Iterator[Value]:
                 yield Value(name, trial.label, f"{metric} of question {question.id}", figure, n=1)
     for required in report.requirements:
         bounds = (required.value, required.ci_low, required.ci_high, required.n)
-        yield Value(report.golden_set.name, required.backend, f"requirement {required.text}", *bounds)
+        yield Value(required.dataset, required.backend, f"requirement {required.text}", *bounds)
         passed = None if required.passed is None else float(required.passed)
-        yield Value(report.golden_set.name, required.backend, f"passed {required.text}", passed, n=required.n)
+        yield Value(required.dataset, required.backend, f"passed {required.text}", passed, n=required.n)

@@ -22,6 +22,7 @@ __all__ = [
     "expected_and_found",
     "failures",
     "preflight_text",
+    "problem_headline",
     "question_case",
     "requirement_case",
     "trial_error",
@@ -36,15 +37,13 @@ def check_suites(report: Result) -> list[Suite]:
     facts = _facts(report)
     suites = []
     if report.preflight:
-        cases = [_preflight_case(problem) for problem in report.preflight]
+        cases = [_preflight_case(report, problem) for problem in report.preflight]
         suites.append(Suite(f"{report.golden_set.name}: preflight", cases, report.created, facts))
     for trial in report.trials:
-        cases = list(_trial_cases(report, trial))
+        cases, name = list(_trial_cases(report, trial)), report.trial_name(trial.label, trial.dataset)
         engine = trial.engine
         own = {"engine": f"{engine.name} {engine.version}"} if engine is not None else {}
-        suites.append(
-            Suite(f"{report.golden_set.name}: {trial.label}", cases, report.created, facts | own, _seconds(trial))
-        )
+        suites.append(Suite(f"{report.golden_set.name}: {name}", cases, report.created, facts | own, _seconds(trial)))
     return suites
 
 
@@ -59,18 +58,17 @@ def requirement_case(report: Result, required: RequirementResult) -> Case:
 
     Its time is that of asking the questions, which the requirements of a trial share.
     """
+    trial = report.trial(required.backend, required.dataset)
+    name = report.trial_name(trial.label, trial.dataset)
     if required.passed is None:
         reason = required.reason or "it could not be judged"
-        trouble = [
-            trial_error(trial).text for trial in report.trials if trial.label == required.backend and trial.error
-        ]
-        return Case(required.text, required.backend, Outcome.ERROR, reason, "\n".join([reason, *trouble]))
-    trial = next(trial for trial in report.trials if trial.label == required.backend)
+        trouble = [trial_error(report, trial).text] if trial.error is not None else []
+        return Case(required.text, name, Outcome.ERROR, reason, "\n".join([reason, *trouble]))
     if required.passed:
-        return Case(required.text, required.backend, seconds=_seconds(trial))
+        return Case(required.text, name, seconds=_seconds(trial))
     said = verdict_in_words(required)
-    lines = [f"{required.text} failed on {required.backend}: {said}", *_missed_lines(trial, required)]
-    return Case(required.text, required.backend, Outcome.FAILURE, said, "\n".join(lines), _seconds(trial))
+    lines = [f"{required.text} failed on {name}: {said}", *_missed_lines(trial, required)]
+    return Case(required.text, name, Outcome.FAILURE, said, "\n".join(lines), _seconds(trial))
 
 
 def question_case(report: Result, trial: TrialResult, question: QuestionResult) -> Case:
@@ -80,43 +78,57 @@ def question_case(report: Result, trial: TrialResult, question: QuestionResult) 
 
 def _question_case(report: Result, trial: TrialResult, question: QuestionResult) -> Case:
     wanted = [expected for expected in question.expected if expected.grade >= report.golden_set.relevance]
-    seconds = (question.milliseconds or 0.0) / 1000
+    seconds, name = (question.milliseconds or 0.0) / 1000, report.trial_name(trial.label, trial.dataset)
     if question.failed:
         message = "the backend failed: it gave no answer"
-        return Case(question.id, trial.label, Outcome.ERROR, message, message, seconds)
+        return Case(question.id, name, Outcome.ERROR, message, message, seconds)
     if not wanted:
-        return Case(question.id, trial.label, Outcome.SKIPPED, "it expects nothing", seconds=seconds)
+        return Case(question.id, name, Outcome.SKIPPED, "it expects nothing", seconds=seconds)
     if any(expected.rank is not None for expected in wanted):
-        return Case(question.id, trial.label, seconds=seconds)
+        return Case(question.id, name, seconds=seconds)
     message = f"nothing that is expected is among the first {report.plan.resolved['k']} hits"
-    told = f"{message}\n{_question_line(question)}"
-    return Case(question.id, trial.label, Outcome.FAILURE, message, told, seconds)
+    return Case(question.id, name, Outcome.FAILURE, message, f"{message}\n{_question_line(question)}", seconds)
 
 
-def trial_error(trial: TrialResult) -> Case:
-    """A trial that has no answers, and the last lines that it wrote."""
+def trial_error(report: Result, trial: TrialResult) -> Case:
+    """Return the case of a trial that has no answers, with the last lines that it wrote."""
     message = trial.error.message if trial.error is not None else "it has no answers"
-    return Case("answers questions", trial.label, Outcome.ERROR, message, "\n".join([message, *_log(trial)]))
+    name = report.trial_name(trial.label, trial.dataset)
+    return Case("answers questions", name, Outcome.ERROR, message, "\n".join([message, *_log(trial)]))
 
 
-def preflight_text(problem: PreflightProblem) -> str:
-    """What is wrong and with whom, the first of the things it is about, and what to do."""
-    about = f"{problem.backend}: " if problem.backend is not None else ""
-    return "\n".join([f"{about}{problem.message}", *(f"  {example}" for example in problem.examples), problem.fix])
+def problem_headline(report: Result, problem: PreflightProblem) -> str:
+    """Say what is wrong, and with which backend."""
+    if problem.backend is None:
+        return problem.message
+    return f"{report.trial_name(problem.backend, problem.dataset)}: {problem.message}"
+
+
+def preflight_text(report: Result, problem: PreflightProblem) -> str:
+    """Say what is wrong and with what, the first of the things it is about, and what to do."""
+    examples = [f"  {example}" for example in problem.examples]
+    return "\n".join([problem_headline(report, problem), *examples, problem.fix])
+
+
+def _of_trial(report: Result, trial: TrialResult) -> list[RequirementResult]:
+    """Return the requirements that a trial is held to."""
+    name = trial.dataset, trial.label
+    return [required for required in report.requirements if (required.dataset, required.backend) == name]
 
 
 def _trial_cases(report: Result, trial: TrialResult) -> Iterator[Case]:
-    requirements = [required for required in report.requirements if required.backend == trial.label]
+    requirements = _of_trial(report, trial)
     yield from (requirement_case(report, required) for required in requirements)
     if trial.error is not None and not requirements:
-        yield trial_error(trial)
+        yield trial_error(report, trial)
     if trial.status != "invalid":  # its answers mean nothing
         yield from (question_case(report, trial, question) for question in trial.questions)
 
 
-def _preflight_case(problem: PreflightProblem) -> Case:
-    classname = problem.backend or problem.dataset or "golden set"
-    return Case(problem.check, classname, Outcome.ERROR, problem.message, preflight_text(problem))
+def _preflight_case(report: Result, problem: PreflightProblem) -> Case:
+    backend = report.trial_name(problem.backend, problem.dataset) if problem.backend is not None else None
+    classname = backend or problem.dataset or "golden set"
+    return Case(problem.check, classname, Outcome.ERROR, problem.message, preflight_text(report, problem))
 
 
 def _seconds(trial: TrialResult) -> float:
@@ -211,17 +223,20 @@ def expected_and_found(question: QuestionResult) -> tuple[str, str]:
 
 def check_annotations(report: Result) -> list[Annotation]:
     """Return what is wrong: what is invalid, failed requirements, then the golden lines behind them, each once."""
-    found = [Annotation(f"invalid: {problem.check}", preflight_text(problem)) for problem in report.preflight]
-    found += [place for problem in report.preflight for place in _places(problem, report.golden_set.source)]
-    found += [
-        Annotation(f"{trial.label} failed", trial.error.message) for trial in report.trials if trial.error is not None
+    made = [Annotation(f"invalid: {problem.check}", preflight_text(report, problem)) for problem in report.preflight]
+    made += [place for problem in report.preflight for place in _places(problem, report.golden_set.source)]
+    made += [
+        Annotation(f"{report.trial_name(trial.label, trial.dataset)} failed", trial.error.message)
+        for trial in report.trials
+        if trial.error is not None
     ]
     for required in report.requirements:
+        name = report.trial_name(required.backend, required.dataset)
         if required.passed is False:
-            found.append(Annotation(f"{required.text} failed on {required.backend}", verdict_in_words(required)))
+            made.append(Annotation(f"{required.text} failed on {name}", verdict_in_words(required)))
         elif required.passed is None:
-            found.append(Annotation(f"{required.text} could not be judged on {required.backend}", str(required.reason)))
-    return [*found, *_missed_questions(report)]
+            made.append(Annotation(f"{required.text} could not be judged on {name}", str(required.reason)))
+    return [*made, *_missed_questions(report)]
 
 
 def _places(problem: PreflightProblem, source: str) -> Iterator[Annotation]:
@@ -237,12 +252,11 @@ def _missed_questions(report: Result) -> Iterator[Annotation]:
     """Yield the questions of failed requirements, in the order of the file, with every backend that missed them."""
     lines: dict[tuple[int, str], list[str]] = {}
     for trial in report.trials:
-        missed = {
-            name for required in report.requirements if required.backend == trial.label for name in required.missed
-        }
+        missed = {question for required in _of_trial(report, trial) for question in required.missed}
+        name = report.trial_name(trial.label, trial.dataset)
         for question in trial.questions:
             if question.id in missed:
                 said = lines.setdefault((question.line, question.id), [])
-                said.append(f"{trial.label}: {_question_line(question)}")
-    for (line, name), said in sorted(lines.items()):
-        yield Annotation(f"question {name}", "\n".join(said), line)
+                said.append(f"{name}: {_question_line(question)}")
+    for (line, question_id), said in sorted(lines.items()):
+        yield Annotation(f"question {question_id}", "\n".join(said), line)

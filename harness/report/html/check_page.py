@@ -24,33 +24,38 @@ _SHOWN = 3
 _OWN_DOCUMENTS = "Texts of documents are not in this file: the backends have their own, and gave ids alone."
 
 
-def check_html(report: Result, runs: Mapping[str, Run], corpora: Mapping[str, Corpus], no_texts: str) -> str:
-    """Return the page as one HTML file; ``runs`` are the hits of each backend by its label.
+Hits = Mapping[tuple[str, str], Run]
+"""Dataset and label to the hits of a trial."""
+
+
+def check_html(report: Result, runs: Hits, corpora: Mapping[str, Corpus], no_texts: str) -> str:
+    """Return the page as one HTML file.
 
     ``corpora`` have the texts of the documents by the name of the corpus; where one is missing, ``no_texts`` says why.
     """
     return render_page(check_document(report), _explorers(report, runs, corpora, no_texts), instead_of="missed")
 
 
-def _explorers(report: Result, runs: Mapping[str, Run], corpora: Mapping[str, Corpus], no_texts: str) -> list[Explorer]:
+def _explorers(report: Result, runs: Hits, corpora: Mapping[str, Corpus], no_texts: str) -> list[Explorer]:
     """Return every question with what each backend found for it; nothing where none answered.
 
     Documents of several corpora are told apart by the name of theirs, because two corpora may share ids.
     """
-    trials = [trial for trial in report.trials if trial.label in runs and trial.questions]
+    trials = [trial for trial in report.trials if (trial.dataset, trial.label) in runs and trial.questions]
     if not trials:
         return []
-    suffixes = {trial.label: _suffix(report, trial.dataset) for trial in trials}
     questions = trials[0].questions
     metrics = list(next((trial.metrics for trial in trials if trial.metrics), {}))
     texts = [question.question for question in questions]
     ids = Ids.of(question.id for question in questions)
     queries = Queries(ids, pa.chunked_array([strings(texts)]), "") if None not in texts else None
-    documents = _matching(report, trials, suffixes, corpora)
-    ranked = [_renamed(_scored(runs[trial.label], trial), suffixes[trial.label]) for trial in trials]
+    documents = _matching(report, trials, corpora)
+    ranked = [
+        _renamed(_scored(runs[trial.dataset, trial.label], trial), _suffix(report, trial.dataset)) for trial in trials
+    ]
     explorer = Explorer(
         query_ids=ids,
-        labels=[trial.label for trial in trials],
+        labels=[report.trial_name(trial.label, trial.dataset) for trial in trials],
         runs=ranked,
         metrics=metrics,
         values=_values(trials, metrics),
@@ -102,7 +107,6 @@ def _values(trials: Sequence[TrialResult], metrics: Sequence[str]) -> Float64Arr
 def _matching(
     report: Result,
     trials: Sequence[TrialResult],
-    suffixes: Mapping[str, str],
     corpora: Mapping[str, Corpus],
 ) -> dict[tuple[str, str], list[str]]:
     """Return the documents that meet each expected id of each question.
@@ -115,7 +119,7 @@ def _matching(
             for expected in question.expected:
                 matching = documents.setdefault((question.id, expected.id), [])
                 if expected.found is not None:
-                    matching.append(f"{expected.found}{suffixes[trial.label]}")
+                    matching.append(f"{expected.found}{_suffix(report, trial.dataset)}")
     missed: dict[str, list[str]] = {id_: [] for (_, id_), matching in documents.items() if not matching}
     match = Match.of(report.golden_set.match, report.golden_set.delimiter)
     for name, corpus in corpora.items() if missed else ():
