@@ -14,6 +14,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from harness._version import __version__
+from harness.results.presenters import register_presenter
 
 if TYPE_CHECKING:
     from harness.data.dataset import Dataset
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from harness.pipeline.regress.run_regress import diff, regress
     from harness.pipeline.verify import verify
     from harness.results.comparison import Comparison
+    from harness.results.presenters import Presenter
 
 __all__ = [
     "Checked",
@@ -54,6 +56,15 @@ _HOMES = {
     "regress": "harness.pipeline.regress.run_regress",
     "verify": "harness.pipeline.verify",
 }
+
+
+def _presenter() -> Presenter:
+    from harness.report.presenting import ReportPresenter
+
+    return ReportPresenter()
+
+
+register_presenter(_presenter)
 
 
 def __getattr__(name: str) -> object:

@@ -10,6 +10,7 @@ from harness.wording import counted
 
 __all__ = [
     "ABSENT",
+    "BACKEND",
     "FAILED",
     "absent",
     "count",
@@ -34,6 +35,8 @@ __all__ = [
 ]
 
 ABSENT = "–"
+BACKEND = Column("backend", numeric=False, names=True)
+"""The column of labels, first in most tables."""
 FAILED = "failed"
 _MEBIBYTE = 1024**2
 _GIB = 1024**3

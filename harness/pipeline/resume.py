@@ -14,8 +14,7 @@ import functools
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import cast
@@ -27,6 +26,7 @@ from harness.data.dataset import Dataset
 from harness.data.progress import Display
 from harness.encoders.settings import model_encoder
 from harness.engines.interface import Identified
+from harness.pipeline.probes import PROBES
 from harness.plan.config import Resume
 from harness.plan.plan import Plan, Trial
 from harness.registry.cards import BackendCard
@@ -40,6 +40,7 @@ from harness.worker.encodings import encoder_key
 from harness.worker.executor import Executor
 from harness.worker.failure import Failure
 from harness.worker.jobs import Identity, IdentityJob, TrialRecord
+from harness.worker.outcome import Measurements
 from harness.worker.process import Finished
 
 __all__ = [
@@ -57,12 +58,12 @@ __all__ = [
     "trial_key",
 ]
 
-SCHEME = 9
+SCHEME = 10
 """To be raised when a change of the harness or of its engines changes the hits of some engine, or what is stored."""
 KIND = "trials"
 Condition = str | int | float | bool | None | list[str | int | float | bool]
 Conditions = Mapping[str, Mapping[str, Condition]]
-"""Names to values in five groups: machine, versions, timing, limits, builds."""
+"""Names to values in six groups: machine, versions, timing, probes, limits, builds."""
 
 _OWN = "harness"
 _GIBIBYTE = 1024**3
@@ -170,7 +171,6 @@ def conditions_of(plan: Plan, trial: Trial) -> Conditions:
     Raises HarnessError where the engine cannot be loaded, which says whether its builds differ.
     """
     machine, options = environment.machine(), asdict(plan.execution)
-    load_options = asdict(plan.load) if plan.load.wanted else {}
     conditions = {
         "machine": {
             "processor": machine.processor,
@@ -185,8 +185,9 @@ def conditions_of(plan: Plan, trial: Trial) -> Conditions:
         },
         "timing": {
             **{name: value for name, value in options.items() if name not in _NO_PART},
-            **{f"load {name}": value for name, value in load_options.items()},
+            **{name: value for probe in PROBES for name, value in probe.conditions(plan).items()},
         },
+        "probes": {probe.name: levels for probe in PROBES if (levels := probe.levels(plan))},
         "limits": {**{name: options[name] for name in _LIMITS}, **_outside_the_key(trial)},
         "builds": {"builds": builds_of(trial, plan)},
     }
@@ -217,7 +218,7 @@ def differences(then: Conditions, now: Conditions) -> Iterator[str]:
 
 def _lacking(then: Conditions, now: Conditions) -> list[str]:
     """Return what is to be measured now and was not measured then, in words."""
-    missing = sorted(_measured(now["timing"]) - _measured(then["timing"]))
+    missing = sorted(_measured(now) - _measured(then))
     first, last = _builds_in(then) + 1, _builds_in(now)
     if first <= last:
         missing.append(f"build {last}" if first == last else f"builds {first} to {last}")
@@ -229,21 +230,16 @@ def _builds_in(conditions: Conditions) -> int:
     return cast("int", conditions["builds"]["builds"])
 
 
-def _measured(timing: Mapping[str, Condition]) -> set[str]:
-    """Return the measurements that options of timing ask for, in words."""
-    measured = {"times"} if timing["timing"] else set()
-    if timing.get("load cold"):
-        measured.add("a cold pass")
-    concurrency, rates = (cast("list[float]", timing.get(f"load {name}", [])) for name in ("concurrency", "rates"))
-    clients, arrivals = timing.get("load clients"), timing.get("load arrivals")
-    measured |= {f"{count} clients ({clients})" for count in concurrency}
-    measured |= {f"{rate:g} queries/s ({clients}, {arrivals})" for rate in rates}
-    return measured
+def _measured(conditions: Conditions) -> set[str]:
+    """Return what was asked to be measured of a trial under these conditions, in words."""
+    levels = cast("Mapping[str, list[str]]", conditions["probes"])
+    times = {"times"} if conditions["timing"]["timing"] else set()
+    return times.union(*levels.values())
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StoredOutcome:
-    """A stored outcome: a ``record`` with the ``memory`` it took, or a ``failure``.
+    """A stored outcome: a ``record`` with the ``memory`` it took and what probes measured, or a ``failure``.
 
     ``measured`` is when it came about (UTC, ISO 8601), ``conditions`` under what.
     """
@@ -253,6 +249,21 @@ class StoredOutcome:
     record: TrialRecord | None
     memory: Finished | None
     failure: Failure | None
+    measurements: Measurements = field(default_factory=dict)
+
+    def save(self, folder: Path) -> None:
+        """Write it into a folder: the measurements of each probe into one of its own."""
+        save(folder, replace(self, measurements={}))
+        for name, record in self.measurements.items():
+            (folder / name).mkdir()
+            save(folder / name, record)
+
+    @classmethod
+    def load(cls, folder: Path) -> StoredOutcome:
+        """Read what :meth:`save` wrote. Raises CacheError where a file is missing or damaged."""
+        records = {probe.name: probe.record for probe in PROBES if (folder / probe.name).is_dir()}
+        measured = {name: load(folder / name, kind) for name, kind in records.items() if kind is not None}
+        return replace(load(folder, cls), measurements=measured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,11 +334,11 @@ class StoredTrials:
         about = f"{trial.label} on {self._dataset.name}"
         self._own.add(entry_name(KIND, look_up.key))
         state = _FINISHED if failure is None else _FAILED
-        self._cache.put(KIND, look_up.key, partial(save, record=outcome), about=about, state=state)
+        self._cache.put(KIND, look_up.key, outcome.save, about=about, state=state)
         return True
 
     def _stored(self, key: Mapping[str, JSON]) -> StoredOutcome | None:
-        return self._cache.get(KIND, key, partial(load, record=StoredOutcome))
+        return self._cache.get(KIND, key, StoredOutcome.load)
 
     def _outlives(self, key: Mapping[str, JSON], failure: Failure, conditions: Conditions) -> bool:
         """Whether a finished outcome is stored against which the failure says nothing.
@@ -356,7 +367,7 @@ class StoredTrials:
                 return f"it failed on {stored.measured} when more builds were asked for"
         elif lacks := _lacking(stored.conditions, now):
             return f"its stored outcome was measured without {', '.join(lacks)}"
-        elif resume is not Resume.MISSING and (failed := _failed_load(stored.record)) is not None:
+        elif resume is not Resume.MISSING and (failed := _failed_probe(stored.measurements)) is not None:
             return f"a measurement of its stored outcome failed: {failed}"
         if differs and resume is not Resume.ALWAYS:
             return f"its stored outcome is of other conditions: {in_short(differs)}"
@@ -369,11 +380,10 @@ def in_short(differs: tuple[str, ...]) -> str:
     return "; ".join(differs[:_SHOWN]) + more
 
 
-def _failed_load(record: TrialRecord | None) -> str | None:
-    """Return what the first failed client or call of a measurement said, None when all went well."""
-    loads = record.loads if record is not None else ()
-    failures = (sentence for load in loads for sentence in (*load.failures, load.first_error) if sentence is not None)
-    return next(failures, None)
+def _failed_probe(measurements: Measurements) -> str | None:
+    """Return why a measurement of a probe failed; None where all went well."""
+    failures = (probe.failure(measurements) for probe in PROBES)
+    return next((failure for failure in failures if failure is not None), None)
 
 
 def _in_words(stored: StoredOutcome) -> str:

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,8 +22,8 @@ from harness.data.types import Ids, Int64Array, Run
 from harness.engines.interface import Capabilities
 from harness.errors import CacheError, CardError, HarnessError, MissingHitsError, UsageError
 from harness.loaders.trec import read_run
-from harness.pipeline.probes.load import HeldOpen, LoadRuns
-from harness.pipeline.probes.rebuilds import Rebuilder, of_build
+from harness.pipeline.probes import PROBES
+from harness.pipeline.probes.probe import HeldOpen, Probe, ProbedTrial, run_probes
 from harness.pipeline.resume import Identities, LookUp, StoredOutcome, StoredTrials, conditions_of, in_short
 from harness.plan.options import ExecutionOptions
 from harness.plan.plan import Plan, Trial
@@ -33,7 +34,7 @@ from harness.store.columns import save_table
 from harness.store.record_files import load, save
 from harness.wording import counted
 from harness.worker.attach import changed_too
-from harness.worker.builds import SharedBuild, SharedBuilds, builds_of, rebuilt_runs
+from harness.worker.builds import SharedBuild, SharedBuilds, builds_of, of_build
 from harness.worker.candidate_hits import save_candidates
 from harness.worker.embeddings import CacheCheck
 from harness.worker.encodings import Encodings
@@ -186,10 +187,9 @@ class _Trials:
         vectors, run, record = None, None, stored.record
         if record is not None:
             vectors = self.encodings.vectors(trial, weights=_weighed_by_reference(trial))
-            record = replace(record, rebuilds=record.rebuilds[: builds_of(trial, self.plan) - 1])
             run = checked_run(record, self.dataset)
         self.kept.append(trial.label)
-        return Outcome(
+        outcome = Outcome(
             trial,
             run=run,
             record=record,
@@ -199,8 +199,9 @@ class _Trials:
             measured=stored.measured,
             reused=True,
             notes=tuple(notes),
-            rebuilds=rebuilt_runs(record, self.dataset) if record is not None else (),
+            measurements=stored.measurements,
         )
+        return self._with_further_runs(outcome)
 
     def _execute(self, trial: Trial, look_up: LookUp) -> Outcome:
         """Run the trial, and store its outcome."""
@@ -222,7 +223,9 @@ class _Trials:
         measured = _now_utc()
         outcome = replace(outcome, measured=measured)
         conditions = conditions_of(self.plan, trial)
-        stored = StoredOutcome(measured, conditions, outcome.record, outcome.memory, outcome.failure)
+        stored = StoredOutcome(
+            measured, conditions, outcome.record, outcome.memory, outcome.failure, outcome.measurements
+        )
         try:
             if self.stored.keep(trial, look_up, stored):
                 self.kept.append(trial.label)
@@ -251,17 +254,34 @@ class _Trials:
             finally:  # a failed trial's index too: those of a long comparison would fill the disk
                 if build is None or build.folder != job_folder:
                     shutil.rmtree(job_folder, ignore_errors=True)
-        return self._rebuilt(outcome, own, reopened=build is not None)
+        probed = self._probed(trial, own, job_folder, capabilities, reopened=build is not None)
+        probes = [probe for probe in PROBES if not probe.on_index and probe.wanted(trial, self.plan)]
+        later = run_probes(probes, probed, self.display.section(trial.label))
+        return self._with_further_runs(replace(outcome, measurements={**outcome.measurements, **later}))
 
-    def _rebuilt(self, outcome: Outcome, job: TrialJob, *, reopened: bool) -> Outcome:
-        """The outcome with the hits of all builds that the plan asks for; a shared build is the first of them."""
-        builds, label = builds_of(outcome.trial, self.plan), outcome.trial.label
-        if outcome.record is None or builds < 2:
-            return outcome
-        rebuilder = Rebuilder(self.executor, self.dataset, self.work)
-        hits = rebuilder.run(job, builds, self.display.section(label), reopened=reopened)
-        record = replace(outcome.record, rebuilds=hits)
-        return replace(outcome, record=record, rebuilds=rebuilt_runs(record, self.dataset))
+    def _probed(
+        self, trial: Trial, job: TrialJob, folder: Path, capabilities: Capabilities, *, reopened: bool
+    ) -> ProbedTrial:
+        return ProbedTrial(
+            trial=trial,
+            plan=self.plan,
+            dataset=self.dataset,
+            job=job,
+            folder=folder,
+            work=self.work,
+            executor=self.executor,
+            clients=self.clients,
+            shared=capabilities.shares_index,
+            reopened=reopened,
+        )
+
+    def _on_index(self, trial: Trial) -> list[Probe[object]]:
+        """Return the probes that the plan asks for while the trial's index is there."""
+        return [probe for probe in PROBES if probe.on_index and probe.wanted(trial, self.plan)]
+
+    def _with_further_runs(self, outcome: Outcome) -> Outcome:
+        runs = [run for probe in PROBES for run in probe.runs(outcome, self.plan, self.dataset)]
+        return replace(outcome, rebuilds=tuple(runs))
 
     def _run_job(
         self,
@@ -281,23 +301,31 @@ class _Trials:
             folder = terms.folder if terms is not None else None
             job = replace(job, external=True, terms=folder, hashes=job_folder / _HASHES)
         save(job_folder, job)
-        runs = LoadRuns(self.plan.load, job, job_folder, self.clients, shared=capabilities.shares_index)
-        with HeldOpen(runs, progress) as held_open:
+        probes = self._on_index(trial)
+        probed = self._probed(trial, job, job_folder, capabilities, reopened=build is not None)
+        held = partial(run_probes, probes, replace(probed, held=True), progress)
+        with HeldOpen(held, job.release, progress) as held_open:
             try:
                 finished = self.executor.run(job_folder, held_open)
             except HarnessError as error:  # one that was killed could not compare the index with what it was before
                 raise changed_too(job_folder / _HASHES, error, progress) from error
-            loads = held_open.records()
+            measurements = held_open.measurements()
         record = load(job_folder, TrialRecord)
         if record.external is None:
             refuse_lost_documents(record, self.dataset, finished.log)
-        if loads is None:  # no server: there is no queue that other clients' arrivals could fill
-            loads = replace(runs, options=replace(self.plan.load, rates=())).run(progress)
-        record = replace(record, loads=loads)
+        if measurements is None:  # no server
+            measurements = run_probes(probes, probed, progress)
         if build is not None:
             record = build.searched(job, job_folder, trial.label, record)
         trial = trial.read(record.index.state)
-        return Outcome(trial, run=checked_run(record, self.dataset), record=record, memory=finished, vectors=vectors)
+        return Outcome(
+            trial,
+            run=checked_run(record, self.dataset),
+            record=record,
+            memory=finished,
+            vectors=vectors,
+            measurements=measurements,
+        )
 
     def _job(
         self, trial: Trial, card: BackendCard, capabilities: Capabilities, vectors: Vectors | None, index_folder: Path
@@ -316,7 +344,7 @@ class _Trials:
             repeats=self.plan.execution.repeat,
             warm_up_queries=warm_up_queries(self.plan.execution, capabilities, len(self.dataset.queries)),
             warm_up_seconds=self.plan.execution.warm_up,
-            release=index_folder.parent / "release" if self.plan.load.wanted else None,
+            release=index_folder.parent / "release" if self._on_index(trial) else None,
             filter=self.plan.filter,
             metadata=self.inputs.metadata,
             candidates=self.inputs.candidates,

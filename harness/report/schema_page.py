@@ -6,7 +6,7 @@ import types
 import typing
 from collections.abc import Iterator
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 
 from harness.results.baseline import SCHEMA_VERSION as BASELINE_VERSION
 from harness.results.baseline import Baseline
@@ -56,6 +56,8 @@ def _name(annotation: object) -> str:
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation is type(None):
         return "null"
+    if annotation is JsonValue:
+        return "any JSON"
     if isinstance(annotation, type) and origin is None:
         return "object" if issubclass(annotation, BaseModel) else _JSON_NAMES[annotation]
     if origin is typing.Annotated:

@@ -350,7 +350,7 @@ class Comparison:
 
         ``verbose`` adds to ``table`` what answers no first question; ``sort`` names the column that orders rows.
         """
-        return str(presenter("text")(self.report, format, verbose=verbose, sort=sort))
+        return presenter().text(self.report, format, verbose=verbose, sort=sort)
 
     def html(self, *, keep_text: bool = True) -> str:
         """Return the report as one HTML file that needs nothing else.
@@ -358,8 +358,7 @@ class Comparison:
         Texts of queries are in it if there are any, those of documents where ``corpus`` has them;
         ``keep_text=False`` leaves both out.
         """
-        shown = self if keep_text else self.without_texts()
-        return str(presenter("comparison page")(shown))
+        return presenter().page(self, keep_text=keep_text)
 
     def without_texts(self) -> Comparison:
         """Return the comparison without texts of queries and documents."""

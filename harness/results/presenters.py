@@ -1,29 +1,42 @@
-"""How a result is shown: by functions that are found by name, because the report stands above the results it shows."""
+"""How a result shows itself: by a presenter of the report, which stands above the results and so is registered here."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
-__all__ = ["HTML_NAME", "LEFT_OUT", "NOT_STORED", "presenter"]
+if TYPE_CHECKING:  # `import harness` reads this module, and loads nothing heavy
+    from harness.results.schema import Result
+
+__all__ = ["HTML_NAME", "LEFT_OUT", "NOT_STORED", "Presenter", "presenter", "register_presenter"]
 
 HTML_NAME = "report.html"
 LEFT_OUT = "Texts were left out of this file (--no-text)."
 NOT_STORED = "Texts of documents are not in this file: the result does not hold them, and no dataset was given."
 """What the page says where it has no texts."""
 
-_PRESENTERS: Mapping[str, str] = {
-    "text": "harness.report.formats:render",
-    "comparison page": "harness.report.html.comparison_page:comparison_html",
-    "check page": "harness.report.html.check_page:check_html",
-    "check failures": "harness.report.documents.check_cases:failures",
-    "regression page": "harness.report.html.regression_page:regression_html",
-}
+
+class Presenter(Protocol):
+    """Shows results. :mod:`harness.report.presenting` is the one that the package registers."""
+
+    def text(self, report: Result, format_name: str, *, verbose: bool, sort: str | None) -> str:
+        """Return a result as ``table``, ``markdown``, ``csv`` or ``json``."""
+
+    def page(self, result: object, *, keep_text: bool) -> str:
+        """Return a comparison, a check or a regression as one HTML file, with or without texts."""
+
+    def failures(self, report: Result) -> list[str]:
+        """Say of each requirement of a check that does not hold what was expected, and what there is instead."""
 
 
-def presenter(name: str) -> Callable[..., Any]:
-    """Return the function that shows one kind of result in one way; raises KeyError for an unknown name."""
-    module, _, function = _PRESENTERS[name].partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    return found
+_makers: list[Callable[[], Presenter]] = []
+
+
+def register_presenter(make: Callable[[], Presenter]) -> None:
+    """Let results be shown by what ``make`` returns, which is called when the first result is shown."""
+    _makers[:] = [make]
+
+
+def presenter() -> Presenter:
+    """Return the presenter that was registered."""
+    return _makers[0]()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, JsonValue
 
 from harness.results.check_schema import (
     GoldenInfo,
@@ -217,6 +217,9 @@ class TrialResult(Record):
     metrics: dict[str, MetricValue] = Field(default={})
     parity: ParityStats | None = None
     spread: SpreadStats | None = Field(default=None, description="null unless several builds were made (`--rebuilds`)")
+    probes: dict[str, JsonValue] = Field(
+        default={}, description="what other probes measured, by their names; each says itself what it holds"
+    )
     deterministic: bool | None = Field(
         default=None, description="false where every build gives other rankings; null where nothing was built"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from harness.metrics import Scores, score
 from harness.parity import Level, Parity
 from harness.parity.outcome_parity import OutcomeParity
 from harness.plan.plan import Plan
+from harness.worker.jobs import TrialRecord
 from harness.worker.outcome import Outcome
 from harness.worker.vectors import Vectors
 
@@ -63,6 +64,14 @@ class Scored:
     def label(self) -> str:
         """Label of the backend."""
         return self.outcome.trial.label
+
+    def timed_record(self) -> TrialRecord | None:
+        """Return the trial's record with the times of queries that have a term: others cost nothing."""
+        record = self.outcome.record
+        if record is None:
+            return None
+        terms = has_terms(self.outcome.vectors, len(record.hits.indptr) - 1)
+        return replace(record, search_ns=record.search_ns[:, terms], transfer_ns=record.transfer_ns[:, terms])
 
 
 def score_outcome(outcome: Outcome, compared: OutcomeParity | None, plan: Plan, qrels_of: QrelsOf) -> Scored:

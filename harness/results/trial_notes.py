@@ -10,7 +10,6 @@ from harness.data.dataset import Dataset
 from harness.data.types import Run
 from harness.engines.interface import SearchResult
 from harness.plan.backend_spec import BackendSpec, spell
-from harness.plan.plan import Plan
 from harness.remote.calls import calls_in_words
 from harness.results.scored import Scored
 from harness.results.stored import holds_white_space
@@ -25,9 +24,9 @@ _NAMED = 20
 _STRANGERS = 3
 
 
-def trial_notes(scored: Scored, dataset: Dataset, plan: Plan) -> list[str]:
+def trial_notes(scored: Scored, dataset: Dataset) -> list[str]:
     """Return the notes on a trial: on its run, its index and its stages."""
-    return [*_notes_on_trial(scored, dataset), *_notes_on_stages(scored.outcome, plan)]
+    return [*_notes_on_trial(scored, dataset), *_notes_on_stages(scored.outcome)]
 
 
 def _notes_on_trial(scored: Scored, dataset: Dataset) -> list[str]:
@@ -179,10 +178,10 @@ def _listed(ids: list[str], count: int) -> str:
     return ", ".join(ids) + more
 
 
-def _notes_on_stages(outcome: Outcome, plan: Plan) -> list[str]:
+def _notes_on_stages(outcome: Outcome) -> list[str]:
     if outcome.combined is None:
         return []
-    notes = ["not measured cold or under load: what it is made of was"] if plan.load.wanted else []
+    notes = []
     reranked = outcome.combined.reranked
     if reranked is not None and reranked.scored < len(reranked.scores):
         known = len(reranked.scores) - reranked.scored

@@ -1,4 +1,4 @@
-"""Builds of indexes: one for all backends that differ only in how it is searched, and the number and cost of builds."""
+"""Builds of indexes: one for all backends that differ only in how it is searched, and the number of builds."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.data.dataset import Dataset
-from harness.data.types import Run
+from harness.data.progress import Progress
 from harness.engines.interface import Capabilities
 from harness.errors import HarnessError
 from harness.plan.plan import Plan, Trial, may_be_server
 from harness.registry.lookup import load_engine
-from harness.worker.jobs import BuildCost, TrialJob, TrialRecord
-from harness.worker.process import Finished
+from harness.worker.jobs import TrialJob, TrialRecord
 
-__all__ = ["SharedBuild", "SharedBuilds", "build_cost", "builds_of", "rebuilt_runs"]
+__all__ = ["SharedBuild", "SharedBuilds", "builds_of", "of_build"]
 
 
 @dataclass(eq=False, slots=True)
@@ -110,24 +108,17 @@ def builds_of(trial: Trial, plan: Plan) -> int:
     return plan.request.rebuilds
 
 
-def rebuilt_runs(record: TrialRecord, dataset: Dataset) -> tuple[Run, ...]:
-    """Return the runs of all builds after the first; an index that was there before has none."""
-    queries, documents = dataset.queries.ids, dataset.corpus.ids
-    return tuple(Run(queries, documents, hits.indptr, hits.rows, hits.scores) for hits in record.rebuilds)
+def of_build(progress: Progress, number: int, builds: int) -> Progress:
+    """Return a progress with ``build 2 of 3`` before each phase; unchanged where there is one build."""
+    return progress if builds < 2 else _OfBuild(progress, f"build {number} of {builds}")
 
 
-def build_cost(record: TrialRecord, memory: Finished | None) -> BuildCost:
-    """Return what the build of a trial took.
+class _OfBuild:
+    def __init__(self, progress: Progress, build: str) -> None:
+        self._progress, self._build = progress, build
 
-    Without the peaks where another trial built its index: ``memory`` is of a worker that only searched then.
-    """
-    seen = memory if record.built_by is None else None
-    return BuildCost(
-        index_ns=record.index.index_ns,
-        ready_ns=record.index.ready_ns,
-        indexed=record.index.indexed,
-        index_bytes=record.storage.index_bytes,
-        log_bytes=record.storage.log_bytes,
-        peak_rss_bytes=seen.peak_rss_bytes if seen is not None else None,
-        peak_anonymous_bytes=seen.peak_anonymous_bytes if seen is not None else None,
-    )
+    def start(self, phase: str, total: int | None) -> None:
+        self._progress.start(f"{self._build}: {phase}", total)
+
+    def advance(self, amount: int) -> None:
+        self._progress.advance(amount)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from harness.data.types import Float32Array, Ids, Int32Array, Int64Array
+from harness.data.types import Ids, Int32Array, Int64Array
 from harness.engines.interface import (
     Caveats,
     EngineInfo,
@@ -23,7 +23,7 @@ from harness.engines.interface import (
     StoredDocuments,
 )
 from harness.registry.parameters import ParameterValue
-from harness.stats.timing import Arrivals, Samples
+from harness.stats.timing import Samples
 
 __all__ = [
     "HELD",
@@ -31,7 +31,6 @@ __all__ = [
     "AnalyseJob",
     "Analysed",
     "AskJob",
-    "BuildCost",
     "ClientJob",
     "ClientRecord",
     "EncodeJob",
@@ -41,8 +40,6 @@ __all__ = [
     "Identity",
     "IdentityJob",
     "LoadKind",
-    "LoadRecord",
-    "RebuildHits",
     "RerankJob",
     "TrialJob",
     "TrialRecord",
@@ -267,72 +264,13 @@ class ClientRecord:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class LoadRecord:
-    """One measurement: a cold pass, a number of clients, or a rate.
-
-    ``failures`` holds one sentence for each client process that died, whose samples are lost, or gave up, whose samples
-    until then are among ``samples``. ``different_queries`` counts queries, however many clients differ. ``due_ns``
-    int64 and ``end_ns`` are an open loop's schedule on the samples' clock, ``gave_up_ns`` when it stopped asking.
-    Memory is the sum over all client processes, None where the system does not tell. ``index_copies`` counts the
-    copies of the index that were made because the engine cannot share one.
-    """
-
-    kind: LoadKind
-    clients: int
-    threads: bool
-    samples: Samples
-    due_ns: Int64Array
-    rate: float | None
-    arrivals: Arrivals | None
-    end_ns: int
-    gave_up_ns: int
-    failures: tuple[str, ...]
-    first_error: str | None
-    different_queries: int
-    open_ns: int | None
-    resident_share: float | None
-    peak_rss_bytes: int | None
-    peak_anonymous_bytes: int | None
-    index_copies: int
-
-
-class BuildCost(NamedTuple):
-    """Cost of one build: nanoseconds, documents, and bytes; None where nobody could tell these.
-
-    The peaks are of the worker that indexed and then asked every query once.
-    """
-
-    index_ns: int
-    ready_ns: int
-    indexed: int
-    index_bytes: int | None
-    log_bytes: int
-    peak_rss_bytes: int | None
-    peak_anonymous_bytes: int | None
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class RebuildHits:
-    """Hits of one more build, in the engine's own order: ``indptr`` int64 (Q + 1), ``rows`` and ``scores`` (H,).
-
-    Rows are those of the collection, as in the first build. ``cost`` is what building it took.
-    """
-
-    indptr: Int64Array
-    rows: Int32Array
-    scores: Float32Array
-    cost: BuildCost
-
-
-@dataclass(frozen=True, eq=False, slots=True)
 class TrialRecord:
     """Result of a trial: hits of the first timed pass, times of all passes (int64 (repeats, Q)).
 
     ``input`` is what the engine reads; ``open_ns`` the time until it was ready to be sent documents.
-    ``external`` is set when the index was there before; rows of hits are then rows of ``external.ids``. ``loads`` are
-    the measurements that were made on the finished index. ``built_by`` is the label of the backend that built it, None
-    for the trial's own: what ``index`` says was measured then. ``rebuilds`` are the hits of the builds after the first,
-    ``lists`` the lists that an engine fuses, by name. ``caveats`` are the engine's own.
+    ``external`` is set when the index was there before; rows of hits are then rows of ``external.ids``. ``built_by`` is
+    the label of the backend that built it, None for the trial's own: what ``index`` says was measured then. ``lists``
+    are the lists that an engine fuses, by name. ``caveats`` are the engine's own.
     """
 
     engine: EngineInfo
@@ -348,8 +286,6 @@ class TrialRecord:
     warm_up_queries: int
     warm_up_ns: int
     external: ExternalIndexRecord | None = None
-    loads: tuple[LoadRecord, ...] = ()
     built_by: str | None = None
-    rebuilds: tuple[RebuildHits, ...] = ()
     lists: Mapping[str, Hits] = field(default_factory=dict)
     caveats: Caveats = field(default_factory=Caveats)

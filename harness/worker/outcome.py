@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,9 +19,11 @@ from harness.worker.jobs import TrialRecord
 from harness.worker.process import Finished
 from harness.worker.vectors import Vectors
 
-__all__ = ["Combined", "Outcome", "checked_run", "refuse_lost_documents", "refuse_unmatched"]
+__all__ = ["Combined", "Measurements", "Outcome", "checked_run", "refuse_lost_documents", "refuse_unmatched"]
 
 _NAMED = 20
+Measurements = Mapping[str, object]
+"""Names of probes -> the records of what they measured on one trial."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -47,7 +49,8 @@ class Outcome:
     With a run comes a ``record`` when an engine made it, ``combined`` when it was made of other backends' hits.
 
     ``measured`` is when an engine ran or failed (UTC, ISO 8601). A ``reused`` outcome was stored by an earlier
-    comparison. ``notes`` are sentences for the report. ``rebuilds`` are the runs of the builds after the first.
+    comparison. ``notes`` are sentences for the report. ``measurements`` are those of probes; ``rebuilds`` are the runs
+    of the builds after the first.
     """
 
     trial: Trial
@@ -60,6 +63,7 @@ class Outcome:
     measured: str | None = None
     reused: bool = False
     notes: tuple[str, ...] = ()
+    measurements: Measurements = field(default_factory=dict)
     rebuilds: tuple[Run, ...] = ()
 
     @property

@@ -22,7 +22,7 @@ from harness.metrics import parse_measure
 from harness.metrics.audit import parse_published
 from harness.metrics.conventions import ASPECTS, CONVENTIONS, HARNESS, Settings, aspects_of
 from harness.pipeline.evaluate import as_qrels
-from harness.results.trial_result import best_order
+from harness.pipeline.probes.combining import best_order
 
 OTHERS = {f"x{number:04}": 1.0 - number / 5000 for number in range(1200)}
 """Hits without a judgment, worse than any planted one."""

@@ -17,8 +17,8 @@ from harness.metrics import QuerySet, parse_measures, score
 from harness.parity import compare_run
 from harness.parity.causes import hits_of_components
 from harness.parity.references import FusedReference, Part
+from harness.pipeline.probes.combining import rerank_upper_bound
 from harness.rerank.fusion import min_max
-from harness.results.trial_result import rerank_upper_bound
 
 DOCUMENTS = [f"d{number}" for number in range(5)]
 CANDIDATES = st.lists(st.sampled_from([*DOCUMENTS, "never judged"]), min_size=1, max_size=4, unique=True)

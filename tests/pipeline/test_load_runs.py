@@ -9,7 +9,7 @@ import pytest
 
 from harness.data.progress import Progress
 from harness.errors import EngineUnavailableError
-from harness.pipeline.probes.load import LoadRuns
+from harness.pipeline.probes.load_runs import LoadRuns
 from harness.plan.options import LoadOptions
 from harness.testing import RecordingProgress
 from harness.worker.jobs import TrialJob
@@ -28,7 +28,7 @@ def test_a_full_disk_fails_the_levels_that_need_copies_alone(tmp_path: Path, mon
         (target / "half").touch()
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("harness.pipeline.probes.load.copy_folder", full)
+    monkeypatch.setattr("harness.pipeline.probes.load_runs.copy_folder", full)
     (tmp_path / "index").mkdir()
     job = TrialJob(
         engine="",

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from harness.pipeline.probes.load import closed_loops, loads_with_terms, open_loops
+from harness.pipeline.probes.load_runs import LoadRecord
 from harness.stats.timing import Samples
-from harness.worker.jobs import LoadRecord
 
 TERMS = np.array([True, False, True])
 MS = 1_000_000

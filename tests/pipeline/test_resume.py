@@ -154,12 +154,12 @@ def test_a_failed_load_level_is_a_failure_to_repeat(cache: Cache, collection: Pa
     found = look_up(collection, cards, "csr", resume="failed", concurrency="1", load_seconds=0.2)
     assert found.stored is not None
     (entry,) = stored(cache)
-    described = json.loads((entry.path / "StoredOutcome.json").read_text())
-    described["record"]["loads"][0]["failures"] = ["the worker was killed"]
-    (entry.path / "StoredOutcome.json").write_text(json.dumps(described))
+    described = json.loads((entry.path / "load/LoadRecords.json").read_text())
+    described["levels"][0]["failures"] = ["the worker was killed"]
+    (entry.path / "load/LoadRecords.json").write_text(json.dumps(described))
     manifest = json.loads((entry.path / "manifest.json").read_text())
-    changed = entry.path / "StoredOutcome.json"
-    manifest["files"]["StoredOutcome.json"] = {"bytes": changed.stat().st_size, "sha256": file_digest(changed)}
+    changed = entry.path / "load/LoadRecords.json"
+    manifest["files"]["load/LoadRecords.json"] = {"bytes": changed.stat().st_size, "sha256": file_digest(changed)}
     (entry.path / "manifest.json").write_text(json.dumps(manifest))
     for level in ("failed", "always"):
         found = look_up(collection, cards, "csr", resume=level, concurrency="1", load_seconds=0.2)

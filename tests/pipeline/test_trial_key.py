@@ -20,6 +20,9 @@ from harness.engines.interface import EngineInfo, IndexReport, Storage
 from harness.engines.qdrant.engine import QdrantEngine
 from harness.errors import EngineUnavailableError, MissingExtraError
 from harness.loaders import load_dataset
+from harness.pipeline.probes import PROBES
+from harness.pipeline.probes.load_runs import LoadRecord
+from harness.pipeline.probes.rebuilds import BuildCost, RebuildHits
 from harness.pipeline.resume import SCHEME, Identities, is_kept, trial_key
 from harness.plan.config import CompareRequest
 from harness.plan.plan import make_plan
@@ -27,7 +30,7 @@ from harness.registry.cards import Parameter
 from harness.registry.lookup import find_cards
 from harness.store.cache import JSON, Cache
 from harness.worker.executor import InProcess
-from harness.worker.jobs import BuildCost, ClientRecord, ExternalIndexRecord, LoadRecord, RebuildHits, TrialRecord
+from harness.worker.jobs import ClientRecord, ExternalIndexRecord, TrialRecord
 from harness.worker.process import Finished
 
 
@@ -160,6 +163,7 @@ def test_a_record_of_other_fields_is_of_another_scheme() -> None:
     made_of = (
         TrialRecord,
         ExternalIndexRecord,
+        *(probe.record for probe in PROBES if probe.record is not None),
         RebuildHits,
         LoadRecord,
         ClientRecord,
@@ -170,4 +174,4 @@ def test_a_record_of_other_fields_is_of_another_scheme() -> None:
     names = [f"{one.__name__}.{field.name}" for one in made_of for field in fields(one)]
     names += [f"{one.__name__}.{name}" for one in (Storage, BuildCost) for name in one._fields]
     digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
-    assert (SCHEME, digest) == (9, "c18f99485c41")
+    assert (SCHEME, digest) == (10, "1f409152ac30")

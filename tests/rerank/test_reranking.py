@@ -21,11 +21,11 @@ from harness.data import ranking
 from harness.errors import UsageError
 from harness.metrics import parse_measures, score
 from harness.pipeline.planning import plan_for, preview
+from harness.pipeline.probes.combining import best_order
 from harness.plan.config import CompareRequest
 from harness.plan.plan import make_plan
 from harness.report.documents.compare import comparison_document
 from harness.results.comparison import Comparison
-from harness.results.trial_result import best_order
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.data.types import Corpus, Run
 from harness.errors import UsageError
-from harness.results.check_redaction import without_questions
-from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, presenter
+from harness.results.presenters import HTML_NAME, NOT_STORED, presenter
 from harness.results.schema import Result, TrialResult
 from harness.results.stored import read_report, read_stored_run, write_report
 
@@ -76,7 +75,7 @@ class Checked:
         if not self.report.requirements and self.report.verdict != "invalid":
             raise UsageError("nothing is required of this check", fix="give require=['Hit@5>=0.9'] or the like")
         __tracebackhide__ = True
-        wrong = presenter("check failures")(self.report)
+        wrong = presenter().failures(self.report)
         if wrong:
             raise AssertionError(
                 "\n\n".join([f"the check of {self.name} {_VERDICTS[self.report.verdict or 'invalid']}", *wrong])
@@ -140,7 +139,7 @@ class Checked:
 
         ``verbose`` adds to ``table`` what answers no first question; ``sort`` names the column that orders rows.
         """
-        return str(presenter("text")(self.report, format, verbose=verbose, sort=sort))
+        return presenter().text(self.report, format, verbose=verbose, sort=sort)
 
     def html(self, *, keep_text: bool = True) -> str:
         """The report as one HTML file that needs nothing else.
@@ -148,11 +147,7 @@ class Checked:
         ``keep_text=False`` leaves out the texts of questions and documents; a check that was made without them
         (``--no-text``) has none.
         """
-        report = self.report if keep_text else without_questions(self.report)
-        if not keep_text or report.plan.resolved.get("no_text"):
-            return str(presenter("check page")(report, self.hits, {}, LEFT_OUT))
-        missing = any(corpus.name not in self.corpora for corpus in report.corpora)
-        return str(presenter("check page")(report, self.hits, self.corpora, self.no_texts if missing else ""))
+        return presenter().page(self, keep_text=keep_text)
 
     def __str__(self) -> str:
         return self.render()

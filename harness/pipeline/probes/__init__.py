@@ -1,14 +1,19 @@
-"""Probes: what a trial can be measured for beside its hits, each in one module.
+"""Probes: what a trial can be measured for beside its hits, each in one module that :mod:`.probe` explains."""
 
-A probe measures, which :mod:`harness.pipeline.run` lets it do while the trial has its index, and sums up what it
-measured: fields of the trial's result, and notes. :mod:`harness.report.documents.costs` shows them.
-"""
-
+from harness.pipeline.probes.combining import CombiningProbe
+from harness.pipeline.probes.indexing import IndexingProbe
 from harness.pipeline.probes.load import LoadProbe
+from harness.pipeline.probes.probe import Probe
 from harness.pipeline.probes.rebuilds import RebuildProbe
-from harness.results.trial_result import Probe
+from harness.pipeline.probes.searching import SearchingProbe
 
 __all__ = ["PROBES"]
 
-PROBES: tuple[Probe, ...] = (LoadProbe(), RebuildProbe())
-"""Every probe."""
+PROBES: list[Probe[object]] = [
+    RebuildProbe(),
+    IndexingProbe(),
+    SearchingProbe(),
+    CombiningProbe(),
+    LoadProbe(),
+]
+"""Every probe, in the order of their tables."""

@@ -1,289 +1,134 @@
-"""The probe of load: cold, and by several clients, in closed loops and at fixed rates.
-
-:class:`LoadRuns` measures on a finished index; it is the parent's side. Every client is a worker, with a worker's
-limits, log and end. Those of one measurement begin together: the parent names the time when each of them is ready, or
-gone. :class:`LoadProbe` sums up what they measured.
-"""
+"""The probe of load: a cold pass, clients in closed loops, queries at fixed rates."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import threading
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Literal, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Literal
 
 import numpy as np
 
+from harness.data.dataset import Dataset
 from harness.data.filtering import BoolArray
 from harness.data.progress import Progress
 from harness.data.types import Int64Array
-from harness.errors import HarnessError
-from harness.plan.config import ClientKind
+from harness.document.cells import (
+    BACKEND,
+    FAILED,
+    latencies,
+    latency_columns,
+    milliseconds,
+    number,
+    seconds,
+    size,
+    text,
+    values_of,
+)
+from harness.document.model import Cell, Column, Table, Value
+from harness.pipeline.probes.load_runs import LoadRecord, LoadRecords, LoadRuns
+from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell
 from harness.plan.options import LoadOptions
-from harness.plan.plan import Plan
-from harness.results import schema
+from harness.plan.plan import Plan, Trial
+from harness.results.schema import TrialResult
+from harness.results.schema_costs import ClosedLoopStats, ColdStats, LatencyStats, OpenLoopStats, SearchStats
 from harness.results.scored import Scored, has_terms
-from harness.stats.timing import OpenLoop, Samples, arrivals_ns, latency, open_loop, throughput
-from harness.store.disk import copy_folder
-from harness.store.record_files import load, save
+from harness.stats.timing import OpenLoop, latency, open_loop, throughput
 from harness.wording import counted
-from harness.worker.executor import Aside, Executor, side_by_side
-from harness.worker.jobs import HELD, ClientJob, ClientRecord, LoadKind, LoadRecord, TrialJob
-from harness.worker.load_client import DUE, GO, READY
-from harness.worker.process import Finished
+from harness.worker.outcome import Measurements
 
-__all__ = ["HeldOpen", "LoadProbe", "LoadRuns", "closed_loops", "loads_with_terms", "open_loops"]
+__all__ = ["LoadProbe", "closed_loops", "loads_with_terms", "open_loops"]
 
 _NS_PER_S = 1e9
 _NS_PER_MS = 1e6
-_LEAD_NS = 100_000_000
-"""Between naming the start and the start itself: every client has noticed by then."""
 
 
-class _Level(NamedTuple):
-    """One measurement: so many clients, and for an open loop the rate."""
+class LoadProbe(Probe[LoadRecords]):
+    """Load the finished index, and sum up its cold pass, closed loops and open loops."""
 
-    kind: LoadKind
-    clients: int
-    rate: float | None = None
+    name = "load"
+    record = LoadRecords
 
+    def wanted(self, trial: Trial, plan: Plan) -> bool:  # noqa: ARG002 - every engine's
+        """Tell whether the plan asks for a cold pass, several clients or a rate."""
+        return plan.load.wanted
 
-@dataclass(frozen=True, slots=True)
-class LoadRuns:
-    """Measurements to be made on the index of one trial, whose results lie in ``folder``.
+    def run(self, probed: ProbedTrial, progress: Progress) -> LoadRecords:
+        """Measure: a server without a cold pass, whose memory is not ours to empty; others without rates.
 
-    ``shared``: several processes may have the index open at once. Otherwise all but the first get copies of it.
-    """
-
-    options: LoadOptions
-    trial: TrialJob
-    folder: Path
-    executor: Executor
-    shared: bool
-
-    def run(self, progress: Progress) -> tuple[LoadRecord, ...]:
-        """Measure cold first, then the closed loops, then the open ones.
-
-        What cannot be measured, for want of disk space above all, is a failed measurement and leaves the others alone.
+        Where there is no server, there is no queue that other clients' arrivals could fill.
         """
-        options = self.options
-        levels = [_Level("cold", 1)] if options.cold else []
-        levels += [_Level("closed", clients) for clients in options.concurrency]
-        levels += [_Level("open", options.open_loop_clients, rate) for rate in options.rates]
-        return tuple(self._measure(level, progress) for level in levels)
+        options = replace(probed.plan.load, cold=False) if probed.held else replace(probed.plan.load, rates=())
+        shared = probed.shared or probed.held
+        return LoadRecords(LoadRuns(options, probed.job, probed.folder, probed.clients, shared).run(progress))
 
-    def _measure(self, level: _Level, progress: Progress) -> LoadRecord:
-        threads = self.options.clients is ClientKind.THREADS and level.kind != "cold"
-        processes = 1 if threads else level.clients
-        due_ns = np.zeros(0, dtype=np.int64)
-        if level.rate is not None:
-            due_ns = arrivals_ns(level.rate, self.options.seconds, self.options.arrivals, self.options.seed)
-        start_ns = 0
-        try:
-            folder = Path(tempfile.mkdtemp(prefix=f"{level.kind}-", dir=self.folder))
-            np.save(folder / DUE, due_ns, allow_pickle=False)
-            jobs = self._jobs(level, folder, processes, progress, threads=threads)
-            progress.start(_level_in_words(level), None)
-            gate = _Gate(folder / GO, processes)
-            ends = side_by_side(lambda job: self._client(job, gate), jobs, jobs=processes)
-            start_ns = gate.start_ns
-        except (HarnessError, OSError) as error:
-            what = error.what if isinstance(error, HarnessError) else f"the clients could not be started: {error}"
-            ends = [_End(None, None, what)] * processes
-        return self._record(level, ends, start_ns, due_ns, threads=threads)
+    def planned(self, plan: Plan) -> str:
+        """Say which loads, and for how long each."""
+        options = plan.load
+        words = ["a cold pass"] if options.cold else []
+        held = f"{options.seconds:g} s each"
+        if options.concurrency:
+            words.append(f"{', '.join(map(str, options.concurrency))} clients ({options.clients.value}), {held}")
+        if options.rates:
+            rates = ", ".join(f"{rate:g}" for rate in options.rates)
+            words.append(f"{rates} queries/s ({options.arrivals}, {options.open_loop_clients} clients), {held}")
+        return "; ".join(words)
 
-    def _jobs(
-        self, level: _Level, folder: Path, processes: int, progress: Progress, *, threads: bool
-    ) -> list[ClientJob]:
+    def levels(self, plan: Plan) -> list[str]:
+        """Name the cold pass, each number of clients and each rate."""
+        options = plan.load
+        clients = options.clients.value
         return [
-            ClientJob(
-                trial=replace(self.trial, index_folder=self._index(number, progress)),
-                kind=level.kind,
-                folder=folder,
-                hits=self.folder,
-                client=number,
-                clients=level.clients,
-                threads=level.clients if threads else 1,
-                seconds=self.options.seconds,
-                patience_s=self.options.seconds,
-            )
-            for number in range(processes)
+            *(["a cold pass"] if options.cold else []),
+            *(f"{count} clients ({clients})" for count in options.concurrency),
+            *(f"{rate:g} queries/s ({clients}, {options.arrivals})" for rate in options.rates),
         ]
 
-    def _client(self, job: ClientJob, gate: _Gate) -> _End:
-        folder = Path(tempfile.mkdtemp(prefix=f"client-{job.client}-", dir=job.folder))
-        save(folder, job)
-        try:
-            memory = self.executor.run(folder, _Arrival(gate, job.client))
-            record = load(folder, ClientRecord)
-            return _End(record, memory, record.gave_up)
-        except HarnessError as error:
-            return _End(None, None, error.what)
-        finally:
-            gate.pass_by(job.client)
+    def conditions(self, plan: Plan) -> Mapping[str, object]:
+        """Return all options of load, where any is measured."""
+        options = asdict(plan.load) if plan.load.wanted else {}
+        return {f"load {name}": value for name, value in options.items()}
 
-    def _index(self, client: int, progress: Progress) -> Path:
-        """Return the index for a client process: the trial's own, or a copy, which later measurements use again."""
-        own = self.trial.index_folder
-        if self.shared or client == 0:
-            return own
-        copy = self.folder / f"copy-{client}" / own.name
-        if not copy.exists():
-            copy.mkdir(parents=True)
-            try:
-                copy_folder(own, copy, progress)
-            except BaseException:  # an interrupted copy, too, would be taken for a whole one
-                shutil.rmtree(copy.parent)
-                raise
-        return copy
-
-    def _record(
-        self, level: _Level, ends: Sequence[_End], start_ns: int, due_ns: Int64Array, *, threads: bool
-    ) -> LoadRecord:
-        records = [end.record for end in ends if end.record is not None]
-        memory = [end.memory for end in ends if end.memory is not None]
-        end_ns = start_ns + int(self.options.seconds * 1e9)
-        return LoadRecord(
-            kind=level.kind,
-            clients=level.clients,
-            threads=threads,
-            samples=Samples.joined([record.samples for record in records]),
-            due_ns=due_ns + start_ns,
-            rate=level.rate,
-            arrivals=self.options.arrivals if level.rate is not None else None,
-            end_ns=end_ns,
-            gave_up_ns=end_ns + int(self.options.seconds * 1e9),
-            failures=tuple(end.failure for end in ends if end.failure is not None),
-            first_error=next((record.first_error for record in records if record.first_error is not None), None),
-            different_queries=len({query for record in records for query in record.different_queries}),
-            open_ns=max((record.open_ns for record in records), default=None),
-            resident_share=next((record.resident_share for record in records), None),
-            peak_rss_bytes=_sum([finished.peak_rss_bytes for finished in memory]),
-            peak_anonymous_bytes=_sum([finished.peak_anonymous_bytes for finished in memory]),
-            index_copies=0 if self.shared or threads else len(ends) - 1,
+    def failure(self, measurements: Measurements) -> str | None:
+        """Return what the first failed client or call said."""
+        record = self.measured(measurements)
+        failures = (
+            sentence
+            for level in (record.levels if record is not None else ())
+            for sentence in (*level.failures, level.first_error)
+            if sentence is not None
         )
+        return next(failures, None)
 
-
-class _End(NamedTuple):
-    """End of a client: with a record, with the reason why there is none, or with both when it gave up."""
-
-    record: ClientRecord | None
-    memory: Finished | None
-    failure: str | None
-
-
-class _Gate:
-    """Opens when each of ``clients`` is ready or gone, by writing the time of the start."""
-
-    def __init__(self, go: Path, clients: int) -> None:
-        self._go, self._awaited, self._lock = go, set(range(clients)), threading.Lock()
-        self.start_ns = 0
-
-    def pass_by(self, client: int) -> None:
-        """Note that a client is ready, or has ended; noting it again changes nothing."""
-        with self._lock:
-            if client not in self._awaited:
-                return
-            self._awaited.remove(client)
-            if not self._awaited:
-                self.start_ns = time.perf_counter_ns() + _LEAD_NS
-                temporary = self._go.with_suffix(".tmp")
-                temporary.write_text(str(self.start_ns), encoding="ascii")
-                temporary.replace(self._go)
-
-
-class _Arrival:
-    """A client's progress, of which one thing matters: that it is ready."""
-
-    def __init__(self, gate: _Gate, client: int) -> None:
-        self._gate, self._client = gate, client
-
-    def start(self, phase: str, total: int | None) -> None:  # noqa: ARG002 - the signature is Progress's
-        """Tell the gate when the phase is the last one."""
-        if phase == READY:
-            self._gate.pass_by(self._client)
-
-    def advance(self, amount: int) -> None:
-        """Show nothing of single clients."""
-
-
-class HeldOpen:
-    """A trial's progress, which measures when the trial says that it holds its index open for that.
-
-    A server drops the index when its engine closes, so clients come before; other engines close first. Measuring goes
-    on in a thread: whoever reports the trial's progress goes on watching the trial. Leaving the ``with`` block ends
-    measurements that still run: their index is gone.
-    """
-
-    def __init__(self, runs: LoadRuns, progress: Progress) -> None:
-        self._runs, self._progress = runs, progress
-        self._aside: Aside[tuple[LoadRecord, ...]] = Aside()
-
-    def start(self, phase: str, total: int | None) -> None:
-        """Pass the phase on, or begin to measure, after which the trial goes on."""
-        if phase == HELD:
-            self._aside.begin(self._measure)
-        else:
-            self._progress.start(phase, total)
-
-    def advance(self, amount: int) -> None:
-        """Pass it on."""
-        self._progress.advance(amount)
-
-    def records(self) -> tuple[LoadRecord, ...] | None:
-        """Return what was measured while the trial held its index, None when it did not; raises as measuring did."""
-        return self._aside.result()
-
-    def _measure(self) -> tuple[LoadRecord, ...]:
-        options = replace(self._runs.options, cold=False)  # a server's memory is not ours to empty
-        try:
-            return replace(self._runs, options=options, shared=True).run(self._progress)
-        finally:
-            if self._runs.trial.release is not None:
-                self._runs.trial.release.touch()
-
-    def __enter__(self) -> HeldOpen:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._aside.__exit__()
-
-
-def _level_in_words(level: _Level) -> str:
-    if level.kind == "cold":
-        return "cold pass"
-    if level.rate is not None:
-        return f"{level.rate:g} queries/s, {level.clients} clients"
-    return "1 client" if level.clients == 1 else f"{level.clients} clients"
-
-
-def _sum(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
-
-
-class LoadProbe:
-    """Sum up the cold pass, the closed loops and the open loops of a trial."""
-
-    def summarise(self, scored: Scored, plan: Plan) -> Mapping[str, object]:  # noqa: ARG002 - the signature is Probe's
+    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:  # noqa: ARG002
         """Return the fields ``cold``, ``closed_loop`` and ``open_loop``."""
-        loads = _loads(scored)
+        loads = self._loads(scored)
         return {"cold": cold_stats(loads), "closed_loop": closed_loops(loads), "open_loop": open_loops(loads)}
 
     def notes(self, scored: Scored, plan: Plan) -> list[str]:
         """Return what was not measured or went wrong."""
-        return _notes(_loads(scored), plan.load) if scored.outcome.record is not None else []
+        if scored.outcome.combined is not None and plan.load.wanted:
+            return ["not measured cold or under load: what it is made of was"]
+        return _notes(self._loads(scored), plan.load) if scored.outcome.record is not None else []
 
+    def _loads(self, scored: Scored) -> tuple[LoadRecord, ...]:
+        measured = self.measured(scored.outcome.measurements)
+        if measured is None or scored.outcome.record is None:
+            return ()
+        queries = len(scored.outcome.record.hits.indptr) - 1
+        return loads_with_terms(measured.levels, has_terms(scored.outcome.vectors, queries))
 
-def _loads(scored: Scored) -> tuple[LoadRecord, ...]:
-    record = scored.outcome.record
-    if record is None:
-        return ()
-    return loads_with_terms(record.loads, has_terms(scored.outcome.vectors, len(record.hits.indptr) - 1))
+    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
+        """Tabulate the cold pass, the closed loops and the open loops."""
+        on = "1 core" if cores == 1 else f"{cores} cores"
+        return [_cold_table(trials), _closed_table(trials, on), _open_table(trials, on)]
+
+    def values(self, trial: TrialResult) -> Iterator[Value]:
+        """Yield each number of each level."""
+        yield from values_of(trial.dataset, trial.label, "", trial.model_dump(include={"cold"}))
+        for closed in trial.closed_loop:
+            yield from values_of(trial.dataset, trial.label, f"closed_loop.{closed.clients}.", closed.model_dump())
+        for level in trial.open_loop:
+            yield from values_of(trial.dataset, trial.label, f"open_loop.{level.rate:g}.", level.model_dump())
 
 
 def loads_with_terms(loads: Sequence[LoadRecord], terms: BoolArray) -> tuple[LoadRecord, ...]:
@@ -300,13 +145,13 @@ def _with_terms(load: LoadRecord, terms: BoolArray) -> LoadRecord:
     return replace(load, samples=samples, due_ns=load.due_ns[due])
 
 
-def cold_stats(records: Sequence[LoadRecord]) -> schema.ColdStats | None:
+def cold_stats(records: Sequence[LoadRecord]) -> ColdStats | None:
     """Return the cold pass, None when there was none."""
     record = next((record for record in records if record.kind == "cold"), None)
     if record is None:
         return None
     answered = record.samples.answered()
-    return schema.ColdStats(
+    return ColdStats(
         open_seconds=record.open_ns / _NS_PER_S if record.open_ns is not None else None,
         first_query_ms=float(answered.search_ns[0]) / _NS_PER_MS if len(answered) else None,
         milliseconds=_latency(answered.search_ns),
@@ -317,14 +162,14 @@ def cold_stats(records: Sequence[LoadRecord]) -> schema.ColdStats | None:
     )
 
 
-def closed_loops(records: Sequence[LoadRecord]) -> list[schema.ClosedLoopStats]:
+def closed_loops(records: Sequence[LoadRecord]) -> list[ClosedLoopStats]:
     """Return one for each number of clients, in the order of the plan."""
     return [_closed_loop(record) for record in records if record.kind == "closed"]
 
 
-def _closed_loop(record: LoadRecord) -> schema.ClosedLoopStats:
+def _closed_loop(record: LoadRecord) -> ClosedLoopStats:
     answered, rate = record.samples.answered(), throughput(record.samples)
-    return schema.ClosedLoopStats(
+    return ClosedLoopStats(
         clients=record.clients,
         kind=_kind(record),
         seconds=rate.window_s if rate is not None else None,
@@ -342,7 +187,7 @@ def _closed_loop(record: LoadRecord) -> schema.ClosedLoopStats:
     )
 
 
-def open_loops(records: Sequence[LoadRecord]) -> list[schema.OpenLoopStats]:
+def open_loops(records: Sequence[LoadRecord]) -> list[OpenLoopStats]:
     """Return one for each rate, in the order of the plan."""
     return [
         _open_loop(record, record.rate, record.arrivals)
@@ -351,10 +196,10 @@ def open_loops(records: Sequence[LoadRecord]) -> list[schema.OpenLoopStats]:
     ]
 
 
-def _open_loop(record: LoadRecord, rate: float, arrivals: Literal["constant", "poisson"]) -> schema.OpenLoopStats:
+def _open_loop(record: LoadRecord, rate: float, arrivals: Literal["constant", "poisson"]) -> OpenLoopStats:
     alive = len(record.failures) < (1 if record.threads else record.clients)
     loop = scheduled(record)
-    return schema.OpenLoopStats(
+    return OpenLoopStats(
         rate=rate,
         arrivals=arrivals,
         queries=len(record.due_ns),
@@ -391,8 +236,8 @@ def _kind(record: LoadRecord) -> Literal["processes", "threads"]:
     return "threads" if record.threads else "processes"
 
 
-def _latency(samples_ns: Int64Array) -> schema.LatencyStats | None:
-    return schema.LatencyStats(**asdict(latency(samples_ns))) if len(samples_ns) else None
+def _latency(samples_ns: Int64Array) -> LatencyStats | None:
+    return LatencyStats(**asdict(latency(samples_ns))) if len(samples_ns) else None
 
 
 def _error(record: LoadRecord) -> str | None:
@@ -428,3 +273,96 @@ def _in_words(record: LoadRecord) -> str:
     if record.rate is not None:
         return f"{record.rate:g} queries/s"
     return "1 client" if record.clients == 1 else f"{record.clients} clients"
+
+
+def _cold_table(trials: Sequence[TrialResult]) -> Table:
+    """Tabulate the first pass on the index opened again, beside the warm one."""
+    columns = [
+        BACKEND,
+        *map(Column, ("open s", "first query ms")),
+        *latency_columns(),
+        Column("warm p50 ms", priority=1),
+        Column("in cache", priority=2),
+    ]
+    rows = [[label_cell(trial), *_cold_cells(trial.cold, trial.search)] for trial in trials if trial.cold is not None]
+    legend = ["cold: one pass in a new process, no warm-up; in cache: the index's pages that stayed in memory"]
+    return Table("Search, cold", columns, rows, legend)
+
+
+def _cold_cells(cold: ColdStats, search: SearchStats | None) -> list[Cell]:
+    warm = search.milliseconds if search is not None else None
+    return [
+        seconds(cold.open_seconds),
+        milliseconds(cold.first_query_ms),
+        *latencies(cold.milliseconds, FAILED),
+        milliseconds(warm.p50 if warm is not None else None),
+        number(cold.resident_share, ".0%"),
+    ]
+
+
+def _closed_table(trials: Sequence[TrialResult], cores: str) -> Table:
+    """Tabulate each number of clients; ``gain`` is the throughput against the first of them."""
+    columns = [
+        BACKEND,
+        Column("clients"),
+        Column("queries/s", best="highest"),
+        Column("gain"),
+        *latency_columns(),
+        Column("errors"),
+        Column("memory", priority=1),
+    ]
+    rows = []
+    for trial in trials:
+        first = next((level.qps for level in trial.closed_loop if level.qps), None)
+        rows += [[label_cell(trial), *_closed_cells(level, first)] for level in trial.closed_loop]
+    legend = ["gain: against the backend's first row; memory: peak of all clients together, above their start"]
+    return Table(f"Search, clients in closed loop, {cores}", columns, rows, legend)
+
+
+def _closed_cells(level: ClosedLoopStats, first: float | None) -> list[Cell]:
+    clients = f"{level.clients} threads" if level.kind == "threads" else str(level.clients)
+    return [
+        Cell(clients, value=level.clients),
+        text(FAILED) if level.qps is None else number(level.qps, ",.0f"),
+        number(level.qps / first if level.qps is not None and first else None, ".2f"),
+        *latencies(level.milliseconds, FAILED),
+        _errors(level),
+        size(level.peak_anonymous_bytes),
+    ]
+
+
+def _open_table(trials: Sequence[TrialResult], cores: str) -> Table:
+    """Tabulate each rate, with latency from the time at which queries were due, and the service alone."""
+    columns = [
+        BACKEND,
+        Column("rate"),
+        Column("due/s", priority=4),
+        Column("answered/s", best="highest"),
+        *latency_columns(),
+        Column("service ms", priority=2),
+        Column("waiting", priority=1),
+        Column("errors"),
+    ]
+    rows = [[label_cell(trial), *_open_cells(level)] for trial in trials for level in trial.open_loop]
+    legend = [
+        "p50 to p99 count from when a query was due, service (p50) from when it was asked",
+        "waiting: due and not yet asked at the end, !: overload",
+    ]
+    return Table(f"Search, queries at a fixed rate, {cores}", columns, rows, legend)
+
+
+def _open_cells(level: OpenLoopStats) -> list[Cell]:
+    return [
+        number(level.rate, ",g"),
+        number(level.due_qps, ",.1f"),
+        text(FAILED) if level.qps is None else number(level.qps, ",.1f"),
+        *latencies(level.milliseconds, FAILED),
+        milliseconds(level.service_ms.p50 if level.service_ms is not None else None),
+        Cell(f"{level.backlog:,}{' !' if level.overloaded else ''}", value=level.backlog),
+        _errors(level),
+    ]
+
+
+def _errors(level: ClosedLoopStats | OpenLoopStats) -> Cell:
+    said = f"{level.errors:,}" if not level.clients_failed else f"{level.errors:,} + {level.clients_failed} clients"
+    return Cell(said, value=level.errors)

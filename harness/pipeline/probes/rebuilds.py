@@ -1,92 +1,187 @@
-"""The probe of rebuilds: of an engine that gives other rankings each time it builds, one build is a sample of one.
-
-:class:`Rebuilder` builds and searches again; :class:`RebuildProbe` says how far the builds lie apart.
-"""
+"""The probe of rebuilds: of an engine that gives other rankings each time it builds, one build is a sample of one."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from harness.data import ranking
 from harness.data.dataset import Dataset
 from harness.data.progress import Progress
-from harness.data.types import Run
+from harness.data.types import Float32Array, Int32Array, Int64Array, Run
+from harness.document.cells import BACKEND, count, number, size, text, values_of
+from harness.document.model import Cell, Column, Table, Value
 from harness.errors import HarnessError
 from harness.metrics import Scores
 from harness.metrics.spread import Spread, pairwise_overlap, spread
+from harness.pipeline.probes.probe import Probe, ProbedTrial
 from harness.plan.capability_checks import OWN_ADAPTERS
-from harness.plan.plan import Plan
-from harness.results import schema
+from harness.plan.plan import Plan, Trial
+from harness.results.schema import SpreadStats, SpreadValue, TrialResult
+from harness.results.schema_costs import BuildStats
 from harness.results.scored import Scored
 from harness.store.record_files import load, save
-from harness.worker.builds import build_cost, builds_of
-from harness.worker.executor import Executor
-from harness.worker.jobs import BuildCost, RebuildHits, TrialJob, TrialRecord
-from harness.worker.outcome import checked_run, refuse_lost_documents
+from harness.worker.builds import builds_of, of_build
+from harness.worker.jobs import TrialJob, TrialRecord
+from harness.worker.outcome import Outcome, checked_run, refuse_lost_documents
+from harness.worker.process import Finished
 
-__all__ = ["RebuildProbe", "Rebuilder", "of_build"]
+__all__ = ["RebuildProbe"]
 
 _NS_PER_S = 1e9
 _COSTS = ("seconds", "ready_seconds", "documents_per_second", "bytes", "log_bytes")
 """Costs that have a spread. Peaks of memory are not among them: the first build's worker searches more than others'."""
+_SPREAD_LEGEND = [
+    "spread: over builds of the same documents, sd: sample standard deviation; other figures are the first build's"
+]
+_RANKINGS_LEGEND = [
+    "identical@n: share of queries with the same documents at the same first n ranks in every build",
+    "overlap@n of builds: share of common documents, mean over all pairs of them",
+]
+_SHOWN_COSTS: Mapping[str, tuple[str, Callable[[float], Cell]]] = {
+    "documents_per_second": ("docs/s", lambda value: number(value, ",.0f")),
+    "bytes": ("index", size),
+}
+"""The costs that have a row in the table, as *Index* names and shows them; the others are in CSV and JSON."""
 
 
-def of_build(progress: Progress, number: int, builds: int) -> Progress:
-    """Return a progress with ``build 2 of 3`` before each phase; unchanged where there is one build."""
-    return progress if builds < 2 else _OfBuild(progress, f"build {number} of {builds}")
+class BuildCost(NamedTuple):
+    """Cost of one build: nanoseconds, documents, and bytes; None where nobody could tell these.
 
+    The peaks are of the worker that indexed and then asked every query once.
+    """
 
-class _OfBuild:
-    def __init__(self, progress: Progress, build: str) -> None:
-        self._progress, self._build = progress, build
-
-    def start(self, phase: str, total: int | None) -> None:
-        self._progress.start(f"{self._build}: {phase}", total)
-
-    def advance(self, amount: int) -> None:
-        self._progress.advance(amount)
+    index_ns: int
+    ready_ns: int
+    indexed: int
+    index_bytes: int | None
+    log_bytes: int
+    peak_rss_bytes: int | None
+    peak_anonymous_bytes: int | None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Rebuilder:
-    """Builds and searches again, one build after the other, each in a worker and a folder of its own under ``work``."""
+class RebuildHits:
+    """Hits of one more build, in the engine's own order: ``indptr`` int64 (Q + 1), ``rows`` and ``scores`` (H,).
 
-    executor: Executor
-    dataset: Dataset
-    work: Path
+    Rows are those of the dataset, as in the first build. ``cost`` is what building it took.
+    """
 
-    def run(self, job: TrialJob, builds: int, progress: Progress, *, reopened: bool) -> tuple[RebuildHits, ...]:
-        """Return builds 2 to ``builds``: the hits of every query, asked once and unmeasured, and what each build took.
+    indptr: Int64Array
+    rows: Int32Array
+    scores: Float32Array
+    cost: BuildCost
 
-        ``job`` is that of the first build; with ``reopened`` its index was closed and opened again before it was
-        searched, and so are these. Raises HarnessError, naming the build, where one fails or loses documents.
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RebuildRecord:
+    """The builds after the first, in their order."""
+
+    builds: tuple[RebuildHits, ...]
+
+
+class RebuildProbe(Probe[RebuildRecord]):
+    """Build and search again, one build after the other, and say how far the builds lie apart."""
+
+    name = "rebuilds"
+    record = RebuildRecord
+    on_index = False
+
+    def wanted(self, trial: Trial, plan: Plan) -> bool:
+        """Tell whether the plan asks for several builds, and the engine's builds differ."""
+        return builds_of(trial, plan) > 1
+
+    def run(self, probed: ProbedTrial, progress: Progress) -> RebuildRecord:
+        """Make every further build, in a worker and a folder of its own, whose queries are asked once and unmeasured.
+
+        Raises HarnessError, naming the build, where one fails or loses documents.
         """
-        return tuple(
-            self._again(job, number, builds, of_build(progress, number, builds), reopened=reopened)
-            for number in range(2, builds + 1)
+        builds = builds_of(probed.trial, probed.plan)
+        return RebuildRecord(
+            tuple(_built(probed, number, builds, of_build(progress, number, builds)) for number in range(2, builds + 1))
         )
 
-    def _again(self, job: TrialJob, number: int, builds: int, progress: Progress, *, reopened: bool) -> RebuildHits:
-        folder = Path(tempfile.mkdtemp(prefix=f"build-{number}-", dir=self.work))
-        index_folder = folder / job.index_folder.name
-        index_folder.mkdir()
-        try:
-            with _named(f"build {number} of {builds}"):
-                save(folder, _unmeasured(job, index_folder, reopened=reopened))
-                finished = self.executor.run(folder, progress)
-                record = load(folder, TrialRecord)
-                refuse_lost_documents(record, self.dataset, finished.log)
-                checked_run(record, self.dataset)
-                return RebuildHits(*record.hits[:3], build_cost(record, finished))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    def runs(self, outcome: Outcome, plan: Plan, dataset: Dataset) -> tuple[Run, ...]:
+        """Return the run of each build after the first, as many as the plan asks for."""
+        record = self.measured(outcome.measurements)
+        builds = record.builds[: builds_of(outcome.trial, plan) - 1] if record is not None else ()
+        queries, documents = dataset.queries.ids, dataset.corpus.ids
+        return tuple(Run(queries, documents, hits.indptr, hits.rows, hits.scores) for hits in builds)
+
+    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:  # noqa: ARG002
+        """Return the field ``spread``; without times of the builds unless the plan took them."""
+        record = self.measured(scored.outcome.measurements)
+        return {"spread": _spread_stats(scored, record, timed=plan.execution.timing) if record is not None else None}
+
+    def notes(self, scored: Scored, plan: Plan) -> list[str]:
+        """Return why a backend has no spread where the plan asks for several builds."""
+        outcome, builds = scored.outcome, plan.request.rebuilds
+        if builds == 1 or outcome.run is None or outcome.rebuilds:
+            return []
+        if outcome.combined is not None:
+            return [f"no spread over {builds} builds: it is made of the first build of each backend that it names"]
+        if outcome.record is None:
+            return [f"no spread over {builds} builds: its run was read from a file"]
+        if builds_of(outcome.trial, plan) == 0:
+            return [f"no spread over {builds} builds: its index was there before, and is not built again"]
+        return [f"built once, not {builds} times: its engine declares that every build gives the same rankings"]
+
+    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
+        """Tabulate metrics and agreement with the reference over all builds, and the share of unchanging rankings."""
+        measured = [(trial, trial.spread) for trial in trials if trial.spread is not None]
+        builds = max((spread.builds for _, spread in measured), default=0)
+        depths = sorted({int(depth) for _, spread in measured for depth in spread.pairwise_overlap})
+        named = [
+            Column(f"{name if place == 0 else ''}@{depth}")
+            for name in ("identical", "overlap")
+            for place, depth in enumerate(depths)
+        ]
+        columns = [BACKEND, Column("figure", numeric=False), *map(Column, ("mean", "sd", "min", "max"))]
+        figures = [row for trial, spread in measured for row in _spread_rows(trial, spread)]
+        rankings = [[text(trial.label), *_stability(spread, depths)] for trial, spread in measured]
+        against = f"Rankings of {builds} builds against one another"
+        return [
+            Table(f"Spread over {builds} builds", columns, figures, _SPREAD_LEGEND),
+            Table(against, [BACKEND, Column("queries"), *named], rankings, _RANKINGS_LEGEND),
+        ]
+
+    def values(self, trial: TrialResult) -> Iterator[Value]:
+        """Yield means over several builds, with the lowest and the highest of them as bounds, then each build."""
+        if trial.spread is None:
+            return
+        dataset, label, builds = trial.dataset, trial.label, trial.spread.builds
+        overlaps = {f"reference_overlap.{depth}": value for depth, value in trial.spread.reference_overlap.items()}
+        for name, figure in {**trial.spread.metrics, **overlaps, **trial.spread.costs}.items():
+            yield Value(dataset, label, f"spread.{name}", figure.mean, figure.min, figure.max, builds)
+            yield Value(dataset, label, f"spread.{name}.sd", figure.sd, n=builds)
+        rankings = trial.spread.model_dump(include={"identical", "identical_share", "pairwise_overlap"})
+        yield from values_of(dataset, label, "spread.", rankings | {"n": trial.spread.queries})
+        for build in trial.spread.each:
+            prefix = f"spread.build.{build.build}."
+            yield from values_of(dataset, label, prefix, build.model_dump(exclude={"build"}))
+
+
+def _built(probed: ProbedTrial, number: int, builds: int, progress: Progress) -> RebuildHits:
+    folder = Path(tempfile.mkdtemp(prefix=f"build-{number}-", dir=probed.work))
+    index_folder = folder / probed.job.index_folder.name
+    index_folder.mkdir()
+    try:
+        with _named(f"build {number} of {builds}"):
+            save(folder, _unmeasured(probed.job, index_folder, reopened=probed.reopened))
+            finished = probed.executor.run(folder, progress)
+            record = load(folder, TrialRecord)
+            refuse_lost_documents(record, probed.dataset, finished.log)
+            checked_run(record, probed.dataset)
+            return RebuildHits(*record.hits[:3], _build_cost(record, finished))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _unmeasured(job: TrialJob, index_folder: Path, *, reopened: bool) -> TrialJob:
@@ -116,40 +211,16 @@ def _named(build: str) -> Iterator[None]:
         raise
 
 
-class RebuildProbe:
-    """Sum up how far the builds of a trial lie apart."""
-
-    def summarise(self, scored: Scored, plan: Plan) -> Mapping[str, object]:
-        """Return the field ``spread``."""
-        return {"spread": _spread_stats(scored, timed=plan.execution.timing)}
-
-    def notes(self, scored: Scored, plan: Plan) -> list[str]:
-        """Return why a backend has no spread where the plan asks for several builds."""
-        outcome, builds = scored.outcome, plan.request.rebuilds
-        if builds == 1 or outcome.run is None or outcome.rebuilds:
-            return []
-        if outcome.combined is not None:
-            return [f"no spread over {builds} builds: it is made of the first build of each backend that it names"]
-        if outcome.record is None:
-            return [f"no spread over {builds} builds: its run was read from a file"]
-        if builds_of(outcome.trial, plan) == 0:
-            return [f"no spread over {builds} builds: its index was there before, and is not built again"]
-        return [f"built once, not {builds} times: its engine declares that every build gives the same rankings"]
-
-
-def _spread_stats(scored: Scored, *, timed: bool) -> schema.SpreadStats | None:
-    """Return the spread over all builds of one backend, the first among them; None where there is one build or none.
-
-    Without times of the builds unless the plan took them (``timed``).
-    """
+def _spread_stats(scored: Scored, measured: RebuildRecord, *, timed: bool) -> SpreadStats | None:
+    """Return the spread over all builds of one backend, the first among them; None where there is one build or none."""
     outcome, rebuilds = scored.outcome, scored.rebuilds
     if outcome.run is None or outcome.record is None or not rebuilds:
         return None
     runs = [outcome.run, *(build.run for build in rebuilds)]
     depths, queries = _depths(scored, outcome.record.k), len(outcome.run.query_ids)
-    each = _each(scored, outcome.record, timed=timed)
+    each = _each(scored, outcome.record, measured, timed=timed)
     same = {str(depth): _identical(runs, depth) for depth in depths}
-    return schema.SpreadStats(
+    return SpreadStats(
         builds=len(runs),
         queries=queries,
         identical=same,
@@ -162,8 +233,9 @@ def _spread_stats(scored: Scored, *, timed: bool) -> schema.SpreadStats | None:
     )
 
 
-def _each(scored: Scored, record: TrialRecord, *, timed: bool) -> list[schema.BuildStats]:
-    costs = [build_cost(record, scored.outcome.memory), *(hits.cost for hits in record.rebuilds)]
+def _each(scored: Scored, record: TrialRecord, measured: RebuildRecord, *, timed: bool) -> list[BuildStats]:
+    rebuilds = measured.builds[: len(scored.rebuilds)]  # a stored outcome may have more than the plan asks for
+    costs = [_build_cost(record, scored.outcome.memory), *(hits.cost for hits in rebuilds)]
     overlaps = [
         scored.parity.overlap if scored.parity is not None else {},
         *(build.overlap for build in scored.rebuilds),
@@ -177,10 +249,10 @@ def _each(scored: Scored, record: TrialRecord, *, timed: bool) -> list[schema.Bu
 
 def _build(
     number: int, cost: BuildCost, scores: Scores | None, overlap: Mapping[int, float], *, timed: bool
-) -> schema.BuildStats:
+) -> BuildStats:
     seconds = cost.index_ns / _NS_PER_S
     means = scores.means() if scores is not None and len(scores.query_ids) else []
-    return schema.BuildStats(
+    return BuildStats(
         build=number,
         seconds=seconds if timed else None,
         ready_seconds=cost.ready_ns / _NS_PER_S if timed else None,
@@ -194,7 +266,7 @@ def _build(
     )
 
 
-def _costs(each: Sequence[schema.BuildStats]) -> dict[str, schema.SpreadValue]:
+def _costs(each: Sequence[BuildStats]) -> dict[str, SpreadValue]:
     spreads = {}
     for name in _COSTS:
         values = [getattr(build, name) for build in each]
@@ -212,7 +284,7 @@ def _depths(scored: Scored, k: int) -> list[int]:
     return sorted(scored.parity.overlap if scored.parity is not None else {min(10, k), k})
 
 
-def _reference_overlap(scored: Scored) -> dict[str, schema.SpreadValue]:
+def _reference_overlap(scored: Scored) -> dict[str, SpreadValue]:
     if scored.parity is None:
         return {}
     return {
@@ -221,7 +293,7 @@ def _reference_overlap(scored: Scored) -> dict[str, schema.SpreadValue]:
     }
 
 
-def _metrics(scored: Scored) -> dict[str, schema.SpreadValue]:
+def _metrics(scored: Scored) -> dict[str, SpreadValue]:
     scores = [scored.scores, *(build.scores for build in scored.rebuilds)]
     means = [build.means() for build in scores if build is not None and len(build.query_ids)]
     if len(means) < len(scores):  # no judgments, or a build without a query that could be evaluated
@@ -232,5 +304,49 @@ def _metrics(scored: Scored) -> dict[str, schema.SpreadValue]:
     }
 
 
-def _value(figure: Spread) -> schema.SpreadValue:
-    return schema.SpreadValue(mean=figure.mean, sd=figure.sd, min=figure.low, max=figure.high)
+def _value(figure: Spread) -> SpreadValue:
+    return SpreadValue(mean=figure.mean, sd=figure.sd, min=figure.low, max=figure.high)
+
+
+def _build_cost(record: TrialRecord, memory: Finished | None) -> BuildCost:
+    """Return what the build of a trial took.
+
+    Without the peaks where another trial built its index: ``memory`` is of a worker that only searched then.
+    """
+    seen = memory if record.built_by is None else None
+    return BuildCost(
+        index_ns=record.index.index_ns,
+        ready_ns=record.index.ready_ns,
+        indexed=record.index.indexed,
+        index_bytes=record.storage.index_bytes,
+        log_bytes=record.storage.log_bytes,
+        peak_rss_bytes=seen.peak_rss_bytes if seen is not None else None,
+        peak_anonymous_bytes=seen.peak_anonymous_bytes if seen is not None else None,
+    )
+
+
+def _spread_rows(trial: TrialResult, spread: SpreadStats) -> Iterator[list[Cell]]:
+    dense = trial.parity is not None and trial.parity.reference == "dense"
+    kind = "recall" if dense else "overlap with the reference"
+    for name, value in spread.metrics.items():
+        yield _spread_row(trial, name, value)
+    for depth, value in spread.reference_overlap.items():
+        yield _spread_row(trial, f"{kind}@{depth}", value)
+    for name, (title, shown) in _SHOWN_COSTS.items():
+        if name in spread.costs:
+            yield _spread_row(trial, title, spread.costs[name], shown)
+
+
+def _spread_row(
+    trial: TrialResult, figure: str, value: SpreadValue, shown: Callable[[float], Cell] = number
+) -> list[Cell]:
+    return [text(trial.label), text(figure), *map(shown, (value.mean, value.sd, value.min, value.max))]
+
+
+def _stability(spread: SpreadStats, depths: Sequence[int]) -> list[Cell]:
+    names = [str(depth) for depth in depths]
+    return [
+        count(spread.queries),
+        *(number(spread.identical_share.get(name), ".1%") for name in names),
+        *(number(spread.pairwise_overlap.get(name)) for name in names),
+    ]

@@ -123,13 +123,11 @@ class Regression:
 
         ``verbose`` adds to ``table`` what answers no first question; ``sort`` names the column that orders rows.
         """
-        return str(presenter("text")(self.report, format, verbose=verbose, sort=sort))
+        return presenter().text(self.report, format, verbose=verbose, sort=sort)
 
     def html(self, *, keep_text: bool = True) -> str:
         """Return the report as one HTML file that needs nothing else; ``keep_text=False`` leaves all texts out."""
-        report = self.report if keep_text else self.report.model_copy(update={"change": without_texts(self.change)})
-        no_texts = self.no_texts if keep_text else LEFT_OUT
-        return str(presenter("regression page")(report, self.compared, self.documents, no_texts, keep_text=keep_text))
+        return presenter().page(self, keep_text=keep_text)
 
     def __str__(self) -> str:
         return self.render()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.document.cells import ABSENT, count, interval, number, signed, text
+from harness.document.cells import ABSENT, BACKEND, count, interval, number, signed, text
 from harness.document.model import Cell, Column, Table, Value
-from harness.report.documents.costs import BACKEND
 from harness.report.documents.quality import TONES, mark_of, meanings
 from harness.results.schema import BackendInfo, Leaderboard, LeaderboardRow, PairedDifference, Result
 from harness.wording import counted

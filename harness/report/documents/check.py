@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.document.cells import (
     ABSENT,
+    BACKEND,
     FAILED,
     count,
     empty_documents,
@@ -45,7 +46,6 @@ from harness.report.documents.check_cases import (
     problem_headline,
     verdict_in_words,
 )
-from harness.report.documents.costs import BACKEND
 from harness.results.check_schema import (
     QuestionResult,
     RequirementResult,

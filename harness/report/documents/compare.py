@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from harness.data.filtering import in_words
 from harness.data.problems import Finding
@@ -19,8 +20,9 @@ from harness.document.cells import (
     values_of,
 )
 from harness.document.model import Block, Column, Document, Facts, Figure, Notes, Section, Table, Value
+from harness.pipeline.probes import PROBES
+from harness.pipeline.probes.probe import REUSED
 from harness.report.documents.board_tables import across_name, leaderboard_tables, leaderboard_values
-from harness.report.documents.costs import cost_tables, spread_tables
 from harness.report.documents.parity_tables import frontier_notes, frontier_tables, parity_tables
 from harness.report.documents.published import published_tables, published_values
 from harness.report.documents.quality import pair_tables, quality_table
@@ -40,6 +42,7 @@ __all__ = ["comparison_document", "comparison_header", "comparison_notes", "comp
 
 _LOG_LINES = 5
 _NAMED = 4
+_REUSED_LEGEND = f"{REUSED}: measured by an earlier comparison and re-used (--resume)"
 
 
 def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] | None = None) -> Document:
@@ -58,7 +61,7 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
         quality += [table] if table is not None else []
         quality += [*pair_tables(result, dataset.name, where), *published_tables(result, dataset.name, where)]
         parity += parity_tables(trials, where, candidates=dataset.candidates is not None)
-        cost += [*spread_tables(trials, where), *cost_tables(trials, result.machine.cores, where)]
+        cost += _probe_tables(trials, result.machine.cores, where)
     quality += [_datasets_table(result.datasets)] if len(result.datasets) > _NAMED else []
     said = list(comparison_notes(result))
     sections = [
@@ -85,6 +88,20 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
         labels={info.label: info.short_label for info in result.backends if info.label != info.short_label},
         values=list(comparison_values(result)),
     )
+
+
+def _probe_tables(trials: Sequence[TrialResult], cores: int, where: str) -> list[Table]:
+    """Return the tables of all probes that have rows; ``where`` ends their titles."""
+    return [
+        replace(
+            table,
+            title=f"{table.title}{where}",
+            legend=[*table.legend, *([_REUSED_LEGEND] if any(row[0].mark == REUSED for row in table.rows) else [])],
+        )
+        for probe in PROBES
+        for table in probe.tables(trials, cores)
+        if table.rows
+    ]
 
 
 def comparison_header(result: Result) -> str:
@@ -252,13 +269,9 @@ def comparison_values(result: Result) -> Iterator[Value]:
     for trial in result.trials:
         yield from _metrics(trial)
         yield from _agreement(trial)
-        content = trial.model_dump(include={"queries", "phases", "index", "search", "stages", "cold"})
-        yield from values_of(trial.dataset, trial.label, "", content)
-        for closed in trial.closed_loop:
-            yield from values_of(trial.dataset, trial.label, f"closed_loop.{closed.clients}.", closed.model_dump())
-        for level in trial.open_loop:
-            yield from values_of(trial.dataset, trial.label, f"open_loop.{level.rate:g}.", level.model_dump())
-        yield from _spread(trial)
+        yield from values_of(trial.dataset, trial.label, "", trial.model_dump(include={"queries"}))
+        for probe in PROBES:
+            yield from probe.values(trial)
         yield Value(trial.dataset, trial.label, "failed", float(trial.status == "failed"))
     across = across_name(result)
     for row in result.differences:
@@ -289,23 +302,6 @@ def _agreement(trial: TrialResult) -> Iterator[Value]:
         yield Value(trial.dataset, trial.label, value.metric, value.mean, n=queries)
     for name, loss in trial.parity.loss.items():
         yield Value(trial.dataset, trial.label, f"loss.{name}", loss.difference, loss.ci_low, loss.ci_high, queries)
-
-
-def _spread(trial: TrialResult) -> Iterator[Value]:
-    """Yield means over several builds, with the lowest and the highest of them as bounds, then each build."""
-    if trial.spread is None:
-        return
-    overlaps = {f"reference_overlap.{depth}": value for depth, value in trial.spread.reference_overlap.items()}
-    for name, figure in {**trial.spread.metrics, **overlaps, **trial.spread.costs}.items():
-        yield Value(
-            trial.dataset, trial.label, f"spread.{name}", figure.mean, figure.min, figure.max, trial.spread.builds
-        )
-        yield Value(trial.dataset, trial.label, f"spread.{name}.sd", figure.sd, n=trial.spread.builds)
-    rankings = trial.spread.model_dump(include={"identical", "identical_share", "pairwise_overlap"})
-    yield from values_of(trial.dataset, trial.label, "spread.", rankings | {"n": trial.spread.queries})
-    for build in trial.spread.each:
-        prefix = f"spread.build.{build.build}."
-        yield from values_of(trial.dataset, trial.label, prefix, build.model_dump(exclude={"build"}))
 
 
 def _difference(row: PairedDifference, across: str) -> Iterator[Value]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.document.cells import ABSENT, FAILED, absent, count, interval, milliseconds, number, signed, text
+from harness.document.cells import ABSENT, BACKEND, FAILED, absent, count, interval, milliseconds, number, signed, text
 from harness.document.model import Cell, Column, Table
-from harness.report.documents.costs import BACKEND
 from harness.results.frontier import RECALL, recall_of
 from harness.results.schema import FrontierPoint, FrontierStats, LossStats, ParityStats, Result, TrialResult
 from harness.wording import counted

@@ -12,8 +12,9 @@ from harness.data.filtering import in_words
 from harness.document.cells import listed
 from harness.document.model import Block, Document, Facts, Notes, Section
 from harness.pipeline.planning import Preview
+from harness.pipeline.probes import PROBES
 from harness.pipeline.resume import LookUp
-from harness.plan.options import WARM_UP_SECONDS, ExecutionOptions, LoadOptions
+from harness.plan.options import WARM_UP_SECONDS, ExecutionOptions
 from harness.plan.plan import Plan, Trial
 
 __all__ = ["plan_csv", "plan_document", "plan_json"]
@@ -107,7 +108,7 @@ def _settings(plan: Plan) -> dict[str, str]:
         "rules": rules,
         **({"compared": _compared(plan)} if len(plan.trials) > 1 else {}),
         "execution": _execution(plan.execution, request.rebuilds),
-        **({"load": _load(plan.load)} if plan.load.wanted else {}),
+        **{probe.name: words for probe in PROBES if (words := probe.planned(plan))},
     }
 
 
@@ -129,17 +130,6 @@ def _execution(options: ExecutionOptions, rebuilds: int) -> str:
     if options.memory_limit_bytes is not None:
         words.append(f"memory limit={options.memory_limit_bytes:,} bytes")
     return ", ".join(words)
-
-
-def _load(options: LoadOptions) -> str:
-    words = ["a cold pass"] if options.cold else []
-    held = f"{options.seconds:g} s each"
-    if options.concurrency:
-        words.append(f"{', '.join(map(str, options.concurrency))} clients ({options.clients.value}), {held}")
-    if options.rates:
-        rates = ", ".join(f"{rate:g}" for rate in options.rates)
-        words.append(f"{rates} queries/s ({options.arrivals}, {options.open_loop_clients} clients), {held}")
-    return "; ".join(words)
 
 
 def _said(plan: Plan, found: LookUp) -> list[str]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.document.cells import ABSENT, signed, text
+from harness.document.cells import ABSENT, BACKEND, signed, text
 from harness.document.model import Cell, Column, Table, Value
-from harness.report.documents.costs import BACKEND
 from harness.results.schema import PublishedNumber, Result
 from harness.results.verification import printed_value
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.document.cells import ABSENT, FAILED, count, interval, number, signed, text, tie_range
+from harness.document.cells import ABSENT, BACKEND, FAILED, count, interval, number, signed, text, tie_range
 from harness.document.model import Cell, Column, Table, Tone
 from harness.errors import UnknownNameError
 from harness.metrics.parse import parse_measure
 from harness.metrics.registry import kind_of
-from harness.report.documents.costs import BACKEND
 from harness.report.documents.verdicts import against_reference, reference_of
 from harness.results.schema import PairedDifference, Result, TrialResult
 

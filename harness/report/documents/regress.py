@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.document.cells import (
     ABSENT,
+    BACKEND,
     FAILED,
     absent,
     flat_rows,
@@ -39,7 +40,6 @@ from harness.document.model import (
     Verdict,
 )
 from harness.pipeline.regress.cost_changes import TOLERANCE
-from harness.report.documents.costs import BACKEND
 from harness.report.documents.query_changes import losers, query_tables
 from harness.results.regression_schema import (
     BackendChange,

@@ -1,0 +1,171 @@
+"""The probe of indexing: documents, time, disk, memory, and the engine's own account of its index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from harness.data.dataset import Dataset
+from harness.document.cells import BACKEND, number, seconds, size, text, values_of
+from harness.document.model import Cell, Column, Table, Value
+from harness.pipeline.probes.probe import Probe, label_cell
+from harness.plan.plan import Plan
+from harness.results.schema import TrialResult
+from harness.results.schema_costs import ExternalIndexStats, IndexStats, PhaseTimes
+from harness.results.scored import Scored
+from harness.worker.jobs import ExternalIndexRecord, TrialRecord
+from harness.worker.process import Finished
+from harness.worker.vectors import Vectors
+
+__all__ = ["IndexingProbe"]
+
+_NS_PER_S = 1e9
+_MISSING_SHOWN = 100
+_STRANGERS_SHOWN = 20
+_SOURCES = {"cached": "cached", "engine": "by engine"}
+
+
+class IndexingProbe(Probe[None]):
+    """Sum up what the worker of every trial records of its index, and the seconds of each phase."""
+
+    name = "indexing"
+
+    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
+        """Return the fields ``phases`` and ``index``; without times unless the plan took them."""
+        outcome, record, timed = scored.outcome, scored.timed_record(), plan.execution.timing
+        if record is None:
+            return {}
+        return {
+            "phases": _phases(record, outcome.vectors) if timed else None,
+            "index": _index(record, outcome.memory, dataset, timed=timed),
+        }
+
+    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
+        """Tabulate the index, and the seconds of each phase."""
+        return [_index_table(trials), _phase_table(trials)]
+
+    def values(self, trial: TrialResult) -> Iterator[Value]:
+        """Yield each number of both."""
+        yield from values_of(trial.dataset, trial.label, "", trial.model_dump(include={"phases", "index"}))
+
+
+def _phases(record: TrialRecord, vectors: Vectors | None) -> PhaseTimes:
+    """Return the times of each phase; ``vectors`` is what was encoded for the trial, None when nothing was."""
+    source = _source(record, vectors)
+    return PhaseTimes(
+        encode_seconds=_encode_seconds(vectors) if source in ("computed", "partly cached") else None,
+        encode_source=source,
+        open_seconds=record.open_ns / _NS_PER_S,
+        index_seconds=record.index.index_ns / _NS_PER_S if record.external is None else None,
+        ready_seconds=record.index.ready_ns / _NS_PER_S if record.external is None else None,
+        first_query_seconds=record.first_query_ns / _NS_PER_S,
+        warm_up_seconds=record.warm_up_ns / _NS_PER_S,
+        search_seconds=int(record.search_ns.sum()) / _NS_PER_S,
+        transfer_seconds=int(record.transfer_ns.sum()) / _NS_PER_S,
+    )
+
+
+def _source(record: TrialRecord, vectors: Vectors | None) -> Literal["computed", "partly cached", "cached", "engine"]:
+    # an engine that reads texts has vectors too, but they are its reference's
+    if record.input == "text" or vectors is None:
+        return "engine"
+    computed = [part is not None for part in vectors.steps_ns]
+    if all(computed):
+        return "computed"
+    return "partly cached" if any(computed) else "cached"
+
+
+def _encode_seconds(vectors: Vectors | None) -> float | None:
+    if vectors is None:
+        return None
+    return sum(part for part in vectors.steps_ns if part is not None) / _NS_PER_S
+
+
+def _index(record: TrialRecord, memory: Finished | None, dataset: Dataset, *, timed: bool) -> IndexStats:
+    ingestion, external, seconds = record.index, record.external, record.index.index_ns / _NS_PER_S
+    built = timed and external is None
+    return IndexStats(
+        built_by=record.built_by,
+        documents_sent=ingestion.sent if external is None else None,
+        documents_indexed=ingestion.indexed,
+        missing=dataset.corpus.ids.take(ingestion.missing_rows[:_MISSING_SHOWN]),
+        missing_count=len(ingestion.missing_rows),
+        seconds=seconds if built else None,
+        ready_seconds=ingestion.ready_ns / _NS_PER_S if built else None,
+        searchable_seconds=(ingestion.index_ns + ingestion.ready_ns) / _NS_PER_S if built else None,
+        documents_per_second=_rate(ingestion.indexed, seconds) if built else None,
+        bytes=record.storage.index_bytes,
+        log_bytes=record.storage.log_bytes,
+        peak_rss_bytes=memory.peak_rss_bytes if memory is not None else None,
+        peak_anonymous_bytes=memory.peak_anonymous_bytes if memory is not None else None,
+        state=dict(ingestion.state),
+        external_index=_external_index(external) if external is not None else None,
+    )
+
+
+def _rate(count: int, seconds: float) -> float:
+    return count / seconds if seconds > 0 else 0.0
+
+
+def _external_index(external: ExternalIndexRecord) -> ExternalIndexStats:
+    """Return what is stored of an external index."""
+    strange = np.flatnonzero(external.rows < 0)
+    return ExternalIndexStats(
+        in_dataset=len(external.rows) - len(strange),
+        not_in_dataset=len(strange),
+        examples=external.ids.take(strange[:_STRANGERS_SHOWN]),
+        no_reference=external.no_reference,
+        files=external.files,
+        file_bytes=external.file_bytes,
+        sha256=external.sha256,
+    )
+
+
+def _index_table(trials: Sequence[TrialResult]) -> Table:
+    rows = [[label_cell(trial), *_index_cells(trial.index)] for trial in trials if trial.index is not None]
+    columns = [
+        BACKEND,
+        Column("documents", help="documents that the engine holds, of those that were sent"),
+        Column("docs/s", best="highest", help="of ingestion, without encoding and waiting"),
+        Column("searchable", best="lowest", help="from the first document until all can be searched"),
+        Column("index", best="lowest", help="allocated blocks, without the write-ahead log"),
+        Column("log"),
+        Column("peak memory", best="lowest", help="highest anonymous memory above the worker's state before"),
+        Column("peak RSS"),
+    ]
+    return Table("Index", columns, rows, detail=True)
+
+
+def _index_cells(index: IndexStats) -> list[Cell]:
+    sent = "external" if index.documents_sent is None else f"of {index.documents_sent:,}"
+    return [
+        Cell(f"{index.documents_indexed:,} {sent}", value=index.documents_indexed),
+        number(index.documents_per_second, ",.0f"),
+        number(index.searchable_seconds, ".2f", " s"),
+        size(index.bytes),
+        size(index.log_bytes or None),
+        size(index.peak_anonymous_bytes),
+        size(index.peak_rss_bytes),
+    ]
+
+
+def _phase_table(trials: Sequence[TrialResult]) -> Table:
+    names = ("encode", "open", "index", "ready", "first query", "warm-up", "search", "transfer")
+    rows = [[label_cell(trial), *_phase_cells(trial.phases)] for trial in trials if trial.phases is not None]
+    return Table("Seconds of each phase", [BACKEND, *map(Column, names)], rows, detail=True)
+
+
+def _phase_cells(times: PhaseTimes) -> list[Cell]:
+    source = _SOURCES.get(times.encode_source)
+    measured = (
+        times.open_seconds,
+        times.index_seconds,
+        times.ready_seconds,
+        times.first_query_seconds,
+        times.warm_up_seconds,
+        times.search_seconds,
+        times.transfer_seconds,
+    )
+    return [text(source) if source else seconds(times.encode_seconds), *(seconds(value) for value in measured)]

@@ -1,0 +1,253 @@
+"""Load a finished index: cold, and by several clients, in closed loops and at fixed rates.
+
+:class:`LoadRuns` is the parent's side. Every client is a worker, with a worker's limits, log and end. Those of one
+measurement begin together: the parent names the time when each of them is ready, or gone.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.data.progress import Progress
+from harness.data.types import Int64Array
+from harness.errors import HarnessError
+from harness.plan.config import ClientKind
+from harness.plan.options import LoadOptions
+from harness.stats.timing import Arrivals, Samples, arrivals_ns
+from harness.store.disk import copy_folder
+from harness.store.record_files import load, save
+from harness.worker.executor import Executor, side_by_side
+from harness.worker.jobs import ClientJob, ClientRecord, LoadKind, TrialJob
+from harness.worker.load_client import DUE, GO, READY
+from harness.worker.process import Finished
+
+__all__ = ["LoadRecord", "LoadRecords", "LoadRuns"]
+
+_LEAD_NS = 100_000_000
+"""Between naming the start and the start itself: every client has noticed by then."""
+
+
+class _Level(NamedTuple):
+    """One measurement: so many clients, and for an open loop the rate."""
+
+    kind: LoadKind
+    clients: int
+    rate: float | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LoadRecord:
+    """One measurement: a cold pass, a number of clients, or a rate.
+
+    ``failures`` holds one sentence for each client process that died, whose samples are lost, or gave up, whose samples
+    until then are among ``samples``. ``different_queries`` counts queries, however many clients differ. ``due_ns``
+    int64 and ``end_ns`` are an open loop's schedule on the samples' clock, ``gave_up_ns`` when it stopped asking.
+    Memory is the sum over all client processes, None where the system does not tell. ``index_copies`` counts the
+    copies of the index that were made because the engine cannot share one.
+    """
+
+    kind: LoadKind
+    clients: int
+    threads: bool
+    samples: Samples
+    due_ns: Int64Array
+    rate: float | None
+    arrivals: Arrivals | None
+    end_ns: int
+    gave_up_ns: int
+    failures: tuple[str, ...]
+    first_error: str | None
+    different_queries: int
+    open_ns: int | None
+    resident_share: float | None
+    peak_rss_bytes: int | None
+    peak_anonymous_bytes: int | None
+    index_copies: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LoadRecords:
+    """All measurements of one trial, in the order in which they were made."""
+
+    levels: tuple[LoadRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRuns:
+    """Measurements to be made on the index of one trial, whose results lie in ``folder``.
+
+    ``shared``: several processes may have the index open at once. Otherwise all but the first get copies of it.
+    """
+
+    options: LoadOptions
+    trial: TrialJob
+    folder: Path
+    executor: Executor
+    shared: bool
+
+    def run(self, progress: Progress) -> tuple[LoadRecord, ...]:
+        """Measure cold first, then the closed loops, then the open ones.
+
+        What cannot be measured, for want of disk space above all, is a failed measurement and leaves the others alone.
+        """
+        options = self.options
+        levels = [_Level("cold", 1)] if options.cold else []
+        levels += [_Level("closed", clients) for clients in options.concurrency]
+        levels += [_Level("open", options.open_loop_clients, rate) for rate in options.rates]
+        return tuple(self._measure(level, progress) for level in levels)
+
+    def _measure(self, level: _Level, progress: Progress) -> LoadRecord:
+        threads = self.options.clients is ClientKind.THREADS and level.kind != "cold"
+        processes = 1 if threads else level.clients
+        due_ns = np.zeros(0, dtype=np.int64)
+        if level.rate is not None:
+            due_ns = arrivals_ns(level.rate, self.options.seconds, self.options.arrivals, self.options.seed)
+        start_ns = 0
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=f"{level.kind}-", dir=self.folder))
+            np.save(folder / DUE, due_ns, allow_pickle=False)
+            jobs = self._jobs(level, folder, processes, progress, threads=threads)
+            progress.start(_level_in_words(level), None)
+            gate = _Gate(folder / GO, processes)
+            ends = side_by_side(lambda job: self._client(job, gate), jobs, jobs=processes)
+            start_ns = gate.start_ns
+        except (HarnessError, OSError) as error:
+            what = error.what if isinstance(error, HarnessError) else f"the clients could not be started: {error}"
+            ends = [_End(None, None, what)] * processes
+        return self._record(level, ends, start_ns, due_ns, threads=threads)
+
+    def _jobs(
+        self, level: _Level, folder: Path, processes: int, progress: Progress, *, threads: bool
+    ) -> list[ClientJob]:
+        return [
+            ClientJob(
+                trial=replace(self.trial, index_folder=self._index(number, progress)),
+                kind=level.kind,
+                folder=folder,
+                hits=self.folder,
+                client=number,
+                clients=level.clients,
+                threads=level.clients if threads else 1,
+                seconds=self.options.seconds,
+                patience_s=self.options.seconds,
+            )
+            for number in range(processes)
+        ]
+
+    def _client(self, job: ClientJob, gate: _Gate) -> _End:
+        folder = Path(tempfile.mkdtemp(prefix=f"client-{job.client}-", dir=job.folder))
+        save(folder, job)
+        try:
+            memory = self.executor.run(folder, _Arrival(gate, job.client))
+            record = load(folder, ClientRecord)
+            return _End(record, memory, record.gave_up)
+        except HarnessError as error:
+            return _End(None, None, error.what)
+        finally:
+            gate.pass_by(job.client)
+
+    def _index(self, client: int, progress: Progress) -> Path:
+        """Return the index for a client process: the trial's own, or a copy, which later measurements use again."""
+        own = self.trial.index_folder
+        if self.shared or client == 0:
+            return own
+        copy = self.folder / f"copy-{client}" / own.name
+        if not copy.exists():
+            copy.mkdir(parents=True)
+            try:
+                copy_folder(own, copy, progress)
+            except BaseException:  # an interrupted copy, too, would be taken for a whole one
+                shutil.rmtree(copy.parent)
+                raise
+        return copy
+
+    def _record(
+        self, level: _Level, ends: Sequence[_End], start_ns: int, due_ns: Int64Array, *, threads: bool
+    ) -> LoadRecord:
+        records = [end.record for end in ends if end.record is not None]
+        memory = [end.memory for end in ends if end.memory is not None]
+        end_ns = start_ns + int(self.options.seconds * 1e9)
+        return LoadRecord(
+            kind=level.kind,
+            clients=level.clients,
+            threads=threads,
+            samples=Samples.joined([record.samples for record in records]),
+            due_ns=due_ns + start_ns,
+            rate=level.rate,
+            arrivals=self.options.arrivals if level.rate is not None else None,
+            end_ns=end_ns,
+            gave_up_ns=end_ns + int(self.options.seconds * 1e9),
+            failures=tuple(end.failure for end in ends if end.failure is not None),
+            first_error=next((record.first_error for record in records if record.first_error is not None), None),
+            different_queries=len({query for record in records for query in record.different_queries}),
+            open_ns=max((record.open_ns for record in records), default=None),
+            resident_share=next((record.resident_share for record in records), None),
+            peak_rss_bytes=_sum([finished.peak_rss_bytes for finished in memory]),
+            peak_anonymous_bytes=_sum([finished.peak_anonymous_bytes for finished in memory]),
+            index_copies=0 if self.shared or threads else len(ends) - 1,
+        )
+
+
+class _End(NamedTuple):
+    """End of a client: with a record, with the reason why there is none, or with both when it gave up."""
+
+    record: ClientRecord | None
+    memory: Finished | None
+    failure: str | None
+
+
+class _Gate:
+    """Opens when each of ``clients`` is ready or gone, by writing the time of the start."""
+
+    def __init__(self, go: Path, clients: int) -> None:
+        self._go, self._awaited, self._lock = go, set(range(clients)), threading.Lock()
+        self.start_ns = 0
+
+    def pass_by(self, client: int) -> None:
+        """Note that a client is ready, or has ended; noting it again changes nothing."""
+        with self._lock:
+            if client not in self._awaited:
+                return
+            self._awaited.remove(client)
+            if not self._awaited:
+                self.start_ns = time.perf_counter_ns() + _LEAD_NS
+                temporary = self._go.with_suffix(".tmp")
+                temporary.write_text(str(self.start_ns), encoding="ascii")
+                temporary.replace(self._go)
+
+
+class _Arrival:
+    """A client's progress, of which one thing matters: that it is ready."""
+
+    def __init__(self, gate: _Gate, client: int) -> None:
+        self._gate, self._client = gate, client
+
+    def start(self, phase: str, total: int | None) -> None:  # noqa: ARG002 - the signature is Progress's
+        """Tell the gate when the phase is the last one."""
+        if phase == READY:
+            self._gate.pass_by(self._client)
+
+    def advance(self, amount: int) -> None:
+        """Show nothing of single clients."""
+
+
+def _level_in_words(level: _Level) -> str:
+    if level.kind == "cold":
+        return "cold pass"
+    if level.rate is not None:
+        return f"{level.rate:g} queries/s, {level.clients} clients"
+    return "1 client" if level.clients == 1 else f"{level.clients} clients"
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None

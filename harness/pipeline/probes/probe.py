@@ -1,0 +1,187 @@
+"""A probe: a measurement of trials beside their hits, with its record, its part of the result and its tables.
+
+::
+
+    run(trial) ─► record ─► summarise ─► fields of the trial's result ─► tables, values
+
+:class:`Probe` has an empty default for each of its methods: a probe overrides those that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Generic, TypeVar
+
+from harness.data.dataset import Dataset
+from harness.data.progress import Progress
+from harness.data.types import Run
+from harness.document.cells import text
+from harness.document.model import Cell, Table, Value
+from harness.plan.plan import Plan, Trial
+from harness.results.schema import TrialResult
+from harness.results.scored import Scored
+from harness.worker.executor import Aside, Executor
+from harness.worker.jobs import HELD, TrialJob
+from harness.worker.outcome import Measurements, Outcome
+
+__all__ = ["REUSED", "HeldOpen", "Probe", "ProbedTrial", "label_cell", "run_probes"]
+
+REUSED = "†"
+"""Marks a backend in tables whose outcome an earlier comparison measured."""
+RecordOf = TypeVar("RecordOf", covariant=True)  # noqa: PLC0105 - a record is only ever given out
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ProbedTrial:
+    """A trial to be measured, whose engine has built its index and answered every query.
+
+    Args:
+        trial: The backend, with its parameters.
+        plan: What was asked for.
+        dataset: Documents, queries and judgments.
+        job: The job of the trial's worker: files of vectors and queries, where the index lies.
+        folder: Folder of that job, with the trial's hits; a probe's own files may lie there.
+        work: Folder for what outlasts the job's, such as another index.
+        executor: Runs a worker for a probe, under the limits of trials.
+        clients: Runs several side by side.
+        shared: Whether several processes may have the index open at once.
+        held: Whether the trial's worker still holds its index open, as those of servers do.
+        reopened: Whether the index was closed and opened again before it was searched.
+    """
+
+    trial: Trial
+    plan: Plan
+    dataset: Dataset
+    job: TrialJob
+    folder: Path
+    work: Path
+    executor: Executor
+    clients: Executor
+    shared: bool
+    held: bool = False
+    reopened: bool = False
+
+
+class Probe(Generic[RecordOf]):
+    """Measures trials, and says what it measured.
+
+    Attributes:
+        name: Names it in stored outcomes and in the settings of a plan.
+        record: Dataclass of its measurements, as :mod:`harness.store.record_files` stores it; None for a probe that
+            measures nothing itself, and sums up what the worker of every trial records.
+        on_index: Whether it needs the trial's index, which is gone once the trial is over.
+    """
+
+    name: ClassVar[str]
+    record: type[RecordOf] | None = None
+    on_index: ClassVar[bool] = True
+
+    def wanted(self, trial: Trial, plan: Plan) -> bool:  # noqa: ARG002
+        """Tell whether the plan asks for it on this trial."""
+        return False
+
+    def run(self, probed: ProbedTrial, progress: Progress) -> RecordOf | None:  # noqa: ARG002
+        """Measure. Raises HarnessError where the whole trial is to fail with it."""
+        return None
+
+    def measured(self, measurements: Measurements) -> RecordOf | None:
+        """Return its record among those of a trial; None where it has none."""
+        record = measurements.get(self.name)
+        return record if self.record is not None and isinstance(record, self.record) else None
+
+    def planned(self, plan: Plan) -> str:  # noqa: ARG002
+        """Say in a line what the plan asks of it; empty for nothing."""
+        return ""
+
+    def levels(self, plan: Plan) -> list[str]:  # noqa: ARG002
+        """Name each measurement that the plan asks for: a stored outcome that lacks one is not re-used."""
+        return []
+
+    def conditions(self, plan: Plan) -> Mapping[str, object]:  # noqa: ARG002
+        """Return options that its times depend on, by name: with others, a stored outcome is of other conditions."""
+        return {}
+
+    def failure(self, measurements: Measurements) -> str | None:  # noqa: ARG002
+        """Return why a measurement failed, in a sentence; None where none did."""
+        return None
+
+    def runs(self, outcome: Outcome, plan: Plan, dataset: Dataset) -> tuple[Run, ...]:  # noqa: ARG002
+        """Return further runs of the trial, which are held against the reference and scored like its own."""
+        return ()
+
+    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:  # noqa: ARG002
+        """Return its fields of the trial's result, by name.
+
+        A name that :class:`harness.results.schema.TrialResult` does not have stands under ``probes`` there. Then the
+        value is plain: texts, numbers, lists and dicts.
+        """
+        return {}
+
+    def notes(self, scored: Scored, plan: Plan) -> list[str]:  # noqa: ARG002
+        """Return what a reader must know of the measurement, one sentence each."""
+        return []
+
+    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
+        """Return its tables over all backends of a dataset, measured on so many cores; those without rows are dropped.
+
+        A row begins with :func:`label_cell`.
+        """
+        return []
+
+    def values(self, trial: TrialResult) -> Iterator[Value]:  # noqa: ARG002
+        """Yield its numbers for CSV."""
+        yield from ()
+
+
+def label_cell(trial: TrialResult) -> Cell:
+    """Return the label, marked where an earlier comparison measured the backend."""
+    return text(trial.label, REUSED if trial.reused else "")
+
+
+def run_probes(probes: Sequence[Probe[object]], probed: ProbedTrial, progress: Progress) -> dict[str, object]:
+    """Return what each of some probes measures on a trial, by its name."""
+    records = {probe.name: probe.run(probed, progress) for probe in probes}
+    return {name: record for name, record in records.items() if record is not None}
+
+
+class HeldOpen:
+    """A trial's progress, which measures when the trial says that it holds its index open for that.
+
+    A server drops the index when its engine closes, so probes come before; other engines close first. Measuring goes
+    on in a thread: whoever reports the trial's progress goes on watching the trial. Leaving the ``with`` block ends
+    measurements that still run: their index is gone.
+    """
+
+    def __init__(self, measure: Callable[[], dict[str, object]], release: Path | None, progress: Progress) -> None:
+        self._run, self._release, self._progress = measure, release, progress
+        self._aside: Aside[dict[str, object]] = Aside()
+
+    def start(self, phase: str, total: int | None) -> None:
+        """Pass the phase on, or begin to measure, after which the trial goes on."""
+        if phase == HELD:
+            self._aside.begin(self._measure)
+        else:
+            self._progress.start(phase, total)
+
+    def advance(self, amount: int) -> None:
+        """Pass it on."""
+        self._progress.advance(amount)
+
+    def measurements(self) -> dict[str, object] | None:
+        """Return what was measured while the trial held its index, None when it did not; raises as measuring did."""
+        return self._aside.result()
+
+    def _measure(self) -> dict[str, object]:
+        try:
+            return self._run()
+        finally:
+            if self._release is not None:
+                self._release.touch()
+
+    def __enter__(self) -> HeldOpen:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._aside.__exit__()

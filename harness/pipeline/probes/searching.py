@@ -1,0 +1,99 @@
+"""The probe of searching: latency and throughput of one client on the warm index, and what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
+
+from harness.data.dataset import Dataset
+from harness.data.filtering import BoolArray
+from harness.data.types import Int64Array
+from harness.document.cells import BACKEND, absent, latencies, latency_columns, milliseconds, number, values_of
+from harness.document.model import Cell, Column, Table, Value
+from harness.pipeline.probes.probe import Probe, label_cell
+from harness.plan.plan import Plan
+from harness.results.schema import TrialResult
+from harness.results.schema_costs import LatencyStats, SearchStats
+from harness.results.scored import Scored, has_terms
+from harness.stats.timing import latency
+from harness.worker.jobs import TrialRecord
+
+__all__ = ["SearchingProbe"]
+
+_NS_PER_S = 1e9
+
+
+class SearchingProbe(Probe[None]):
+    """Sum up what the worker of every trial records of its searches."""
+
+    name = "searching"
+
+    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
+        """Return the field ``search``; without times unless the plan took them."""
+        record = scored.timed_record()
+        if record is None:
+            return {}
+        terms = has_terms(scored.outcome.vectors, len(dataset.queries))
+        return {"search": _search(record, terms, timed=plan.execution.timing)}
+
+    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
+        """Tabulate latency and throughput."""
+        return [_search_table(trials)]
+
+    def values(self, trial: TrialResult) -> Iterator[Value]:
+        """Yield each number."""
+        yield from values_of(trial.dataset, trial.label, "", trial.model_dump(include={"search"}))
+
+
+def _search(record: TrialRecord, terms: BoolArray, *, timed: bool) -> SearchStats:
+    total_ns = int(record.search_ns.sum() + record.transfer_ns.sum())
+    lengths = np.diff(record.hits.indptr)
+    per_second = record.search_ns.size / (total_ns / _NS_PER_S) if total_ns > 0 else 0.0
+    measured = timed and record.search_ns.size > 0
+    return SearchStats(
+        queries=len(terms),
+        queries_without_terms=int(np.count_nonzero(~terms)),
+        k=record.k,
+        repeats=len(record.search_ns),
+        concurrency=1,
+        milliseconds=_latency(record.search_ns) if measured else None,
+        transfer_ms=_latency(record.transfer_ns) if measured else None,
+        qps=per_second if measured else None,
+        first_query_ms=record.first_query_ns / 1e6 if timed and terms[:1].all() else None,
+        warm_up_queries=record.warm_up_queries,
+        hits=len(record.hits.rows),
+        queries_without_hits=int(np.count_nonzero(lengths == 0)),
+        repeated_calls=record.hits.repeated_calls,
+        queries_per_call=record.hits.queries_per_call,
+    )
+
+
+def _latency(samples_ns: Int64Array) -> LatencyStats:
+    return LatencyStats(**asdict(latency(samples_ns)))
+
+
+def _search_table(trials: Sequence[TrialResult]) -> Table:
+    searched = [(trial, trial.search) for trial in trials if trial.search is not None]
+    columns = [
+        BACKEND,
+        *latency_columns(),
+        Column("transfer p50 ms"),
+        Column("queries/s", best="highest"),
+        Column("first query ms"),
+    ]
+    rows = [[label_cell(trial), *_search_cells(search)] for trial, search in searched]
+    timed = any(search.milliseconds is not None for _, search in searched)
+    return Table("Search, one client", columns, rows if timed else [], detail=True)
+
+
+def _search_cells(search: SearchStats) -> list[Cell]:
+    if search.milliseconds is None or search.transfer_ms is None:
+        return absent(7)
+    return [
+        *latencies(search.milliseconds),
+        milliseconds(search.transfer_ms.p50),
+        number(search.qps, ",.0f"),
+        number(search.first_query_ms, ".2f"),
+    ]

@@ -1,0 +1,116 @@
+"""A probe of one module and one line: it measures, is stored for `--resume`, and stands in every form of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_world import write_cards, write_collection
+
+import harness
+from harness.data.dataset import Dataset
+from harness.data.progress import Progress
+from harness.data.types import Int64Array
+from harness.document.cells import BACKEND, count
+from harness.document.model import Column, Table, Value
+from harness.pipeline.planning import plan_for, preview
+from harness.pipeline.probes import PROBES
+from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell
+from harness.plan.config import CompareRequest
+from harness.plan.plan import Plan, Trial
+from harness.report.documents.compare import comparison_document
+from harness.report.documents.plan import plan_document
+from harness.report.render.markdown import render_markdown
+from harness.results.comparison import Comparison
+from harness.results.schema import TrialResult
+from harness.results.scored import Scored
+
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FileSizes:
+    """Sizes of the files of a trial, int64."""
+
+    sizes: Int64Array
+
+
+class FilesProbe(Probe[FileSizes]):
+    """Count the files of a trial while they are there."""
+
+    name = "files"
+    record = FileSizes
+    runs_made = 0
+
+    def wanted(self, trial: Trial, plan: Plan) -> bool:
+        return True
+
+    def run(self, probed: ProbedTrial, progress: Progress) -> FileSizes:
+        type(self).runs_made += 1
+        files = [path for path in probed.folder.rglob("*") if path.is_file()]
+        return FileSizes(np.array([path.stat().st_size for path in files], dtype=np.int64))
+
+    def planned(self, plan: Plan) -> str:
+        return "sizes of files"
+
+    def levels(self, plan: Plan) -> list[str]:
+        return ["sizes of files"]
+
+    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
+        record = self.measured(scored.outcome.measurements)
+        return {} if record is None else {"files": {"count": len(record.sizes), "bytes": int(record.sizes.sum())}}
+
+    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
+        rows = [[label_cell(trial), count(_count(trial))] for trial in trials]
+        return [Table("Files of the trial", [BACKEND, Column("files")], rows)]
+
+    def values(self, trial: TrialResult) -> Iterator[Value]:
+        yield Value(trial.dataset, trial.label, "files.count", _count(trial))
+
+
+def _count(trial: TrialResult) -> int:
+    files = trial.probes["files"]
+    assert isinstance(files, dict)
+    assert isinstance(files["count"], int)
+    return files["count"]
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    FilesProbe.runs_made = 0
+    PROBES.append(FilesProbe())
+    yield
+    PROBES.pop()
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_probe_measures_is_stored_and_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    cards, collection = write_cards(tmp_path / "cards", good="BruteForce"), write_collection(tmp_path / "small")
+    out = tmp_path / "out"
+    first = harness.compare("good", collection, cards=cards, k=3, isolation="none", out=out)
+    again = harness.compare("good", collection, cards=cards, k=3, isolation="none", resume="missing")
+    (trial,) = Comparison.load(out).report.trials
+    assert FilesProbe.runs_made == 1
+    assert _count(trial) >= 1
+    assert again.report.trials[0].reused
+    assert first.report.trials[0].probes == again.report.trials[0].probes == trial.probes
+    shown = comparison_document(again.report)
+    assert "| `good` † |" in render_markdown(shown).partition("Files of the trial")[2]
+    assert [value.mean for value in shown.values if value.metric == "files.count"] == [_count(trial)]
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_plan_names_what_a_probe_will_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    cards, collection = write_cards(tmp_path / "cards", good="BruteForce"), write_collection(tmp_path / "small")
+    asked = CompareRequest(dataset=str(collection), backends="good", cards=cards, k=3, resume="missing")
+    probe = PROBES.pop()
+    harness.compare("good", collection, cards=cards, k=3, isolation="none")
+    PROBES.append(probe)
+    (planned,) = preview(plan_for(asked))
+    assert planned.known[0].reason == "its stored outcome was measured without sizes of files"
+    assert "sizes of files" in render_markdown(plan_document([planned]))
