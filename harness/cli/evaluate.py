@@ -176,9 +176,9 @@ def _refuse_dataset(qrels: Path) -> None:
 def _judgments(qrels: Path, labels: Path | None) -> Qrels:
     if labels is None:
         return read_qrels(qrels)
-    from harness.pipeline.regress.labels import read_labels, with_labels
+    from harness.pipeline.regress.labels import only_labels, read_labels, with_labels
 
-    return with_labels(read_qrels(qrels), read_labels(labels))
+    return with_labels(read_qrels(qrels), only_labels(read_labels(labels)))
 
 
 def _names(paths: list[Path]) -> list[str]:

@@ -164,9 +164,9 @@ def evaluate(
     measures = _measures(metrics)
     hits, judgments, drops = _read(run, qrels, how.identical_ids)
     if how.labels is not None:
-        from harness.pipeline.regress.labels import read_labels, with_labels
+        from harness.pipeline.regress.labels import only_labels, read_labels, with_labels
 
-        judgments = with_labels(judgments, read_labels(how.labels))
+        judgments = with_labels(judgments, only_labels(read_labels(how.labels)))
     _require_content(hits, judgments)
     if drops:
         hits = without_identical_ids(hits)

@@ -21,6 +21,7 @@ from harness.plan.dataset_list import NamedDataset, parse_datasets
 from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, in_language, make_plan
 from harness.results.hit_rules import HitRules
 from harness.store.cache import Cache
+from harness.wording import counted
 from harness.worker.builds import builds_of
 from harness.worker.embeddings import remote_calls
 from harness.worker.executor import create_executor
@@ -69,7 +70,7 @@ def plan_for(request: CompareRequest, at_hand: Mapping[str, Dataset] = MappingPr
     if mistakes:
         raise UsageError("\n".join(map(str, mistakes)))
     datasets = _each_once(datasets, at_hand)
-    _refuse_parts_of_one(plan, len(datasets), at_hand)
+    _refuse_parts_of_one(plan, datasets, at_hand)
     notes = [*listed.notes, *([_note_on_objects(list(at_hand))] if at_hand else [])]
     return replace(plan, datasets=tuple(datasets), remarks=(*plan.remarks, *notes))
 
@@ -96,15 +97,14 @@ def _each_once(datasets: Sequence[NamedDataset], at_hand: Collection[str]) -> li
     return list(once.values())
 
 
-def _refuse_parts_of_one(plan: Plan, datasets: int, at_hand: Collection[str]) -> None:
+def _refuse_parts_of_one(plan: Plan, datasets: Sequence[NamedDataset], at_hand: Collection[str]) -> None:
     """Refuse files that are of one dataset beside several, and all choices of parts beside one that is read already."""
     request = plan.request
-    files = {"queries=FILE": plan.files.queries, "qrels": plan.files.qrels, "labels": request.labels}
+    files = {"queries=FILE": plan.files.queries, "qrels": plan.files.qrels}
     of_one = [name for name, value in files.items() if value is not None]
-    if datasets > 1 and of_one:
-        raise UsageError(
-            f"{', '.join(of_one)} with {datasets} datasets: such a file is of one", fix="compare on that one by itself"
-        )
+    if len(datasets) > 1 and of_one:
+        what = f"{', '.join(of_one)} with {len(datasets)} datasets: such a file is of one"
+        raise UsageError(what, fix="compare on that one by itself")
     choices = {
         "split": request.split,
         "queries=FILE": plan.files.queries,
@@ -113,6 +113,10 @@ def _refuse_parts_of_one(plan: Plan, datasets: int, at_hand: Collection[str]) ->
         "filter": plan.filter or None,
     }
     named = [name for name, value in choices.items() if value is not None]
+    if request.labels is not None:
+        from harness.pipeline.regress.labels import read_labels, refuse_unnamed
+
+        refuse_unnamed(read_labels(request.labels), [dataset.name for dataset in datasets])
     if at_hand and named:
         raise UsageError(
             f"{', '.join(named)} beside a Dataset, which is read already", fix="give them to Dataset.of, or a path"
@@ -169,7 +173,7 @@ def load_planned(plan: Plan, cache: Cache, display: Display, at_hand: Dataset | 
     if plan.identical_ids is not None:
         dataset = replace(dataset, identical_ids=plan.identical_ids)
     if request.labels is not None:
-        dataset = _labelled(dataset, request.labels)
+        dataset = _labelled(dataset, request.labels, display)
     if not plan.filter:
         return dataset
     return filter_dataset(
@@ -177,11 +181,13 @@ def load_planned(plan: Plan, cache: Cache, display: Display, at_hand: Dataset | 
     )
 
 
-def _labelled(dataset: Dataset, path: Path) -> Dataset:
+def _labelled(dataset: Dataset, path: Path, display: Display) -> Dataset:
     """Return the dataset with judgments that came later; raises DataError where they contradict its own."""
     from harness.pipeline.regress.labels import read_labels, refuse_foreign, with_labels
 
-    labels = read_labels(path)
+    file = read_labels(path)
+    labels = {**file.get(None, {}), **file.get(dataset.name, {})}
+    display.done("labels", f"{counted(len(labels), 'judgment')} of {dataset.name}")
     refuse_foreign(labels, queries=dataset.queries.ids, documents=dataset.corpus.ids)
     return replace(dataset, qrels=with_labels(dataset.qrels, labels))
 

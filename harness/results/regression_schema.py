@@ -154,6 +154,11 @@ class QueryValue(Record):
         "themselves are those for none of them being; null where it cannot be computed"
     )
     after_if_relevant: float | None
+    lost: list[str] | None = Field(
+        default=None,
+        description="relevant documents among the first that this metric looks at before, and not now, best first; "
+        "null in reports of earlier versions",
+    )
 
 
 class RankedDocument(Record):

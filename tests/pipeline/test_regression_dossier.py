@@ -91,7 +91,9 @@ def test_relevant_documents_are_lost_from_what_the_metric_looks_at(tmp_path: Pat
     for earlier in (before, read_one(tmp_path / "short.json")):
         found = dossier_of(earlier, after)
         assert (found.metric, found.relevant_depth, found.lost, found.gained) == ("nDCG@2", 2, 1, 0)
-        assert [(query.query, query.lost) for query in found.queries] == [("q1", ["a"])]
+        (query,) = found.queries
+        assert (query.query, query.lost) == ("q1", ["a"])
+        assert {value.metric: value.lost for value in query.values} == {"nDCG@2": ["a"], "AP": []}
         back = dossier_of(after, earlier)
         assert (back.lost, back.gained) == (0, 1)
     change = judged_as(report_of(before, after), verdict="worse")
@@ -122,7 +124,7 @@ def test_a_baseline_keeps_the_ranks_of_relevant_documents_alone(tmp_path: Path) 
     assert (shown["a"].rank_before, shown["a"].absent_after) == (12, "not found")
     assert (shown["new"].rank_before, shown["new"].absent_before) == (None, "not kept")
     # what was judged later may have been found then: nobody knows
-    labelled = dossier_of(before, after, labels={("q1", "x11"): 1})
+    labelled = dossier_of(before, after, labels={None: {("q1", "x11"): 1}})
     assert (labelled.lost, labelled.gained) == (2, 0)
 
 
@@ -224,7 +226,7 @@ def test_labels_go_out_and_come_back_and_both_sides_are_scored_with_them(
     lines[0]["grade"] = 1
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     labels = read_labels(path)
-    assert labels == {("q2", "w"): 1}
+    assert labels == {None: {("q2", "w"): 1}}
     report = report_of(before, after, labels=labels)
     assert report.data[0].labels == 1
     dossier = report.backends[0].dossier
@@ -239,12 +241,12 @@ def test_a_baseline_is_scored_again_as_deep_as_it_is(
     before: ResultSnapshot, after: ResultSnapshot, tmp_path: Path
 ) -> None:
     write_one(tmp_path / "one.json", before, depth=2)
-    report = report_of(read_one(tmp_path / "one.json"), after, labels={("q2", "w"): 1})
+    report = report_of(read_one(tmp_path / "one.json"), after, labels={None: {("q2", "w"): 1}})
     assert [metric.metric for metric in report.backends[0].metrics] == ["nDCG@2"]
     assert any("too few to score AP again" in one for one in report.warnings)
     baselines = [read_one(tmp_path / "one.json")] * 2
     with pytest.raises(UsageError, match="neither side holds any"):
-        report_of(*baselines, labels={("q2", "w"): 1})
+        report_of(*baselines, labels={None: {("q2", "w"): 1}})
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from harness.cli.app import _build
 from harness.cli.ci import write_for_ci
 from harness.errors import ResultError, UsageError
 from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
-from harness.pipeline.regress.labels import label_lines
+from harness.pipeline.regress.labels import label_lines, only_labels, read_labels
 from harness.pipeline.regress.regression import Regression
 from harness.pipeline.regress.verdicts import Rules
 from harness.report.documents.regress import change_document
@@ -125,11 +125,25 @@ def test_what_is_said_of_all_datasets_is_said_once(calm: ResultSnapshot, hurt: R
     assert compare_sides([calm, untold[1]], [calm, hurt], CompareRules()).change.warnings == [f"hurt: {said}"]
 
 
-def test_labels_name_no_dataset(calm: ResultSnapshot, hurt: ResultSnapshot, worse: ResultSnapshot) -> None:
-    """So they are refused, and the file that is to be filled in says of which dataset a document is."""
-    with pytest.raises(UsageError, match="--labels do not say of which of 2 datasets they are"):
-        compare_sides([calm, hurt], [calm, worse], CompareRules(labels={("q1", "a"): 1}))
+def test_labels_name_their_dataset(
+    calm: ResultSnapshot, hurt: ResultSnapshot, worse: ResultSnapshot, tmp_path: Path
+) -> None:
+    """So does the file that is to be filled in; lines that name none are refused."""
+    with pytest.raises(UsageError, match="1 label of --labels names none of 2 datasets"):
+        compare_sides([calm, hurt], [calm, worse], CompareRules(labels={None: {("q1", "a"): 1}}))
+    with pytest.raises(UsageError, match="--labels are of elsewhere, and not of calm, hurt"):
+        compare_sides([calm, hurt], [calm, worse], CompareRules(labels={"elsewhere": {("q1", "a"): 1}}))
     change = compare_sides([calm, hurt], [calm, worse], CompareRules()).change
+    path = tmp_path / "to-label.jsonl"
+    path.write_bytes(label_lines(change, {}).replace(b'"grade":null', b'"grade":1'))
+    labels = {**read_labels(path), "elsewhere": {("q1", "a"): 1}}
+    with pytest.raises(UsageError, match="--labels are of several datasets: hurt, elsewhere"):
+        only_labels(labels)
+    again = compare_sides([calm, hurt], [calm, worse], CompareRules(labels=labels)).change
+    assert [relation.labels for relation in again.data] == [0, len(labels["hurt"])]
+    assert again.backends[0].metrics == change.backends[0].metrics
+    assert again.backends[1].metrics[0].after > change.backends[1].metrics[0].after
+    assert "labels of datasets that are not compared, without effect: elsewhere" in again.warnings
     lines = [json.loads(line) for line in label_lines(change, {("hurt", "w"): "of w"}).splitlines()]
     assert {(line["dataset"], line["query_id"], line["query"]) for line in lines} == {
         ("hurt", "q2", "two"), ("hurt", "q3", "three"),

@@ -175,7 +175,7 @@ def test_objects_and_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"dataset": "made/one,tow,cacn"}, r"(?s)'tow'.*did you mean 'two'.*'cacn'.*did you mean 'cacm'"),
-        ({"dataset": "made/one,two", "labels": "x.jsonl"}, "labels with 2 datasets: such a file is of one"),
+        ({"dataset": "made/one,two", "labels": "x.jsonl"}, "no labels can be read at 'x.jsonl'"),
         ({"dataset": "made/one,two", "qrels": "x.tsv"}, "qrels"),
         ({"dataset": []}, "the list of datasets is empty"),
     ],

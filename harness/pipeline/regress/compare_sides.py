@@ -10,7 +10,16 @@ from harness.data.types import Qrels
 from harness.errors import ResultError, UsageError
 from harness.pipeline.regress.cost_changes import cost_changes
 from harness.pipeline.regress.dossier import make_dossier
-from harness.pipeline.regress.labels import Labels, grades_of, read_labels, relabelled, to_qrels, with_labels
+from harness.pipeline.regress.labels import (
+    LabelFile,
+    Labels,
+    grades_of,
+    labels_by_dataset,
+    read_labels,
+    relabelled,
+    to_qrels,
+    with_labels,
+)
 from harness.pipeline.regress.pairing import (
     Common,
     Pair,
@@ -53,7 +62,7 @@ class CompareRules:
     depth: int = 10
     queries: int = 50
     pairs: Sequence[Pair] = ()
-    labels: Labels | None = None
+    labels: LabelFile | None = None
 
 
 def compare_rules(gate: GateOptions, seed: int) -> CompareRules:
@@ -163,15 +172,12 @@ def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapsh
     Raises:
         ResultError: when they have no dataset, or on one of them no query or no backend, in common, or are of two
             verbs.
-        UsageError: for later judgments of one of several datasets.
+        UsageError: for later judgments that do not say of which of several datasets they are.
     """
     pairs = _paired_datasets(before, after)
-    if how.labels is not None and len(pairs) > 1:
-        raise UsageError(
-            f"--labels do not say of which of {len(pairs)} datasets they are",
-            fix="compare results of one dataset, or make both results with --labels",
-        )
-    matched = [_match(one, other, how) for one, other in pairs]
+    names = [other.report.dataset.name for _, other in pairs]
+    labels = labels_by_dataset(how.labels, names) if how.labels is not None else {}
+    matched = [_match(one, other, how, labels.get(name)) for (one, other), name in zip(pairs, names, strict=True)]
     loaded = [one for one in matched if one.relation.common_queries]
     asked = [PairsOnDataset(one.compared.before, one.compared.after, one.good, one.compared.queries) for one in matched]
     judged = judge_pairs(asked, how.rules)
@@ -193,7 +199,7 @@ def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapsh
         only_after=list(dict.fromkeys(label for one in matched for label in one.pairing.only_after)),
         datasets_only_before=lacking[0],
         datasets_only_after=lacking[1],
-        warnings=[*_lacking_warnings(*lacking), *_joined_warnings(loaded)],
+        warnings=[*_lacking_warnings(*lacking), *_label_warnings(how.labels, names), *_joined_warnings(loaded)],
         gate=_gate(backends, after, how.rules),
     )
     return Compared(change, [one.compared for one in loaded])
@@ -260,20 +266,26 @@ def _lacking_warnings(only_before: Sequence[str], only_after: Sequence[str]) -> 
     ]
 
 
-def _match(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules) -> _Matched:
-    """Find what two results have in common on one dataset; with later judgments both are scored again.
+def _label_warnings(labels: LabelFile | None, datasets: Sequence[str]) -> list[str]:
+    """Warn of labels of datasets that are not compared."""
+    others = [str(dataset) for dataset in labels or () if dataset not in (None, *datasets)]
+    return [f"labels of datasets that are not compared, without effect: {', '.join(others)}"] if others else []
+
+
+def _match(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules, labels: Labels | None) -> _Matched:
+    """Find what two results have in common on one dataset; with later judgments, ``labels``, both are scored again.
 
     Of a dataset that a result could not load nothing is common, and every backend failed.
     """
     pairing = pair_backends(before.report.trials, after.report.trials, how.pairs)
     if before.report.dataset.error is not None or after.report.dataset.error is not None:
         return _Matched(ComparedDataset(before, after, [], None), pairing, unknown_relation(before, after), [], [])
-    common = common_queries(before, after, labels=len(how.labels) if how.labels is not None else 0)
+    common = common_queries(before, after, labels=len(labels or ()))
     qrels = _judgments(before, after, common)
     settings = changed_settings(before, after, list(pairing.pairs))
     warnings = [*common.warnings, *pairing_warnings(pairing), *metric_warnings(before, after)]
-    if how.labels is not None:
-        before, after, qrels, lost = _with_labels(before, after, qrels, how.labels, common)
+    if labels:
+        before, after, qrels, lost = _with_labels(before, after, qrels, labels, common)
         warnings += lost
     compared = ComparedDataset(before, after, _ordered(before, after, common), qrels)
     matched = _Matched(compared, pairing, common.relation, settings, warnings)
@@ -318,7 +330,7 @@ def _dossier(matched: _Matched, pair: Pair, judged: Sequence[MetricJudgement], h
         metric=next(iter([*failed, *worse, *(one.metric for one in metrics)]), None),
         depth=how.depth,
         limit=how.queries,
-        same_judgments=matched.relation.judgments == "same" and how.labels is None,
+        same_judgments=matched.relation.judgments == "same" and not matched.relation.labels,
     )
 
 

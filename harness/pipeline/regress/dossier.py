@@ -35,9 +35,7 @@ _Ranks = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, eq=False)
 class _Rankings:
-    """Both rankings of a pair: their first ``depth`` documents, and the relevant ones to the cutoff of ``metric``.
-
-    Without a cutoff, or a metric, relevant documents are followed as deep as both sides know them.
+    """Both rankings of a pair: their first ``depth`` documents, and the relevant ones as deep as both sides know them.
 
     ``grades`` are of everything that is judged, empty without judgments. ``same_judgments`` says that a baseline, which
     keeps the ranks of documents relevant then, has kept those of all that are relevant now.
@@ -49,7 +47,6 @@ class _Rankings:
     grades: Grades
     depth: int
     same_judgments: bool
-    metric: str | None
 
     @cached_property
     def first(self) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Sequence[str]]]:
@@ -81,10 +78,9 @@ class _Rankings:
         """How deep both sides know the ranks of relevant documents."""
         return min(self.before.rank_depth, self.after.rank_depth)
 
-    @property
-    def relevant_depth(self) -> int:
-        """Among how many first documents relevant ones are lost and gained: no more than the metric looks at."""
-        cutoff = parse_measure(self.metric).cutoff if self.metric is not None else None
+    def relevant_depth(self, metric: str | None) -> int:
+        """Return among how many first documents relevant ones are lost and gained: no more than a metric looks at."""
+        cutoff = parse_measure(metric).cutoff if metric is not None else None
         return min(self.known_depth, cutoff) if isinstance(cutoff, int) else self.known_depth
 
     @cached_property
@@ -115,28 +111,25 @@ class _Rankings:
         """Both sides, each with the label of the backend there."""
         return (self.before, self.pair.before), (self.after, self.pair.after)
 
-    def lost(self, query: str) -> list[str]:
-        """Return the relevant documents among the first ones before, and not after, best first."""
+    def lost(self, query: str, metric: str | None) -> list[str]:
+        """Return the relevant documents among the first before, and not after, that a metric looks at, best first."""
         if self.relevant is None:
             return []
         before, after = self.relevant
-        return self._missing(query, before, after, self.after)
+        return self._missing(query, before, after, self.after, self.relevant_depth(metric))
 
-    def gained(self, query: str) -> list[str]:
-        """Return the relevant documents among the first ones after, and not before, best first."""
-        return (
-            self._missing(query, self.relevant[1], self.relevant[0], self.before) if self.relevant is not None else []
-        )
+    def gained(self, query: str, metric: str | None) -> list[str]:
+        """Return the relevant documents among the first after, and not before, that a metric looks at, best first."""
+        if self.relevant is None:
+            return []
+        before, after = self.relevant
+        return self._missing(query, after, before, self.before, self.relevant_depth(metric))
 
-    def _missing(self, query: str, here: _Ranks, there: _Ranks, side: ResultSnapshot) -> list[str]:
+    def _missing(self, query: str, here: _Ranks, there: _Ranks, side: ResultSnapshot, depth: int) -> list[str]:
         ranks, others = here.get(query, {}), there.get(query, {})
-        first = [
-            document for document in sorted(ranks, key=ranks.__getitem__) if ranks[document] <= self.relevant_depth
-        ]
-        surely = self._absence(side, self.relevant_depth, relevant=True) == "not found"
-        return [
-            document for document in first if (others[document] > self.relevant_depth if document in others else surely)
-        ]
+        first = [document for document in sorted(ranks, key=ranks.__getitem__) if ranks[document] <= depth]
+        surely = self._absence(side, depth, relevant=True) == "not found"
+        return [document for document in first if (others[document] > depth if document in others else surely)]
 
     def absence(self, side: ResultSnapshot, *, relevant: bool) -> Absence:
         """Say what it means that a side has no rank of a document: a baseline keeps the ranks of relevant ones only."""
@@ -168,9 +161,11 @@ def make_dossier(
     depth = min(depth, before.deepest, after.deepest)
     figures = before.figures[pair.before], after.figures[pair.after]
     grades = grades_of(qrels, queries) if qrels is not None else {}
-    rankings = _Rankings(before, after, pair, grades, depth, same_judgments, metric)
+    rankings = _Rankings(before, after, pair, grades, depth, same_judgments)
     moved = {query: _difference(figures, metric, query) for query in queries}
-    missing = {query: len(rankings.lost(query)) + len(rankings.gained(query)) for query in queries}
+    lost = {query: rankings.lost(query, metric) for query in queries}
+    gained = {query: rankings.gained(query, metric) for query in queries}
+    missing = {query: len(lost[query]) + len(gained[query]) for query in queries}
     changed = [query for query in queries if moved[query] or missing[query] or not rankings.same(query)]
     changed.sort(key=lambda query: (-abs(moved[query] or 0.0), -missing[query], -rankings.moves(query)))
     sensitivity = JudgmentSensitivity(rankings, metric) if qrels is not None else None
@@ -180,35 +175,43 @@ def make_dossier(
         depth=depth,
         counts=_counts(moved.values(), sum(rankings.same(query) for query in queries)),
         changed=len(changed),
-        relevant_depth=rankings.relevant_depth if known else None,
-        lost=sum(len(rankings.lost(query)) for query in queries) if known else None,
-        gained=sum(len(rankings.gained(query)) for query in queries) if known else None,
+        relevant_depth=rankings.relevant_depth(metric) if known else None,
+        lost=sum(map(len, lost.values())) if known else None,
+        gained=sum(map(len, gained.values())) if known else None,
         judged_before=_judged_share(rankings.first[0], grades, queries),
         judged_after=_judged_share(rankings.first[1], grades, queries),
-        queries=_query_changes(changed[:limit], figures, rankings, sensitivity),
+        queries=_query_changes(changed[:limit], figures, rankings, metric, sensitivity),
         to_label=_to_label(sensitivity.swings(changed[:limit]), rankings) if sensitivity is not None else [],
     )
 
 
 def _query_changes(
-    queries: Sequence[str], figures: _Figures, rankings: _Rankings, sensitivity: JudgmentSensitivity | None
+    queries: Sequence[str],
+    figures: _Figures,
+    rankings: _Rankings,
+    metric: str | None,
+    sensitivity: JudgmentSensitivity | None,
 ) -> list[QueryChange]:
     metrics = [name for name in figures[1] if name in figures[0] and not name.startswith(OVERLAP)]
     bounds = sensitivity.all_relevant(queries) if sensitivity is not None else ({}, {})
-    shown = {query: list(dict.fromkeys([*rankings.listed(query), *rankings.lost(query)])) for query in queries}
-    shown = {query: list(dict.fromkeys([*shown[query], *rankings.gained(query)])) for query in queries}
+    shown = {
+        query: list(
+            dict.fromkeys([*rankings.listed(query), *rankings.lost(query, metric), *rankings.gained(query, metric)])
+        )
+        for query in queries
+    }
     before, after = (side.ranks(label, shown) for side, label in rankings.sides)
     changes = []
     for query in queries:
         values = [
-            _value(figures, bounds, name, query)
+            _value(figures, bounds, rankings, name, query)
             for name in metrics
             if query in figures[0][name] and query in figures[1][name]
         ]
         documents = [
             _ranked(rankings, query, document, before.get(query, {}), after.get(query, {})) for document in shown[query]
         ]
-        changes.append(_query_change(query, values, documents, rankings, judged=sensitivity is not None))
+        changes.append(_query_change(query, values, documents, rankings, metric, judged=sensitivity is not None))
     return changes
 
 
@@ -228,7 +231,13 @@ def _ranked(
 
 
 def _query_change(
-    query: str, values: list[QueryValue], documents: list[RankedDocument], rankings: _Rankings, *, judged: bool
+    query: str,
+    values: list[QueryValue],
+    documents: list[RankedDocument],
+    rankings: _Rankings,
+    metric: str | None,
+    *,
+    judged: bool,
 ) -> QueryChange:
     before, after = (first.get(query, ()) for first in rankings.first)
     grades, texts = rankings.grades.get(query, {}), {**rankings.before.texts, **rankings.after.texts}
@@ -241,8 +250,8 @@ def _query_change(
         documents=documents,
         entered=[document for document in after if document not in before],
         left=[document for document in before if document not in after],
-        lost=rankings.lost(query),
-        gained=rankings.gained(query),
+        lost=rankings.lost(query, metric),
+        gained=rankings.gained(query, metric),
     )
 
 
@@ -277,15 +286,17 @@ def _judged_share(first: Mapping[str, Sequence[str]], grades: Grades, queries: I
 def _value(
     figures: _Figures,
     bounds: _Figures,
+    rankings: _Rankings,
     metric: str,
     query: str,
 ) -> QueryValue:
-    one, other = figures[0][metric][query], figures[1][metric][query]
+    before, after = figures[0][metric][query], figures[1][metric][query]
     return QueryValue(
         metric=metric,
-        before=one,
-        after=other,
-        difference=other - one,
+        before=before,
+        after=after,
+        difference=after - before,
+        lost=rankings.lost(query, metric),
         before_if_relevant=bounds[0].get(metric, {}).get(query),
         after_if_relevant=bounds[1].get(metric, {}).get(query),
     )

@@ -19,6 +19,7 @@ from harness.data.types import Ids, Qrels, Run
 from harness.errors import DataError, UsageError
 from harness.metrics import Measure, QuerySet, score
 from harness.results.snapshot import OVERLAP, ResultSnapshot
+from harness.wording import counted
 
 if TYPE_CHECKING:
     from harness.results.regression_schema import Change
@@ -26,12 +27,16 @@ if TYPE_CHECKING:
 __all__ = [
     "LABEL_FILE",
     "Grades",
+    "LabelFile",
     "Labels",
     "check_no_grades",
     "grades_of",
     "label_lines",
+    "labels_by_dataset",
+    "only_labels",
     "read_labels",
     "refuse_foreign",
+    "refuse_unnamed",
     "relabelled",
     "repeated",
     "scorable",
@@ -45,6 +50,8 @@ _GRADE = 2**31
 _FIX = "name a filled-in to-label.jsonl"
 Labels = Mapping[tuple[str, str], int]
 """Query and document to grade."""
+LabelFile = Mapping[str | None, Labels]
+"""Dataset to its labels; None for those whose lines name none."""
 Grades = Mapping[str, Mapping[str, int]]
 """Query to document to grade."""
 
@@ -52,6 +59,7 @@ Grades = Mapping[str, Mapping[str, int]]
 class _Line(BaseModel):
     """One line of the file; what it holds beside these is for people."""
 
+    dataset: str | None = None
     query_id: str
     doc_id: str
     grade: Annotated[int, Field(ge=-_GRADE, lt=_GRADE, strict=True)] | None
@@ -92,24 +100,56 @@ def label_lines(change: Change, texts: Mapping[tuple[str, str], str]) -> bytes:
     return b"".join(line + b"\n" for line in lines)
 
 
-def read_labels(path: Path) -> Labels:
-    """Read the lines of ``path`` that have a grade; lines with null are not labelled yet.
+def read_labels(path: Path) -> LabelFile:
+    """Read the lines of ``path`` that have a grade, by dataset; lines with null are not labelled yet.
 
     Raises UsageError where there is no such file, DataError for a file without any grade, malformed lines, and a
     document that is labelled twice differently.
     """
     problems = Problems(str(path))
-    found: dict[tuple[str, str], int] = {}
+    labels: dict[str | None, dict[tuple[str, str], int]] = {}
     for number, line in _lines(path, problems):
         if line.grade is None:
             continue
         key = line.query_id, line.doc_id
-        if found.setdefault(key, line.grade) != line.grade:
+        if labels.setdefault(line.dataset, {}).setdefault(key, line.grade) != line.grade:
             problems.add(number, f"document '{line.doc_id}' has another grade for query '{line.query_id}' before")
     problems.raise_if_any(fix='each line is {"query_id": "…", "doc_id": "…", "grade": 0 or more, or null}')
-    if not found:
+    if not labels:
         raise DataError(str(path), ["no line has a grade"], fix="replace null by a grade where you judged a document")
-    return found
+    return labels
+
+
+def labels_by_dataset(labels: LabelFile, datasets: Sequence[str]) -> dict[str, Labels]:
+    """Return the labels of each of the ``datasets`` that are compared; those of others are left out.
+
+    Lines that name no dataset are of the only one. Raises UsageError as :func:`refuse_unnamed`, and where all are left
+    out.
+    """
+    refuse_unnamed(labels, datasets)
+    if not labels.keys() & {None, *datasets}:
+        named = ", ".join(str(dataset) for dataset in labels)
+        raise UsageError(f"--labels are of {named}, and not of {', '.join(datasets)}", fix="give labels of these")
+    return {dataset: {**labels.get(None, {}), **labels.get(dataset, {})} for dataset in datasets}
+
+
+def refuse_unnamed(labels: LabelFile, datasets: Sequence[str]) -> None:
+    """Raise UsageError for lines that do not say of which of several datasets they are."""
+    unnamed = labels.get(None, {})
+    if unnamed and len(datasets) > 1:
+        raise UsageError(
+            f"{counted(len(unnamed), 'label')} of --labels {'names' if len(unnamed) == 1 else 'name'} none of "
+            f"{len(datasets)} datasets",
+            fix=f'add the dataset to each line, as regress and diff write it: "dataset": "{datasets[0]}"',
+        )
+
+
+def only_labels(labels: LabelFile) -> Labels:
+    """Return the labels for judgments that belong to no named dataset; raises UsageError for those of several."""
+    if len(labels) > 1:
+        named = ", ".join(str(dataset) for dataset in labels if dataset is not None)
+        raise UsageError(f"--labels are of several datasets: {named}", fix="keep the lines of the one that is scored")
+    return next(iter(labels.values()))
 
 
 def check_no_grades(path: Path) -> None:

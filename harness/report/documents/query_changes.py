@@ -73,7 +73,7 @@ def _movers(label: str, dossier: Dossier, judged: Sequence[MetricJudgement], met
         Column("judged", numeric=False, priority=4, help="of the first documents, before and after"),
         Column("entered", priority=3, help="documents that came into the first ones"),
         Column("left", priority=2, help="documents that left the first ones"),
-        Column("lost (relevant)", numeric=False, priority=2, help="relevant documents that left the first ones"),
+        Column("lost (relevant)", numeric=False, priority=2, help=f"relevant ones that left what {metric} looks at"),
     ]
     word = "lost" if sign < 0 else "gained"
     title = f"{label}: queries that {word} most in {metric} ({len(chosen)} of {total:,})"
@@ -96,7 +96,7 @@ def _mover(query: QueryChange, value: QueryValue, depth: int) -> list[Cell]:
         text(judged),
         count(len(query.entered)),
         count(len(query.left)),
-        text(listed(query.lost)),
+        text(listed(value.lost if value.lost is not None else query.lost)),
     ]
 
 
