@@ -8,10 +8,10 @@ import numpy as np
 from harness.engines.base import Capabilities, Documents, Engine, EngineInfo, LoadedIndex
 
 
-class FaissEngine(Engine[np.ndarray]):
+class FaissFlatEngine(Engine[np.ndarray]):
     """Inner products in float32; of normalised vectors for similarity=cosine."""
 
-    name = "faiss"
+    name = "faiss-flat"
     capabilities = Capabilities(input="dense", exact=True, deterministic=True, reopens=True, keeps_k_prefix=False)
 
     def info(self) -> EngineInfo:

@@ -1,12 +1,12 @@
 """The engine keeps the contract."""
 
-from faiss_flat import FaissEngine
+from faiss_flat import FaissFlatEngine
 
 from harness.testing import EngineContract
 
 
 class TestCosine(EngineContract):
-    engine = FaissEngine
+    engine = FaissFlatEngine
     parameters = {"similarity": "cosine"}
     tolerance = 4e-7
 

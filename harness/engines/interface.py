@@ -16,13 +16,14 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
-from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors, TermCounts
+from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Similarity, SparseVectors, TermCounts
 from harness.registry.parameters import ParameterValue
 
 __all__ = [
     "LEFT_BEHIND",
     "Capabilities",
     "Caveats",
+    "ComparedVectors",
     "EngineInfo",
     "EngineProtocol",
     "ExpectedContent",
@@ -39,6 +40,7 @@ __all__ = [
     "Storage",
     "StoredDocuments",
     "WithCaveats",
+    "WithComparedVectors",
     "WithStoredVectors",
 ]
 
@@ -110,6 +112,15 @@ class IndexReport:
     index_ns: int
     ready_ns: int
     state: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+
+    @property
+    def approximate(self) -> bool:
+        """Whether searches may miss documents that the engine holds, because they look at a part of its index.
+
+        The state says so by ``approximate``, or else by a graph or lists (``vectors_in_graph``, ``vectors_in_lists``).
+        """
+        parts = any(int(self.state.get(name, 0)) > 0 for name in ("vectors_in_graph", "vectors_in_lists"))
+        return bool(self.state.get("approximate", parts))
 
 
 class Storage(NamedTuple):
@@ -304,6 +315,33 @@ class WithCaveats(Protocol):
 
     def caveats(self, k: int) -> Caveats:
         """Return what to say beside the searches of the best ``k``. Called once, when everything was searched."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ComparedVectors:
+    """Vectors as an engine compares them: ``documents`` float32 (n, d) as its index keeps them, decoded.
+
+    ``queries`` float32 (Q, d) are what it makes of them before it compares. ``similarity`` of both is what its scores
+    are, whatever it is of the vectors that were sent.
+    """
+
+    documents: Float32Array
+    queries: Float32Array
+    similarity: Similarity
+
+
+@runtime_checkable
+class WithComparedVectors(Protocol):
+    """Optional protocol of an engine that may compress dense vectors: give back those that its scores are made of.
+
+    A difference from the reference is then proven to come of the compression, or not.
+    """
+
+    def compared_vectors(self, queries: Inputs) -> ComparedVectors | None:
+        """Return what is compared, by row; None where these are the vectors that were sent.
+
+        Called once, when everything was searched.
+        """
 
 
 @runtime_checkable

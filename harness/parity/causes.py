@@ -36,7 +36,6 @@ from harness.exact.lucene import decoded_lengths
 from harness.exact.qdrant_model import qdrant_idf, qdrant_weights
 from harness.parity.recipes import DenseRecipe, Recipe, empty_rows, idf_by_shard
 from harness.parity.references import DenseReference, Fuse, FusedReference, Part, Reference, SparseReference
-from harness.registry.parameters import ParameterValue
 
 __all__ = [
     "FLOAT32_FUSION",
@@ -48,7 +47,6 @@ __all__ = [
     "Rescored",
     "causes_in_lists",
     "hits_of_components",
-    "looks_at_a_part",
 ]
 
 UNKNOWN = "unknown"
@@ -64,8 +62,8 @@ _UNIT_ROUNDOFF = 2.0**-24
 class Case:
     """Queries that need an explanation: the engine's run, its reference for the same queries, and known facts.
 
-    ``missing_rows`` are documents that the engine is known not to hold; ``graph`` says that it searches a graph or
-    some of its lists, and may miss documents that it holds.
+    ``missing_rows`` are documents that the engine is known not to hold; ``approximate`` says that its search may miss
+    some that it holds. ``compared`` are the vectors that it compares, if these are not those of the reference.
     """
 
     run: Run
@@ -73,7 +71,8 @@ class Case:
     k: int
     tolerance: float
     missing_rows: Int32Array
-    graph: bool = False
+    approximate: bool = False
+    compared: DenseReference | None = None
 
 
 class Rescored(NamedTuple):
@@ -134,11 +133,6 @@ def _of_vectors(change: Callable[[DenseReference, Int32Array], DenseReference | 
         return None if reference is None else _with_reference(case, reference)
 
     return rescore
-
-
-def looks_at_a_part(state: Mapping[str, ParameterValue]) -> bool:
-    """Return whether an index's state says that searches look at a part of it: in a graph, or in lists."""
-    return any(int(state.get(name, 0)) > 0 for name in ("vectors_in_graph", "vectors_in_lists"))
 
 
 _tried: list[Hypothesis] = []
@@ -209,12 +203,32 @@ def _missing_vectors(reference: DenseReference, missing_rows: Int32Array) -> Den
     "the right documents of those that were found, in their order with their scores; the index missed better ones",
 )
 def _approximate_search(case: Case) -> Rescored | None:
-    # a graph finds the neighbours of what it visits, lists hold what they are looked into for
-    if not case.graph or not isinstance(case.reference, DenseReference):
+    # a graph finds the neighbours of what it visits, and lists are looked at in part
+    if not case.approximate or not isinstance(case.reference, DenseReference):
         return None
-    same = _with_reference(case, case.reference)
+    return _of_those_found(case, case.reference)
+
+
+def _of_those_found(case: Case, reference: DenseReference) -> Rescored:
+    """Score the hits by the reference, and take them in its order for the exact ranking."""
+    same = _with_reference(case, reference)
     returned = ranking.order(case.run.with_scores(same.true_scores))
     return same._replace(exact=returned, k=np.diff(returned.indptr))
+
+
+@_cause("quantisation", "the index keeps compressed vectors, and these have exactly the scores and the order returned")
+def _quantisation(case: Case) -> Rescored | None:
+    return _with_reference(case, case.compared) if case.compared is not None else None
+
+
+@_cause(
+    "quantisation, approximate search",
+    "the documents found, in the order of their compressed vectors with their scores; the index missed better ones",
+)
+def _quantisation_and_approximate_search(case: Case) -> Rescored | None:
+    if case.compared is None or not case.approximate:
+        return None
+    return _of_those_found(case, case.compared)
 
 
 @_cause("float16 documents", "the index stores documents as float16, for cosine after normalising")

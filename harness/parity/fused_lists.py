@@ -18,7 +18,7 @@ from harness.data import ranking
 from harness.data.types import Run
 from harness.errors import EngineFailureError
 from harness.exact.qdrant_model import qdrant_normalised
-from harness.parity.causes import causes_in_lists, looks_at_a_part
+from harness.parity.causes import causes_in_lists
 from harness.parity.levels import Parity
 from harness.parity.references import Fuse, FusedReference, Part, Reference
 from harness.parity.run_comparison import compare_run
@@ -42,7 +42,7 @@ class EngineLists:
     depth: int
     by_rank: bool
     as_engine: Fuse
-    graph: bool = False
+    approximate: bool = False
 
 
 class FusedParity(NamedTuple):
@@ -82,7 +82,7 @@ def compare_hybrid(
         depth=int(trial.parameters["candidates"]),
         by_rank=method == "rrf",
         as_engine=_among(partial(_fuse_in_float32, method, constant), candidates),
-        graph=looks_at_a_part(record.index.state),
+        approximate=record.index.approximate,
     )
     fuse = _among(partial(fuse_like_qdrant, method, constant), candidates)
     return compare_fused(run, lists, method, fuse, k=k, tolerance=tolerance)
@@ -97,7 +97,7 @@ def compare_fused(run: Run, lists: EngineLists, mode: str, fuse: Fuse, *, k: int
     causes: dict[str, Sequence[str | None]] = {}
     for name, actual in lists.actual.items():
         reference = lists.references[name]
-        parity = compare_run(actual, reference, k=lists.depth, tolerance=tolerance, graph=lists.graph)
+        parity = compare_run(actual, reference, k=lists.depth, tolerance=tolerance, approximate=lists.approximate)
         causes[name] = parity.per_query.cause
         exact = reference.retrieve(lists.depth)
         parts.append(Part(name, exact, _scored_by_rank(actual) if lists.by_rank else actual))

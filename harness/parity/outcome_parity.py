@@ -15,11 +15,12 @@ from harness.data.filtering import BoolArray
 from harness.data.progress import Display
 from harness.data.ranking import candidate_rows, hits_at
 from harness.data.types import Ids, Int32Array, Run, Similarity
+from harness.engines.interface import ComparedVectors
 from harness.errors import UsageError
 from harness.exact.bm25_models import formula_of
 from harness.exact.qdrant_shards import shards_of
 from harness.metrics.spread import pairwise_overlap
-from harness.parity.causes import hits_of_components, looks_at_a_part
+from harness.parity.causes import hits_of_components
 from harness.parity.fused_lists import compare_hybrid
 from harness.parity.levels import Parity
 from harness.parity.recipes import DenseRecipe, Recipe, make_recipe
@@ -118,7 +119,8 @@ class References:
                 k=self._k,
                 tolerance=tolerance,
                 missing_rows=record.index.missing_rows if record.external is None else None,
-                graph=looks_at_a_part(record.index.state),
+                approximate=record.index.approximate,
+                compared=_of_compared_vectors(reference, record.compared, self._plan.request.threads),
             )
             exact = reference.retrieve(self._k)
             deeper = reference.retrieve(self._deeper) if self._deeper else None
@@ -186,6 +188,19 @@ class References:
             dense = _dense_recipe(vectors, dataset, parameters, external)
             references["dense"] = DenseReference(replace(dense, candidates=candidates), threads=threads)
         return references
+
+
+def _of_compared_vectors(reference: Reference, compared: ComparedVectors | None, threads: int) -> DenseReference | None:
+    """Return the reference of the vectors that the engine compares; None where these are the reference's own."""
+    if compared is None or not isinstance(reference, DenseReference):
+        return None
+    recipe = replace(
+        reference.recipe,
+        documents=compared.documents,
+        queries=compared.queries,
+        similarity=compared.similarity,
+    )
+    return DenseReference(recipe, threads=threads)
 
 
 def _key(outcome: Outcome) -> Hashable | None:

@@ -15,7 +15,7 @@ from harness.errors import RankingError, UsageError
 from harness.metrics.agreement import RBO_P, overlap, rbo, same_axes
 from harness.parity.causes import HYPOTHESES, UNKNOWN, Case, Hypothesis
 from harness.parity.levels import Judgements, Level, Parity, QueryParity, judge
-from harness.parity.references import Reference
+from harness.parity.references import DenseReference, Reference
 
 __all__ = ["compare_run", "explain"]
 
@@ -29,7 +29,8 @@ def compare_run(
     k: int,
     tolerance: float,
     missing_rows: Int32Array | None = None,
-    graph: bool = False,
+    approximate: bool = False,
+    compared: DenseReference | None = None,
     hypotheses: Sequence[Hypothesis] = HYPOTHESES,
 ) -> Parity:
     """Compare an engine's ``run`` of ``k`` hits with its reference for the same queries.
@@ -43,7 +44,8 @@ def compare_run(
         tolerance: The score difference that the engine states (0: none), relative to the score, and for dense vectors
             to the largest that the query could have.
         missing_rows: Documents that the engine is known not to hold.
-        graph: The engine searches a graph, which may miss documents that it holds.
+        approximate: The engine's search may miss documents that it holds.
+        compared: The exact result for the vectors that the engine compares, if these are others.
         hypotheses: Causes to try, in this order.
 
     Raises:
@@ -61,7 +63,8 @@ def compare_run(
     missing = np.empty(0, dtype=np.int32) if missing_rows is None else missing_rows
     cause: list[str | None] = [None] * queries
     if len(pending):
-        case = Case(run.of_queries(pending), reference.of_queries(pending), k, tolerance, missing, graph)
+        part = compared.of_queries(pending) if compared is not None else None
+        case = Case(run.of_queries(pending), reference.of_queries(pending), k, tolerance, missing, approximate, part)
         for query, name in zip(pending, explain(case, hypotheses), strict=True):
             cause[query] = name
     per_query = QueryParity(
@@ -92,7 +95,12 @@ def explain(case: Case, hypotheses: Sequence[Hypothesis] = HYPOTHESES) -> list[s
     for hypothesis in hypotheses:
         if len(left) == 0:
             break
-        part = replace(case, run=case.run.of_queries(left), reference=case.reference.of_queries(left))
+        part = replace(
+            case,
+            run=case.run.of_queries(left),
+            reference=case.reference.of_queries(left),
+            compared=case.compared.of_queries(left) if case.compared is not None else None,
+        )
         proven = _proven(part, hypothesis)
         for query in left[proven]:
             causes[query] = hypothesis.name

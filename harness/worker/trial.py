@@ -23,6 +23,7 @@ from harness.engines.interface import (
     SearchedState,
     SearchResult,
     WithCaveats,
+    WithComparedVectors,
 )
 from harness.errors import EngineFailureError
 from harness.exact.encoding import widen
@@ -132,6 +133,7 @@ def _measure(
         external=ready.external,
         lists=engine.lists(queries, clock) if isinstance(engine, Fusing) else {},
         caveats=engine.caveats(job.k) if isinstance(engine, WithCaveats) else Caveats(),
+        compared=engine.compared_vectors(queries) if isinstance(engine, WithComparedVectors) else None,
     )
 
 

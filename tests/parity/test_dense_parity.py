@@ -86,7 +86,7 @@ def test_cosines_near_zero_are_judged_by_the_largest_possible_one():
 def test_a_graph_that_misses_documents(similarity: Similarity):
     run = in_float32(similarity, K + 15)
     run = ranking.cut(some_hits(run, np.arange(len(run.rows)) % 3 > 0), K)
-    parity = held(run, similarity, graph=True)
+    parity = held(run, similarity, approximate=True)
     assert parity.causes == {"approximate search": QUERIES}
     assert parity.overlap[K] == pytest.approx(2 / 3, abs=0.01)
     assert held(run, similarity).causes == {UNKNOWN: QUERIES}, "only what has a graph may miss documents"
@@ -96,10 +96,27 @@ def test_a_graph_that_gives_wrong_scores_or_another_order_is_not_excused():
     run = in_float32("cosine", K + 15)
     run = ranking.cut(some_hits(run, np.arange(len(run.rows)) % 3 > 0), K)
     wrong = replace(run, scores=(run.scores * np.float32(1.001)).astype(np.float32))
-    assert held(wrong, "cosine", graph=True).causes == {UNKNOWN: QUERIES}
+    assert held(wrong, "cosine", approximate=True).causes == {UNKNOWN: QUERIES}
     turned = np.concatenate([run.rows[s:e][::-1] for s, e in zip(run.indptr, run.indptr[1:], strict=False)])
     swapped = replace(run, rows=turned)
-    assert held(swapped, "cosine", graph=True).causes == {UNKNOWN: QUERIES}
+    assert held(swapped, "cosine", approximate=True).causes == {UNKNOWN: QUERIES}
+
+
+@pytest.mark.parametrize("approximate", [False, True])
+def test_compressed_vectors_explain_the_scores_and_the_order_that_are_theirs(approximate: bool):
+    coarse = (np.round(VECTORS * 4) / 4).astype(np.float32)
+    compared = DenseReference(replace(oracle("l2").recipe, documents=coarse))
+    run = in_float32("l2", K + 15, coarse)
+    if approximate:
+        run = some_hits(run, np.arange(len(run.rows)) % 3 > 0)
+    run = ranking.cut(run, K)
+    name = "quantisation, approximate search" if approximate else "quantisation"
+    assert held(run, "l2", approximate=approximate, compared=compared).causes == {name: QUERIES}
+    assert held(run, "l2", approximate=approximate).causes == {UNKNOWN: QUERIES}
+    wrong = replace(run, scores=(run.scores * np.float32(1.001)).astype(np.float32))
+    assert held(wrong, "l2", approximate=approximate, compared=compared).causes == {UNKNOWN: QUERIES}
+    swapped = replace(run, rows=run.rows.reshape(QUERIES, -1)[:, ::-1].ravel())
+    assert held(swapped, "l2", approximate=approximate, compared=compared).causes == {UNKNOWN: QUERIES}
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)

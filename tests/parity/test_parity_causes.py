@@ -251,7 +251,7 @@ def test_every_hypothesis_has_a_test_and_a_meaning() -> None:
         "exact lengths",
         "one IDF for all shards",  # in test_parity_shards.py
         *("missing vectors", "approximate search", "dot product"),  # in test_dense_parity.py
-        *("float16 documents", "float16 vectors"),
+        *("float16 documents", "float16 vectors", "quantisation", "quantisation, approximate search"),
     }
     assert {hypothesis.name for hypothesis in HYPOTHESES} == tested
     assert len({hypothesis.name for hypothesis in HYPOTHESES}) == len(HYPOTHESES)

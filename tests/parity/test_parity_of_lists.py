@@ -42,10 +42,10 @@ def fused(method: str, runs: list[Run]) -> Run:
     return fuse_like_qdrant(method, 2, runs, K)
 
 
-def held(method: str, actual: dict[str, Run], run: Run | None = None, *, graph: bool = False) -> Parity:
+def held(method: str, actual: dict[str, Run], run: Run | None = None, *, approximate: bool = False) -> Parity:
     found = fused(method, list(actual.values())) if run is None else run
     fuse = partial(fuse_like_qdrant, method, 2)
-    lists = EngineLists(actual, oracles(), DEPTH, by_rank=method == "rrf", as_engine=fuse, graph=graph)
+    lists = EngineLists(actual, oracles(), DEPTH, by_rank=method == "rrf", as_engine=fuse, approximate=approximate)
     return compare_fused(found, lists, method, fuse, k=K, tolerance=TOLERANCE).parity
 
 
@@ -87,7 +87,7 @@ def test_ranks_show_another_order_of_ties_and_distributions_do_not() -> None:
 def test_what_a_graph_misses_is_told_of_the_list_that_misses_it(method: str) -> None:
     lists = exact()
     lists["dense"] = without_the_second(lists["dense"])
-    parity = held(method, lists, graph=True)
+    parity = held(method, lists, approximate=True)
     assert parity.causes == {"approximate search in the dense list": QUERIES}
     assert held(method, lists).causes == {UNKNOWN: QUERIES}
 
@@ -97,7 +97,7 @@ def test_lists_that_differ_for_two_causes_are_told_apart_from_one(method: str) -
     lists = exact()
     lists["dense"] = without_the_second(lists["dense"])
     lists["sparse"] = ranking.cut(lists["sparse"], 5)
-    assert held(method, lists, graph=True).causes == {"causes in several lists": QUERIES}
+    assert held(method, lists, approximate=True).causes == {"causes in several lists": QUERIES}
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -95,10 +95,14 @@ def _causes(trial: TrialResult) -> str:
 
 
 def _in_graph(trial: TrialResult) -> Cell:
-    vectors = trial.index.state.get("vectors_in_graph") if trial.index is not None else None
+    """Return how many vectors the graph holds, how many lists are looked at, or that all vectors are."""
+    state = trial.index.state if trial.index is not None else {}
+    vectors, lists = state.get("vectors_in_graph"), state.get("lists")
+    if "probed_lists" in state and state.get("approximate"):
+        return text(f"{state['probed_lists']} of {lists} lists")
     if not isinstance(vectors, int):
         return text(ABSENT)
-    if not vectors and trial.index is not None and trial.index.state.get("vectors_in_lists"):
+    if not vectors and state.get("vectors_in_lists") and state.get("approximate", True):
         return text("lists")
     return count(vectors) if vectors else text("full scan")
 

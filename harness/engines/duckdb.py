@@ -1,0 +1,151 @@
+"""DuckDB: exact dense search by the array functions of SQL, filtered in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from harness.data.arrow import numbers
+from harness.data.progress import Progress
+from harness.data.types import Float32Array
+from harness.engines.base import Capabilities, Documents, EngineInfo, Filterable, LoadedIndex
+from harness.errors import BackendError, EngineFailureError
+from harness.registry.optional import require
+from harness.registry.parameters import ParameterValue
+
+__all__ = ["DuckdbEngine"]
+
+_FILE = "vectors.duckdb"
+_ROWS_AT_ONCE = 4096
+_OFFLINE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+"""DuckDB would download extensions that a query wants; those that are compiled in are enough."""
+_SCORES = {
+    "cosine": "array_cosine_similarity",
+    "dot": "array_inner_product",
+    "l2": "-array_distance",
+}
+
+
+class DuckdbEngine(Filterable[Float32Array]):
+    """Every vector is scored, by SQL: ``ORDER BY score DESC, document LIMIT k`` over a column of arrays.
+
+    Equal scores come by row ascending. DuckDB gives the distance for l2, and the score is its negative square.
+    """
+
+    name = "duckdb"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="dense",
+        exact=True,
+        deterministic=True,
+        reopens=True,
+        keeps_k_prefix=True,
+        shares_index=True,
+    )
+
+    _connection: Any
+    _search: str
+    _values: Mapping[str, str]
+
+    def info(self) -> EngineInfo:
+        """Import the library; what its functions raise are its errors."""
+        self._library = require("duckdb", extra="duckdb", feature="the backend 'duckdb'")
+        self._errors = (self._library.Error,)
+        return EngineInfo("DuckDB", self._library.__version__, "embedded")
+
+    @contextmanager
+    def translated(
+        self,
+        doing: Callable[[], str],
+        kind: type[BackendError] = EngineFailureError,
+        fix: str | None = None,
+    ) -> Iterator[None]:
+        """Raise DuckDB's errors as ours; its class of them is known once it is imported."""
+        with super().translated(doing, kind, fix):
+            try:
+                yield
+            except getattr(self, "_errors", ()) as error:
+                raise RuntimeError(str(error)) from error
+
+    def _connect(self, folder: Path, *, read_only: bool) -> Any:  # noqa: ANN401 - the library's
+        settings = {**_OFFLINE, "threads": int(self.parameters["threads"])}
+        connection = self._library.connect(str(folder / _FILE), read_only=read_only, config=settings)
+        self.resources.callback(connection.close)
+        return connection
+
+    def create(self, folder: Path, documents: Documents[Float32Array]) -> None:
+        """Make the tables: vectors with a column for each field of the metadata, and the names of these."""
+        fields = [] if documents.metadata is None else documents.metadata.column_names
+        columns = "".join(f", {_column(place)} VARCHAR" for place in range(len(fields)))
+        self._connection = self._connect(folder, read_only=False)
+        vector = f"FLOAT[{documents.column.shape[1]}]"
+        self._connection.execute(f"CREATE TABLE documents (document INTEGER, vector {vector}{columns})")
+        self._connection.execute("CREATE TABLE fields (place INTEGER, name VARCHAR)")
+        for field in enumerate(fields):
+            self._connection.execute("INSERT INTO fields VALUES (?, ?)", field)
+
+    def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:  # noqa: ARG002
+        """Insert in batches; getting ready is bringing the log into the file."""
+        vectors, metadata = documents.column, documents.metadata
+        for start in range(0, len(vectors), _ROWS_AT_ONCE):
+            batch = np.ascontiguousarray(vectors[start : start + _ROWS_AT_ONCE])
+            columns = {
+                "document": numbers(np.arange(start, start + len(batch), dtype=np.int32)),
+                "vector": pa.FixedSizeListArray.from_arrays(numbers(batch.ravel()), batch.shape[1]),
+            }
+            fields = [] if metadata is None else metadata.slice(start, len(batch)).columns
+            columns |= {_column(place): field.combine_chunks() for place, field in enumerate(fields)}
+            self._connection.register("batch", pa.table(columns))
+            self._connection.execute("INSERT INTO documents SELECT * FROM batch")
+            self._connection.unregister("batch")
+            progress.advance(len(batch))
+        progress.start("checkpoint", None)
+        self._connection.execute("CHECKPOINT")
+        self._connection.close()
+
+    def load(self, folder: Path) -> LoadedIndex:
+        """Open the file to be read only, so that several processes may."""
+        self._connection = self._connect(folder, read_only=True)
+        count, dimensions = self._connection.execute(
+            "SELECT count(*), coalesce(max(len(vector)), 0) FROM documents"
+        ).fetchone()
+        self._dimensions = dimensions
+        self.filter({})
+        groups = self._connection.execute(
+            "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('documents')"
+        ).fetchone()
+        state: dict[str, ParameterValue] = {
+            "dimensions": dimensions,
+            "vectors_in_graph": 0,
+            "row_groups": groups[0],
+            "memory_limit": self._connection.execute("SELECT current_setting('memory_limit')").fetchone()[0],
+        }
+        return LoadedIndex(count, state, dimensions)
+
+    def filter(self, wanted: Mapping[str, str]) -> None:
+        """Put the fields into the WHERE of every search."""
+        places = dict(self._connection.execute("SELECT name, place FROM fields").fetchall())
+        conditions = [f"{_column(places[field])} = $value{number}" for number, field in enumerate(wanted)]
+        self._values = {f"value{number}": value for number, value in enumerate(wanted.values())}
+        where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
+        score = f"{_SCORES[str(self.parameters['similarity'])]}(vector, $query::FLOAT[{self._dimensions}])"
+        self._search = f"SELECT document, {score} AS score FROM documents {where}ORDER BY score DESC, document LIMIT $k"  # noqa: S608 - of names that are made here
+
+    def retrieve(self, query: Float32Array, k: int) -> Any:  # noqa: ANN401 - the library's result, searched
+        """Run the statement to its end, with the answer still in DuckDB's form."""
+        return self._connection.execute(self._search, {"query": query[0], "k": k, **self._values}).fetchnumpy()
+
+    def columns(self, answer: Mapping[str, npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return rows and scores."""
+        scores = answer["score"]
+        return answer["document"], -np.square(scores) if self.parameters["similarity"] == "l2" else scores
+
+
+def _column(place: int) -> str:
+    """Return the name of a field's column: its own may differ from another's by case only."""
+    return f"field_{place}"

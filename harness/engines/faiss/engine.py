@@ -1,0 +1,245 @@
+"""The engine on FAISS: an index by its factory string, in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from harness.data.inputs import Inputs
+from harness.data.progress import Progress
+from harness.data.types import Float32Array, Int32Array, Int64Array
+from harness.engines.base import (
+    Capabilities,
+    Documents,
+    EngineInfo,
+    ExpectedContent,
+    External,
+    ExternalIndex,
+    Filterable,
+    LoadedIndex,
+    StoredDocuments,
+    matching_documents,
+    save_metadata,
+)
+from harness.engines.faiss.external_index import ExternalVectors
+from harness.engines.faiss.structure import (
+    compared_vectors,
+    components,
+    exact_vectors,
+    few_training_documents,
+    index_state,
+    is_approximate,
+    load_library,
+    refuse_estimated_scores,
+    search_parameters,
+    seed,
+)
+from harness.engines.interface import Caveats, ComparedVectors
+from harness.errors import RejectedInputError
+from harness.registry.parameters import ParameterValue
+
+__all__ = ["FaissEngine"]
+
+_FILE = "index.faiss"
+_ROWS_AT_ONCE = 16_384
+_OF_PARTS = {
+    "nprobe": "IndexIVF",
+    "ef": "IndexHNSW",
+    "ef_construction": "IndexHNSW",
+    "k_factor": "IndexRefine",
+}
+"""Parameters that mean something to one class of indexes only."""
+
+
+class FaissEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
+    """Dense vectors in an index of FAISS, which one thread builds, with fixed seeds: two builds are equal.
+
+    Under cosine, vectors are brought to length 1 first and compared by their inner product; scores of l2 are negative
+    squared distances. Training counts as ingestion.
+    """
+
+    name = "faiss"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="dense",
+        exact=False,
+        deterministic=True,
+        reopens=True,
+        keeps_k_prefix=False,
+        shares_index=True,
+    )
+    search_parameters = frozenset({"nprobe", "ef", "k_factor", "threads"})
+
+    _index: Any
+    _searching: Any = None
+    _selector: Any = None
+    _external: ExternalVectors | None = None
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        super().__init__(parameters)
+        self._similarity = str(parameters["similarity"])
+
+    def info(self) -> EngineInfo:
+        """Import FAISS; one thread runs until searches say otherwise."""
+        faiss = load_library()
+        faiss.omp_set_num_threads(1)
+        return EngineInfo("FAISS", faiss.__version__, "embedded")
+
+    def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
+        """Train and add; getting ready is writing the file."""
+        faiss = load_library()
+        vectors = documents.column
+        faiss.omp_set_num_threads(int(self.parameters["build_threads"]))
+        index = self._new_index(vectors.shape[1])
+        if not index.is_trained:
+            index.train(self._directed(vectors))
+        for start in range(0, len(vectors), _ROWS_AT_ONCE):
+            batch = self._directed(vectors[start : start + _ROWS_AT_ONCE])
+            index.add(batch)
+            progress.advance(len(batch))
+        progress.start("save", None)
+        faiss.write_index(index, str(folder / _FILE))
+
+    def _new_index(self, dimensions: int) -> Any:  # noqa: ANN401 - the library has no types
+        faiss, described = load_library(), str(self.parameters["index"])
+        metric = faiss.METRIC_L2 if self._similarity == "l2" else faiss.METRIC_INNER_PRODUCT
+        try:
+            index = faiss.index_factory(dimensions, described, metric)
+        except RuntimeError as error:
+            raise RejectedInputError(
+                f"FAISS makes no index of '{described}' for {dimensions} dimensions and similarity={self._similarity}: "
+                f"{_reason(error)}",
+                fix="index= takes a string of FAISS's index factory: Flat, HNSW32, 'IVF64,Flat', 'IVF64,PQ16', SQ8",
+            ) from error
+        refuse_estimated_scores(index)
+        seed(index, int(self.parameters["build_seed"]))
+        for part in components(index):
+            if isinstance(part, faiss.IndexHNSW):
+                part.hnsw.efConstruction = int(self.parameters["ef_construction"])
+        return index
+
+    def load(self, folder: Path) -> LoadedIndex:
+        """Read the file."""
+        self._use(load_library().read_index(str(folder / _FILE)))
+        return self._loaded_index()
+
+    def _use(self, index: Any) -> None:  # noqa: ANN401
+        load_library().omp_set_num_threads(int(self.parameters["threads"]))
+        self._index, self._selector = index, None
+        self._searching = search_parameters(index, self.parameters)
+
+    def _loaded_index(self) -> LoadedIndex:
+        return LoadedIndex(self._index.ntotal, index_state(self._index), self._index.d)
+
+    def retrieve(self, query: Float32Array, k: int) -> tuple[Any, Any]:
+        """Search for one query; normalising it is part of the search, as it is for FAISS's users."""
+        distances, numbers = self._index.search(self._directed(query), k, params=self._searching)
+        return numbers, distances
+
+    def columns(self, answer: tuple[Any, Any]) -> tuple[Int64Array | Int32Array, Float32Array]:
+        """Return rows and scores, without the places that FAISS could not fill."""
+        numbers, distances = answer[0][0], answer[1][0]
+        filled = numbers >= 0
+        numbers, distances = numbers[filled], distances[filled]
+        rows = numbers if self._external is None else self._external.rows(numbers)
+        return rows, 0.0 - distances if self._similarity == "l2" else distances
+
+    def filter(self, wanted: Mapping[str, str]) -> None:
+        """Hand a bitmap of the documents that match to every search."""
+        faiss = load_library()
+        self._selector = None
+        if wanted:
+            matching = np.packbits(matching_documents(self.folder, wanted), bitorder="little")
+            self._selector = faiss.IDSelectorBitmap(matching)
+        self._searching = search_parameters(self._index, self.parameters, self._selector)
+        try:
+            self._index.search(np.ones((1, self._index.d), dtype=np.float32), 1, params=self._searching)
+        except RuntimeError as error:
+            raise RejectedInputError(
+                f"FAISS filters no {type(next(components(self._index))).__name__}: {_reason(error)}",
+                fix="take an index that it filters: Flat, SQ8, HNSW32, or lists (IVF64,Flat and IVF64,PQ16)",
+            ) from error
+
+    def save_metadata(self, folder: Path, metadata: pa.Table | None) -> None:
+        """Keep the values beside the index, which stores none."""
+        save_metadata(folder, metadata)
+
+    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
+        """Say whether these searches may miss documents, and how much of the lists they look at."""
+        nprobe, state = int(self.parameters["nprobe"]), index_state(self._index)
+        searched: dict[str, ParameterValue] = {"approximate": is_approximate(self._index, nprobe)}
+        if "lists" in state:
+            searched["probed_lists"] = min(nprobe, int(state["lists"]))
+        if state["vectors_in_graph"]:
+            searched["ef"] = max(int(self.parameters["ef"]), k)
+        return searched
+
+    def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - FAISS looks at no k
+        """Name parameters that mean nothing to this index, and training on too few documents."""
+        faiss = load_library()
+        parts = list(components(self._index))
+        without = {
+            name: f"there is no {kind} in {' > '.join(type(part).__name__ for part in parts)}"
+            for name, kind in _OF_PARTS.items()
+            if not any(isinstance(part, getattr(faiss, kind)) for part in parts)
+        }
+        notes = []
+        if self._external is None and (few := few_training_documents(self._index, self._index.ntotal)) is not None:
+            notes.append(few)
+        graph = any(isinstance(part, faiss.IndexHNSW) for part in parts)
+        if graph and self._external is None and int(self.parameters["build_threads"]) > 1:
+            notes.append("several threads made the graph: another build is another graph")
+        return Caveats(tuple(notes), without)
+
+    def compared_vectors(self, queries: Inputs) -> ComparedVectors | None:
+        """Return the vectors as FAISS decodes them; None where it compares those that were sent."""
+        if self._external is not None or queries.dense is None or exact_vectors(self._index):
+            return None
+        documents, compared = compared_vectors(self._index, self._directed(queries.dense))
+        return ComparedVectors(documents, compared, "l2" if self._similarity == "l2" else "dot")
+
+    @property
+    def source(self) -> Path | None:
+        """The user's file, or the folder that it is in; None for an index of the harness's own."""
+        return Path(str(self.parameters["path"])).expanduser().absolute() if self.parameters["external"] else None
+
+    def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - nothing is copied
+        """Read the user's file, with the ids of its documents."""
+        info = self.info()
+        progress.start("attach", None)
+        external = ExternalVectors.read(self.parameters)
+        self._external, self._similarity = external, external.similarity
+        self._use(external.index)
+        info = EngineInfo(info.name, info.version, "embedded, external index")
+        loaded = self._loaded_index()
+        state = {**loaded.state, "similarity": self._similarity}
+        return External(info, external.ids, LoadedIndex(loaded.documents, state, loaded.dimensions), external.folder)
+
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
+        """Compare every stored vector; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
+        return self._of_user.mismatch(content, progress)
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Return vectors from all over the external index, which keeps no texts."""
+        return self._of_user.stored_documents(count)
+
+    @property
+    def _of_user(self) -> ExternalVectors:
+        if self._external is None:
+            raise AssertionError("no external index is open")
+        return self._external
+
+    def _directed(self, vectors: Float32Array) -> Float32Array:
+        if self._similarity != "cosine":
+            return vectors
+        wide = vectors.astype(np.float64)
+        directed: Float32Array = (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32)
+        return directed
+
+
+def _reason(error: RuntimeError) -> str:
+    """Return FAISS's message without the place in its source."""
+    return str(error).rpartition(": ")[2]

@@ -1,0 +1,164 @@
+"""FAISS files that somebody else wrote: the ids of their documents, and whether they hold what the encoder gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from harness.data.progress import Progress
+from harness.data.types import Float32Array, Ids, Int32Array, Int64Array
+from harness.engines.external_index import DenseComparison, Kept, places_of, read_ids, spread_rows, unique_ids
+from harness.engines.faiss.structure import components, exact_vectors, load_library, with_direct_map
+from harness.engines.interface import ExpectedContent, StoredDocuments
+from harness.errors import EngineUnavailableError, IndexChangedError, RejectedInputError
+from harness.registry.parameters import ParameterValue
+
+__all__ = ["ExternalVectors"]
+
+_PAGE = 4096
+_FILE, _IDS = "index.faiss", "ids.txt"
+"""Names that are looked for in a folder: LangChain and LlamaIndex write the first."""
+_NEAR_ONE = 1e-3
+_LOOKED_AT = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class ExternalVectors:
+    """A FAISS file of the user's.
+
+    Attributes:
+        index: As read, unwrapped of a map of ids; nothing of it is written.
+        ids: Of its documents, by row.
+        similarity: Of its metric; inner products of vectors of length 1 are cosines.
+        folder: The folder that the file is in.
+        numbers: FAISS's own number of each row, ascending.
+    """
+
+    index: Any
+    ids: Ids
+    similarity: str
+    folder: Path
+    numbers: Int64Array
+
+    @classmethod
+    def read(cls, parameters: Mapping[str, ParameterValue]) -> Self:
+        """Read the file that ``path`` names, or ``index.faiss`` in that folder, and the ids in ``id_file``.
+
+        Without an ``id_file`` an ``ids.txt`` beside the index is read, or else the numbers of its own map of ids.
+
+        Raises:
+            EngineUnavailableError: FAISS cannot read the file, or the ids cannot be read.
+            RejectedInputError: The index has no ids, another metric, or contradicts ``similarity``.
+        """
+        faiss = load_library()
+        path = Path(str(parameters["path"])).expanduser().absolute()
+        file = path / _FILE if path.is_dir() else path
+        try:
+            index = faiss.read_index(str(file))
+        except RuntimeError as error:
+            raise EngineUnavailableError(
+                f"FAISS cannot read '{file}': {str(error).rpartition(': ')[2]}",
+                fix="path= names a file that faiss.write_index wrote, or a folder with index.faiss",
+            ) from error
+        mapped = None
+        if isinstance(index, faiss.IndexIDMap):
+            mapped, index = faiss.vector_to_array(index.id_map).astype(np.int64), _inner(index)
+        numbers = _own_numbers(index)
+        ids = _ids(str(parameters["id_file"]), file, mapped if mapped is not None else numbers, index.ntotal)
+        return cls(index, ids, _similarity(index, numbers, str(parameters["similarity"])), file.parent, numbers)
+
+    def rows(self, numbers: Int64Array) -> Int32Array:
+        """Return the rows (int32) of FAISS's numbers; raises IndexChangedError for one that was not there."""
+        rows = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
+        if not np.array_equal(self.numbers[rows], numbers):
+            raise IndexChangedError("the index answers with documents that it did not list", fix="read it again")
+        return rows.astype(np.int32)
+
+    def vectors(self, rows: Int32Array) -> Float32Array:
+        """Return the vectors of rows as the index gives them back, float32 (n, d)."""
+        stored: Float32Array = with_direct_map(self.index).reconstruct_batch(self.numbers[rows])
+        return stored
+
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
+        """Compare every stored vector of a document that the dataset has, page by page."""
+        if not exact_vectors(self.index):
+            kinds = " > ".join(type(part).__name__ for part in components(self.index))
+            return f"FAISS keeps compressed or transformed vectors ({kinds}), of which the whole ones are not known"
+        kept: Kept = "unit" if self.similarity == "cosine" else "bits"
+        comparison, place_of = DenseComparison(content, kept), places_of(content, len(self.ids))
+        progress.start("compare", len(self.ids))
+        for start in range(0, len(self.ids), _PAGE):
+            rows = np.arange(start, min(start + _PAGE, len(self.ids)), dtype=np.int32)
+            known = rows[place_of[rows] >= 0]
+            if len(known):
+                comparison.add(self.vectors(known), place_of[known])
+            progress.advance(len(rows))
+        return comparison.reason()
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Return vectors from all over the index."""
+        rows = spread_rows(len(self.ids), count)
+        return StoredDocuments(rows, (None,) * len(rows), self.vectors(rows))
+
+
+def _inner(index: Any) -> Any:  # noqa: ANN401 - the library has no types
+    """Return the index below a map of ids, which stays alive by being referenced."""
+    inner = load_library().downcast_index(index.index)
+    inner.referenced_objects = [index]
+    return inner
+
+
+def _own_numbers(index: Any) -> Int64Array:  # noqa: ANN401
+    """Return the numbers by which an index of lists knows its vectors, ascending; else those from 0."""
+    faiss = load_library()
+    lists = next((part for part in components(index) if isinstance(part, faiss.IndexIVF)), None)
+    if lists is None:
+        return np.arange(index.ntotal, dtype=np.int64)
+    stored = [
+        faiss.rev_swig_ptr(lists.invlists.get_ids(number), lists.invlists.list_size(number)).copy()
+        for number in range(lists.nlist)
+    ]
+    return np.sort(np.concatenate(stored).astype(np.int64))
+
+
+def _ids(id_file: str, index_file: Path, numbers: Int64Array, documents: int) -> Ids:
+    beside = index_file.parent / (id_file or _IDS)
+    if id_file:
+        return read_ids(index_file.parent / Path(id_file).expanduser(), documents)
+    if beside.is_file():
+        return read_ids(beside, documents)
+    if np.array_equal(numbers, np.arange(documents)):
+        raise RejectedInputError(
+            f"'{index_file}' numbers its documents from 0, and there is no file of their ids",
+            fix=f"write one id a line, in the order in which vectors were added, into {beside}, or name it: id_file=",
+        )
+    return unique_ids([str(number) for number in numbers.tolist()], "number")
+
+
+def _similarity(index: Any, numbers: Int64Array, wanted: str) -> str:  # noqa: ANN401
+    """Return how the index compares: the metric is FAISS's own, and inner products of unit vectors are cosines."""
+    faiss = load_library()
+    if index.metric_type == faiss.METRIC_L2:
+        fitting = ["l2"]
+    elif index.metric_type == faiss.METRIC_INNER_PRODUCT and not exact_vectors(index):
+        fitting = ["dot", "cosine"]  # the lengths of what was added are lost
+    elif index.metric_type == faiss.METRIC_INNER_PRODUCT:
+        some = with_direct_map(index).reconstruct_batch(numbers[spread_rows(len(numbers), _LOOKED_AT)])
+        lengths = np.linalg.norm(some, axis=1)
+        fitting = ["cosine", "dot"] if np.abs(lengths - 1).max(initial=0.0) < _NEAR_ONE else ["dot"]
+    else:
+        raise RejectedInputError(
+            f"the index compares by FAISS's metric {index.metric_type}", fix="l2 and inner product are known"
+        )
+    if wanted not in ("", *fitting):
+        raise RejectedInputError(
+            f"the index compares by {'l2' if fitting == ['l2'] else 'the inner product'}"
+            f"{' of vectors that are not of length 1' if fitting == ['dot'] else ''}, "
+            f"which is not similarity={wanted}",
+            fix=f"say similarity={' or similarity='.join(fitting)}, or leave it out",
+        )
+    return wanted or fitting[0]

@@ -1,0 +1,237 @@
+"""Look into a FAISS index: the indexes that it is made of, what they keep, and how they are searched.
+
+An index of FAISS is a chain: a transformation before an index, lists around a quantiser, a graph over a storage,
+exact vectors that refine what another index found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from harness.data.types import Float32Array
+from harness.errors import RejectedInputError
+from harness.registry.optional import require
+from harness.registry.parameters import ParameterValue
+
+__all__ = [
+    "compared_vectors",
+    "components",
+    "exact_vectors",
+    "few_training_documents",
+    "index_state",
+    "is_approximate",
+    "load_library",
+    "refuse_estimated_scores",
+    "search_parameters",
+    "seed",
+    "with_direct_map",
+]
+
+_CHILDREN = ("index", "base_index", "quantizer", "storage")
+_TRAINING_DOCUMENTS = 39
+"""Training documents for each centroid below which FAISS itself warns."""
+_EXACT_STORAGE = ("IndexFlat", "IndexFlatIP", "IndexFlatL2", "IndexFlat1D", "IndexIVFFlat", "IndexIVFFlatDedup")
+
+
+def load_library() -> Any:  # noqa: ANN401 - the library has no types
+    """Import FAISS; raises MissingDependencyError that names the extra."""
+    return require("faiss", extra="faiss", feature="the backend 'faiss'")
+
+
+def components(index: Any) -> Iterator[Any]:  # noqa: ANN401
+    """Yield the index and those that it is made of, each by its own class; the outer index must stay referenced."""
+    own = load_library().downcast_index(index)
+    yield own
+    for name in _CHILDREN:
+        child = getattr(own, name, None)
+        if child is not None:
+            yield from components(child)
+
+
+def exact_vectors(index: Any) -> bool:  # noqa: ANN401
+    """Tell whether the scores are those of the vectors that were added, not of compressed or transformed ones."""
+    faiss = load_library()
+    own = faiss.downcast_index(index)
+    if isinstance(own, faiss.IndexRefine):
+        return exact_vectors(own.refine_index)
+    if isinstance(own, faiss.IndexPreTransform):
+        return False
+    if isinstance(own, (faiss.IndexHNSW, faiss.IndexNSG)):
+        return exact_vectors(own.storage)
+    name: str = type(own).__name__
+    return name in _EXACT_STORAGE
+
+
+def is_approximate(index: Any, nprobe: int) -> bool:  # noqa: ANN401
+    """Tell whether a search may miss documents: by a graph, lists that are not probed, or candidates to refine."""
+    faiss = load_library()
+    own = faiss.downcast_index(index)
+    if isinstance(own, faiss.IndexRefine):
+        return is_approximate(own.base_index, nprobe) or not exact_vectors(own.base_index)
+    if isinstance(own, faiss.IndexPreTransform):
+        return is_approximate(own.index, nprobe)
+    if isinstance(own, faiss.IndexIVF):
+        return bool(nprobe < own.nlist)
+    return isinstance(own, (faiss.IndexHNSW, faiss.IndexNSG))
+
+
+def refuse_estimated_scores(index: Any) -> None:  # noqa: ANN401
+    """Refuse indexes whose scores are estimates that no stored vector explains, unless exact vectors refine them.
+
+    Fast-scan rounds each query's table of distances to eight bits, RaBitQ estimates products from signs, LSH counts
+    bits, and a graph over product-quantised vectors has scores of its own under the inner product.
+    Raises RejectedInputError.
+    """
+    faiss = load_library()
+    own = faiss.downcast_index(index)
+    if isinstance(own, faiss.IndexRefine):
+        return
+    for part in components(own):
+        name = type(part).__name__
+        of_graph = isinstance(part, faiss.IndexHNSWPQ) and part.metric_type == faiss.METRIC_INNER_PRODUCT
+        if of_graph or any(word in name for word in ("FastScan", "RaBitQ", "LSH")):
+            raise RejectedInputError(
+                f"the scores of FAISS's {name} are estimates, and no vector that it stores has them",
+                fix="append ',RFlat' to the index: the best of them are scored again by whole vectors",
+            )
+
+
+def seed(index: Any, value: int) -> None:  # noqa: ANN401
+    """Draw centroids and levels of graphs from this seed, and let training take few documents without a word."""
+    faiss = load_library()
+    for part in components(index):
+        for clustering in (getattr(part, "cp", None), getattr(getattr(part, "pq", None), "cp", None)):
+            if clustering is not None:
+                clustering.seed, clustering.min_points_per_centroid = value, 1
+        if isinstance(part, faiss.IndexHNSW):
+            part.hnsw.rng = faiss.RandomGenerator(value)
+
+
+def search_parameters(
+    index: Any,  # noqa: ANN401
+    wanted: Mapping[str, ParameterValue],
+    selector: Any = None,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
+    """Return FAISS's search parameters for the whole chain: ``nprobe``, ``ef`` and ``k_factor`` of ``wanted``.
+
+    ``selector`` leaves the documents that may be found; None leaves all. None comes back where nothing can be said.
+    """
+    faiss = load_library()
+    own = faiss.downcast_index(index)
+    chosen = {} if selector is None else {"sel": selector}
+    if isinstance(own, faiss.IndexPreTransform):
+        return faiss.SearchParametersPreTransform(index_params=search_parameters(own.index, wanted, selector))
+    if isinstance(own, faiss.IndexRefine):
+        base = search_parameters(own.base_index, wanted, selector)
+        return faiss.IndexRefineSearchParameters(k_factor=float(wanted["k_factor"]), base_index_params=base)
+    if isinstance(own, faiss.IndexIVF):
+        coarse = search_parameters(own.quantizer, wanted)
+        lists = {} if coarse is None else {"quantizer_params": coarse}
+        kind = faiss.IVFPQSearchParameters if isinstance(own, faiss.IndexIVFPQ) else faiss.SearchParametersIVF
+        return kind(nprobe=int(wanted["nprobe"]), **lists, **chosen)
+    if isinstance(own, faiss.IndexHNSW):
+        return faiss.SearchParametersHNSW(efSearch=int(wanted["ef"]), **chosen)
+    return faiss.SearchParameters(**chosen) if chosen else None
+
+
+def index_state(index: Any) -> dict[str, ParameterValue]:  # noqa: ANN401
+    """Return FAISS's own account of the index: its classes, what was trained, its graph, its lists, its codes."""
+    faiss = load_library()
+    parts = list(components(index))
+    whole = parts[0]
+    state: dict[str, ParameterValue] = {
+        "index": " > ".join(type(part).__name__ for part in parts),
+        "dimensions": whole.d,
+        "trained": bool(whole.is_trained),
+        "exact_vectors": exact_vectors(whole),
+        "vectors_in_graph": 0,
+    }
+    searched = _searched(whole)
+    if isinstance(searched, faiss.IndexHNSW):
+        graph = searched.hnsw
+        state |= {"vectors_in_graph": _linked(graph), "graph_levels": graph.max_level + 1}
+        state |= {"ef_construction": graph.efConstruction, "graph_links": graph.nb_neighbors(1)}
+    elif isinstance(searched, faiss.IndexIVF):
+        sizes = [searched.invlists.list_size(number) for number in range(searched.nlist)]
+        state |= {"lists": searched.nlist, "empty_lists": sizes.count(0), "largest_list": max(sizes)}
+        state |= {"vectors_in_lists": sum(sizes), "list_imbalance": round(searched.invlists.imbalance_factor(), 3)}
+    stored = searched.storage if isinstance(searched, (faiss.IndexHNSW, faiss.IndexNSG)) else searched
+    stored = faiss.downcast_index(stored)
+    code = getattr(stored, "code_size", None)
+    if code is not None:
+        state["code_bytes"] = int(code)
+    return state
+
+
+def few_training_documents(index: Any, documents: int) -> str | None:  # noqa: ANN401
+    """Say where an index was trained with fewer documents than FAISS itself wants; None where that is not so."""
+    faiss = load_library()
+    for part in components(index):
+        quantiser = getattr(part, "pq", None)
+        centroids = [part.nlist] if isinstance(part, faiss.IndexIVF) else []
+        centroids += [quantiser.ksub] if quantiser is not None else []
+        wanted = max(centroids, default=0) * _TRAINING_DOCUMENTS
+        if documents < wanted:
+            return (
+                f"{type(part).__name__} was trained with {documents:,} documents for {max(centroids):,} centroids, "
+                f"where FAISS wants {wanted:,} or more: its lists or codes fit other data badly"
+            )
+    return None
+
+
+def compared_vectors(index: Any, queries: Float32Array) -> tuple[Float32Array, Float32Array]:  # noqa: ANN401
+    """Return documents (n, d) as the index keeps them, decoded, and ``queries`` as it compares them.
+
+    Rows are numbered from 0 in the order in which they were added.
+    """
+    faiss = load_library()
+    own = faiss.downcast_index(index)
+    if isinstance(own, faiss.IndexRefine):
+        return compared_vectors(own.refine_index, queries)
+    if isinstance(own, faiss.IndexPreTransform):
+        for number in range(own.chain.size()):
+            queries = faiss.downcast_VectorTransform(own.chain.at(number)).apply(queries)
+        return compared_vectors(own.index, queries)
+    if isinstance(own, (faiss.IndexHNSW, faiss.IndexNSG)):
+        return compared_vectors(own.storage, queries)
+    quantiser = getattr(own, "sq", None)
+    if quantiser is not None and quantiser.qtype == faiss.ScalarQuantizer.QT_bf16:
+        queries = _bfloat16(queries)
+    return own.reconstruct_n(0, own.ntotal), queries
+
+
+def with_direct_map(index: Any) -> Any:  # noqa: ANN401
+    """Let vectors be read by their numbers, in memory only: lists do not know where a number is."""
+    faiss = load_library()
+    for part in components(index):
+        if isinstance(part, faiss.IndexIVF):
+            part.set_direct_map_type(faiss.DirectMap.Hashtable)
+            break
+    return index
+
+
+def _searched(index: Any) -> Any:  # noqa: ANN401
+    """Return the part that finds documents: behind transformations, and before what refines them."""
+    faiss = load_library()
+    own = faiss.downcast_index(index)
+    if isinstance(own, faiss.IndexPreTransform):
+        return _searched(own.index)
+    return _searched(own.base_index) if isinstance(own, faiss.IndexRefine) else own
+
+
+def _linked(graph: Any) -> int:  # noqa: ANN401
+    """Count the vectors that have a neighbour in the lowest layer."""
+    faiss = load_library()
+    neighbours, offsets = faiss.vector_to_array(graph.neighbors), faiss.vector_to_array(graph.offsets)
+    return int(np.count_nonzero(neighbours[offsets[:-1].astype(np.int64)] >= 0))
+
+
+def _bfloat16(vectors: Float32Array) -> Float32Array:
+    """Round to bfloat16, half to even."""
+    bits = vectors.astype(np.float32).view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
+    result: Float32Array = rounded.view(np.float32)
+    return result

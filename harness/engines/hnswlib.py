@@ -1,0 +1,181 @@
+"""hnswlib: an HNSW graph in memory, kept in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from harness.data.progress import Progress
+from harness.data.types import Float32Array
+from harness.engines.base import (
+    REBUILD,
+    Capabilities,
+    Documents,
+    EngineInfo,
+    Filterable,
+    LoadedIndex,
+    matching_documents,
+    save_metadata,
+)
+from harness.engines.interface import Caveats
+from harness.errors import EngineUnavailableError
+from harness.registry.optional import require
+from harness.registry.parameters import ParameterValue
+from harness.wording import counted
+
+__all__ = ["HnswlibEngine"]
+
+_SPACES = {"cosine": "cosine", "dot": "ip", "l2": "l2"}
+_FILE, _DIMENSIONS = "index.hnswlib", "dimensions.txt"
+_ROWS_AT_ONCE = 4096
+_TOO_FEW = "contiguous 2D array"
+"""In the message of hnswlib where its graph reaches fewer documents than it was asked for."""
+
+
+class HnswlibEngine(Filterable[Float32Array]):
+    """Dense vectors in hnswlib's graph. One thread and a fixed seed make two builds equal.
+
+    Scores are 1 - distance for cosine and dot product, and the negative distance for l2. Where the graph reaches fewer
+    documents than were asked for hnswlib answers with an error; the most that it gives is searched for then, in the
+    time of the query.
+    """
+
+    name = "hnswlib"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="dense",
+        exact=False,
+        deterministic=True,
+        reopens=True,
+        keeps_k_prefix=False,
+        shares_index=True,
+    )
+    search_parameters = frozenset({"ef", "threads"})
+    faults = (RuntimeError, OSError)
+
+    _index: Any
+    _dimensions: int
+    _matching: np.ndarray | None = None
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        super().__init__(parameters)
+        self._short: set[bytes] = set()
+        """Queries for which the graph reached too few documents."""
+
+    def info(self) -> EngineInfo:
+        """Import the library, which tells its version by its distribution only."""
+        self._library = require("hnswlib", extra="hnswlib", feature="the backend 'hnswlib'")
+        return EngineInfo("hnswlib", version("hnswlib"), "embedded")
+
+    def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
+        """Put all vectors into the graph, numbered by row; getting ready is writing the file."""
+        vectors, settings = documents.column, self.parameters
+        index = self._library.Index(_SPACES[str(settings["similarity"])], vectors.shape[1])
+        index.init_index(
+            max_elements=len(vectors),
+            M=int(settings["m"]),
+            ef_construction=int(settings["ef_construction"]),
+            random_seed=int(settings["build_seed"]),
+        )
+        for start in range(0, len(vectors), _ROWS_AT_ONCE):
+            batch = np.ascontiguousarray(vectors[start : start + _ROWS_AT_ONCE])
+            rows = np.arange(start, start + len(batch))
+            index.add_items(batch, rows, num_threads=int(settings["build_threads"]))
+            progress.advance(len(batch))
+        progress.start("save", None)
+        index.save_index(str(folder / _FILE))
+        (folder / _DIMENSIONS).write_text(str(vectors.shape[1]), encoding="utf-8")
+
+    def load(self, folder: Path) -> LoadedIndex:
+        """Read the file; its vectors' dimensions are not in it and lie beside it."""
+        written = (folder / _DIMENSIONS).read_text(encoding="utf-8")
+        if not written.isdecimal():
+            raise EngineUnavailableError(f"'{folder / _DIMENSIONS}' is damaged", fix=REBUILD)
+        index = self._library.Index(_SPACES[str(self.parameters["similarity"])], int(written))
+        index.load_index(str(folder / _FILE))
+        self._index, self._dimensions = index, int(written)
+        count = index.get_current_count()
+        state: dict[str, ParameterValue] = {
+            "dimensions": self._dimensions,
+            "vectors_in_graph": count,
+            "m": index.M,
+            "ef_construction": index.ef_construction,
+            "index_file_bytes": index.index_file_size(),
+        }
+        return LoadedIndex(count, state, self._dimensions)
+
+    def prepare(self, queries: Float32Array, k: int) -> list[Float32Array]:
+        """Set the candidates that searches for ``k`` keep; hnswlib keeps fewer than k if it is told to."""
+        self._index.set_ef(max(int(self.parameters["ef"]), k))
+        return [queries[row : row + 1] for row in range(len(queries))]
+
+    def retrieve(self, query: Float32Array, k: int) -> tuple[Any, Any]:
+        """Ask for ``k`` documents, or as many as match."""
+        wanted = k if self._matching is None else min(k, int(np.count_nonzero(self._matching)))
+        if wanted == 0:
+            return np.empty((1, 0), dtype=np.int64), np.empty((1, 0), dtype=np.float32)
+        answer = self._ask(query, wanted)
+        if answer is None:
+            self._short.add(query.tobytes())
+            answer = self._most_of(query, wanted)
+        return answer
+
+    def _ask(self, query: Float32Array, k: int) -> tuple[Any, Any] | None:
+        """Return rows and distances, None where the graph reaches fewer than ``k`` documents."""
+        matching = self._matching
+        chosen = {} if matching is None else {"filter": lambda row: bool(matching[row])}
+        try:
+            answer: tuple[Any, Any] = self._index.knn_query(
+                query, k, num_threads=int(self.parameters["threads"]), **chosen
+            )
+        except RuntimeError as error:
+            if _TOO_FEW not in str(error):
+                raise
+            return None
+        return answer
+
+    def _most_of(self, query: Float32Array, k: int) -> tuple[Any, Any]:
+        """Return the longest answer that hnswlib gives, shorter than ``k``: by halving, as it does not say how long."""
+        answer: tuple[Any, Any] = np.empty((1, 0), dtype=np.int64), np.empty((1, 0), dtype=np.float32)
+        reached, too_many = 0, k
+        while too_many - reached > 1:
+            middle = (reached + too_many) // 2
+            longer = self._ask(query, middle)
+            if longer is None:
+                too_many = middle
+            else:
+                answer, reached = longer, middle
+        return answer
+
+    def columns(self, answer: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows and scores."""
+        rows, distances = answer[0][0].astype(np.int64), answer[1][0].astype(np.float64)
+        return rows, (0.0 if self.parameters["similarity"] == "l2" else 1.0) - distances
+
+    def filter(self, wanted: Mapping[str, str]) -> None:
+        """Call hnswlib back for every document that a search comes to."""
+        self._matching = matching_documents(self.folder, wanted) if wanted else None
+
+    def save_metadata(self, folder: Path, metadata: pa.Table | None) -> None:
+        """Keep the values beside the index, which stores none."""
+        save_metadata(folder, metadata)
+
+    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
+        """Return the candidates that these searches kept."""
+        return {"ef": max(int(self.parameters["ef"]), k)}
+
+    def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - what was searched is known
+        """Count the queries for which the graph reached too few documents."""
+        notes = []
+        if self._short:
+            notes.append(
+                f"hnswlib's graph reached fewer documents than were asked for in {counted(len(self._short), 'query')}, "
+                "and answered with an error; the longest answer that it gave was searched for, in the query's time"
+            )
+        if int(self.parameters["build_threads"]) > 1:
+            notes.append("several threads made the graph: another build is another graph")
+        return Caveats(tuple(notes))

@@ -1,0 +1,142 @@
+"""USearch: an HNSW graph over vectors of several datatypes, kept in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from harness.data.inputs import Inputs
+from harness.data.progress import Progress
+from harness.data.types import Float32Array, Similarity
+from harness.engines.base import Capabilities, Documents, Engine, EngineInfo, LoadedIndex
+from harness.engines.interface import Caveats, ComparedVectors
+from harness.errors import RejectedInputError
+from harness.registry.optional import require
+from harness.registry.parameters import ParameterValue
+
+__all__ = ["UsearchEngine"]
+
+_METRICS = {"cosine": "cos", "dot": "ip", "l2": "l2sq"}
+_FILE = "index.usearch"
+_ROWS_AT_ONCE = 4096
+_WHOLE = ("f64", "f32")
+"""Datatypes that keep every bit of a float32."""
+
+
+class UsearchEngine(Engine[Float32Array]):
+    """Dense vectors in USearch's graph. One thread makes it, and two builds are equal.
+
+    Scores are 1 - distance for cosine and dot product, and the negative distance for l2. Documents and queries are
+    rounded to ``datatype``, and compared as they are then. USearch filters nothing from Python.
+    """
+
+    name = "usearch"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="dense",
+        exact=False,
+        deterministic=True,
+        reopens=True,
+        keeps_k_prefix=False,
+        shares_index=True,
+    )
+    search_parameters = frozenset({"ef", "exact", "threads"})
+    faults = (RuntimeError, ValueError)
+
+    _index: Any
+
+    def info(self) -> EngineInfo:
+        """Import the library."""
+        self._library = require("usearch.index", extra="usearch", feature="the backend 'usearch'")
+        version = require("usearch", extra="usearch", feature="the backend 'usearch'").__version__
+        return EngineInfo("USearch", version, "embedded")
+
+    def _new_index(self, dimensions: int) -> Any:  # noqa: ANN401 - the library's
+        settings = self.parameters
+        return self._library.Index(
+            ndim=dimensions,
+            metric=_METRICS[str(settings["similarity"])],
+            dtype=str(settings["datatype"]),
+            connectivity=int(settings["m"]),
+            expansion_add=int(settings["ef_construction"]),
+            expansion_search=int(settings["ef"]),
+        )
+
+    def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
+        """Put all vectors into the graph, numbered by row; getting ready is writing the file."""
+        if self.parameters["datatype"] == "i8" and self.parameters["similarity"] != "cosine":
+            raise RejectedInputError(
+                "datatype=i8 divides every vector by its length, which only cosine does without",
+                fix="take similarity=cosine, or datatype=f16",
+            )
+        vectors, index = documents.column, self._new_index(documents.column.shape[1])
+        for start in range(0, len(vectors), _ROWS_AT_ONCE):
+            batch = np.ascontiguousarray(vectors[start : start + _ROWS_AT_ONCE])
+            rows = np.arange(start, start + len(batch), dtype=np.uint64)
+            index.add(rows, batch, threads=int(self.parameters["build_threads"]))
+            progress.advance(len(batch))
+        progress.start("save", None)
+        index.save(str(folder / _FILE))
+
+    def load(self, folder: Path) -> LoadedIndex:
+        """Read the file into memory."""
+        index = self._library.Index.restore(str(folder / _FILE))
+        if index is None:
+            raise RuntimeError(f"'{folder / _FILE}' is no index of USearch")
+        index.expansion_search = int(self.parameters["ef"])
+        self._index = index
+        lowest = index.level_stats(0)
+        state: dict[str, ParameterValue] = {
+            "dimensions": index.ndim,
+            "datatype": str(index.dtype).rpartition(".")[2].lower(),
+            "vectors_in_graph": int(lowest.nodes),
+            "graph_links": int(lowest.edges),
+            "graph_levels": int(index.nlevels),
+            "m": int(index.connectivity),
+            "memory_bytes": int(index.memory_usage),
+            "instructions": str(index.hardware_acceleration),
+        }
+        return LoadedIndex(len(index), state, index.ndim)
+
+    def retrieve(self, query: Float32Array, k: int) -> Any:  # noqa: ANN401 - the library's
+        """Ask USearch; it keeps ``ef`` candidates, at least k."""
+        exact, threads = bool(self.parameters["exact"]), int(self.parameters["threads"])
+        return self._index.search(query[0], k, threads=threads, exact=exact)
+
+    def columns(self, answer: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: ANN401
+        """Return rows and scores."""
+        distances = np.asarray(answer.distances, dtype=np.float64)
+        rows = np.asarray(answer.keys).astype(np.int64)
+        return rows, (0.0 if self.parameters["similarity"] == "l2" else 1.0) - distances
+
+    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
+        """Say how these searches looked: at every vector, or at how many candidates."""
+        if self.parameters["exact"]:
+            return {"vectors_in_graph": 0, "approximate": False}
+        return {"ef": max(int(self.parameters["ef"]), k)}
+
+    def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - what was searched is known
+        """Say where a build cannot be repeated, and which parameters an exact search does not look at."""
+        several = int(self.parameters["build_threads"]) > 1
+        notes = ("several threads made the graph: another build is another graph",) if several else ()
+        without = dict.fromkeys(("m", "ef", "ef_construction"), "exact=true scans all vectors")
+        return Caveats(notes, without if self.parameters["exact"] else {})
+
+    def compared_vectors(self, queries: Inputs) -> ComparedVectors | None:
+        """Return the vectors as ``datatype`` keeps them; None where it keeps every bit."""
+        if self.parameters["datatype"] in _WHOLE or queries.dense is None:
+            return None
+        rounded = self._new_index(queries.dense.shape[1])
+        rounded.add(np.arange(len(queries), dtype=np.uint64), queries.dense, threads=1)
+        similarity = self.parameters["similarity"]
+        return ComparedVectors(
+            _stored(self._index, len(self.ids)), _stored(rounded, len(queries)), cast("Similarity", similarity)
+        )
+
+
+def _stored(index: Any, count: int) -> Float32Array:  # noqa: ANN401
+    """Return the vectors as they are kept, float32 (n, d); whole numbers for i8, of which the scale is lost."""
+    whole = "i8" if str(index.dtype).endswith("I8") else "f32"
+    return np.stack(index.get(np.arange(count, dtype=np.uint64), dtype=whole)).astype(np.float32)

@@ -1,0 +1,37 @@
+"""The contract suite on DuckDB, for each of its array functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import pytest
+
+pytest.importorskip("duckdb", reason="the extra 'duckdb' is not installed")
+
+from harness.engines.duckdb import DuckdbEngine
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
+from harness.testing import EngineContract
+
+pytestmark = pytest.mark.contract
+DEFAULTS = find_cards("backends")["duckdb"].defaults
+
+
+class TestCosine(EngineContract):
+    engine = DuckdbEngine
+    parameters = DEFAULTS
+    tolerance = 2e-6
+    other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "dot"}
+    search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"threads": 2}
+
+
+class TestDot(TestCosine):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot"}
+    other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "l2"}
+    similarity = "dot"
+
+
+class TestL2(TestCosine):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2"}
+    similarity = "l2"

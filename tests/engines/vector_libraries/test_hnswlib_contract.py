@@ -1,0 +1,37 @@
+"""The contract suite on hnswlib, for each space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import pytest
+
+pytest.importorskip("hnswlib", reason="the extra 'hnswlib' is not installed")
+
+from harness.engines.hnswlib import HnswlibEngine
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
+from harness.testing import EngineContract
+
+pytestmark = pytest.mark.contract
+DEFAULTS = find_cards("backends")["hnswlib"].defaults
+
+
+class TestCosine(EngineContract):
+    engine = HnswlibEngine
+    parameters = DEFAULTS
+    tolerance = 2e-6
+    other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"m": 17}
+    search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"ef": 30}
+    graph_parameters: ClassVar[Mapping[str, ParameterValue]] = {"m": 4, "ef": 1, "ef_construction": 10}
+
+
+class TestDot(TestCosine):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot", "m": 48, "ef": 300}
+    similarity = "dot"
+
+
+class TestL2(TestCosine):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2"}
+    similarity = "l2"

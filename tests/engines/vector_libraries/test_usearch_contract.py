@@ -1,0 +1,44 @@
+"""The contract suite on USearch, for each metric, and for vectors that it rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import pytest
+
+pytest.importorskip("usearch", reason="the extra 'usearch' is not installed")
+
+from harness.engines.usearch import UsearchEngine
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
+from harness.testing import EngineContract
+
+pytestmark = pytest.mark.contract
+DEFAULTS = find_cards("backends")["usearch"].defaults
+
+
+class TestCosine(EngineContract):
+    engine = UsearchEngine
+    parameters = DEFAULTS
+    tolerance = 2e-6
+    other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"datatype": "f16"}
+    search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"ef": 30, "exact": True}
+    graph_parameters: ClassVar[Mapping[str, ParameterValue]] = {"m": 4, "ef": 1, "ef_construction": 10}
+
+
+class TestDot(TestCosine):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot", "m": 48, "ef": 300}
+    similarity = "dot"
+
+
+class TestL2OfSixteenBits(TestCosine):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2", "datatype": "f16"}
+    other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"datatype": "f32"}
+    similarity = "l2"
+    tolerance = 1e-3
+
+
+class TestEightBits(TestCosine):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "datatype": "i8"}
+    tolerance = 0.02
