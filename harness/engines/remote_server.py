@@ -37,6 +37,7 @@ __all__ = [
     "FaultError",
     "Place",
     "Retrier",
+    "cause_of_code",
     "cause_of_status",
     "read_address",
     "redact",
@@ -178,6 +179,20 @@ class Cause(Enum):
 _PASSING = frozenset({Cause.UNREACHABLE, Cause.BROKEN, Cause.SLOW, Cause.LIMITED, Cause.BUSY})
 _BY_STATUS = {401: Cause.UNAUTHORISED, 403: Cause.UNAUTHORISED, 404: Cause.MISSING, 409: Cause.CONFLICT}
 _BY_STATUS |= {408: Cause.SLOW, 429: Cause.LIMITED, 502: Cause.BUSY, 503: Cause.BUSY, 504: Cause.SLOW}
+_BY_CODE = {
+    "UNAVAILABLE": Cause.UNREACHABLE,
+    "DEADLINE_EXCEEDED": Cause.SLOW,
+    "RESOURCE_EXHAUSTED": Cause.LIMITED,
+    "ABORTED": Cause.BROKEN,
+    "CANCELLED": Cause.BROKEN,
+    "UNAUTHENTICATED": Cause.UNAUTHORISED,
+    "PERMISSION_DENIED": Cause.UNAUTHORISED,
+    "NOT_FOUND": Cause.MISSING,
+    "ALREADY_EXISTS": Cause.CONFLICT,
+    "UNIMPLEMENTED": Cause.UNREADABLE,
+    "INTERNAL": Cause.FAILED,
+    "UNKNOWN": Cause.FAILED,
+}
 _KINDS: dict[Cause, type[BackendError]] = {
     Cause.SLOW: EngineTimeoutError,
     Cause.MISSING: EngineFailureError,
@@ -191,6 +206,11 @@ _KINDS: dict[Cause, type[BackendError]] = {
 def cause_of_status(status: int) -> Cause:
     """Return what an HTTP status above 399 means."""
     return _BY_STATUS.get(status, Cause.FAILED if status >= _OF_THE_SERVER else Cause.REFUSED)
+
+
+def cause_of_code(code: str) -> Cause:
+    """Return what the name of a gRPC status other than OK means."""
+    return _BY_CODE.get(code, Cause.REFUSED)
 
 
 class Fault(NamedTuple):

@@ -192,9 +192,13 @@ class Fingerprint:
 
 
 def fingerprint(folder: Path, progress: Progress, phase: str) -> Fingerprint:
-    """Read every file below ``folder``, with progress in bytes; raises EngineUnavailableError for an unreadable one."""
+    """Read every file below ``folder``, or the only file that it is, with progress in bytes.
+
+    Raises EngineUnavailableError for an unreadable one.
+    """
     try:
-        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        single = folder.is_file()
+        files = [folder] if single else sorted(path for path in folder.rglob("*") if path.is_file())
         progress.start(phase, sum(path.stat().st_size for path in files))
         digests, read = {}, 0
         for path in files:
@@ -204,7 +208,7 @@ def fingerprint(folder: Path, progress: Progress, phase: str) -> Fingerprint:
                     digest.update(chunk)
                     read += len(chunk)
                     progress.advance(len(chunk))
-            digests[path.relative_to(folder).as_posix()] = digest.hexdigest()
+            digests[path.name if single else path.relative_to(folder).as_posix()] = digest.hexdigest()
     except OSError as error:
         raise EngineUnavailableError(
             f"the external index in '{folder}' cannot be read: {error}", fix="make its files readable"

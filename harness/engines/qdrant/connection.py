@@ -20,6 +20,7 @@ from harness.engines.remote_server import (
     Fault,
     FaultError,
     Place,
+    cause_of_code,
     cause_of_status,
     read_address,
     to_backend_error,
@@ -45,20 +46,6 @@ _PROBE_S = 2
 _OLDEST = (1, 10)
 """The first version with the IDF of sparse vectors and with the query API."""
 
-_BY_CODE = {
-    "UNAVAILABLE": Cause.UNREACHABLE,
-    "DEADLINE_EXCEEDED": Cause.SLOW,
-    "RESOURCE_EXHAUSTED": Cause.LIMITED,
-    "ABORTED": Cause.BROKEN,
-    "CANCELLED": Cause.BROKEN,
-    "UNAUTHENTICATED": Cause.UNAUTHORISED,
-    "PERMISSION_DENIED": Cause.UNAUTHORISED,
-    "NOT_FOUND": Cause.MISSING,
-    "ALREADY_EXISTS": Cause.CONFLICT,
-    "UNIMPLEMENTED": Cause.UNREADABLE,
-    "INTERNAL": Cause.FAILED,
-    "UNKNOWN": Cause.FAILED,
-}
 _REPLICA = re.compile(r"\breplicas? (of|set for) shard\b", re.IGNORECASE)
 _REMEDIES = {
     Cause.UNREACHABLE: "start it (harness up), or mend 'url'; 'harness doctor' says what can be reached",
@@ -211,7 +198,7 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, require_client("grpc").RpcError):
         code = error.code().name if hasattr(error, "code") else "UNKNOWN"
         details = error.details() if hasattr(error, "details") else str(error)
-        return Fault(_of_replicas(_BY_CODE.get(code, Cause.REFUSED), str(details)), f"gRPC {code}: {details}")
+        return Fault(_of_replicas(cause_of_code(code), str(details)), f"gRPC {code}: {details}")
     if isinstance(error, httpx.ConnectError):
         return Fault(Cause.UNREACHABLE, str(error))
     if isinstance(error, httpx.TimeoutException):

@@ -1,0 +1,1 @@
+"""Milvus: Milvus Lite in a process of its own, and a Milvus server."""

@@ -1,0 +1,394 @@
+"""A collection of Milvus, on a server or in a file of Milvus Lite: what is written to it, read from it and asked of it.
+
+Both speak the same protocol. :mod:`harness.engines.milvus.lite` runs the server of a file.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeVar
+
+import pyarrow as pa
+
+from harness.data.progress import Progress
+from harness.engines.index_folder import allocated_bytes, records_of
+from harness.engines.interface import EngineInfo, Storage
+from harness.engines.milvus.connection import (
+    PACKAGE,
+    Retrier,
+    address_of,
+    connect,
+    open_client,
+    require_milvus,
+    server_errors,
+)
+from harness.engines.milvus.lite import LiteServer, lite_version
+from harness.engines.milvus.parameters import MilvusParameters
+from harness.engines.remote_server import Address, Cause, FaultError
+from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
+from harness.errors import EngineUnavailableError, RejectedInputError
+from harness.registry.parameters import ParameterValue
+
+__all__ = ["LARGEST_K", "ROW", "VECTOR", "Collection", "Schema"]
+
+T = TypeVar("T")
+
+LARGEST_K = 16_384
+"""Milvus returns no more hits of a query, and no more entities of a page."""
+ROW, VECTOR = "harness_row", "harness_vector"
+"""Fields of a collection that the harness makes: the number of the document, and what is searched."""
+_LITE_FILE, _LITE_COLLECTION = "milvus.db", "harness"
+_PAGE = 10_000
+_REBUILD = "delete the index folder and index again"
+_BROKEN = "look at the last lines of the log: the server of Milvus Lite may have been killed for memory"
+_LITE_REMEDIES = dict.fromkeys(Cause, "report it with this message") | dict.fromkeys(
+    (Cause.UNREACHABLE, Cause.BROKEN), _BROKEN
+)
+_STATES = ("index_type", "metric_type", "indexed_rows", "pending_index_rows")
+
+
+class Schema(NamedTuple):
+    """Fields of a collection: the primary key with whether it is a whole number, and vectors with their kind.
+
+    ``vectors`` maps names to ``dense``, ``sparse`` or another type's own name; ``dimensions`` are of dense ones.
+    """
+
+    key: str
+    key_is_number: bool
+    vectors: Mapping[str, str]
+    dimensions: Mapping[str, int]
+    dynamic: bool
+    others: tuple[str, ...]
+
+
+class Collection:
+    """One collection. Errors come translated, but for those of :meth:`search`, where they would take time."""
+
+    def __init__(self, parameters: MilvusParameters) -> None:
+        self.parameters, self.field, self.key = parameters, VECTOR, ROW
+        self._retrier = Retrier(parameters.retry_s if parameters.mode == "server" else 0)
+        self._client: Any = None
+        self._lite: LiteServer | None = None
+        self._version, self._filter, self._owns = "", "", False
+        self._folder: Path | None = None
+        self._counted: int | None = None
+        self.name, self._metric = _LITE_COLLECTION, parameters.index.metric
+        self._address = Address(engine="Milvus Lite", url="", port=0, key_variable="")
+
+    @property
+    def info(self) -> EngineInfo:
+        """Name what runs, once it is open."""
+        external = ", an external collection" if self._counted is not None else ""
+        if self._lite is None:
+            return EngineInfo("Milvus", self._version, f"server{external}")
+        return EngineInfo("Milvus Lite", self._version, f"embedded, in a process of its own{external}")
+
+    @property
+    def repeated(self) -> int:
+        """Calls that were made again so far."""
+        return self._retrier.repeated
+
+    def create(self, folder: Path) -> Self:
+        """Start on an empty ``folder``; :meth:`define` makes the collection."""
+        if self.parameters.mode == "server":
+            self.name = new_name(folder).replace("-", "_")
+            save_name(folder, self.name)
+        self._open(folder / _LITE_FILE)
+        self._owns = True
+        return self
+
+    def load(self, folder: Path) -> Self:
+        """Open what :meth:`create` began; raises EngineUnavailableError when it is gone."""
+        if self.parameters.mode == "server":
+            self.name = saved_name(folder)
+        elif not (folder / _LITE_FILE).is_file():
+            raise EngineUnavailableError(f"the index in '{folder}' has no file of Milvus Lite", fix=_REBUILD)
+        self._open(folder / _LITE_FILE)
+        self._require("one that the harness made is removed when its engine closes: build it with keep=true")
+        self.make_ready()
+        return self
+
+    def attach(self, folder: Path, progress: Progress) -> Self:
+        """Open the user's collection that the parameters name; of a file of Milvus Lite a copy below ``folder``.
+
+        Raises EngineUnavailableError when there is none, or it is on a server that has not loaded it.
+        """
+        self.name, source = self.parameters.collection, self.parameters.source
+        if source is not None:
+            if not source.is_file():
+                raise EngineUnavailableError(f"'{source}' is no file of Milvus Lite", fix="name the file: path=….db")
+            _copy(source, folder / _LITE_FILE, progress)
+        self._open(folder / _LITE_FILE)
+        self._require("")
+        if self._lite is not None:
+            self.make_ready()
+        elif "Loaded" not in str(self._call("looking at the collection", lambda: self._load_state()["state"])):
+            raise EngineUnavailableError(
+                f"the server has not loaded the collection '{self.name}'",
+                fix="load it (MilvusClient.load_collection): the harness changes nothing of it",
+            )
+        self._counted = self.count()
+        return self
+
+    def _open(self, file: Path) -> None:
+        if self.parameters.mode == "server":
+            self._address = address_of(self.parameters)
+            self._client, self._version = connect(self._address, self.parameters)
+            return
+        require_milvus()
+        self._version, self._folder = lite_version(), file.parent
+        self._lite = LiteServer(file)
+        self._address = Address(engine="Milvus Lite", url=str(file), port=0, key_variable="")
+        with self.translated(lambda: "connecting"):
+            uri = self._lite.address
+            self._client = Retrier(0).call(lambda: open_client(uri, self.parameters.timeout_s))
+
+    def _require(self, fix: str) -> None:
+        """Raise EngineUnavailableError where the collection is not there; ``fix`` "" names those that are."""
+        if self._call("looking for the collection", lambda: self._client.has_collection(self.name, retry_times=0)):
+            return
+        names = sorted(self._call("listing the collections", lambda: self._client.list_collections(retry_times=0)))
+        there = f"name one that is there (collection=): {', '.join(names) or 'there is none'}"
+        lost = _REBUILD if self._lite is not None and self.name == _LITE_COLLECTION else ""
+        raise EngineUnavailableError(
+            f"there is no collection '{self.name}' in {self._address.url}", fix=lost or fix or there
+        )
+
+    def define(self, fields: Callable[[Any, Any], None]) -> None:
+        """Make the empty collection: ``fields`` adds to a schema, with the client's types, whatever is searched."""
+        types = require_milvus()
+        schema = self._client.create_schema(auto_id=False, enable_dynamic_field=True)
+        schema.add_field(ROW, types.DataType.INT64, is_primary=True)
+        fields(schema, types)
+
+        def create() -> None:
+            self._client.create_collection(self.name, schema=schema, consistency_level="Strong", retry_times=0)
+
+        with self.translated(lambda: "creating the collection"):
+            try:
+                self._retrier.call(create)
+            except FaultError as error:  # the name is random: what exists was made by a try whose answer was lost
+                if error.tries == 1 or not self._client.has_collection(self.name, retry_times=0):
+                    raise
+
+    def insert(self, values: Sequence[Any], field: str, start: int, metadata: pa.Table | None) -> None:
+        """Store documents from row ``start`` on, with their ``values`` of ``field``."""
+        stop = start + len(values)
+        records = [{}] * len(values) if metadata is None else records_of(metadata, start, stop)
+        rows = [
+            {**record, ROW: row, field: value}
+            for row, record, value in zip(range(start, stop), records, values, strict=True)
+        ]
+        tries = iter([self._client.insert])
+
+        def send() -> None:
+            # a row that is inserted again is there twice: a call whose answer was lost is repeated as an upsert
+            next(tries, self._client.upsert)(self.name, rows, retry_times=0)
+
+        self._call(f"storing documents {start} to {stop - 1}", send)
+
+    def finish(self) -> None:
+        """Have everything written, the index made and loaded; raises BackendError when it takes too long."""
+        limit, index = self.parameters.optimize_timeout_s, self.parameters.index
+        self._call("flushing", lambda: self._client.flush(self.name, timeout=limit))
+        described = self._client.prepare_index_params()
+        described.add_index(self.field, index_type=index.type, metric_type=index.metric, params=dict(index.building))
+        self._call("making the index", lambda: self._client.create_index(self.name, described, timeout=limit))
+        self.make_ready()
+
+    def make_ready(self) -> None:
+        """Have the collection loaded."""
+        limit = self.parameters.optimize_timeout_s
+        self._call("loading the collection", lambda: self._client.load_collection(self.name, timeout=limit))
+
+    def count(self) -> int:
+        """Return the number of entities, by a query that sees all that was written."""
+        answer = self._query("counting the entities", "", ["count(*)"])
+        return int(answer[0]["count(*)"])
+
+    def pages(self, *fields: str, size: int = _PAGE) -> Iterator[list[Mapping[str, Any]]]:
+        """Yield all entities by ascending primary key, ``size`` at a time, with the key and the ``fields``."""
+        last: object = None
+        while True:
+            after = _condition(self.key, ">", last) if last is not None else f"{self.key} {self._from_the_first()}"
+            page = self._query("listing the entities", after, [self.key, *fields], limit=size)
+            if not page:
+                return
+            yield page
+            last = page[-1][self.key]
+
+    def _from_the_first(self) -> str:
+        return f">= {-(2**63)}" if self.schema().key_is_number else '>= ""'
+
+    def entities(self, keys: Sequence[Any]) -> list[Mapping[str, Any]]:
+        """Return the entities of these primary keys, with all their fields."""
+        wanted = " or ".join(_condition(self.key, "==", key) for key in keys)
+        return self._query("reading some entities", wanted, ["*"])
+
+    def _query(self, doing: str, condition: str, fields: list[str], **more: int) -> list[Mapping[str, Any]]:
+        return list(
+            self._call(
+                doing,
+                lambda: self._client.query(
+                    self.name,
+                    filter=condition,
+                    output_fields=fields,
+                    consistency_level="Strong",
+                    retry_times=0,
+                    **more,
+                ),
+            )
+        )
+
+    def schema(self) -> Schema:
+        """Return the fields of the collection."""
+        told = self._call("describing it", lambda: self._client.describe_collection(self.name, retry_times=0))
+        types = require_milvus().DataType
+        kinds = {types.FLOAT_VECTOR: "dense", types.SPARSE_FLOAT_VECTOR: "sparse"}
+        vectors, dimensions, others = dict[str, str](), dict[str, int](), list[str]()
+        key, is_number = "", False
+        for field in told["fields"]:
+            name, kind = str(field["name"]), types(field["type"])
+            if field.get("is_primary"):
+                key, is_number = name, kind == types.INT64
+            elif "VECTOR" in kind.name:
+                vectors[name] = "function" if field.get("is_function_output") else kinds.get(kind, kind.name)
+                dimensions |= {name: int(field["params"]["dim"])} if "dim" in field["params"] else {}
+            else:
+                others.append(name)
+        return Schema(key, is_number, vectors, dimensions, bool(told["enable_dynamic_field"]), tuple(others))
+
+    def index(self) -> Mapping[str, Any]:
+        """Return Milvus's description of the index of the field that is searched; empty where there is none."""
+        names = self._call("listing its indexes", lambda: self._client.list_indexes(self.name, self.field))
+        described = [self._call("describing its index", lambda: self._described(name)) for name in names]  # noqa: B023
+        return next((index for index in described if index and index.get("field_name") == self.field), {})
+
+    def _described(self, name: str) -> Mapping[str, Any] | None:
+        answer: Mapping[str, Any] | None = self._client.describe_index(self.name, name, retry_times=0)
+        return answer
+
+    def choose(self, field: str, key: str, metric: str) -> None:
+        """Search this field of an external collection, whose primary key is ``key``, by this metric."""
+        self.field, self.key, self._metric = field, key, metric
+
+    def restrict(self, wanted: Mapping[str, str]) -> None:
+        """Answer with entities whose metadata have these values; with all for none."""
+        self._filter = " and ".join(
+            _condition(f'$meta["{_escaped(name)}"]', "==", value) for name, value in wanted.items()
+        )
+
+    def search(self, query: Any, k: int) -> Any:  # noqa: ANN401 - a vector or text, and the client's own hits
+        """Return the ``k`` nearest entities: hits with ``ids`` and ``distances``; raises FaultError."""
+        parameters = {"metric_type": self._metric, "params": dict(self.parameters.index.searching)}
+        answer = self._retrier.call(
+            lambda: self._client.search(
+                self.name,
+                data=[query],
+                anns_field=self.field,
+                limit=k,
+                filter=self._filter,
+                search_params=parameters,
+                consistency_level="Strong",
+                retry_times=0,
+            )
+        )
+        return answer[0]
+
+    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
+        """Return the context in which to call :meth:`search`."""
+        if self._lite is not None:
+            return server_errors(self._address, doing, _LITE_REMEDIES)
+        return server_errors(self._address, doing)
+
+    def state(self) -> Mapping[str, ParameterValue]:
+        """Return what Milvus says of its index; a server also how it is divided."""
+        index = self.index()
+        said: dict[str, ParameterValue] = {name: index[name] for name in _STATES if name in index}
+        said |= {name: str(index[name]) for name in self.parameters.index.building if name in index}
+        if self._lite is not None:  # it counts no rows of an index
+            left = {name: value for name, value in said.items() if not name.endswith("_rows")}
+            return {**left, "vectors_in_graph": 0, PACKAGE: version(PACKAGE)}
+        segments = self._call("listing its segments", lambda: self._client.list_loaded_segments(self.name))
+        in_graph = int(said.get("indexed_rows", 0)) if index.get("index_type") == "HNSW" else 0
+        return {
+            "server": self._address.url,
+            "authentication": self._address.authentication,
+            "collection": self.name,
+            **({} if self._counted is not None else {"kept": self.parameters.keep}),
+            "repeated_calls": self.repeated,
+            **said,
+            "segments": len(segments),
+            "vectors_in_graph": in_graph,
+            PACKAGE: version(PACKAGE),
+        }
+
+    def changed(self) -> str | None:
+        """Say how many entities an external collection has now, where that is another number; None where not."""
+        now = self.count()
+        if now == self._counted:
+            return None
+        return f"the collection '{self.name}' held {self._counted:,} entities and now holds {now:,}"
+
+    def storage(self) -> Storage:
+        """Return the allocated bytes of the file; a server tells nothing about its disk."""
+        return Storage(None if self._folder is None else allocated_bytes(self._folder), 0)
+
+    def close(self) -> None:
+        """Remove the collection where it is to be removed, and let go of the client and the server of a file."""
+        self._retrier.give_up()
+        client, self._client = self._client, None
+        try:
+            if client is not None and self._owns and self._lite is None and not self.parameters.keep:
+                removing = Retrier(REMOVAL_S)
+                remove_collection(
+                    *(self.name, self._address),
+                    lambda: removing.call(lambda: client.drop_collection(self.name, retry_times=0)),
+                    "--milvus-url",
+                )
+        finally:
+            if client is not None:
+                client.close()
+            if self._lite is not None:
+                self._lite.stop()
+
+    def _load_state(self) -> Mapping[str, Any]:
+        state: Mapping[str, Any] = self._client.get_load_state(self.name, retry_times=0)
+        return state
+
+    def _call(self, doing: str, operation: Callable[[], T]) -> T:
+        with self.translated(lambda: f"{doing} ('{self.name}')"):
+            return self._retrier.call(operation)
+
+
+def _copy(source: Path, target: Path, progress: Progress) -> None:
+    progress.start("copy", None)
+    try:
+        shutil.copyfile(source, target)
+    except OSError as error:
+        raise EngineUnavailableError(
+            f"'{source}' cannot be copied: {error}", fix="make it readable, and see that the disk is not full"
+        ) from error
+
+
+def _condition(name: str, operator: str, value: object) -> str:
+    """Spell a condition in Milvus's expressions; raises RejectedInputError for a text that they cannot hold."""
+    return f"{name} {operator} {value}" if isinstance(value, int) else f'{name} {operator} "{_escaped(str(value))}"'
+
+
+def _escaped(text: str) -> str:
+    """Return text as it stands between quotation marks.
+
+    Milvus reads every other escape as it is, and ends a text at a line break: it then answers with nothing, or of
+    another condition.
+    """
+    if "\n" in text or "\r" in text:
+        raise RejectedInputError(
+            f"Milvus's expressions cannot hold the line break in {json.dumps(text)}", fix="filter by another value"
+        )
+    return text.replace("\\", "\\\\").replace('"', '\\"')

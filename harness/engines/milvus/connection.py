@@ -1,0 +1,190 @@
+"""The way to Milvus: its client, the address of a server, what errors mean, and which calls are made again."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import re
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from harness.engines import remote_server
+from harness.engines.milvus.parameters import MilvusParameters
+from harness.engines.remote_server import (
+    Address,
+    Cause,
+    Fault,
+    FaultError,
+    Place,
+    cause_of_code,
+    read_address,
+    to_backend_error,
+)
+from harness.errors import EngineUnavailableError
+from harness.registry.optional import require
+
+__all__ = [
+    "PACKAGE",
+    "URL_VARIABLE",
+    "Connection",
+    "Retrier",
+    "address_of",
+    "connect",
+    "fault_of",
+    "open_client",
+    "require_milvus",
+    "server_errors",
+]
+
+PACKAGE = "pymilvus"
+URL_VARIABLE = "HARNESS_MILVUS_URL"
+_PLACE = Place("Milvus", 19530, URL_VARIABLE, "MILVUS_TOKEN")
+_OLDEST = (2, 4)
+"""The first version with sparse vectors."""
+_LONGEST_CONNECTING_S = 10.0
+_BY_ERROR = {
+    2: Cause.UNREACHABLE,
+    8: Cause.LIMITED,
+    9: Cause.LIMITED,
+    100: Cause.MISSING,
+    1100: Cause.REFUSED,
+    1400: Cause.UNAUTHORISED,
+    1800: Cause.UNAUTHORISED,
+}
+"""Numbers that Milvus gives its errors; the rest are failures of its own."""
+_NOT_READY = re.compile(r"not ready|starting|no available", re.IGNORECASE)
+_REMEDIES = {
+    Cause.UNREACHABLE: "start it (harness up milvus), or mend 'url'",
+    Cause.BROKEN: "look into the server's log: it may have been restarted, or killed for memory",
+    Cause.SLOW: "raise 'timeout_s' or 'retry_s', or send less at once: lower 'insert_batch'",
+    Cause.LIMITED: "lower 'insert_batch', raise 'retry_s', or lift the server's limit",
+    Cause.BUSY: "wait until the server is ready and run again, or raise 'retry_s'",
+    Cause.MISSING: "somebody else removed it, or 'url' or 'database' names another: look, and run again",
+    Cause.CONFLICT: "run again",
+    Cause.REFUSED: "if the message does not say what to change, report it with this message",
+    Cause.FAILED: "the server's log says more",
+    Cause.UNREADABLE: "check that 'url' names Milvus's gRPC port and that no proxy changes its answers",
+}
+
+
+class Connection(NamedTuple):
+    """A client of a server that answered, and the server's version."""
+
+    client: Any
+    version: str
+
+
+def require_milvus(module: str = PACKAGE) -> ModuleType:
+    """Import a module of the client; raises MissingExtraError. It logs what it also raises: that is switched off."""
+    logging.getLogger(PACKAGE).setLevel(logging.CRITICAL + 1)
+    return require(module, extra="milvus", feature="backend milvus")
+
+
+def address_of(parameters: MilvusParameters, environment: Mapping[str, str] = os.environ) -> Address:
+    """Return the server that ``parameters`` name, or ``HARNESS_MILVUS_URL``; raises as :func:`read_address`."""
+    return read_address(_PLACE, parameters.url, parameters.api_key_env, environment)
+
+
+def connect(address: Address, parameters: MilvusParameters) -> Connection:
+    """Return a client of the server at ``address``; raises BackendError where nothing or something else answers."""
+    basic = address.headers.get("authorization", "").removeprefix("Basic ")
+    token = address.api_key or base64.b64decode(basic).decode()
+    once = Retrier(0)
+    with server_errors(address, lambda: "connecting"):
+        _require_listener(address, min(parameters.timeout_s, _LONGEST_CONNECTING_S))
+        client = once.call(
+            lambda: open_client(address.url, parameters.timeout_s, token=token, db_name=parameters.database)
+        )
+    try:
+        with server_errors(address, lambda: "asking for its version"):
+            version = str(once.call(lambda: client.get_server_version(retry_times=0)))
+        _check_version(version, address)
+    except BaseException:
+        client.close()
+        raise
+    return Connection(client, version)
+
+
+def _require_listener(address: Address, timeout_s: float) -> None:
+    """Raise FaultError where nothing listens: the client would try again until its time is over, and call it late."""
+    parts = urlsplit(address.url)
+    try:
+        socket.create_connection((parts.hostname or "", address.port), timeout_s).close()
+    except OSError as error:
+        raise FaultError(Fault(Cause.UNREACHABLE, str(error)), 1, 0.0) from error
+
+
+def open_client(uri: str, timeout_s: float, **more: str) -> Any:  # noqa: ANN401 - the client is untyped
+    """Return a client of its own connection, each call of which ends after ``timeout_s``.
+
+    The client repeats calls by itself for as long as their time limit lasts. So they get none, and ``retry_times=0``;
+    the limit is one of the connection.
+    """
+    limits = {"methodConfig": [{"name": [{}], "timeout": f"{timeout_s:g}s"}]}
+    options = {"grpc.service_config": json.dumps(limits)}
+    connecting = min(float(timeout_s), _LONGEST_CONNECTING_S)
+    return require_milvus().MilvusClient(uri, timeout=connecting, dedicated=True, grpc_options=options, **more)
+
+
+def _check_version(version: str, address: Address) -> None:
+    numbers = re.match(r"v?(\d+)\.(\d+)", version)
+    if numbers is None:
+        raise EngineUnavailableError(
+            f"what answers at {address.url} is not Milvus: it gives '{address.hide(version)[:60]}' for its version",
+            fix="mend 'url'",
+        )
+    if (int(numbers[1]), int(numbers[2])) < _OLDEST:
+        raise EngineUnavailableError(
+            f"Milvus {version} at {address.url} is too old", fix=f"run Milvus {_OLDEST[0]}.{_OLDEST[1]} or a newer one"
+        )
+
+
+class Retrier(remote_server.Retrier):
+    """Calls of the client, repeated while the fault may pass: see :class:`harness.engines.remote_server.Retrier`."""
+
+    def errors(self) -> tuple[type[Exception], ...]:
+        """Return the client's own errors, and gRPC's, of which it lets some out."""
+        return require_milvus().MilvusException, require_milvus("grpc").RpcError
+
+    def fault_of(self, error: Exception) -> Fault:
+        """Say what an error of the client means."""
+        return fault_of(error)
+
+
+def fault_of(error: Exception) -> Fault:
+    """Say what an error of the client means."""
+    grpc, exceptions = require_milvus("grpc"), require_milvus("pymilvus.exceptions")
+    cause = error.__cause__
+    if isinstance(cause, grpc.RpcError):  # the client says what it did about it, and of what is below
+        error = cause
+    if isinstance(error, grpc.RpcError):
+        code = error.code().name if hasattr(error, "code") else "UNKNOWN"
+        details = error.details() if hasattr(error, "details") else str(error)
+        return Fault(cause_of_code(code), f"gRPC {code}: {details}")
+    number, words = getattr(error, "code", None), str(getattr(error, "message", error))
+    if isinstance(error, exceptions.ParamError | exceptions.ConnectionConfigException):
+        return Fault(Cause.REFUSED, words)
+    known = _BY_ERROR.get(number, Cause.FAILED) if isinstance(number, int) else Cause.FAILED
+    if known is Cause.FAILED and _NOT_READY.search(words):
+        known = Cause.BUSY
+    return Fault(known, f"error {number}: {words}")
+
+
+@contextmanager
+def server_errors(
+    address: Address, doing: Callable[[], str], remedies: Mapping[Cause, str] = _REMEDIES
+) -> Iterator[None]:
+    """Turn a FaultError into an error of the harness that names the server and what was being done.
+
+    Raises EngineUnavailableError, EngineTimeoutError and EngineFailureError.
+    """
+    try:
+        yield
+    except FaultError as error:
+        raise to_backend_error(error, address, doing(), remedies) from error

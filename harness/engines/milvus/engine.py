@@ -1,0 +1,301 @@
+"""The engines on Milvus: dense vectors, and sparse ones."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from harness.data.inputs import Inputs
+from harness.data.progress import Progress
+from harness.data.types import Float32Array, Float64Array, Int32Array, SparseVectors
+from harness.engines.base import (
+    Capabilities,
+    Documents,
+    EngineInfo,
+    External,
+    ExternalIndex,
+    Filterable,
+    LoadedIndex,
+    Storage,
+    require_sparse,
+    with_ids,
+)
+from harness.engines.interface import Caveats, ExpectedContent, StoredDocuments
+from harness.engines.milvus.collection import LARGEST_K, ROW, VECTOR, Collection
+from harness.engines.milvus.connection import PACKAGE, address_of, connect
+from harness.engines.milvus.external_index import ExternalEntities, Kind, choose_vector
+from harness.engines.milvus.lite import PACKAGE as LITE
+from harness.engines.milvus.parameters import IndexSettings, MilvusParameters
+from harness.errors import BackendError, EngineFailureError, RejectedInputError
+from harness.registry.parameters import ParameterValue
+
+__all__ = ["CollectionEngine", "MilvusEngine", "MilvusSparseEngine"]
+
+Column = TypeVar("Column", Float32Array, SparseVectors, pa.ChunkedArray)
+_OF_SERVERS = ("url", "api_key_env", "keep", "timeout_s", "retry_s", "optimize_timeout_s")
+_SCANS = (
+    "Milvus Lite makes no index of this type: it scans every vector, and somewhere above 66,000 of them searches an "
+    "IVF index with settings of its own"
+)
+
+
+class CollectionEngine(Filterable[Column]):
+    """Everything that engines on Milvus have in common; a subclass says what is searched."""
+
+    search_parameters = frozenset(
+        {*_OF_SERVERS, *("nprobe", "ef", "drop_ratio_search")}  # taken with each search
+    )
+    collection: Collection
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        super().__init__(parameters)
+        self._settings = self.settings_of(parameters)
+
+    @classmethod
+    @abstractmethod
+    def settings_of(cls, parameters: Mapping[str, ParameterValue]) -> MilvusParameters:
+        """Read the card's complete parameters."""
+
+    @classmethod
+    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
+        """Return the mode and the versions of what answers; a server is asked.
+
+        Raises EngineUnavailableError when the server does not answer.
+        """
+        settings = cls.settings_of(parameters)
+        if settings.mode == "lite":
+            return {"mode": settings.mode, **{name: _installed(name) for name in (PACKAGE, LITE)}}
+        address = address_of(settings)
+        client, server = connect(address, settings)
+        client.close()
+        return {"mode": settings.mode, "url": address.url, "milvus": server}
+
+    stored_field: ClassVar[str] = VECTOR
+    """The field that :meth:`values` go into."""
+    _dimensions: int | None = None
+
+    @abstractmethod
+    def define(self, schema: Any, types: Any) -> None:  # noqa: ANN401 - the client is untyped
+        """Add to the schema whatever is searched."""
+
+    @abstractmethod
+    def values(self, column: Column, start: int, stop: int) -> Sequence[Any]:
+        """Return what is stored of documents ``start`` to ``stop``, in the client's own form."""
+
+    def _new_collection(self) -> Collection:
+        self.collection = Collection(self._settings)
+        self.resources.callback(self.collection.close)
+        return self.collection
+
+    def info(self) -> EngineInfo:
+        """Open the collection of the folder, or start on an empty one."""
+        collection = self._new_collection()
+        opened = collection.load(self.folder) if self.finished else collection.create(self.folder)
+        return opened.info
+
+    def create(self, folder: Path, documents: Documents[Column]) -> None:  # noqa: ARG002 - the collection knows
+        """Make the empty collection."""
+        self._dimensions = documents.column.shape[1] if isinstance(documents.column, np.ndarray) else None
+        self.collection.define(self.define)
+
+    def build(self, folder: Path, documents: Documents[Column], progress: Progress) -> None:  # noqa: ARG002
+        """Insert all documents in batches; getting ready is flushing, making the index and loading it."""
+        size, metadata = self._settings.insert_batch, documents.metadata
+        if self._settings.keep:
+            metadata = with_ids(metadata, documents.ids)
+        for start in range(0, len(documents), size):
+            stop = min(start + size, len(documents))
+            self.collection.insert(self.values(documents.column, start, stop), self.stored_field, start, metadata)
+            progress.advance(stop - start)
+        progress.start("make the index", None)
+        self.collection.finish()
+
+    def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
+        """Count the entities, and list what is missing of those that were just sent."""
+        collection = self.collection
+        documents, missing = collection.count(), np.empty(0, dtype=np.int32)
+        if not self.finished and documents != len(self.ids):
+            rows = [entity[ROW] for page in collection.pages() for entity in page]
+            missing = np.setdiff1d(np.arange(len(self.ids), dtype=np.int32), np.array(rows, dtype=np.int32))
+        dimensions = collection.schema().dimensions.get(collection.field)
+        state = {**collection.state(), "insert_batch": self._settings.insert_batch}
+        return LoadedIndex(documents, state, dimensions, missing)
+
+    def prepare(self, queries: Column, k: int) -> Iterable[Any]:
+        """Make queries in the client's own form; None for one without terms, which is not sent."""
+        if k > LARGEST_K:
+            raise RejectedInputError(
+                f"k is {k:,}, and Milvus returns at most {LARGEST_K:,} hits of a query", fix="ask for fewer: --k"
+            )
+        return [query or None if isinstance(query, dict) else query for query in self.values(queries, 0, len(queries))]
+
+    def retrieve(self, query: Any, k: int) -> Any:  # noqa: ANN401 - in the client's own form
+        """Ask Milvus; the client makes a dictionary of every hit inside its own call, which counts as search."""
+        return self.collection.search(query, k)
+
+    def columns(self, answer: Any) -> tuple[Int32Array, Float64Array]:  # noqa: ANN401 - of the client
+        """Return rows and scores, higher being better."""
+        return np.array(answer.ids, dtype=np.int32), self.scores(np.array(answer.distances, dtype=np.float64))
+
+    def scores(self, distances: Float64Array) -> Float64Array:
+        """Return the scores that Milvus's distances stand for."""
+        return distances
+
+    def translated(
+        self,
+        doing: Callable[[], str],
+        kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - the collection decides
+        fix: str | None = None,  # noqa: ARG002
+    ) -> AbstractContextManager[None]:
+        """Raise the client's errors as ours."""
+        return self.collection.translated(doing) if hasattr(self, "collection") else nullcontext()
+
+    @property
+    def repeated_calls(self) -> int:
+        """Calls that the client made again so far."""
+        return self.collection.repeated
+
+    def filter(self, wanted: Mapping[str, str]) -> None:
+        """Filter by metadata, with an expression."""
+        self.collection.restrict(wanted)
+
+    def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the collection knows
+        """Return the allocated bytes of the file; unknown for a server."""
+        return self.collection.storage()
+
+    def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - Milvus looks at no k
+        """Name the parameters of an index that Milvus Lite does not make."""
+        index: IndexSettings = self._settings.index
+        if self._settings.mode != "lite" or index.type != "IVF_FLAT":
+            return Caveats()
+        return Caveats(without_effect=dict.fromkeys(("index", *index.building, *index.searching), _SCANS))
+
+
+class VectorEngine(CollectionEngine[Column], ExternalIndex[Column]):
+    """An engine of vectors that the harness makes, which also searches collections made by somebody else."""
+
+    _external: ExternalEntities
+
+    @property
+    def source(self) -> Path | None:
+        """The user's file of Milvus Lite; None for a collection on a server."""
+        return self._settings.source
+
+    def open_external(self, folder: Path, progress: Progress) -> External:
+        """Open a copy of the user's file, or look at a collection by calls that only read."""
+        collection = self._new_collection().attach(folder, progress)
+        kind: Kind = "sparse" if self.capabilities.input == "sparse" else "dense"
+        similarity = choose_vector(collection, kind, str(self.parameters.get("similarity", "")))
+        if similarity is not None:
+            self.parameters["similarity"] = similarity
+        self._external = ExternalEntities(collection, kind, progress)
+        ids, dimensions = self._external.ids, collection.schema().dimensions.get(collection.field)
+        read: dict[str, ParameterValue] = {} if similarity is None else {"similarity": similarity}
+        loaded = LoadedIndex(len(ids), {**read, **collection.state()}, dimensions)
+        changed = collection.changed if self._settings.mode == "server" else None
+        return External(collection.info, ids, loaded, folder, changed)
+
+    def columns(self, answer: Any) -> tuple[Int32Array, Float64Array]:  # noqa: ANN401 - of the client
+        """Return rows and scores; entities of an external index are numbered as Milvus lists them."""
+        if not self._settings.external:
+            return super().columns(answer)
+        return self._external.rows(answer.ids), self.scores(np.array(answer.distances, dtype=np.float64))
+
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
+        """Compare every stored vector; dimensions, or columns, must be the encoder's."""
+        return self._external.mismatch(content, progress)
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Return some entities of the external collection, with their texts."""
+        return self._external.stored_documents(count)
+
+
+class MilvusEngine(VectorEngine[Float32Array]):
+    """Dense vectors in Milvus: a scan of all (FLAT), IVF_FLAT, or on a server HNSW.
+
+    Milvus's scores are cosines and dot products; of squared distances the score is the negative.
+    """
+
+    name = "milvus"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="dense",
+        exact=False,
+        deterministic=False,
+        reopens=True,
+        keeps_k_prefix=False,
+        threads=True,
+        gaps={"test_a_graph_is_searched": "Milvus Lite, which the suite runs, makes no graph: HNSW is a server's"},
+    )
+
+    @classmethod
+    def settings_of(cls, parameters: Mapping[str, ParameterValue]) -> MilvusParameters:
+        """Read the card's complete parameters."""
+        return MilvusParameters.of(parameters, IndexSettings.dense(parameters))
+
+    def define(self, schema: Any, types: Any) -> None:  # noqa: ANN401 - the client is untyped
+        """Add a field of float32 vectors."""
+        schema.add_field(VECTOR, types.DataType.FLOAT_VECTOR, dim=self._dimensions)
+
+    def values(self, column: Float32Array, start: int, stop: int) -> Sequence[Any]:
+        """Return arrays, which the client takes."""
+        return list(column[start:stop])
+
+    def scores(self, distances: Float64Array) -> Float64Array:
+        """Return the scores that Milvus's distances stand for."""
+        # 0 minus, because a minus alone makes a distance of 0 the score -0.0
+        return 0.0 - distances if self.parameters["similarity"] == "l2" else distances
+
+
+class MilvusSparseEngine(VectorEngine[SparseVectors]):
+    """Sparse vectors in Milvus's inverted index, by inner products: exact, unless query weights are dropped.
+
+    Weights below 0 are refused: Milvus stores them without a word, and refuses them in queries.
+    """
+
+    name = "milvus-sparse"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="sparse", exact=True, deterministic=False, reopens=True, keeps_k_prefix=False, threads=True
+    )
+
+    @classmethod
+    def settings_of(cls, parameters: Mapping[str, ParameterValue]) -> MilvusParameters:
+        """Read the card's complete parameters."""
+        return MilvusParameters.of(parameters, IndexSettings.sparse(parameters))
+
+    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> SparseVectors:  # noqa: ARG002
+        """Refuse weights below 0 too."""
+        vectors = require_sparse(inputs, what)
+        negative = np.flatnonzero(vectors.values < 0)
+        if len(negative):
+            row = int(np.searchsorted(vectors.indptr, negative[0], side="right")) - 1
+            raise RejectedInputError(
+                f"the vector of {what} '{inputs.ids[row]}' has a weight below 0",
+                fix="Milvus searches no such weights: take csr-splade or qdrant-splade",
+            )
+        return vectors
+
+    def define(self, schema: Any, types: Any) -> None:  # noqa: ANN401 - the client is untyped
+        """Add a field of sparse vectors."""
+        schema.add_field(VECTOR, types.DataType.SPARSE_FLOAT_VECTOR)
+
+    def values(self, column: SparseVectors, start: int, stop: int) -> Sequence[Any]:
+        """Return a dictionary for each vector."""
+        low, high = int(column.indptr[start]), int(column.indptr[stop])
+        indices, weights = column.indices[low:high].tolist(), column.values[low:high].tolist()
+        bounds = (column.indptr[start : stop + 1] - low).tolist()
+        return [dict(zip(indices[a:b], weights[a:b], strict=True)) for a, b in pairwise(bounds)]
+
+
+def _installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,171 @@
+"""A collection that was in Milvus before: its field and metric, its ids, and whether it holds the expected vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from harness.data.progress import Progress
+from harness.data.types import Float32Array, Ids, Int32Array, Similarity, SparseVectors
+from harness.engines.external_index import (
+    DenseComparison,
+    other_weights,
+    places_of,
+    require_same_columns,
+    spread_rows,
+    unique_ids,
+)
+from harness.engines.index_folder import ID_FIELD
+from harness.engines.interface import ExpectedContent, StoredDocuments
+from harness.engines.milvus.collection import Collection
+from harness.engines.milvus.parameters import METRICS
+from harness.errors import IndexChangedError, RejectedInputError
+
+__all__ = ["ExternalEntities", "Kind", "choose_vector"]
+
+Kind = Literal["dense", "sparse"]
+_PAGE_OF_VECTORS = 1_000
+_OF_TEXTS = ("text", "page_content", "document", "content")
+"""Fields in which texts are looked for: LangChain's and LlamaIndex's first."""
+
+
+def choose_vector(collection: Collection, kind: Kind, wanted: str) -> Similarity | None:
+    """Search the field that the parameters name, or the only one of this ``kind``; return its similarity.
+
+    Args:
+        collection: The user's, open.
+        kind: Of the vectors to search.
+        wanted: The similarity that was asked for; "" for the index's own. Sparse vectors have none.
+
+    Raises:
+        RejectedInputError: There is no such field or no single one, it has no index, or one of another metric.
+    """
+    schema, name, where = collection.schema(), collection.parameters.vector, f"the collection '{collection.name}'"
+    known = sorted(field for field, its_kind in schema.vectors.items() if its_kind == kind)
+    listed = ", ".join(f"'{field}' ({its_kind})" for field, its_kind in sorted(schema.vectors.items())) or "none"
+    if name and name not in known:
+        raise RejectedInputError(f"{where} has no {kind} vectors '{name}'", fix=f"it has: {listed}")
+    if not name and len(known) != 1:
+        raise RejectedInputError(
+            f"{where} has {len(known)} fields of {kind} vectors; its vectors: {listed}",
+            fix="say which one to search: vector=" if known else "take a backend that searches what it has",
+        )
+    field = name or known[0]
+    collection.choose(field, schema.key, "")
+    metric = str(collection.index().get("metric_type", ""))
+    if not metric:
+        raise RejectedInputError(f"the field '{field}' of {where} has no index", fix="make one: Milvus needs it")
+    collection.choose(field, schema.key, metric)
+    if kind == "sparse":
+        if metric != "IP":
+            raise RejectedInputError(
+                f"the field '{field}' of {where} is searched by {metric}, not by inner products",
+                fix="name a field of sparse vectors with the metric IP: vector=",
+            )
+        return None
+    similarity = next((own for own, its_name in METRICS.items() if its_name == metric), None)
+    if similarity is None:
+        raise RejectedInputError(
+            f"the field '{field}' of {where} has the metric {metric}, which the harness does not know",
+            fix=f"it knows {', '.join(METRICS.values())}",
+        )
+    if wanted not in ("", similarity):
+        raise RejectedInputError(
+            f"the field '{field}' of {where} has the metric {metric}, which is not similarity={wanted}",
+            fix=f"say similarity={similarity}, or leave it out",
+        )
+    return similarity
+
+
+class ExternalEntities:
+    """The entities of a collection by row, in ascending order of their primary keys."""
+
+    def __init__(self, collection: Collection, kind: Kind, progress: Progress) -> None:
+        """Read all ids; raises RejectedInputError for entities without one, or with the same."""
+        progress.start("attach", None)
+        self._collection, self._kind, self._schema = collection, kind, collection.schema()
+        key = collection.parameters.id_key
+        field = key or (ID_FIELD if self._schema.dynamic or ID_FIELD in self._schema.others else "")
+        keys: list[int | str] = []
+        named: list[str | None] = []
+        for page in collection.pages(*([field] if field else [])):
+            keys += [entity[self._schema.key] for entity in page]
+            named += [_as_id(entity.get(field)) for entity in page]
+        if not key and not any(name is not None for name in named):
+            field = ""
+        self._row_of = {entity: row for row, entity in enumerate(keys)}
+        where = f"text or whole number in the field '{field}'" if field else f"primary key '{self._schema.key}'"
+        self.ids: Ids = unique_ids(named if field else [str(entity) for entity in keys], where)
+
+    def rows(self, keys: Sequence[int | str]) -> Int32Array:
+        """Return the rows of primary keys; raises IndexChangedError for an entity that was not there before."""
+        try:
+            return np.fromiter((self._row_of[key] for key in keys), dtype=np.int32, count=len(keys))
+        except KeyError as error:
+            raise IndexChangedError(
+                f"the entity {error} was added while the index was searched", fix="stop whatever writes to it"
+            ) from error
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Return entities from all over the collection."""
+        keys = list(self._row_of)
+        entities = self._collection.entities([keys[row] for row in spread_rows(len(keys), count).tolist()])
+        rows = self.rows([entity[self._schema.key] for entity in entities])
+        entities = [entities[place] for place in np.argsort(rows).tolist()]
+        candidates = [self._collection.parameters.text_key] if self._collection.parameters.text_key else _OF_TEXTS
+        field = next((name for name in candidates if any(isinstance(e.get(name), str) for e in entities)), "")
+        texts = tuple(_text(entity, field) for entity in entities)
+        place = f"the field '{field}'" if field else ""
+        if self._kind == "dense":
+            return StoredDocuments(np.sort(rows), texts, dense=self._dense(entities), place=place)
+        return StoredDocuments(np.sort(rows), texts, sparse=self._sparse(entities), place=place)
+
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
+        """Compare every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
+        place_of, ids = places_of(content, len(self.ids)), content.documents.ids
+        dense = DenseComparison(content, "bits") if self._kind == "dense" else None
+        sparse, strange = content.documents.sparse, [np.empty(0, dtype=np.int32)]
+        if dense is None and sparse is None:
+            raise RejectedInputError("there are no sparse vectors to compare the index with", fix="encode them")
+        progress.start("compare", len(self.ids))
+        for page in self._collection.pages(self._collection.field, size=_PAGE_OF_VECTORS):
+            places = place_of[self.rows([entity[self._schema.key] for entity in page])]
+            known = np.flatnonzero(places >= 0)
+            entities, places = [page[number] for number in known.tolist()], places[known]
+            if dense is not None and entities:
+                dense.add(self._dense(entities), places)
+            elif sparse is not None:
+                expected = sparse.take(places)
+                stored = self._sparse(entities, expected.dimensions)
+                strange.append(places[require_same_columns(stored, expected, Ids.of(ids.take(places)))])
+            progress.advance(len(page))
+        if dense is not None:
+            return dense.reason()
+        rows = np.sort(np.concatenate(strange))
+        return other_weights(rows, ids) if len(rows) else None
+
+    def _dense(self, entities: Sequence[Mapping[str, Any]]) -> Float32Array:
+        return np.array([entity[self._collection.field] for entity in entities], dtype=np.float32)
+
+    def _sparse(self, entities: Sequence[Mapping[str, Any]], dimensions: int | None = None) -> SparseVectors:
+        """Return the vectors with ascending columns; without ``dimensions`` there are as many as they have."""
+        vectors = [sorted(entity[self._collection.field].items()) for entity in entities]
+        indptr = np.zeros(len(vectors) + 1, dtype=np.int64)
+        np.cumsum([len(vector) for vector in vectors], out=indptr[1:])
+        columns = np.array([column for vector in vectors for column, _ in vector], dtype=np.int64)
+        weights = np.array([weight for vector in vectors for _, weight in vector], dtype=np.float32)
+        # a column beyond the vocabulary stays one: it differs from any that the encoder gives
+        narrow = np.minimum(columns, np.iinfo(np.int32).max).astype(np.int32)
+        return SparseVectors(indptr, narrow, weights, dimensions or int(narrow.max(initial=-1)) + 1)
+
+
+def _text(entity: Mapping[str, Any], field: str) -> str | None:
+    value = entity.get(field)
+    return value if isinstance(value, str) else None
+
+
+def _as_id(value: object) -> str | None:
+    """Return text and whole numbers as an id."""
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None

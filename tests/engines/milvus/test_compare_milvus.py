@@ -1,0 +1,39 @@
+"""Milvus Lite beside the exact reference, and a file of somebody else's in a comparison."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_world import DOCUMENTS, write_collection
+
+pytest.importorskip("pymilvus", reason="the extra 'milvus' is not installed")
+
+from milvus_indexes import COLLECTION, write_file
+
+import harness
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
+from harness.testing.expected import embed_words
+
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
+WORDS = "model=python:word_vectors:Words"
+
+
+def test_it_ranks_as_exact_search_does_and_so_does_a_file_that_is_there(tmp_path: Path) -> None:
+    ids = list(DOCUMENTS)
+    vectors = embed_words(list(DOCUMENTS.values()))
+    file = tmp_path / "theirs.db"
+    write_file(file, Inputs(Ids.of(ids), dense=vectors), metric="IP")
+    external = f"theirs=milvus:external=true;path={file};collection={COLLECTION};id_key=docno;{WORDS}"
+    comparison = harness.compare(
+        dataset=str(write_collection(tmp_path / "data")),
+        backends=[f"own=milvus:similarity=dot;{WORDS}", external],
+        k=3,
+        out=tmp_path / "out",
+    )
+    for label in ("own", "theirs"):
+        trial = comparison.trial(label)
+        assert trial.parity is not None, f"{label} has no reference: {trial}"
+        assert trial.parity.tie_equivalent == trial.parity.queries
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".db"] == ["theirs.db"]

@@ -1,0 +1,60 @@
+"""The contract suite on Milvus Lite: dense vectors for each similarity, and sparse ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from engine_faults import FaultsOfAServer
+
+pytest.importorskip("pymilvus", reason="the extra 'milvus' is not installed")
+
+from milvus_indexes import COLLECTION, write_file
+
+from harness.data.inputs import Inputs
+from harness.engines.milvus.engine import MilvusEngine, MilvusSparseEngine
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
+from harness.testing import Bm25, EngineContract
+from harness.testing.inputs import DenseContract
+
+pytestmark = pytest.mark.contract
+DENSE, SPARSE = (find_cards("backends")[name].defaults for name in ("milvus", "milvus-sparse"))
+
+
+class ExternalFile:
+    def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+        """Somebody else's file: another key, another name of the vectors, ids in a dynamic field."""
+        write_file(folder / "theirs.db", documents)
+        path = str(folder / "theirs.db")
+        return {"external": True, "path": path, "collection": COLLECTION, "id_key": "docno"}
+
+
+class TestMilvus(ExternalFile, FaultsOfAServer, EngineContract):
+    engine = MilvusEngine
+    parameters = DENSE
+    tolerance = 1e-6
+    minimum_recall = 1.0
+
+
+class TestMilvusL2(DenseContract):
+    engine = MilvusEngine
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DENSE, "similarity": "l2"}
+    tolerance = 1e-6
+    similarity = "l2"
+
+
+class TestMilvusInnerProduct(DenseContract):
+    engine = MilvusEngine
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DENSE, "similarity": "dot"}
+    tolerance = 1e-6
+    similarity = "dot"
+
+
+class TestMilvusSparse(ExternalFile, FaultsOfAServer, EngineContract):
+    engine = MilvusSparseEngine
+    parameters = SPARSE
+    tolerance = 4e-7
+    bm25 = Bm25(idf=False)
