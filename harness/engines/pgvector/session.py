@@ -1,0 +1,262 @@
+"""The way to a PostgreSQL server: its address, one connection, what errors mean, and calls that are made again."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from harness.engines import remote_server
+from harness.engines.pgvector.private_server import DATABASE, USER, PrivateServer
+from harness.engines.remote_server import Address, Cause, Fault, FaultError, to_backend_error
+from harness.errors import EngineUnavailableError, RejectedInputError
+from harness.registry.optional import require
+from harness.registry.parameters import ParameterValue
+
+__all__ = ["URL_VARIABLE", "Retrier", "Session", "address_of", "fault_of", "require_psycopg"]
+
+URL_VARIABLE = "HARNESS_POSTGRES_URL"
+_PORT = 5432
+_PLAIN = re.compile(r"postgres(ql)?://([^\s:@/?#]+@)?[^\s:@/?#]+(:\d+)?/[^\s:@/?#]+")
+_REMEDIES = {
+    Cause.UNREACHABLE: "start it, or mend 'url'",
+    Cause.BROKEN: "look into the server's log: it may have been restarted, or killed for memory",
+    Cause.SLOW: "raise 'timeout_s' or 'retry_s', or the server's own limit on statements",
+    Cause.LIMITED: "raise the server's max_connections, or 'retry_s'",
+    Cause.BUSY: "wait until the server is ready and run again, or raise 'retry_s'",
+    Cause.MISSING: "if the extension is missing: CREATE EXTENSION vector; if the table: somebody else removed it",
+    Cause.CONFLICT: "run again",
+    Cause.REFUSED: "if the message does not say what to change, report it with this message",
+    Cause.FAILED: "the server's log says more",
+    Cause.UNREADABLE: "check that 'url' names PostgreSQL and that no proxy changes its answers",
+}
+_BY_STATE = {
+    "57P03": Cause.BUSY,
+    "53300": Cause.LIMITED,
+    "57014": Cause.SLOW,
+    "42P01": Cause.MISSING,
+    "42704": Cause.MISSING,
+    "3D000": Cause.MISSING,
+    "42P07": Cause.CONFLICT,
+}
+_BY_CLASS = {
+    "08": Cause.BROKEN,
+    "57": Cause.BROKEN,
+    "28": Cause.UNAUTHORISED,
+    "40": Cause.BUSY,
+    "53": Cause.FAILED,
+    "58": Cause.FAILED,
+    "XX": Cause.FAILED,
+}
+T = TypeVar("T")
+
+
+def require_psycopg(module: str = "psycopg") -> Any:  # noqa: ANN401 - the client is imported late
+    """Import a module of the client; raises MissingExtraError."""
+    return require(module, extra="pgvector", feature="backend pgvector")
+
+
+def address_of(url: str, environment: Mapping[str, str] = os.environ) -> Address:
+    """Return the server that ``url`` names, or ``HARNESS_POSTGRES_URL``, which may hold a password.
+
+    Raises RejectedInputError for a URL of another form, EngineUnavailableError for none.
+    """
+    if url and not _PLAIN.fullmatch(url):
+        raise RejectedInputError(
+            "the URL of the PostgreSQL server is not of the form postgresql://[USER@]HOST[:PORT]/DATABASE",
+            fix=f"mend it; a password may stand in {URL_VARIABLE} or PGPASSWORD only",
+        )
+    named = url or environment.get(URL_VARIABLE, "")
+    if not named:
+        raise EngineUnavailableError(
+            "no PostgreSQL server is named",
+            fix=f"give url=postgresql://USER@HOST:{_PORT}/DATABASE, or set {URL_VARIABLE}",
+        )
+    parts = urlsplit(named)
+    secret = unquote(parts.password or "") or environment.get("PGPASSWORD", "")
+    shown = f"postgresql://{parts.hostname or ''}:{parts.port or _PORT}{parts.path}"
+    return Address(
+        engine="PostgreSQL",
+        url=shown,
+        port=parts.port or _PORT,
+        key_variable="PGPASSWORD",
+        api_key=secret or None,
+        secrets=(secret,) if secret else (),
+    )
+
+
+class Retrier(remote_server.Retrier):
+    """Calls of the client, repeated while the fault may pass."""
+
+    def errors(self) -> tuple[type[Exception], ...]:
+        """Return the client's errors."""
+        return (require_psycopg().Error,)
+
+    def fault_of(self, error: Exception) -> Fault:
+        """Return what an error of the client means."""
+        return fault_of(error)
+
+
+def fault_of(error: Exception) -> Fault:
+    """Return what an error of psycopg means: by PostgreSQL's code, else it is one of the connection."""
+    state, words = str(getattr(error, "sqlstate", None) or ""), " ".join(str(error).split())
+    if state:
+        return Fault(_BY_STATE.get(state, _BY_CLASS.get(state[:2], Cause.REFUSED)), f"{state} {words}")
+    if isinstance(error, require_psycopg().errors.ConnectionTimeout):
+        return Fault(Cause.SLOW, words)
+    if not isinstance(error, require_psycopg().OperationalError):
+        return Fault(Cause.UNREADABLE, words)
+    if "authentication failed" in words or "no password supplied" in words:
+        return Fault(Cause.UNAUTHORISED, words)
+    if "does not exist" in words:
+        return Fault(Cause.MISSING, words)
+    return Fault(Cause.UNREACHABLE if "connection failed" in words or "refused" in words else Cause.BROKEN, words)
+
+
+class _Where(NamedTuple):
+    arguments: Mapping[str, str]
+    conninfo: str = ""
+
+
+class Session:
+    """One connection to a server, opened anew when it breaks; ``settings`` are those of each new one.
+
+    With ``reading`` everything happens in one transaction that sees the state of its beginning, and can only read.
+    """
+
+    def __init__(self, where: _Where, address: Address, parameters: Mapping[str, ParameterValue]) -> None:
+        self._where, self.address = where, address
+        self._timeout_s = int(parameters["timeout_s"])
+        self._retrier = Retrier(float(parameters["retry_s"]))
+        self._connection: Any = None
+        self._type: tuple[str, int] | None = None
+        self.reading = False
+        self.settings: dict[str, str] = {}
+        self.notices: list[str] = []
+
+    @classmethod
+    def of_server(cls, parameters: Mapping[str, ParameterValue]) -> Session:
+        """Return a session with the server that ``url`` or the environment names; nothing is sent yet."""
+        url = str(parameters["url"])
+        address = address_of(url)
+        return cls(_Where({}, url or os.environ[URL_VARIABLE]), address, parameters)
+
+    @classmethod
+    def of_private(cls, server: PrivateServer, parameters: Mapping[str, ParameterValue]) -> Session:
+        """Return a session with a server of the worker's own."""
+        address = Address("PostgreSQL", "the worker's own server", 0, "PGPASSWORD")
+        where = {"host": server.host, "user": USER, "dbname": DATABASE, "port": str(_PORT)}
+        return cls(_Where(where), address, parameters)
+
+    @property
+    def repeated(self) -> int:
+        """Calls that were made again so far."""
+        return self._retrier.repeated
+
+    def connection(self) -> Any:  # noqa: ANN401 - the client is untyped here
+        """Return the connection, a new one where the last one broke; raises errors of the client."""
+        if self._connection is not None and not self._connection.closed:
+            return self._connection
+        psycopg = require_psycopg()
+        arguments = {**self._where.arguments, "connect_timeout": str(self._timeout_s), "application_name": "harness"}
+        connection = psycopg.connect(self._where.conninfo, autocommit=not self.reading, **arguments)
+        connection.add_notice_handler(lambda notice: self.notices.append(str(notice.message_primary)))
+        connection.prepare_threshold = 0  # plans are made for each query all the same: see plan_cache_mode
+        if self.reading:
+            connection.read_only = True
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        self._connection = connection
+        for name, value in {"plan_cache_mode": "force_custom_plan", **self.settings}.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        if self._type is not None:
+            _register(connection, *self._type)
+        return connection
+
+    def set(self, **settings: str) -> None:
+        """Set parameters of the session, also of one that is opened anew; a dot in a name is written ``__``."""
+        for name, value in settings.items():
+            plain = name.replace("__", ".")
+            self.settings[plain] = value
+            self.rows("setting parameters", "SELECT set_config(%s, %s, false)", (plain, value))
+
+    def use_type(self, name: str) -> None:
+        """Learn a type of pgvector, so that :class:`Binary` values of it can be sent.
+
+        Raises EngineUnavailableError where the database has not the extension.
+        """
+        listed = self.rows("looking for pgvector", "SELECT oid FROM pg_type WHERE typname = %s", (name,))
+        if not listed:
+            raise EngineUnavailableError(
+                f"the database has no type '{name}'", fix="CREATE EXTENSION vector, of version 0.7 or newer"
+            )
+        self._type = name, int(listed[0][0])
+        _register(self.connection(), *self._type)
+
+    def rows(self, doing: str, statement: Any, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:  # noqa: ANN401
+        """Return the rows of a statement, an empty list where it has none; raises errors of the harness."""
+        with self.translated(lambda: doing):
+            return self.ask(statement, values)
+
+    def ask(self, statement: Any, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:  # noqa: ANN401
+        """Return the rows of a statement; raises FaultError."""
+        return self.call(lambda: self._execute(statement, values))
+
+    def _execute(self, statement: Any, values: Sequence[object]) -> list[tuple[Any, ...]]:  # noqa: ANN401
+        cursor = self.connection().execute(statement, values or None, binary=True)
+        return [] if cursor.description is None else list(cursor.fetchall())
+
+    def call(self, operation: Callable[[], T]) -> T:
+        """Return the result of ``operation``, called again while the fault may pass; raises FaultError."""
+
+        def attempt() -> T:
+            try:
+                return operation()
+            except require_psycopg().Error:
+                if self.reading and self._connection is not None:  # the transaction is over
+                    self._connection.close()
+                raise
+
+        return self._retrier.call(attempt)
+
+    @contextmanager
+    def translated(self, doing: Callable[[], str]) -> Iterator[None]:
+        """Turn a FaultError into an error of the harness that names the server and what was being done."""
+        try:
+            yield
+        except FaultError as error:
+            raise to_backend_error(error, self.address, doing(), _REMEDIES) from error
+
+    def renew(self) -> None:
+        """End the reading transaction: what comes sees the state of now."""
+        if self._connection is not None and not self._connection.closed:
+            self._connection.rollback()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._retrier.give_up()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+class Binary(NamedTuple):
+    """A value of one of pgvector's types, in PostgreSQL's binary form."""
+
+    data: bytes
+
+
+def _register(connection: Any, name: str, oid: int) -> None:  # noqa: ANN401 - the client is untyped here
+    """Have the connection send :class:`Binary` values as the type ``name`` of the number ``oid``."""
+    adapt = require_psycopg("psycopg.adapt")
+
+    class BinaryDumper(adapt.Dumper):  # type: ignore[misc, name-defined]
+        format = require_psycopg("psycopg.pq").Format.BINARY
+
+        def dump(self, obj: Binary) -> bytes:
+            return obj.data
+
+    BinaryDumper.__name__, BinaryDumper.oid = f"{name}_dumper", oid
+    connection.adapters.register_dumper(Binary, BinaryDumper)

@@ -1,0 +1,56 @@
+"""pgvector's types of vectors: their binary form, what they hold, and the operators that compare them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.data.types import Float32Array, SparseVectors
+
+__all__ = ["MOST_COLUMNS", "OPERATORS", "Operator", "dense_bytes", "sparse_bytes", "sparse_row", "text_vectors"]
+
+MOST_COLUMNS = 1_000_000_000
+"""Dimensions that a ``sparsevec`` may have."""
+
+
+class Operator(NamedTuple):
+    """An operator of pgvector, and the word for it in the names of operator classes."""
+
+    sign: str
+    word: str
+
+
+OPERATORS: Mapping[str, Operator] = {
+    "cosine": Operator("<=>", "cosine"),
+    "dot": Operator("<#>", "ip"),
+    "l2": Operator("<->", "l2"),
+}
+
+
+def dense_bytes(vectors: Float32Array, kind: str) -> Iterator[bytes]:
+    """Yield each row in the binary form of ``vector`` or ``halfvec``: dimensions, a zero, big-endian numbers."""
+    head = struct.pack("!HH", vectors.shape[1], 0)
+    numbers = vectors.astype(">f2" if kind == "halfvec" else ">f4")
+    return (head + row.tobytes() for row in numbers)
+
+
+def sparse_bytes(vectors: SparseVectors, start: int, stop: int, dimensions: int) -> Iterator[bytes]:
+    """Yield rows in the binary form of ``sparsevec``: dimensions, number of entries, a zero, columns, values."""
+    for row in range(start, stop):
+        yield sparse_row(*vectors.row(row), dimensions)
+
+
+def sparse_row(indices: np.ndarray, values: np.ndarray, dimensions: int) -> bytes:
+    """Return one vector in the binary form of ``sparsevec``; its columns ascend from 0. Zeros are left out."""
+    stored = values != 0  # pgvector refuses them
+    indices, values = indices[stored], values[stored]
+    head = struct.pack("!iii", dimensions, len(indices), 0)
+    return head + indices.astype(">i4").tobytes() + values.astype(">f4").tobytes()
+
+
+def text_vectors(texts: list[str]) -> Float32Array:
+    """Return dense vectors float32 (n, d) of their text form, ``[1,2,3]``, which tells every float32 exactly."""
+    return np.array([np.fromstring(text[1:-1], dtype=np.float32, sep=",") for text in texts], dtype=np.float32)

@@ -1,0 +1,81 @@
+"""The contract suite on pgvector: dense vectors for each operator, by an index, as halfvec, and sparse ones.
+
+All on one server that is there; that of a worker's own is started by ``test_pgvector_private``.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from engine_faults import FaultsOfAServer
+
+pytest.importorskip("psycopg", reason="the extra 'pgvector' is not installed")
+
+import psycopg
+from postgres_server import write_table
+
+from harness.data.inputs import Inputs
+from harness.engines.pgvector.engine import PgvectorEngine, PgvectorSparseEngine
+from harness.engines.pgvector.session import URL_VARIABLE
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
+from harness.testing import EngineContract
+from harness.testing.inputs import DenseContract
+from harness.testing.suite import Base
+
+pytestmark = [pytest.mark.contract, pytest.mark.integration]
+CARDS = find_cards("backends")
+SERVED: Mapping[str, ParameterValue] = {"mode": "server", "retry_s": 5.0, "keep": True}
+
+
+class Pgvector(Base):
+    """What all of the classes below share."""
+
+    engine = PgvectorEngine
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**CARDS["pgvector"].defaults, **SERVED}
+    tolerance = 1e-6
+    graph_parameters: ClassVar[Mapping[str, ParameterValue]] = {
+        "index": "hnsw",
+        "m": 4,
+        "ef_construction": 8,
+        "ef_search": 10,
+    }
+
+    @pytest.fixture(autouse=True)
+    def _named(self, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        monkeypatch.setenv(URL_VARIABLE, postgres_url)
+        self.url = postgres_url
+        yield
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall():
+                connection.execute(f'DROP TABLE "{name}"')
+
+    def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+        name = f"chunks_{secrets.token_hex(4)}"
+        write_table(self.url, name, documents, index="hnsw (embedding vector_cosine_ops)")
+        return {"external": True, "table": name, "keep": False}
+
+
+class TestPgvector(FaultsOfAServer, Pgvector, EngineContract):
+    search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"exact": True}
+
+
+class TestPgvectorL2(Pgvector, DenseContract):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**Pgvector.parameters, "similarity": "l2"}
+    similarity = "l2"
+
+
+class TestPgvectorInnerProduct(Pgvector, DenseContract):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**Pgvector.parameters, "similarity": "dot"}
+    similarity = "dot"
+
+
+class TestPgvectorSparse(FaultsOfAServer, Pgvector, EngineContract):
+    engine = PgvectorSparseEngine
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**CARDS["pgvector-sparse"].defaults, **SERVED}
+    tolerance = 2e-6
+    largest_column = 999_999_999

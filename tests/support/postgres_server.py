@@ -1,0 +1,55 @@
+"""A PostgreSQL server with pgvector for tests: reached over TCP, and tables as another program makes them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+
+from harness.data.inputs import Inputs
+from harness.engines.pgvector.private_server import PrivateServer
+
+__all__ = ["serving", "write_table"]
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """Serve from a new folder; the URL of the database, in which the extension is."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = {"listen_addresses": "127.0.0.1", "port": str(port), "fsync": "off"}
+    server = PrivateServer(folder / "data", settings)
+    server.start()
+    try:
+        url = f"postgresql://harness@127.0.0.1:{port}/postgres"
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("CREATE EXTENSION vector")
+        yield url
+    finally:
+        server.stop()
+
+
+def write_table(
+    url: str,
+    name: str,
+    documents: Inputs,
+    *,
+    kind: str = "vector",
+    index: str = "",
+    texts: Sequence[str] | None = None,
+) -> None:
+    """Write ids and vectors into a new table; ``index`` is what stands behind USING."""
+    dense = documents.dense
+    assert dense is not None
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE TABLE {name} (id text, embedding {kind}({dense.shape[1]}), page int, content text)")
+        for row, (doc_id, vector) in enumerate(zip(documents.ids, dense.tolist(), strict=True)):
+            values = (doc_id, str(vector), row, texts[row] if texts is not None else None)
+            connection.execute(f"INSERT INTO {name} VALUES (%s, %s, %s, %s)", values)  # noqa: S608 - a test's own name
+        if index:
+            connection.execute(f"CREATE INDEX ON {name} USING {index}")
+        connection.execute(f"ANALYZE {name}")
