@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import textwrap
 from collections.abc import Iterator
 from itertools import groupby
 
-from harness.cli.config import FILE_NAME, configured_verbs, settings_of
+from harness.cli.app import VERBS, load_verb
+from harness.cli.config import FILE_NAME, configured_verbs
 from harness.cli.init import Choices, template
+from harness.cli.verb import DeclaredVerb, VerbGroup
 from harness.encoders.prompts import KnownPrompts, known_prompts
 from harness.metrics.conventions import ASPECTS, CONVENTIONS, HARNESS, Aspect, Convention
 from harness.metrics.kind import Kind, Parameter
 from harness.metrics.parse import kind_named
 from harness.metrics.table import KINDS, NOT_OFFERED
+from harness.plan.config import GROUPS
 from harness.plan.option_fields import OptionField
 
-__all__ = ["config_page", "conventions_page", "metric_section", "metrics_page", "prompts_page"]
+__all__ = ["commands_page", "config_page", "conventions_page", "metric_section", "metrics_page", "prompts_page"]
 
 _ABOUT_METRICS = """\
 # Metrics
@@ -189,15 +194,6 @@ def _spelt(prompt: str) -> str:
     return f"`{json.dumps(prompt, ensure_ascii=False)}`" if prompt else "–"
 
 
-_KINDS = {
-    "bool": "true or false",
-    "int": "integer",
-    "float": "number",
-    "str": "string",
-    "list": "strings",
-    "path": "path",
-}
-
 _ABOUT_CONFIG = f"""# {FILE_NAME}
 
 `harness {{verbs}}` take from `{FILE_NAME}` in the current folder, or from the file that `--config` names, what the
@@ -207,10 +203,11 @@ option does. `harness init` [writes one](../how-to/run-in-ci.md):
 ```toml
 {{example}}```
 
-- There is a table for each command. Its keys are the command's options and its argument, with `_` for `-`: `--no-text`
-  is `no_text = true`, and `--no-timing`, which is the other side of `--timing`, is `timing = false`.
-- An option that may be given several times takes a list of strings, or one string. One that lists names between commas
-  takes such a string, or a list.
+- There is a table for each command. Its keys are the command's [options](cli.md#options) and its argument, with `_` for
+  `-`: `--no-text` is `no_text = true`, and `--no-timing`, which is the other side of `--timing`, is `timing = false`.
+- Options without a value take true or false, those with a number a number, and all others a string. An option that may
+  be given several times takes a list of strings, or one string; one that lists names between commas (`LIST`) such a
+  string, or a list.
 - Paths are relative to the file, inside expressions too (`chroma:path=index`, `run:file.trec`).
 - Every table is looked at, whichever command runs. Unknown tables, unknown keys and wrong types are refused all at
   once, with the nearest match; the exit code is 2.
@@ -221,26 +218,76 @@ option does. `harness init` [writes one](../how-to/run-in-ci.md):
 
 
 def config_page() -> str:
-    """Return the page on ``harness.toml``, as Markdown: what the file is, then every key of every table."""
+    """Return the page on ``harness.toml``, as Markdown."""
     verbs = configured_verbs()
     example = template(Choices("golden.jsonl", "chunks.jsonl", None, "csr"))
-    parts = [_ABOUT_CONFIG.format(verbs="`, `".join(verbs[:-1]) + f"` and `{verbs[-1]}", example=example)]
-    for verb in verbs:
-        rows = [_setting_row(field) for field in settings_of(verb).values()]
-        table = ["| key | takes | default | meaning |", "|---|---|---|---|", *rows, ""]
-        parts.append("\n".join([f"## [{verb}]", "", *table]))
+    return _ABOUT_CONFIG.format(verbs="`, `".join(verbs[:-1]) + f"` and `{verbs[-1]}", example=example)
+
+
+_ABOUT_COMMANDS = """\
+# Commands and options
+
+Written by `python docs/generate.py`. `harness COMMAND --help` prints the same for one command, its options in groups.
+Results go to stdout, progress and messages to stderr. `NO_COLOR` is honoured. [Exit codes and
+errors](exit-codes-and-errors.md) has its own page, and so has [shell
+completion](../how-to/install.md#shell-completion).
+
+## Commands
+"""
+_ABOUT_OPTIONS = """\
+## Options
+
+Each option once, with the commands that take it. An option that is on by default has a second flag, which turns it off.
+"""
+
+
+def commands_page() -> str:
+    """Return the page on commands and options, as Markdown: what each command does, then every option once."""
+    verbs, parts = dict[str, DeclaredVerb](), [_ABOUT_COMMANDS]
+    for name in VERBS:
+        loaded = load_verb(name)
+        if isinstance(loaded, VerbGroup):
+            parts.append("\n".join([f"### harness {name}", "", _filled(loaded.help), ""]))
+            below = {f"{name} {each}": verb for each, verb in loaded.verbs.items()}
+        else:
+            below = {name: loaded}
+        parts += [_command_section(*pair) for pair in below.items()]
+        verbs |= below
+    parts.append(_ABOUT_OPTIONS)
+    for group in ("", *GROUPS):
+        used: dict[tuple[str, str], list[str]] = {}
+        for name, verb in verbs.items():
+            for field in verb.fields.values():
+                if ("" if field.option.argument else field.option.group) == group:
+                    used.setdefault((_flags(field), _meaning(field)), []).append(f"`{name}`")
+        if used:
+            rows = [f"| {flags} | {', '.join(names)} | {meaning} |" for (flags, meaning), names in used.items()]
+            parts += [f"### {group or 'Arguments'}", "", "| option | of | meaning |", "|---|---|---|", *rows, ""]
     return "\n".join(parts)
 
 
-def _setting_row(field: OptionField) -> str:
-    default = "true" if field.default is True else field.shown_default
-    return f"| `{field.name}` | {_taken(field)} | {_cell(default)} | {_cell(field.help)} |"
+def _command_section(name: str, verb: DeclaredVerb) -> str:
+    said, _, example = (inspect.getdoc(verb.function) or "").partition("Example: ")
+    shown = [f"Example: `{' '.join(example.split())}`", ""] if example else []
+    return "\n".join([f"### harness {name}", "", _filled(said), "", *shown])
 
 
-def _taken(field: OptionField) -> str:
-    if field.option.choices:
-        return ", ".join(f"`{choice}`" for choice in field.option.choices)
-    return "string, or strings" if field.option.commas else _KINDS[field.kind]
+def _filled(text: str) -> str:
+    return textwrap.fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False)
+
+
+def _flags(field: OptionField) -> str:
+    value = field.metavar.replace("|", "\\|")
+    if field.option.argument:
+        return f"`{value}`"
+    off = f", `--no-{field.flag.removeprefix('--')}`" if field.switches_off else ""
+    short = "".join(f", `{flag}`" for flag in field.option.flags if flag != field.flag)
+    return f"`{f'{field.flag} {value}'.rstrip()}`{off}{short}"
+
+
+def _meaning(field: OptionField) -> str:
+    default = f" Default: {field.shown_default}." if field.shown_default and field.kind != "bool" else ""
+    return _cell(f"{field.help}{default}")
 
 
 def _cell(text: str) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from harness.cli.app import ExitCode
 from harness.cli.early_worker import early_worker
-from harness.cli.output import named_by_time, print_result, progress_display, stored_at, write_document, write_report
+from harness.cli.output import named_by_time, print_result, progress_display, stored_at, write_report
 from harness.cli.sort_columns import check_sort
 from harness.cli.verb import verb
 from harness.errors import UsageError
@@ -57,7 +57,7 @@ def _preview(plan: Plan, output: CompareOutput) -> None:
     if output.format in for_programs:
         print_result(for_programs[output.format](previews))
     else:
-        write_document(plan_document(previews), output.format)
+        write_report(plan_document(previews), output.format, verbose=True)
 
 
 def _check_targets(output: CompareOutput) -> None:

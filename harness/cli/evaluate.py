@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from harness.cli.output import print_result, write_document
+from harness.cli.output import print_result, write_report
 from harness.cli.verb import verb
 from harness.data.memory import part_of_file
 from harness.data.problems import Finding
@@ -105,7 +105,7 @@ def _print_audit(request: EvalRequest, run: Path) -> None:
     if request.format == "json":
         print_result(audit_json(name, result))
     else:
-        write_document(audit_document(name, request.qrels.name, result), request.format)
+        write_report(audit_document(name, request.qrels.name, result), request.format, verbose=True)
 
 
 def _show(scored: list[NamedScores], findings: Sequence[Finding], request: EvalRequest) -> None:
@@ -123,7 +123,7 @@ def _show(scored: list[NamedScores], findings: Sequence[Finding], request: EvalR
         print_result(query_csv(scored))
     else:
         document = scores_document(scored, request.qrels.name, per_query=request.per_query, findings=findings)
-        write_document(document, request.format)
+        write_report(document, request.format, verbose=True)
     if request.format in ("table", "markdown"):
         return
     for named in scored:

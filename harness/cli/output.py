@@ -30,7 +30,6 @@ __all__ = [
     "print_result",
     "progress_display",
     "stored_at",
-    "write_document",
     "write_report",
 ]
 
@@ -40,28 +39,17 @@ _WIDTH = 120
 
 
 def write_report(
-    report: Result | Verification, format_name: str, *, verbose: bool = False, sort: str | None = None
+    shown: Result | Verification | Document, format_name: str, *, verbose: bool = False, sort: str | None = None
 ) -> None:
-    """Print a report; on a terminal in its width and with bold titles (NO_COLOR is honoured).
+    """Print a result or a document; on a terminal in its width and with bold titles (NO_COLOR is honoured).
 
     Without a terminal the short form has the width that COLUMNS says, or 120 columns, and the long form has no limit.
     """
     from harness.report.formats import render
 
-    width = _width(verbose=verbose)
-    print_result(render(report, format_name, verbose=verbose, sort=sort, width=width, styled=sys.stdout.isatty()))
-
-
-def write_document(document: Document, format_name: str) -> None:
-    """Print all of a document as ``table``, ``markdown`` or ``csv``; the width is that of :func:`write_report`."""
-    from harness.report.formats import render_document
-
-    width, styled = _width(verbose=True), sys.stdout.isatty()
-    print_result(render_document(document, format_name, verbose=True, width=width, styled=styled))
-
-
-def _width(*, verbose: bool) -> int | None:
-    return shutil.get_terminal_size((_WIDTH, 1)).columns if sys.stdout.isatty() or not verbose else None
+    unlimited = verbose and not sys.stdout.isatty()
+    width = None if unlimited else shutil.get_terminal_size((_WIDTH, 1)).columns
+    print_result(render(shown, format_name, verbose=verbose, sort=sort, width=width, styled=sys.stdout.isatty()))
 
 
 def page(*blocks: Block, title: str = "") -> str:

@@ -80,8 +80,14 @@ def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
     from harness.pipeline.regress.regression import Regression, with_rankings
     from harness.results.comparison import Comparison
     from harness.results.stored_texts import with_documents
+    from harness.store.result_folder import REPORT_NAME, RUNS
 
     report, place = _stored(folder), folder if folder.is_dir() else folder.parent
+    if report.change is None and folder.is_file() and not (folder.name == REPORT_NAME and (place / RUNS).is_dir()):
+        raise UsageError(
+            f"'{folder}' stands alone, and a page also needs what lay beside it in the result's folder",
+            fix="name that folder, or print this file with --format table, markdown, csv or json",
+        )
     found: Checked | Comparison | Regression
     if report.kind == "check":
         found = with_corpora(Checked.load(place), cards=cards)

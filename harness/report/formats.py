@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable
 
 from harness.document.model import Document
@@ -10,15 +12,15 @@ from harness.report.documents.check import check_document
 from harness.report.documents.compare import comparison_document
 from harness.report.documents.regress import change_document
 from harness.report.documents.verify import verification_document
-from harness.report.render.csv import render_csv
 from harness.report.render.markdown import COMMENT_BYTES, render_markdown
 from harness.report.render.terminal import render_terminal
 from harness.results.schema import Result
 from harness.results.verification import Verification
 
-__all__ = ["FORMATS", "document_of", "render", "render_document"]
+__all__ = ["CSV_COLUMNS", "FORMATS", "document_of", "render"]
 
 FORMATS = ("table", "markdown", "csv", "json")
+CSV_COLUMNS = ("dataset", "backend", "metric", "mean", "low", "high", "n")
 Shown = Result | Verification
 
 
@@ -34,7 +36,7 @@ def document_of(result: Shown) -> Document:
 
 
 def render(
-    result: Shown,
+    shown: Shown | Document,
     format_name: str,
     *,
     sort: str | None = None,
@@ -42,11 +44,11 @@ def render(
     width: int | None = None,
     styled: bool = False,
 ) -> str:
-    """Return a result as text.
+    """Return a result or a document as text.
 
     Args:
-        result: What is shown.
-        format_name: ``table``, ``markdown``, ``csv`` or ``json``.
+        shown: What is shown.
+        format_name: ``table``, ``markdown`` or ``csv``; of a result also ``json``.
         sort: A column by which the rows of tables are sorted.
         verbose: In ``table`` all tables and notes, not only those that answer the question.
         width: Columns of the terminal for ``table``; None where lines are as long as they need to be.
@@ -57,25 +59,24 @@ def render(
     """
     if format_name not in FORMATS:
         raise UnknownNameError("format", format_name, FORMATS)
-    if format_name == "json":
-        return result.model_dump_json(by_alias=True, indent=2) + "\n"
-    return render_document(document_of(result), format_name, sort=sort, verbose=verbose, width=width, styled=styled)
-
-
-def render_document(
-    document: Document,
-    format_name: str,
-    *,
-    sort: str | None = None,
-    verbose: bool = False,
-    width: int | None = None,
-    styled: bool = False,
-) -> str:
-    """Return a document as ``table``, ``markdown`` or ``csv``; arguments and errors as of :func:`render`."""
+    if format_name == "json" and not isinstance(shown, Document):
+        return shown.model_dump_json(by_alias=True, indent=2) + "\n"
+    document = shown if isinstance(shown, Document) else document_of(shown)
     document = document.sorted_by(sort) if sort is not None else document
     if format_name == "table":
         return render_terminal(document, width=width, verbose=verbose, styled=styled)
     return _RENDERERS[format_name](document)
+
+
+def _csv(document: Document) -> str:
+    """Return every number of a document in full precision, long: one row a dataset, backend and metric."""
+    sink = io.StringIO()
+    writer = csv.writer(sink, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for value in document.values:
+        row = (getattr(value, name) for name in CSV_COLUMNS)
+        writer.writerow("" if cell is None else cell for cell in row)
+    return sink.getvalue()
 
 
 def _markdown(document: Document) -> str:
@@ -83,4 +84,4 @@ def _markdown(document: Document) -> str:
     return render_markdown(document, COMMENT_BYTES if document.suites else None)
 
 
-_RENDERERS: dict[str, Callable[[Document], str]] = {"markdown": _markdown, "csv": render_csv}
+_RENDERERS: dict[str, Callable[[Document], str]] = {"markdown": _markdown, "csv": _csv}

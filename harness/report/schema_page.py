@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 import types
 import typing
-from collections.abc import Iterator
 
 from pydantic import BaseModel, JsonValue
 
@@ -14,28 +14,47 @@ from harness.results.schema import SCHEMA_VERSION, Result
 
 __all__ = ["describe_schema"]
 
-_COLUMN = 46
+_COLUMN, _WIDTH = 46, 120
 
 
 def describe_schema() -> str:
-    """One line a field of each stored JSON file, nested as it is there."""
+    """Return the fields of each stored JSON file, nested as they are there; a record that comes again stands once."""
     files: tuple[tuple[str, int, type[BaseModel]], ...] = (
         ("report.json", SCHEMA_VERSION, Result),
         ("a baseline", BASELINE_VERSION, Baseline),
     )
-    parts = ["\n".join([f"{name}, schema {version}", "", *_lines(model, 0), ""]) for name, version, model in files]
+    told: dict[type[BaseModel], str] = {Result: "report.json"}
+    parts = [f"{name}, schema {version}\n\n{_tree(model, told, ())}" for name, version, model in files]
     return "\n".join(parts)
 
 
-def _lines(model: type[BaseModel], depth: int) -> Iterator[str]:
+def _tree(model: type[BaseModel], told: dict[type[BaseModel], str], path: tuple[str, ...]) -> str:
+    """Return a line for each field, and one for neighbours of which nothing is to be said but their types."""
+    lines: list[str] = []
+    plain: list[str] = []
+    indent = "  " * len(path)
+
+    def end_plain() -> None:
+        lines.extend(textwrap.wrap(", ".join(plain), _WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  "))
+        plain.clear()
+
     for name, field in model.model_fields.items():
-        shown = f"{'  ' * depth}{field.alias or name}"
+        shown = f"{field.alias or name}: {_name(field.annotation)}"
         inner = _inner_model(field.annotation)
-        kind = _name(field.annotation)
         meaning = field.description or (_first_line(inner) if inner is not None else "")
-        yield f"{f'{shown}: {kind}':<{_COLUMN}} {meaning}".rstrip()
-        if inner is not None and inner is not Result:  # a baseline holds one, which stands above
-            yield from _lines(inner, depth + 1)
+        if inner is None and not meaning:
+            plain.append(shown)
+            continue
+        end_plain()
+        there = (*path, field.alias or name)
+        as_there = f"fields as in {told[inner]}" if inner is not None and inner in told else ""
+        said = [field.description or "", as_there] if as_there else [meaning]
+        lines.append(f"{f'{indent}{shown}':<{_COLUMN}} {'; '.join(filter(None, said))}".rstrip())
+        if inner is not None and not as_there:
+            told[inner] = ".".join(there)
+            lines += _tree(inner, told, there).splitlines()
+    end_plain()
+    return "\n".join([*lines, ""])
 
 
 def _first_line(model: type[BaseModel]) -> str:

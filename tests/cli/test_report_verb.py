@@ -51,3 +51,12 @@ def test_a_footnote_s_mark_is_no_part_of_a_column_s_name() -> None:
     shown = report(STORED / "comparison-2.json", "--sort", "AP")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "AP*" in shown.stdout
+
+
+def test_a_page_of_a_file_outside_its_folder_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    for name in ("report.json", "other.json"):
+        shutil.copyfile(STORED / "comparison-2.json", tmp_path / name)
+        refused = report(tmp_path / name, "--format", "html")
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert refused.stderr.startswith(f"harness: '{tmp_path / name}' stands alone, and a page also needs what lay")
+        assert "name that folder" in refused.stderr

@@ -12,7 +12,7 @@ from harness import Dataset, check, compare, diff, evaluate
 from harness.cli.app import _build
 from harness.errors import DataError, HarnessError, UsageError
 from harness.report.documents.evaluate import NamedScores, scores_document
-from harness.report.formats import render_document
+from harness.report.formats import render
 from harness.wording import counted, readable, shortened
 
 _PLURALS = "queries|questions|documents|backends|tests|judgments|hits|lists|builds|requirements|retrievers|corpora"
@@ -66,7 +66,7 @@ def test_a_refused_ranking_is_told_on_one_line(hits: object) -> None:
 def test_an_id_with_a_line_break_breaks_no_table(output: str) -> None:
     scores = evaluate({"x\ny\x1b": {"d": 1.0}}, {"x\ny\x1b": {"d": 1}}, "RR")
     document = scores_document([NamedScores("r\nun", "tag", scores)], "qrels", per_query=True)
-    text = render_document(document, output, verbose=True)
+    text = render(document, output, verbose=True)
     rows = [line for line in text.splitlines() if "x\\ny\\x1b" in line]
     assert len(rows) == 1
     assert rows[0].startswith("x\\ny" if output == "table" else "| `x\\ny")

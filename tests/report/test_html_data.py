@@ -89,13 +89,14 @@ def test_values_keep_every_bit() -> None:
 
 
 def test_a_query_says_where_each_ranking_has_each_document() -> None:
-    data = read(payload_of([small_explorer(kept=[None, 10])], 10**6).data)
+    payload = payload_of([small_explorer(kept=[None, 10])], 10**6)
+    data, scores = read(payload.data), read(payload.scores)
     query = data["queries"][0]
     ids = [data["docs"][number] for number in query["docs"]]
     assert ids == [*(f"d{n}" for n in range(10)), "d20", "d25"]
     assert query["ranks"] == [[*range(1, 11), 0, 0], [None, *range(1, 11), None]]
     assert query["grades"] == [2, None, None, 0, *[None] * 7, 1]
-    assert (len(query["scores"][0]), query["scores"][1], query["hits"]) == (10, [], [10, 10])
+    assert (len(scores[0][0]), scores[0][1], query["hits"]) == (10, [], [10, 10])
     assert [query["place"] for query in data["queries"]] == [2, 1, 3, 0, 4]
     lost = data["queries"][3]
     assert (lost["hits"], lost["ranks"]) == ([3, 0], [[1, 2, 3], [0, 0, 0]])

@@ -23,7 +23,6 @@ from harness.document.figures import (
     Strips,
     Tradeoff,
 )
-from harness.report.html.axes import linear, logarithmic, shortened
 from harness.report.html.pictures import (
     bars,
     curves,
@@ -35,7 +34,7 @@ from harness.report.html.pictures import (
     strips,
     tradeoff,
 )
-from harness.report.html.svg import Svg
+from harness.report.html.svg import Svg, linear, logarithmic, shortened
 from harness.wording import counted
 
 VALUES = st.floats(-1e6, 1e6)

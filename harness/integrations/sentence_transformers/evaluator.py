@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +21,6 @@ from harness.integrations.sentence_transformers.best_hits import (
     part,
     tie_break_of,
 )
-from harness.integrations.sentence_transformers.files import append_row, write_predictions
 from harness.integrations.sentence_transformers.values import LOGGED, Cutoffs, Judgments, Values
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
             cells = [
                 values[name][cell.key][cell.k] for name in self.score_function_names for cell in self._cutoffs.cells()
             ]
-            append_row(Path(output_path) / self.csv_file, self.csv_headers, [epoch, steps, *cells, *further.values()])
+            _append_row(Path(output_path) / self.csv_file, self.csv_headers, [epoch, steps, *cells, *further.values()])
         if not self.primary_metric:
             self.primary_metric = self._best_function(values)
         metrics: dict[str, float] = self.prefix_name_to_metrics(_flat(values) | further, self.name)
@@ -156,7 +157,7 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
         if self.write_predictions and output_path is not None:
             for name, results in found.items():
                 path = Path(output_path) / self.predictions_file.replace(".jsonl", f"_{name}.jsonl")
-                write_predictions(path, results, self.queries_ids, self.queries)
+                _write_predictions(path, results, self.queries_ids, self.queries)
         logger.info("Queries: %d", len(self.queries))
         logger.info("Corpus: %d\n", len(self.corpus))
         values = {name: self.compute_metrics(results) for name, results in found.items()}
@@ -320,3 +321,30 @@ def _require_content(query_ids: Sequence[Any], corpus_ids: Sequence[Any], chunk_
         raise UsageError("the corpus is empty", fix="corpus maps ids of documents to texts")
     if chunk_size < 1:
         raise UsageError(f"corpus_chunk_size is {chunk_size}", fix="give 1 or more")
+
+
+def _append_row(path: Path, headers: Sequence[str], row: Sequence[Any]) -> None:
+    """Add a row to a CSV file, which is begun with ``headers`` where there is none.
+
+    A file that has other headers gets the row too, with a warning: what a call measured is not lost.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    began = path.is_file()
+    if began:
+        with path.open(newline="", encoding="utf-8") as stream:
+            written = next(csv.reader(stream), [])
+        if written != list(headers):
+            logger.warning("'%s' has other columns than the row that is added to it: %s", path, ",".join(headers))
+    with path.open("a", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        if not began:
+            writer.writerow(headers)
+        writer.writerow(row)
+
+
+def _write_predictions(path: Path, found: QueryResults, query_ids: Sequence[Any], queries: Sequence[Any]) -> None:
+    """Write one JSON object a query: ``query_id``, ``query`` and ``results``, each with ``corpus_id`` and ``score``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as stream:
+        for query_id, query, results in zip(query_ids, queries, found, strict=True):
+            stream.write(json.dumps({"query_id": query_id, "query": query, "results": results}) + "\n")

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from harness.encoders.sparsity import DimensionCounts, Sparsity, sparsity_of
-from harness.integrations.sentence_transformers.best_hits import ScoreFunction
 from harness.integrations.sentence_transformers.evaluator import InformationRetrievalEvaluator
 from harness.integrations.sentence_transformers.values import Values
 
 if TYPE_CHECKING:
     from sentence_transformers import SparseEncoder
-    from sentence_transformers.util import SimilarityFunction
     from torch import Tensor
 
 __all__ = ["SparseInformationRetrievalEvaluator"]
+
+
+def _signature() -> inspect.Signature:
+    """Return the base class's signature, with ``max_active_dims`` in the place of ``truncate_dim``."""
+    parameters = inspect.signature(InformationRetrievalEvaluator).parameters.values()
+    return inspect.Signature(
+        [each.replace(name="max_active_dims") if each.name == "truncate_dim" else each for each in parameters]
+    )
 
 
 class SparseInformationRetrievalEvaluator(InformationRetrievalEvaluator):
@@ -27,55 +34,13 @@ class SparseInformationRetrievalEvaluator(InformationRetrievalEvaluator):
     ``avg_flops``, the products that an average query and document share.
     """
 
-    def __init__(
-        self,
-        queries: Mapping[Any, Any],
-        corpus: Mapping[Any, Any],
-        relevant_docs: Mapping[Any, set[Any]],
-        corpus_chunk_size: int = 50000,
-        mrr_at_k: Sequence[int] = (10,),
-        ndcg_at_k: Sequence[int] = (10,),
-        accuracy_at_k: Sequence[int] = (1, 3, 5, 10),
-        precision_recall_at_k: Sequence[int] = (1, 3, 5, 10),
-        map_at_k: Sequence[int] = (100,),
-        show_progress_bar: bool = False,
-        batch_size: int = 32,
-        name: str = "",
-        write_csv: bool = True,
-        max_active_dims: int | None = None,
-        score_functions: Mapping[str, ScoreFunction] | None = None,
-        main_score_function: str | SimilarityFunction | None = None,
-        query_prompt: str | None = None,
-        query_prompt_name: str | None = None,
-        corpus_prompt: str | None = None,
-        corpus_prompt_name: str | None = None,
-        write_predictions: bool = False,
-    ) -> None:
-        self.max_active_dims = max_active_dims
+    __signature__ = _signature()
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:  # noqa: ANN401 - those of the signature
+        given = dict(self.__signature__.bind(*arguments, **keywords).arguments)
+        self.max_active_dims: int | None = given.pop("max_active_dims", None)
         self._sparsity = {"query": DimensionCounts(), "corpus": DimensionCounts()}
-        super().__init__(
-            queries,
-            corpus,
-            relevant_docs,
-            corpus_chunk_size,
-            mrr_at_k,
-            ndcg_at_k,
-            accuracy_at_k,
-            precision_recall_at_k,
-            map_at_k,
-            show_progress_bar,
-            batch_size,
-            name,
-            write_csv,
-            None,
-            score_functions,
-            main_score_function,
-            query_prompt,
-            query_prompt_name,
-            corpus_prompt,
-            corpus_prompt_name,
-            write_predictions,
-        )
+        super().__init__(**given)
 
     def compute_all_metrics(
         self,

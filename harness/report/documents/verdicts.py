@@ -314,10 +314,11 @@ def _scoring_functions(exact: Mapping[str, Mapping[str, ParityStats]]) -> Iterat
     if len(told) == len(_SCORING):
         (some, first), (others, second) = sorted(told.items())
         verb = "differs" if len(first) == 1 else "differ"
+        parameters = "; and by the parameters that labels name" if any("=" in label for label in exact) else ""
         yield Verdict(
             "plain",
             f"{listed(first)} {verb} from {listed(second)} by what is computed, not by a fault of an engine",
-            f"{some}: {_SCORING[some]}; {others}: {_SCORING[others]}; and by analyzers and parameters that labels name",
+            f"{some}: {_SCORING[some]}; {others}: {_SCORING[others]}{parameters}",
         )
 
 

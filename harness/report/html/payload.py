@@ -45,12 +45,14 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What a page embeds: ``data`` of all queries, and ``texts`` of documents as pairs of number and text.
+    """What a page embeds: ``data`` of all queries; ``texts`` of documents as pairs of number and text.
 
-    ``with_texts`` of ``queries`` queries have all of theirs.
+    ``scores`` of the first documents stand apart from ``data``, as the texts do: only an opened query needs them.
+    ``with_texts`` of ``queries`` queries have all of their texts.
     """
 
     data: Element
+    scores: Element
     texts: Element
     queries: int
     with_texts: int
@@ -85,8 +87,9 @@ def payload_of(explorers: Sequence[Explorer], budget: int) -> Payload:
         first = parts[-1].first + len(parts[-1].pools.ids) if parts else 0
         parts.append(_Part(explorer, top, pools, changes(explorer.values, explorer.references, top.docs), first))
     data = _element(orjson.dumps(_data(parts)))
-    texts, with_texts = _texts(parts, budget - len(data.content))
-    return Payload(data, texts, sum(len(explorer.query_ids) for explorer in explorers), with_texts)
+    scores = _element(orjson.dumps([query for part in parts for query in _scores(part.explorer, part.top)]))
+    texts, with_texts = _texts(parts, budget - len(data.content) - len(scores.content))
+    return Payload(data, scores, texts, sum(len(explorer.query_ids) for explorer in explorers), with_texts)
 
 
 def _element(content: bytes) -> Element:
@@ -127,7 +130,7 @@ def _queries(part: _Part, dataset: int) -> Iterator[dict[str, Any]]:
     place[part.order] = np.arange(len(part.order))
     texts = _query_texts(explorer)
     relevant = _relevant(explorer)
-    scores, ranks = _scores(explorer, top), _ranks(explorer, top, pools)
+    ranks = _ranks(explorer, top, pools)
     grades = [None if grade == UNJUDGED else grade for grade in pools.grades.tolist()]
     docs, ids = (pools.docs + part.first).tolist(), explorer.query_ids.to_list()
     doc_numbers = {id_: part.first + number for number, id_ in enumerate(pools.ids)} if explorer.expected else {}
@@ -140,7 +143,6 @@ def _queries(part: _Part, dataset: int) -> Iterator[dict[str, Any]]:
             "docs": docs[start:end],
             "grades": grades[start:end],
             "ranks": [ranking[start:end] for ranking in ranks],
-            "scores": [ranking[query] for ranking in scores],
             "hits": top.hits[:, query].tolist(),
             "relevant": int(relevant[query]),
         }
@@ -169,15 +171,15 @@ def _queries(part: _Part, dataset: int) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def _scores(explorer: Explorer, top: Top) -> list[list[list[float]]]:
-    """Return the first scores of each ranking and query, to six digits; none of rankings that are not kept whole."""
+def _scores(explorer: Explorer, top: Top) -> list[tuple[list[float], ...]]:
+    """Return the first scores of each query and ranking, to six digits; none of rankings that are not kept whole."""
     scores: list[list[list[float]]] = []
     for number, ranking in enumerate(top.scores):
         if explorer.kept is not None and explorer.kept[number] is not None:
             scores.append([[]] * len(ranking))
         else:
             scores.append([[float(f"{score:.6g}") for score in row if score == score] for row in ranking.tolist()])
-    return scores
+    return list(zip(*scores, strict=True))
 
 
 def _ranks(explorer: Explorer, top: Top, pools: Pools) -> list[list[int | None]]:

@@ -21,8 +21,25 @@ from harness.document.figures import (
     Tradeoff,
 )
 from harness.document.model import Block, Figure
-from harness.report.html.axes import WIDTH, Axis, figure, linear, logarithmic, room_for, shortened
-from harness.report.html.svg import Node, Svg, group, line, marker, path, picture, rect, series, text
+from harness.report.html.svg import (
+    WIDTH,
+    Axis,
+    Node,
+    Svg,
+    figure,
+    group,
+    line,
+    linear,
+    logarithmic,
+    marker,
+    path,
+    picture,
+    rect,
+    room_for,
+    series,
+    shortened,
+    text,
+)
 from harness.wording import counted
 
 __all__ = [

@@ -21,9 +21,9 @@ class Detail {
     this.draw(position);
     if (!this.node.open) this.node.showModal();
     this.node.scrollTop = 0;
-    await this.model.loadTexts();
+    await this.model.loadDetails();
     if (this.query !== query) return;
-    for (const hit of this.node.querySelectorAll("button.hit")) this.drawSnippet(hit);
+    for (const hit of this.node.querySelectorAll("button.hit")) this.fill(hit);
     const first = this.firstDocument();
     if (first !== undefined && matchMedia("(min-width: 64rem)").matches) this.select(first);
   }
@@ -133,7 +133,7 @@ class Detail {
     const name = group.map((ranking) => model.labels[ranking]).join(", ");
     const states = new Map(group.map((ranking) => this.about(ranking)).map((about) => [about.said, about]));
     const said = [...states.keys()].join("; ");
-    const hits = model.top(query, first).map((slot, at) => el("li", {}, this.hit(slot, String(at + 1), query.scores[first][at])));
+    const hits = model.top(query, first).map((slot, at) => el("li", {}, this.hit(slot, String(at + 1), `${first} ${at}`)));
     return el("section", { class: "ranking", "aria-label": name },
       el("h4", { title: name }, name),
       el("p", { class: [...states.values()].some(({ bad }) => bad) ? "state bad" : "state", title: said }, said),
@@ -160,16 +160,19 @@ class Detail {
     return { said: `${shown.filter((slot) => query.grades[slot] !== null).length} of ${shown.length} are judged`, bad: false };
   }
 
-  hit(slot, place, score) {
+  hit(slot, place, scored = "") {
     const { model, query } = this;
-    return el("button", { type: "button", class: "hit", "data-slot": slot, "aria-pressed": "false", onclick: () => this.select(slot) },
+    return el("button", { type: "button", class: "hit", "data-slot": slot, "data-scored": scored, "aria-pressed": "false", onclick: () => this.select(slot) },
       el("span", { class: "rank" }, place), badge(query.grades[slot], model), el("span", { class: "doc" }, model.docs[query.docs[slot]]),
-      el("span", { class: "score" }, score === undefined ? "" : String(score)), el("span", { class: "snippet", dir: "auto" }));
+      el("span", { class: "score" }), el("span", { class: "snippet", dir: "auto" }));
   }
 
   text(slot) { return this.model.texts?.get(this.query.docs[slot]); }
 
-  drawSnippet(button) {
+  // Write the score and the beginning of the text into a hit, once they are there.
+  fill(button) {
+    const [ranking, at] = button.dataset.scored.split(" ");
+    button.querySelector(".score").textContent = this.query.scores?.[ranking]?.[at] ?? "";
     const text = this.text(Number(button.dataset.slot));
     if (text !== undefined) button.querySelector(".snippet").replaceChildren(...marked(text.slice(0, 160), this.stems));
   }

@@ -17,7 +17,7 @@ class App {
     document.addEventListener("keydown", (event) => this.key(event));
     this.refresh();
     this.follow(true);
-    requestIdleCallback(() => model.loadTexts().then(() => this.selection.search && this.refresh()));
+    requestIdleCallback(() => model.loadDetails().then(() => this.selection.search && this.refresh()));
   }
 
   row(query) {

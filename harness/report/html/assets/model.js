@@ -16,9 +16,12 @@ class Model {
 
   fullId(query) { return this.several ? `${query.id} · ${this.datasets[query.dataset]}` : query.id; }
 
-  // The texts of documents by number, once they have been read.
-  async loadTexts() {
-    this.texts ??= new Map(await readData("texts"));
+  // The texts of documents by number, and the scores of each query, once they have been read.
+  async loadDetails() {
+    if (this.texts !== null) return;
+    const [texts, scores] = await Promise.all([readData("texts"), readData("scores")]);
+    scores.forEach((ofQuery, number) => { this.queries[number].scores = ofQuery; });
+    this.texts = new Map(texts);
   }
 
   value(query, ranking, metric) { return query.values?.[ranking][metric] ?? NaN; }
@@ -28,7 +31,7 @@ class Model {
   // The slots of a ranking's first documents, best first; remembered, because filters ask again and again.
   top(query, ranking) {
     query.tops ??= [];
-    query.tops[ranking] ??= this.firstSlots(query.ranks[ranking], Math.min(this.depth, this.kept[ranking] ?? this.depth));
+    query.tops[ranking] ??= this.firstSlots(query.ranks[ranking], this.last(ranking));
     return query.tops[ranking];
   }
 
@@ -38,11 +41,19 @@ class Model {
     return slots;
   }
 
-  showsUnjudged(query, ranking) { return this.top(query, ranking).some((slot) => query.grades[slot] === null); }
+  // The last rank that is shown of a ranking.
+  last(ranking) { return Math.min(this.depth, this.kept[ranking] ?? this.depth); }
+
+  showsUnjudged(query, ranking) {
+    const { grades, ranks } = query;
+    const last = this.last(ranking);
+    return ranks[ranking].some((rank, slot) => grades[slot] === null && rank > 0 && rank <= last);
+  }
 
   sameDocuments(query, a, b) {
-    const [first, others] = [this.top(query, a), new Set(this.top(query, b))];
-    return first.length === others.size && first.every((slot) => others.has(slot));
+    const others = query.ranks[b];
+    const [last, lastOther] = [this.last(a), this.last(b)];
+    return query.ranks[a].every((rank, slot) => (rank > 0 && rank <= last) === (others[slot] > 0 && others[slot] <= lastOther));
   }
 
   differsFromReference(query, ranking) { return query.states?.[ranking] >= 0 && query.states[ranking] < this.agrees; }

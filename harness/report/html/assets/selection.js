@@ -50,7 +50,6 @@ class Selection {
     this.sort = this.allSorts[0].name;
     this.defaults = { a: this.a, b: this.b, metric: 0, dataset: -1, sort: this.sort };
     this.collator = new Intl.Collator(undefined, { numeric: true });
-    this.searchable = model.queries.map((query) => `${query.id}\n${query.text}`.toLowerCase());
   }
 
   // The ranking whose mean of the first metric differs most from that of its partner; where means are equal, that whose
@@ -58,10 +57,15 @@ class Selection {
   mostChanged(rankings) {
     const { model } = this;
     const scored = rankings.map((ranking) => {
-      const differences = model.queries.map((query) => model.value(query, ranking, 0) - model.value(query, model.against[ranking], 0))
-        .filter((difference) => !Number.isNaN(difference));
-      const sum = (values) => values.reduce((total, value) => total + value, 0);
-      return { ranking, mean: Math.abs(sum(differences)) / (differences.length || 1), moved: sum(differences.map(Math.abs)) };
+      let [count, sum, moved] = [0, 0, 0];
+      for (const query of model.queries) {
+        const difference = model.value(query, ranking, 0) - model.value(query, model.against[ranking], 0);
+        if (Number.isNaN(difference)) continue;
+        count += 1;
+        sum += difference;
+        moved += Math.abs(difference);
+      }
+      return { ranking, mean: Math.abs(sum) / (count || 1), moved };
     });
     const same = (x, y) => Math.abs(x.mean - y.mean) < 1e-12;
     return scored.reduce((most, other) => ((same(most, other) ? other.moved > most.moved : other.mean > most.mean) ? other : most)).ranking;
@@ -110,6 +114,7 @@ class Selection {
     this.prepare();
     const words = this.search.toLowerCase().split(/\s+/).filter((word) => word !== "");
     const documents = this.matchingDocuments(words);
+    if (words.length > 0) this.searchable ??= this.model.queries.map((query) => `${query.id}\n${query.text}`.toLowerCase());
     const groups = this.chosenGroups();
     const counts = this.allFilters.map(() => 0);
     const kept = [];
