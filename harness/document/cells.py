@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.document.model import Cell, Column, Facts, Section, Tone, Value
-from harness.results.schema import HarnessInfo, IdenticalIdsInfo, LatencyStats, MachineInfo
+from harness.document.figures import Percentiles
+from harness.document.model import Cell, Column, Facts, Figure, Section, Tone, Value
+from harness.results.schema import (
+    HarnessInfo,
+    IdenticalIdsInfo,
+    LatencyStats,
+    MachineInfo,
+    MetricValue,
+    TrialResult,
+)
 from harness.wording import counted
 
 __all__ = [
@@ -22,8 +30,12 @@ __all__ = [
     "latency_columns",
     "listed",
     "made_by",
+    "mean",
+    "metric_values",
     "milliseconds",
+    "notes_on_trials",
     "number",
+    "percentile_figure",
     "probability",
     "seconds",
     "sections_with_content",
@@ -42,6 +54,7 @@ _MEBIBYTE = 1024**2
 _GIB = 1024**3
 _PROBABLE = 0.001
 _NAMED = 3
+_LOG_LINES = 5
 
 
 def text(content: str, mark: str = "", below: str = "", tone: Tone = "plain") -> Cell:
@@ -55,6 +68,12 @@ def number(value: float | None, form: str = ".4f", unit: str = "", *, below: str
         return Cell(ABSENT)
     written = f"{value:{form}}{unit}"
     return Cell(f"−{written[1:]}" if written.startswith("-") else written, below=below, value=value, ties=ties)
+
+
+def mean(value: MetricValue, unit: str = "") -> Cell:
+    """Return a cell of a mean with its interval below, and the range that ties leave."""
+    known = interval(value.ci_low, value.ci_high)
+    return number(value.mean, unit=unit, below=known, ties=tie_range(value.min, value.max))
 
 
 def absent(columns: int, first: str = ABSENT) -> list[Cell]:
@@ -169,6 +188,38 @@ def flat_rows(values: Mapping[str, object]) -> list[tuple[str, str]]:
 def sections_with_content(sections: Sequence[Section]) -> list[Section]:
     """Return the sections that have any block."""
     return [one for one in sections if one.blocks]
+
+
+def percentile_figure(
+    title: str, times: Mapping[str, LatencyStats], series: Mapping[str, int], remark: str = ""
+) -> Figure:
+    """Draw percentiles of latency, a row for each name; ``series`` numbers them as in every other picture."""
+    note = (
+        "The box runs from the median (marker) to the 95th percentile, its inner line is the 90th, the whisker ends at "
+        f"the 99th.{remark}"
+    )
+    rows = {name: (stats.p50, stats.p90, stats.p95, stats.p99) for name, stats in times.items()}
+    return Figure(title, Percentiles(rows, series), note)
+
+
+def notes_on_trials(trials: Sequence[tuple[str, TrialResult]]) -> Iterator[str]:
+    """Yield the last lines of each trial that failed, then what is noted of trials, each note once, by their names."""
+    shared: dict[str, list[str]] = {}
+    for name, trial in trials:
+        if trial.error is not None and trial.error.log:
+            log = [f"    {line}" for line in trial.error.log[-_LOG_LINES:]]
+            yield "\n".join([f"last lines of {name}, which failed:", *log])
+        for note in trial.notes:
+            shared.setdefault(note, []).append(name)
+    yield from (f"{', '.join(names)}: {note}" for note, names in shared.items())
+
+
+def metric_values(trial: TrialResult) -> Iterator[Value]:
+    """Yield each mean with its interval, and with the range that ties leave."""
+    for name, value in trial.metrics.items():
+        yield Value(trial.dataset, trial.label, name, value.mean, value.ci_low, value.ci_high, value.n)
+        if value.min is not None and value.max is not None:
+            yield Value(trial.dataset, trial.label, f"ties.{name}", value.mean, value.min, value.max, value.n)
 
 
 def values_of(dataset: str, backend: str, prefix: str, content: Mapping[str, object]) -> Iterator[Value]:

@@ -90,21 +90,24 @@ class RequirementResult(Record):
     quantity: str = Field(description="a metric, `p95_ms` and its like, or `parity`")
     operator: Literal[">=", ">", "<=", "<"]
     bound: float
-    value: float | None = Field(description="the point estimate; null where there is none")
-    min: float | None = Field(description="the range that ties leave the value; null where not defined")
-    max: float | None
-    ci_low: float | None = Field(description="95 % interval of the value; null where not defined")
-    ci_high: float | None
+    value: float | None = Field(default=None, description="the point estimate; null where there is none")
+    min: float | None = Field(default=None, description="the range that ties leave the value; null where not defined")
+    max: float | None = None
+    ci_low: float | None = Field(default=None, description="95 % interval of the value; null where not defined")
+    ci_high: float | None = None
     decided_by: Literal["estimate", "confidence bound"]
     n: Count = Field(description="questions behind the value; of a latency, samples")
-    passed: bool | None = Field(description="null where it could not be judged, which is invalid")
+    passed: bool | None = Field(default=None, description="null where it could not be judged, which is invalid")
     flips: int | None = Field(
+        default=None,
         description="how many questions would have to change, each as far as it can, for the other verdict; null where "
-        "even all of them would not do"
+        "even all of them would not do",
     )
-    best_possible: float | None = Field(description="the value of a perfect ranking; null for latencies")
-    missed: list[str] = Field(description="ids of the questions below their best possible value, of a failed floor")
-    reason: str | None = Field(description="why it could not be judged")
+    best_possible: float | None = Field(default=None, description="the value of a perfect ranking; null for latencies")
+    missed: list[str] = Field(
+        default=[], description="ids of the questions below their best possible value, of a failed floor"
+    )
+    reason: str | None = Field(default=None, description="why it could not be judged")
 
 
 class PreflightProblem(Record):

@@ -1,4 +1,4 @@
-"""What is stored of a trial: what the backend was, what it did, and how well."""
+"""What is stored of a trial: what the backend was, what it did, how well, and what a reader must know of it."""
 
 from __future__ import annotations
 
@@ -9,25 +9,28 @@ import numpy as np
 from pydantic import JsonValue
 
 from harness.data.dataset import Dataset
-from harness.engines.interface import EngineInfo
+from harness.data.types import Run
+from harness.engines.interface import EngineInfo, SearchResult
 from harness.metrics import Scores, is_mean
-from harness.plan.backend_spec import BackendSpec
+from harness.plan.backend_spec import BackendSpec, spell
 from harness.plan.plan import Plan, Trial
 from harness.registry.lookup import load_engine
+from harness.remote.calls import calls_in_words
 from harness.results import schema
 from harness.results.differences import metric_losses
 from harness.results.scored import Scored
-from harness.results.trial_notes import trial_notes
+from harness.results.stored import holds_white_space
 from harness.stats import mean_interval
+from harness.wording import counted
 from harness.worker.failure import Failure
+from harness.worker.jobs import ExternalIndexRecord, TrialRecord
+from harness.worker.outcome import Outcome
+from harness.worker.vectors import Terms, Vectors
 
 __all__ = ["Summary", "failed_result", "trial_results"]
 
-_NS_PER_S = 1e9
-_NS_PER_MS = 1e6
-_MISSING_SHOWN = 100
-_STRANGERS_SHOWN = 20
-_BEST_BY_GRADE = "nDCG"
+_NAMED = 20
+_STRANGERS = 3
 
 
 class Summary(Protocol):
@@ -67,7 +70,7 @@ def _trial_result(scored: Scored, dataset: Dataset, plan: Plan, summaries: Seque
         parity=_parity(scored, seed),
         deterministic=_deterministic(trial.spec) if outcome.failure is None else None,
         probes={name: cast("JsonValue", value) for name, value in parts.items() if name not in known},
-        notes=[*trial_notes(scored, dataset), *(note for one in summaries for note in one.notes(scored, plan))],
+        notes=[*_trial_notes(scored, dataset), *(note for one in summaries for note in one.notes(scored, plan))],
     )
     return result.model_copy(update={name: value for name, value in parts.items() if name in known})
 
@@ -140,3 +143,170 @@ def _parity(scored: Scored, seed: int) -> schema.ParityStats | None:
         causes=dict(parity.causes),
         loss=metric_losses(scored, seed),
     )
+
+
+def _trial_notes(scored: Scored, dataset: Dataset) -> list[str]:
+    """Return the notes on a trial: on its run, its index and its stages."""
+    return [*_notes_on_trial(scored, dataset), *_notes_on_stages(scored.outcome)]
+
+
+def _notes_on_trial(scored: Scored, dataset: Dataset) -> list[str]:
+    notes = list(scored.outcome.notes)
+    record, vectors = scored.outcome.record, scored.outcome.vectors
+    if record is not None and record.engine.note:
+        notes.append(record.engine.note)
+    if record is not None and record.built_by is not None:
+        notes.append(f"searched the index that '{record.built_by}' built: what is said of building it is of that one")
+    if record is not None:
+        notes += [*_notes_on_calls(record.hits), *_notes_on_short_lists(record, dataset)]
+        notes += [
+            *record.caveats.notes,
+            *_notes_on_parameters(record.caveats.without_effect, scored.outcome.trial.spec),
+        ]
+    if record is not None and record.external is not None:
+        card, parameters = scored.outcome.trial.spec.card, scored.outcome.trial.parameters
+        has_reference = card is not None and card.reference.applies(parameters)
+        notes += _notes_on_external_index(record, record.external, dataset, has_reference=has_reference)
+    elif record is not None and len(record.index.missing_rows):
+        missing = dataset.corpus.ids.take(record.index.missing_rows[:_NAMED])
+        indexed = f"{record.index.indexed:,} of {counted(record.index.sent, 'document')} are in the index"
+        notes.append(f"{indexed}; not there, because they are empty: {', '.join(missing)}")
+    if scored.scores is not None and len(scored.scores.query_ids) == 0:
+        notes.append(f"no query could be evaluated, so there are no metrics{_of_grades(dataset)}")
+    if vectors is not None:
+        notes += vectors.notes
+    if vectors is not None and vectors.terms is not None:
+        notes += _notes_on_terms(
+            vectors, vectors.terms, dataset, external=record is not None and record.external is not None
+        )
+    run = scored.outcome.run
+    if run is not None and scored.outcome.trial.spec.kind == "run":
+        notes += _notes_on_strangers(run, dataset)
+    if run is not None and any(holds_white_space(ids) for ids in (run.doc_ids, run.query_ids)):
+        notes.append("ids hold white space, which TREC's format cannot: the run is stored as Parquet")
+    return notes
+
+
+def _of_grades(dataset: Dataset) -> str:
+    """Return, as the end of a sentence, that no judgment is of a grade above 0; nothing where one is."""
+    if dataset.qrels is None or not len(dataset.qrels) or (dataset.qrels.grades > 0).any():
+        return ""
+    return f": each of the {len(dataset.qrels):,} judgments has grade 0 or less; relevant documents need 1 or more"
+
+
+def _notes_on_strangers(run: Run, dataset: Dataset) -> list[str]:
+    """Name documents of somebody's run that the dataset lacks: it may be a run of another one."""
+    strangers = np.flatnonzero(dataset.corpus.ids.rows_of(run.doc_ids) < 0)
+    if not len(strangers):
+        return []
+    named = ", ".join(run.doc_ids.take(strangers[:_STRANGERS]))
+    more = ", …" if len(strangers) > _STRANGERS else ""
+    of = f"{len(strangers):,} of its {counted(len(run.doc_ids), 'document')}"
+    return [f"{of} are not in the dataset ({named}{more}): their hits keep their ranks"]
+
+
+def _notes_on_terms(vectors: Vectors, terms: Terms, dataset: Dataset, *, external: bool) -> list[str]:
+    notes = []
+    with_terms = int(np.count_nonzero(terms.counts.lengths))
+    if with_terms < len(dataset.corpus) and not external:
+        counting = "1 document that has" if with_terms == 1 else f"{with_terms:,} documents that have"
+        notes.append(f"N, df and avgdl count the {counting} a term")
+    unknown = int(np.count_nonzero(np.diff(terms.counts.queries.indptr) == 0))
+    if unknown:
+        have = "query has" if unknown == 1 else "queries have"
+        them = "it" if unknown == 1 else "them"
+        so = (
+            f"and no hits; times and queries/s leave {them} out"
+            if vectors.dense is None
+            else "and hits of dense vectors alone"
+        )
+        notes.append(f"{unknown} {have} no term that a document has, {so}")
+    return notes
+
+
+def _notes_on_short_lists(record: TrialRecord, dataset: Dataset) -> list[str]:
+    """Count lists shorter than k, or than what the filter leaves.
+
+    Every dense vector matches every other, so that is the engine's doing. Of candidates another note counts those that
+    were not returned.
+    """
+    filtered = dataset.filtered
+    if dataset.candidates is not None:
+        return []
+    there = record.index.indexed if filtered is None else min(len(filtered), record.index.indexed)
+    wanted = min(record.k, there)
+    short = int(np.count_nonzero(np.diff(record.hits.indptr) < wanted)) if record.input == "dense" else 0
+    queries = f"{short:,} of {counted(len(record.hits.indptr) - 1, 'query')}"
+    return [f"{queries} got fewer than the {wanted:,} hits that they asked for, and nothing was added"] if short else []
+
+
+def _notes_on_parameters(without_effect: Mapping[str, str], spec: BackendSpec) -> list[str]:
+    """Name parameters that somebody set to another value than the default, and that changed nothing."""
+    defaults = spec.card.defaults if spec.card is not None else {}
+    by_reason: dict[str, list[str]] = {}
+    for name, value in spec.overrides.items():
+        if name in without_effect and value != defaults[name]:
+            by_reason.setdefault(without_effect[name], []).append(f"{name}={spell(value)}")
+    return [f"{', '.join(named)} had no effect: {reason}" for reason, named in by_reason.items()]
+
+
+def _notes_on_calls(hits: SearchResult) -> list[str]:
+    notes = []
+    if (together := hits.queries_per_call) > 1:
+        notes.append(
+            f"{together} queries were sent in one call: its milliseconds are equal shares of the calls' times, and not "
+            "latencies to compare with those of single queries"
+        )
+    if hits.repeated_calls:
+        notes.append(
+            f"{hits.repeated_calls} calls of the search failed, and succeeded when they were made again: its "
+            "milliseconds include that"
+        )
+    return notes
+
+
+def _notes_on_external_index(
+    record: TrialRecord, external: ExternalIndexRecord, dataset: Dataset, *, has_reference: bool
+) -> list[str]:
+    """Say which documents differ, that nothing was changed, and why there is no parity.
+
+    ``has_reference`` is False where the backend would have no reference with an index of its own either.
+    """
+    strangers = np.flatnonzero(external.rows < 0)
+    notes = [f"an external index of {len(external.rows):,} documents, searched as it is"]
+    if external.files is not None and external.file_bytes is not None:
+        notes.append(
+            f"its {external.files:,} files ({external.file_bytes:,} bytes) had the same SHA-256 before and after"
+        )
+    if not len(dataset.corpus):
+        return [*notes, f"not held against a reference: {external.no_reference}"]
+    if len(strangers):
+        listed = _listed(external.ids.take(strangers[:_NAMED]), len(strangers))
+        notes.append(f"{len(strangers):,} of its documents are not in the dataset: {listed}")
+    absent = record.index.missing_rows
+    if len(absent):
+        empty = set(dataset.corpus.empty_rows.tolist())
+        because = ", because they are empty" if set(absent.tolist()) <= empty else ""
+        listed = _listed(dataset.corpus.ids.take(absent[:_NAMED]), len(absent))
+        notes.append(f"{len(absent):,} documents of the dataset are not in it{because}: {listed}")
+    if has_reference and external.no_reference is not None:
+        notes.append(f"not held against a reference: {external.no_reference}")
+    return notes
+
+
+def _listed(ids: list[str], count: int) -> str:
+    more = f" and {count - len(ids):,} more" if count > len(ids) else ""
+    return ", ".join(ids) + more
+
+
+def _notes_on_stages(outcome: Outcome) -> list[str]:
+    if outcome.combined is None:
+        return []
+    notes = []
+    reranked = outcome.combined.reranked
+    if reranked is not None and reranked.scored < len(reranked.scores):
+        known = len(reranked.scores) - reranked.scored
+        notes.append(f"{known:,} of {len(reranked.scores):,} scores were in the cache, so its own time is not told")
+    if reranked is not None and "calls" in reranked.facts:
+        notes.append(calls_in_words(reranked.facts))
+    return notes

@@ -214,8 +214,9 @@ def test_a_project_without_golden_sets_loads_nothing_heavy(project: pytest.Pytes
             loaded = {name for name in sys.modules if name.partition(".")[0] == "harness"}
             options = {f"harness.plan.{name}" for name in ("config", "expressions", "option_fields")}
             messages = {"harness.errors", "harness.plain_url", "harness.wording"}
+            presenters = {"harness.results", "harness.results.presenters"}
             plugin = {"harness", "harness._version", "harness.integrations", "harness.integrations.pytest_plugin"}
-            assert loaded == {"harness.plan"} | options | messages | plugin
+            assert loaded == {"harness.plan"} | options | messages | presenters | plugin
             assert not {"numpy", "pydantic", "typer", "pyarrow"} & sys.modules.keys()
         """
     )

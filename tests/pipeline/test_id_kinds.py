@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.pipeline.check.id_hints import id_kinds
+from harness.pipeline.check.id_match import id_kinds
 
 UUID = "8544a3db-0b16-5b1c-a72d-7b7f47536f62"
 

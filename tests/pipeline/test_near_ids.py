@@ -6,8 +6,7 @@ import pytest
 
 from harness.data.types import Ids
 from harness.loaders.golden import golden_of_records
-from harness.pipeline.check.id_hints import IdAdvice, id_advice
-from harness.pipeline.check.id_match import Expected, Match
+from harness.pipeline.check.id_match import Expected, IdAdvice, Match, id_advice
 from harness.pipeline.check.preflight import missing_ids
 
 

@@ -58,7 +58,7 @@ __all__ = [
     "AgainstPlan",
     "Function",
     "Searched",
-    "ask_retriever",
+    "ask_backend",
     "is_name",
     "parse_against",
     "plan_against",
@@ -90,20 +90,20 @@ class Against:
 
 
 def parse_against(expressions: Sequence[str], *, max_calls: int | None = None) -> list[Against]:
-    """Every expression in order; backends are looked at no closer, that is the plan's.
+    """Parse every expression, in order; indexes are looked at no closer, which is up to the plan.
 
     Raises UsageError for a malformed one, and for two with one label.
     """
-    found = [_parse(one.strip(), max_calls) for one in expressions]
-    labels = [one.label for one in found]
+    backends = [_parse(expression.strip(), max_calls) for expression in expressions]
+    labels = [backend.label for backend in backends]
     for label in labels:
         if labels.count(label) > 1:
             raise UsageError(f"two backends are called '{label}'", fix=f"name them: --against 'mine={label}'")
-    return found
+    return backends
 
 
 def is_name(text: str) -> bool:
-    """Whether ``text`` may stand as ``NAME=`` before an expression."""
+    """Tell whether ``text`` may stand as ``NAME=`` before an expression."""
     return _NAME.fullmatch(text) is not None
 
 
@@ -143,7 +143,7 @@ def _with(name: str, shown: str) -> str:
 
 
 def _options(text: str) -> dict[str, str]:
-    """``key=value;key=value``; a value ends only where another known key begins, so that URLs may hold anything."""
+    """Parse ``key=value;key=value``; a value ends only where another known key begins: URLs may hold anything."""
     names = "|".join(HTTP_OPTIONS)
     values: dict[str, str] = {}
     for part in re.split(rf";\s*(?=(?:{names})\s*=)", text):
@@ -164,19 +164,19 @@ Function = Callable[..., object]
 
 @dataclass(frozen=True, slots=True)
 class AgainstPlan:
-    """Everything that is asked besides backends, in the order given.
+    """All backends that are there already, in the order in which they were named.
 
-    ``indexes`` is the plan of those that are indexes, in their order; ``functions`` are callables that were given as
-    such, by label. ``execution`` says how all are asked.
+    ``indexes`` is the plan of those that are indexes, in their order; ``functions`` are the callables among them, by
+    label. ``execution`` says how all are asked.
     """
 
-    retrievers: tuple[Against, ...]
+    backends: tuple[Against, ...]
     indexes: Plan | None
     functions: Mapping[str, Function]
     execution: ExecutionOptions
 
 
-def plan_against(given: Sequence[tuple[str, str | Function]], request: CompareRequest) -> AgainstPlan:
+def plan_against(expressions: Sequence[tuple[str, str | Function]], request: CompareRequest) -> AgainstPlan:
     """Resolve expressions and callables, each with its name, "" for none.
 
     ``request`` is what indexes are searched by, its backends left out.
@@ -184,24 +184,26 @@ def plan_against(given: Sequence[tuple[str, str | Function]], request: CompareRe
     Raises UsageError for malformed expressions, for an index that cannot be searched without a collection, and for one
     whose vectors need a model that is not named.
     """
-    texts = [_text(name, one) for name, one in given]
-    retrievers, execution = parse_against(texts, max_calls=request.max_calls), execution_of(request)
+    texts = [_text(name, expression) for name, expression in expressions]
+    listed, execution = parse_against(texts, max_calls=request.max_calls), execution_of(request)
     functions = {
-        found.label: one for found, (_, one) in zip(retrievers, given, strict=True) if not isinstance(one, str)
+        backend.label: expression
+        for backend, (_, expression) in zip(listed, expressions, strict=True)
+        if not isinstance(expression, str)
     }
-    backends = [one.backend for one in retrievers if one.kind == "index"]
+    backends = [backend.backend for backend in listed if backend.kind == "index"]
     for name in (backend.partition(":")[0] for backend in backends):
         if name in {*fusions(), *rerankers(), "run"}:
             raise UsageError(f"'{name}' is no index", fix="write one as chroma:path=…;collection=…;model=…")
         _require_kind(name, tuple(find_cards("backends", request.cards)))
     if not backends:
-        return AgainstPlan(tuple(retrievers), None, functions, execution)
+        return AgainstPlan(tuple(listed), None, functions, execution)
     plan = plan_of_backends(replace(request, backends=backends))
     if len(plan.trials) != len(backends):
         raise UsageError("--against takes single indexes, no fusions of them", fix="name each on its own")
     for trial in plan.trials:
         _require_alone(trial)
-    return AgainstPlan(tuple(retrievers), plan, functions, execution)
+    return AgainstPlan(tuple(listed), plan, functions, execution)
 
 
 def _require_kind(name: str, backends: Sequence[str]) -> None:
@@ -232,8 +234,8 @@ def _require_alone(trial: Trial) -> None:
         )
 
 
-def _text(name: str, one: str | Function) -> str:
-    expression = one if isinstance(one, str) else f"python:{_name(one)}"
+def _text(name: str, backend: str | Function) -> str:
+    expression = backend if isinstance(backend, str) else f"python:{_name(backend)}"
     if name and not is_name(name):
         raise UsageError(f"'{name}' is no name of a backend", fix="letters, digits, spaces and . _ - will do")
     return f"{name}={expression}" if name else expression
@@ -271,25 +273,23 @@ def search_indexes(
     nothing = pa.chunked_array([strings([])])
     documents = Corpus(Ids.of([]), nothing, content_digest(Ids.of([]), nothing))
     alone = Dataset(plan.indexes.dataset_name, documents, queries, None)
-    assessed = run_on(plan.indexes, alone, cache, display, judge)
-    trials = trial_results(assessed, alone, plan.indexes, PROBES)
-    named = [one for one in plan.retrievers if one.kind == "index"]
+    scored = run_on(plan.indexes, alone, cache, display, judge)
+    trials = trial_results(scored, alone, plan.indexes, PROBES)
+    named = [backend for backend in plan.backends if backend.kind == "index"]
     comparison = ModelComparison(queries, corpora, plan.execution, cache, display)
     searched = []
-    for against, one, trial in zip(named, assessed, trials, strict=True):
-        finding, note = comparison.compare(one.outcome)
+    for against, of_index, trial in zip(named, scored, trials, strict=True):
+        finding, note = comparison.compare(of_index.outcome)
         notes = [*trial.notes, *([note] if note is not None else [])]
-        update = {"dataset": dataset, "label": against.label, "notes": notes}
         parameters = {**trial.parameters, "against": against.shown}
-        answered = Answered.of(
-            one, trial.model_copy(update={**update, "parameters": parameters}), timed=plan.execution.timing
-        )
+        update = {"dataset": dataset, "label": against.label, "notes": notes, "parameters": parameters}
+        answered = Answered.of(of_index, trial.model_copy(update=update), timed=plan.execution.timing)
         searched.append(Searched(answered, (finding,) if finding is not None else ()))
     return searched
 
 
-def ask_retriever(
-    one: Against,
+def ask_backend(
+    backend: Against,
     plan: AgainstPlan,
     dataset: str,
     golden: GoldenSet,
@@ -300,22 +300,22 @@ def ask_retriever(
 ) -> tuple[Answered, list[Answer]]:
     """Ask a callable or an endpoint; return its answers, unscored, or why it failed as a whole."""
     options, notes = plan.execution, list[str]()
-    if HIDDEN in one.shown:
+    if HIDDEN in backend.shown:
         notes.append(
             f"{HIDDEN} in its command stands for what could be secret (user name, password, query, body): write that "
             "in again before you repeat it; a key can come from the environment, key_env="
         )
     try:
-        if one.kind == "python" and one.label not in plan.functions:
-            asked = _in_worker(one, queries, k, options, cache, display)
+        if backend.kind == "python" and backend.label not in plan.functions:
+            asked = _in_worker(backend, queries, k, options, cache, display)
         else:
-            asked = _here(_retriever(one, plan), one, golden, k, options, display)
+            asked = _here(_retriever(backend, plan), backend, golden, k, options, display)
     except HarnessError as error:
         failure = failure_of(error)
         info = ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log))
-        display.done(one.label, "failed")
-        return Answered(asked_trial(dataset, one.label, one.shown, error=info, notes=notes)), []
-    display.done(one.label, f"{counted(len(asked.answers), 'question')} asked")
+        display.done(backend.label, "failed")
+        return Answered(asked_trial(dataset, backend.label, backend.shown, error=info, notes=notes)), []
+    display.done(backend.label, f"{counted(len(asked.answers), 'question')} asked")
     notes.insert(
         0, "its documents are known by its answers alone: there is no exact reference, and nothing was indexed"
     )
@@ -324,7 +324,7 @@ def ask_retriever(
     run = run_of(golden, asked.answers, k)
     search = asked_search(asked, run, k, timed=options.timing)
     answered = Answered(
-        asked_trial(dataset, one.label, one.shown, search=search, notes=notes),
+        asked_trial(dataset, backend.label, backend.shown, search=search, notes=notes),
         run=run,
         search_ns=asked.search_ns if options.timing else None,
         unanswered=frozenset(
@@ -334,14 +334,14 @@ def ask_retriever(
     return answered, list(asked.answers)
 
 
-def _retriever(one: Against, plan: AgainstPlan) -> Retriever:
-    if one.http is not None:
-        return HttpRetriever(one.http)
-    return PythonRetriever(plan.functions[one.label], one.target or one.label)
+def _retriever(backend: Against, plan: AgainstPlan) -> Retriever:
+    if backend.http is not None:
+        return HttpRetriever(backend.http)
+    return PythonRetriever(plan.functions[backend.label], backend.target or backend.label)
 
 
 def _here(
-    retriever: Retriever, one: Against, golden: GoldenSet, k: int, options: ExecutionOptions, display: Display
+    retriever: Retriever, backend: Against, golden: GoldenSet, k: int, options: ExecutionOptions, display: Display
 ) -> Asked:
     with _stdout_to_stderr(), retriever:
         return ask(
@@ -352,31 +352,31 @@ def _here(
             warm_up=options.warms_up,
             deadline_s=options.deadline_s,
             clock=time.perf_counter_ns,
-            progress=display.section(one.label),
+            progress=display.section(backend.label),
         )
 
 
 @contextlib.contextmanager
 def _stdout_to_stderr() -> Iterator[None]:
-    """What a function prints is not the result."""
+    """Send what a function prints to stderr: it is not the result."""
     with contextlib.redirect_stdout(sys.stderr):
         yield
 
 
 def _in_worker(
-    one: Against, queries: Queries, k: int, options: ExecutionOptions, cache: Cache, display: Display
+    backend: Against, queries: Queries, k: int, options: ExecutionOptions, cache: Cache, display: Display
 ) -> Asked:
     with scratch_folder(cache.folder(WORK), COMPARISON) as work:
         save_table(work / "questions.arrow", pa.table({"id": queries.ids.values, "text": queries.texts}))
         folder = Path(tempfile.mkdtemp(prefix="ask-", dir=work))
-        job = AskJob(one.target, work / "questions.arrow", k, options.repeat, options.warms_up)
+        job = AskJob(backend.target, work / "questions.arrow", k, options.repeat, options.warms_up)
         save(folder, job)
-        create_executor(options).run(folder, display.section(one.label))
+        create_executor(options).run(folder, display.section(backend.label))
         return load(folder, Asked)
 
 
 def run_of(golden: GoldenSet, answers: Sequence[Answer], k: int) -> Run:
-    """Answers as a run: each document at its first place, at most ``k`` of them.
+    """Return answers as a run: each document at its first place, at most ``k`` of them.
 
     Ids alone have minus their place for a score, and scores that rise in every list are taken for distances: their
     negative is kept. The documents are those that were found or are expected: a backend that finds nothing of what is
@@ -384,10 +384,10 @@ def run_of(golden: GoldenSet, answers: Sequence[Answer], k: int) -> Run:
     """
     kept = [list(dict.fromkeys(answer.ids))[:k] for answer in answers]
     scores = [_scores(answer, hits) for answer, hits in zip(answers, kept, strict=True)]
-    steps = np.concatenate([np.diff(one) for one in scores]) if scores else np.empty(0, dtype=np.float32)
+    steps = np.concatenate([np.diff(values) for values in scores]) if scores else np.empty(0, dtype=np.float32)
     if (steps > 0).any() and not (steps < 0).any():
-        scores = [0.0 - one for one in scores]
-    expected = [one.id for question in golden for one in question.expected]
+        scores = [0.0 - values for values in scores]
+    expected = [expectation.id for question in golden for expectation in question.expected]
     doc_ids = Ids.of(dict.fromkeys([*(doc_id for hits in kept for doc_id in hits), *expected]))
     places = {doc_id: row for row, doc_id in enumerate(doc_ids)}
     return Run(

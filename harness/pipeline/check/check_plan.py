@@ -47,9 +47,9 @@ class TrialName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckPlan:
-    """Everything that a check will do. ``plans`` maps a corpus to the plan of its backends, ``places`` to its place.
+    """All that a check will do. ``plans`` maps a corpus to the plan of its backends, ``places`` to its place.
 
-    ``against`` is what is asked besides, None for nothing.
+    ``against`` are the backends that are there already, None for none.
     """
 
     request: CheckRequest
@@ -65,7 +65,7 @@ class CheckPlan:
     def trials(self) -> list[TrialName]:
         """Every backend on every dataset, in the order of the result."""
         named = [TrialName(name, trial.label) for name, plan in self.plans.items() for trial in plan.trials]
-        known = self.against.retrievers if self.against is not None else ()
+        known = self.against.backends if self.against is not None else ()
         return [*named, *(TrialName(self.own_documents, backend.label) for backend in known)]
 
     @property
@@ -79,8 +79,8 @@ class CheckPlan:
         request, words = self.request, ["harness", "check", self.golden.source]
         if isinstance(request.golden, str | Path):
             words[2] = str(request.golden)
-        given = [request.corpus] if isinstance(request.corpus, str | Path | Dataset) else request.corpus
-        words += [word for one in given for word in ("--corpus", _shown(one))]
+        corpora = [request.corpus] if isinstance(request.corpus, str | Path | Dataset) else request.corpus
+        words += [word for place in corpora for word in ("--corpus", _shown(place))]
         if self.plans:
             trials = next(iter(self.plans.values())).trials
             words += ["--backends", ",".join(trial.label for trial in trials)]
@@ -106,12 +106,12 @@ class CheckPlan:
 
     def settings(self) -> dict[str, str | int | float | bool | list[str] | None]:
         """Return the options as they were resolved, flat."""
-        given = flat(self.request, self._resolved())
+        options = flat(self.request, self._resolved())
         left_out = ("golden", "corpus", "timing")
         corpora = [f"{name}={_shown(place)}" for name, place in self.places.items()]
         return {
             "corpora": corpora,
-            **{name: value for name, value in given.items() if name not in left_out},
+            **{name: value for name, value in options.items() if name not in left_out},
             "no_timing": not self.request.timing,
             "no_text": not self.rules.keep_text,
         }
@@ -122,7 +122,7 @@ class CheckPlan:
         return {
             "columns": columns_text(self.columns) or None,
             "backends": list(dict.fromkeys(trial.label for plan in self.plans.values() for trial in plan.trials)),
-            "against": [one.shown for one in self.against.retrievers] if self.against is not None else [],
+            "against": [backend.shown for backend in self.against.backends] if self.against is not None else [],
             "require": [requirement.text for requirement in rules.requirements],
             "metrics": list(rules.measures),
             "delimiter": self.match.delimiter or None,
@@ -143,14 +143,13 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     golden, place = _golden(request)
     _refuse_empty(golden, request.relevance)
     slices = _slices(request, requirements, golden)
-    asked = _asked(request)
-    only_asked = bool(asked) and not request.corpus and request.backends is None
-    places = {} if only_asked else _places(request, place)
+    existing = _against(request)
+    places = {} if existing and not request.corpus and request.backends is None else _places(request, place)
     measures = _measures(request, requirements)
     ties = TieRule(request.ties)
     compared = _compare_request(request, golden.name, list(map(str, measures.values())))
     plans = {name: plan_of_backends(replace(compared, dataset=name)) for name in places}
-    against = plan_against(asked, compared) if asked else None
+    against = plan_against(existing, compared) if existing else None
     if identical_ids_rule(request.identical_ids) == "drop" and against is not None:
         raise UsageError(
             "--identical-ids drop with --against: what is there already is judged by all that it answers",
@@ -177,18 +176,18 @@ def _shown(place: str | Path | Dataset) -> str:
     return place.name if isinstance(place, Dataset) else str(place)
 
 
-def _asked(request: CheckRequest) -> list[tuple[str, str | Function]]:
-    """What is asked besides backends, each with its name, "" where it has none."""
-    given = request.against
-    if isinstance(given, Mapping):
-        return list(given.items())
-    return [("", one) for one in ([given] if isinstance(given, str) or callable(given) else given)]
+def _against(request: CheckRequest) -> list[tuple[str, str | Function]]:
+    """Return the backends that are there already, each with its name, "" where it has none."""
+    against = request.against
+    if isinstance(against, Mapping):
+        return list(against.items())
+    return [("", backend) for backend in ([against] if isinstance(against, str) or callable(against) else against)]
 
 
 def _refuse_empty(golden: GoldenSet, relevance: int) -> None:
-    """A check by which nothing could be measured would pass."""
+    """Refuse a check by which nothing could be measured: it would pass."""
     if not golden.expecting(relevance):
-        highest = max(one.grade for question in golden for one in question.expected)
+        highest = max(expected.grade for question in golden for expected in question.expected)
         fix = f"the highest grade of {golden.source} is {highest}"
         raise UsageError(f"--relevance {relevance}: no question expects anything of that grade", fix=fix)
 
@@ -196,21 +195,21 @@ def _refuse_empty(golden: GoldenSet, relevance: int) -> None:
 def _refuse_shared_labels(plans: Mapping[str, Plan], against: AgainstPlan | None) -> None:
     """Refuse backends that would share a label in the result."""
     taken = {trial.label for plan in plans.values() for trial in plan.trials}
-    for backend in against.retrievers if against is not None else ():
+    for backend in against.backends if against is not None else ():
         if backend.label in taken:
             fix = f"name it: --against 'mine={backend.shown}'"
             raise UsageError(f"a backend is called '{backend.label}' too", fix=fix)
 
 
 def _golden(request: CheckRequest) -> tuple[GoldenSet, str | Path | Dataset | None]:
-    """The golden set, and the dataset that it came with, if any."""
+    """Return the golden set, and the dataset that it came with, if any."""
     if isinstance(request.golden, Dataset):
         return GoldenSet.of_dataset(request.golden), request.golden
     if isinstance(request.golden, GoldenSet):
         return request.golden, None
     if not isinstance(request.golden, str | Path):
         records = request.golden if isinstance(request.golden, list | tuple) else None
-        if records is None or not all(isinstance(one, Mapping) for one in records):
+        if records is None or not all(isinstance(record, Mapping) for record in records):
             raise UsageError(
                 f"the golden set is a {type(request.golden).__name__}",
                 fix="give a file, objects with question and expected_relevant_doc_ids, or harness.Dataset.of(…)",
@@ -222,28 +221,31 @@ def _golden(request: CheckRequest) -> tuple[GoldenSet, str | Path | Dataset | No
 
 
 def _places(request: CheckRequest, own: str | Path | Dataset | None) -> dict[str, str | Path | Dataset]:
-    """Name -> place of every corpus; names are those given, else the last part of the place."""
-    given = list(request.corpus) if isinstance(request.corpus, list | tuple) else [request.corpus]
-    if not given and own is None:
+    """Return the place of every corpus by its name, which is the last part of the place where none was chosen."""
+    corpora = list(request.corpus) if isinstance(request.corpus, list | tuple) else [request.corpus]
+    if not corpora and own is None:
         raise UsageError(
             "no corpus was given",
             fix="name the file or folder of the documents: --corpus chunks.jsonl; or what is there already: --against",
         )
     places: dict[str, str | Path | Dataset] = {}
-    for one in given or [own or ""]:
-        if not isinstance(one, str | Path | Dataset):
-            raise UsageError(f"the corpus is a {type(one).__name__}", fix="give a path, or harness.Dataset.of(…)")
-        if isinstance(one, Dataset):
-            places[one.name] = one
-            continue
-        name, equals, place = str(one).partition("=") if isinstance(one, str) else ("", "", one)
-        _refuse_url(str(one), "the corpus")
-        if not equals:
-            name, place = _stem(Path(one)), one
+    for corpus in corpora or [own or ""]:
+        if not isinstance(corpus, str | Path | Dataset):
+            raise UsageError(f"the corpus is a {type(corpus).__name__}", fix="give a path, or harness.Dataset.of(…)")
+        name, place = _named_place(corpus)
         if name in places:
             raise UsageError(f"two corpora are called '{name}'", fix=f"name them: --corpus small={place}")
         places[name] = place
     return places
+
+
+def _named_place(corpus: str | Path | Dataset) -> tuple[str, str | Path | Dataset]:
+    """Return the name and the place of a corpus."""
+    if isinstance(corpus, Dataset):
+        return corpus.name, corpus
+    _refuse_url(str(corpus), "the corpus")
+    name, equals, place = str(corpus).partition("=") if isinstance(corpus, str) else ("", "", "")
+    return (name, place) if equals else (_stem(Path(corpus)), corpus)
 
 
 def _stem(path: Path) -> str:
@@ -269,18 +271,18 @@ def _refuse_url(place: str, what: str) -> None:
 
 
 def _measures(request: CheckRequest, requirements: Sequence[Requirement]) -> dict[str, Measure]:
-    """Shown name -> measure: those of the tables, then what only requirements ask for; each measure once."""
+    """Return measures by the names that are shown: those of the tables, then those of requirements, each once."""
     texts = split_measures(request.metrics) if isinstance(request.metrics, str) else list(request.metrics)
-    found: dict[Measure, str] = {}
+    names: dict[Measure, str] = {}
     for text in texts or _default_metrics(request.k):
         measure = measure_at_depth(text, request.k)
         if not is_mean(measure):
             raise UsageError(f"--metrics {text} is no mean over questions", fix="name others, like Hit@5 or nDCG@10")
-        found.setdefault(measure, shown_name(text, measure))
+        names.setdefault(measure, shown_name(text, measure))
     for requirement in requirements:
         if isinstance(requirement.quantity, Measure):
-            found.setdefault(requirement.quantity, requirement.name)
-    return {name: measure for measure, name in found.items()}
+            names.setdefault(requirement.quantity, requirement.name)
+    return {name: measure for measure, name in names.items()}
 
 
 def _default_metrics(k: int) -> tuple[str, ...]:
@@ -288,28 +290,27 @@ def _default_metrics(k: int) -> tuple[str, ...]:
 
 
 def _slices(request: CheckRequest, requirements: Sequence[Requirement], golden: GoldenSet) -> tuple[str, ...]:
-    """The fields to slice by: those asked for, and those of requirements. All must occur."""
-    fields = list(dict.fromkeys(request.slice))
-    fields += [one.slice.field for one in requirements if one.slice is not None and one.slice.field not in fields]
+    """Return the fields to slice by, those of requirements too. All must occur."""
+    slices = [requirement.slice for requirement in requirements if requirement.slice is not None]
+    fields = list(dict.fromkeys([*request.slice, *(part.field for part in slices)]))
     for name in fields:
         if name not in golden.fields:
             known = ", ".join(golden.fields) or "none"
             raise UsageError(
                 f"no question has the field '{name}'{nearest(name, golden.fields)}", fix=f"{golden.source} has: {known}"
             )
-    for one in requirements:
-        if one.slice is not None and one.slice.value not in (values := golden.values(one.slice.field)):
-            what = f"no question has {one.slice}{nearest(one.slice.value, values)}"
-            raise UsageError(what, fix=f"'{one.slice.field}' is one of: {', '.join(values[:20])}")
-    return tuple(dict.fromkeys(fields))
+    for part in slices:
+        if part.value not in (values := golden.values(part.field)):
+            what = f"no question has {part}{nearest(part.value, values)}"
+            raise UsageError(what, fix=f"'{part.field}' is one of: {', '.join(values[:20])}")
+    return tuple(fields)
 
 
 def _refuse_untimed(request: CheckRequest, requirements: Sequence[Requirement]) -> None:
-    late = [one.text for one in requirements if one.quantity in LATENCIES]
-    if late and not request.timing:
-        raise UsageError(
-            f"the requirement '{late[0]}' with --no-timing: no times are taken", fix="leave one of them out"
-        )
+    timed = [requirement.text for requirement in requirements if requirement.quantity in LATENCIES]
+    if timed and not request.timing:
+        what = f"the requirement '{timed[0]}' with --no-timing: no times are taken"
+        raise UsageError(what, fix="leave one of them out")
 
 
 def _compare_request(request: CheckRequest, corpus: str, metrics: Sequence[str]) -> CompareRequest:

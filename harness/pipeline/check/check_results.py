@@ -1,4 +1,4 @@
-"""Results of a check: metrics, slices, every question of one backend, and the requirements that it is held to."""
+"""Make the results of a check: metrics, slices, every question of a trial, and the requirements that it must meet."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TAIL = 0.025
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """By what a check judges. ``measures`` maps the name that is shown to the measure, in the order of the tables.
+    """How a check judges. ``measures`` maps the name that is shown to the measure, in the order of the tables.
 
     ``confidence`` is true where a bound of the 95 % interval decides, and not the point estimate.
     """
@@ -54,7 +54,7 @@ class Rules:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Answered:
-    """Answers of one backend to the questions of a golden set, with its trial.
+    """The answers of a backend to the questions of a golden set, with its trial.
 
     ``run`` holds every question, None of a backend that failed (then the trial's ``error`` says why). ``scores`` are of
     the questions that expect something. ``search_ns`` int64 (passes, questions) are times of single queries, negative
@@ -75,24 +75,23 @@ class Answered:
 
     @property
     def label(self) -> str:
-        """What the result calls the backend."""
+        """Label of the backend."""
         return self.trial.label
 
     @classmethod
-    def of(cls, assessed: Scored, trial: TrialResult, *, timed: bool) -> Answered:
+    def of(cls, scored: Scored, trial: TrialResult, *, timed: bool) -> Answered:
         """Return the answers of a backend that was searched."""
-        record, parity = assessed.outcome.record, assessed.parity
+        record, parity = scored.outcome.record, scored.parity
         search_ns = None
         if timed and record is not None:
-            sent = has_terms(assessed.outcome.vectors, record.search_ns.shape[1])
+            sent = has_terms(scored.outcome.vectors, record.search_ns.shape[1])
             search_ns = np.where(sent, record.search_ns, np.int64(-1))
         exact = parity.per_query.level >= Level.TIE_EQUIVALENT if parity is not None else None
-        run, scores = assessed.outcome.run, assessed.scores
-        return cls(trial, run, scores, search_ns, exact, reference=assessed.reference)
+        return cls(trial, scored.outcome.run, scored.scores, search_ns, exact, reference=scored.reference)
 
 
 def check_trial(answered: Answered, golden: GoldenSet, expected: Expected, rules: Rules) -> TrialResult:
-    """Describe one backend's answers; of one that failed, say why."""
+    """Describe the answers of a backend; of one that failed, say why."""
     trial, scores = answered.trial, answered.scores
     every = np.ones(len(scores.query_ids), dtype=bool) if scores is not None else None
     return trial.model_copy(
@@ -107,21 +106,19 @@ def check_trial(answered: Answered, golden: GoldenSet, expected: Expected, rules
 
 def asked_trial(dataset: str, label: str, expression: str, **facts: object) -> TrialResult:
     """Return the trial of a function or an endpoint, of which nothing is known but its answers."""
-    unknown = dict.fromkeys(("measured", "error", "engine", "phases", "index", "search", "cold", "queries", "parity"))
-    empty: dict[str, object] = {"encoder": {}, "closed_loop": [], "open_loop": [], "metrics": {}, "notes": []}
-    named = {"dataset": dataset, "label": label, "name": expression.partition(":")[0].rpartition("=")[2]}
-    values = {**unknown, **empty, **named, "reused": False, "parameters": {"against": expression}, "status": "ok"}
-    return TrialResult.model_validate({**values, **facts})
+    name = expression.partition(":")[0].rpartition("=")[2]
+    named = {"dataset": dataset, "label": label, "name": name, "parameters": {"against": expression}}
+    return TrialResult.model_validate({**named, "status": "ok", **facts})
 
 
-def asked_search(answered: Asked, run: Run, k: int, *, timed: bool) -> SearchStats:
+def asked_search(asked: Asked, run: Run, k: int, *, timed: bool) -> SearchStats:
     """Describe how a function or an endpoint was asked."""
-    times = latency(answered.search_ns[answered.search_ns >= 0]) if timed and len(answered.answers) else None
+    times = latency(asked.search_ns[asked.search_ns >= 0]) if timed and len(asked.answers) else None
     return SearchStats(
-        queries=len(answered.answers),
+        queries=len(asked.answers),
         queries_without_terms=0,
         k=k,
-        repeats=len(answered.search_ns),
+        repeats=len(asked.search_ns),
         concurrency=1,
         milliseconds=LatencyStats(**asdict(times)) if times is not None else None,
         transfer_ms=None,
@@ -130,23 +127,15 @@ def asked_search(answered: Asked, run: Run, k: int, *, timed: bool) -> SearchSta
         warm_up_queries=0,
         hits=run.hits,
         queries_without_hits=int(np.count_nonzero(np.diff(run.indptr) == 0)),
-        repeated_calls=answered.repeated,
+        repeated_calls=asked.repeated,
         queries_per_call=1,
     )
 
 
-def _times_of(answered: Answered, chosen: npt.NDArray[np.bool_] | None) -> Int64Array | None:
-    """Return the samples of single queries, in nanoseconds, of some questions of the run, all by default."""
-    if answered.search_ns is None:
-        return None
-    samples = answered.search_ns if chosen is None else answered.search_ns[:, chosen]
-    return samples[samples >= 0]
-
-
 def _of_slice(golden: GoldenSet, field: str, value: str, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
     """Tell which of the questions named by ``ids`` have a value of a field, bool (n,)."""
-    there = {question.id for question in golden if value in question.fields.get(field, ())}
-    return np.array([one in there for one in ids], dtype=bool)
+    members = {question.id for question in golden if value in question.fields.get(field, ())}
+    return np.array([name in members for name in ids], dtype=bool)
 
 
 def _metric(scores: Scores, column: int, kept: npt.NDArray[np.bool_], seed: int) -> MetricValue:
@@ -156,8 +145,8 @@ def _metric(scores: Scores, column: int, kept: npt.NDArray[np.bool_], seed: int)
     return MetricValue(
         metric=str(scores.measures[column]),
         mean=_exact_mean(values),
-        min=_mean(scores.low[kept, column]),
-        max=_mean(scores.high[kept, column]),
+        min=_known_mean(scores.low[kept, column]),
+        max=_known_mean(scores.high[kept, column]),
         ci_low=interval.low if interval is not None else None,
         ci_high=interval.high if interval is not None else None,
         n=len(values),
@@ -169,7 +158,8 @@ def _exact_mean(values: Float64Array) -> float:
     return math.fsum(values) / len(values)
 
 
-def _mean(values: Float64Array) -> float | None:
+def _known_mean(values: Float64Array) -> float | None:
+    """Return the mean of at least one value, None where one is NaN: ties leave no range there."""
     mean = _exact_mean(values)
     return None if np.isnan(mean) else mean
 
@@ -198,65 +188,65 @@ def _slices(scores: Scores, golden: GoldenSet, rules: Rules) -> list[schema.Slic
 
 
 def _questions(answered: Answered, golden: GoldenSet, expected: Expected, rules: Rules) -> list[schema.QuestionResult]:
-    run, scores = answered.run, answered.scores
+    """Describe each question: what it expects and where that was, its hits, values and time."""
+    run, scores, exact = answered.run, answered.scores, answered.reference
     if run is None:
         return []
-    places = {name: place for place, name in enumerate(run.query_ids)}
-    scored = {name: place for place, name in enumerate(scores.query_ids)} if scores is not None else {}
-    columns = {} if scores is None else {n: scores.column_of(m, rules.relevance) for n, m in rules.measures.items()}
-    made = []
-    for question in golden:
-        place, row = places.get(question.id), scored.get(question.id)
-        top = run.doc_ids.take(run.rows[run.of_query(place)]) if place is not None else []
-        values = {} if scores is None or row is None else {n: float(scores.values[row, c]) for n, c in columns.items()}
-        exact = _exact_hits(answered, question.id)
-        told = _question(question, top, exact, values, expected, keep_text=rules.keep_text)
-        update = {"failed": question.id in answered.unanswered, "milliseconds": _milliseconds(answered, place)}
-        made.append(told.model_copy(update=update))
-    return made
+    columns = {}
+    if scores is not None:
+        columns = {name: scores.column_of(measure, rules.relevance) for name, measure in rules.measures.items()}
+    ids = Ids.of(question.id for question in golden)
+    places, exact_places, rows = (
+        known.query_ids.rows_of(ids).tolist() if known is not None else [-1] * len(golden)
+        for known in (run, exact, scores)
+    )
+    questions = []
+    for question, place, exact_place, row in zip(golden, places, exact_places, rows, strict=True):
+        top = _documents(run, place)
+        values = scores.values[row] if scores is not None and row >= 0 else None
+        questions.append(
+            schema.QuestionResult(
+                id=question.id,
+                line=question.line,
+                question=question.question if rules.keep_text else None,
+                expected=_expectations(question, expected, top, _documents(exact, exact_place)),
+                values={name: float(values[column]) for name, column in columns.items()} if values is not None else {},
+                top=top,
+                failed=question.id in answered.unanswered,
+                milliseconds=_milliseconds(answered, place),
+            )
+        )
+    return questions
 
 
-def _milliseconds(answered: Answered, place: int | None) -> float | None:
-    if answered.search_ns is None or place is None:
+def _documents(run: Run | None, place: int) -> list[str]:
+    """Return the ids of the hits at one place of a run; none for the place -1."""
+    return run.doc_ids.take(run.rows[run.of_query(place)]) if run is not None and place >= 0 else []
+
+
+def _expectations(
+    question: GoldenQuestion, expected: Expected, top: list[str], exact: list[str]
+) -> list[schema.ExpectationResult]:
+    """Describe what a question expects, with its rank among the hits and among those of the exact reference."""
+    hits, exact_hits = expected.first_hits(question, top), expected.first_hits(question, exact)
+    return [
+        schema.ExpectationResult(
+            id=expectation.id,
+            grade=expectation.grade,
+            rank=hits[expectation.id].rank if expectation.id in hits else None,
+            found=hits[expectation.id].doc_id if expectation.id in hits else None,
+            reference_rank=exact_hits[expectation.id].rank if expectation.id in exact_hits else None,
+        )
+        for expectation in question.expected
+    ]
+
+
+def _milliseconds(answered: Answered, place: int) -> float | None:
+    if answered.search_ns is None or place < 0:
         return None
     samples = answered.search_ns[:, place]
     timed = samples[samples >= 0]
     return float(timed.mean()) / _NS_PER_MS if len(timed) else None
-
-
-def _exact_hits(answered: Answered, question: str) -> list[str]:
-    """Return the first documents of the exact reference for a question, to a depth beyond k."""
-    run = answered.reference
-    place = int(run.query_ids.rows_of(Ids.of([question]).values)[0]) if run is not None else -1
-    return run.doc_ids.take(run.rows[run.of_query(place)]) if run is not None and place >= 0 else []
-
-
-def _question(
-    question: GoldenQuestion,
-    top: list[str],
-    exact: list[str],
-    values: dict[str, float],
-    expected: Expected,
-    *,
-    keep_text: bool,
-) -> schema.QuestionResult:
-    found, exactly = expected.first_hits(question, top), expected.first_hits(question, exact)
-    results = []
-    for one in question.expected:
-        hit = found.get(one.id)
-        rank, doc_id = (hit.rank, hit.doc_id) if hit is not None else (None, None)
-        reference_rank = exactly[one.id].rank if one.id in exactly else None
-        results.append(
-            schema.ExpectationResult(id=one.id, grade=one.grade, rank=rank, found=doc_id, reference_rank=reference_rank)
-        )
-    return schema.QuestionResult(
-        id=question.id,
-        line=question.line,
-        question=question.question if keep_text else None,
-        expected=results,
-        values=values,
-        top=top,
-    )
 
 
 class Ideal:
@@ -273,21 +263,23 @@ class Ideal:
         self._relevance = rules.relevance
         self._places = {name: place for place, name in enumerate(self._scores.query_ids)}
 
-    def of(self, measure: Measure, ids: list[str]) -> Float64Array:
+    def of(self, measure: Measure, ids: Sequence[str]) -> Float64Array:
         """Return the best value of a measure for each of some questions, float64 (n,)."""
         values: Float64Array = self._scores.values[:, self._scores.column_of(measure, self._relevance)]
         return values[[self._places[name] for name in ids]]
 
 
 class _Figure(NamedTuple):
-    """A sample with what the report says of it beside the figure itself."""
+    """A sample with what the report says of it beside the figure itself.
+
+    ``ids`` name the questions behind the values, none for samples of latency, whose best value nobody knows.
+    """
 
     sample: Sample
     interval: Callable[[Float64Array], Interval | None]
-    ids: list[str]
+    ids: Sequence[str] | None
     low: float | None = None
     high: float | None = None
-    bounded: bool = True
 
 
 def requirement_results(
@@ -300,23 +292,34 @@ def requirement_results(
 def _result(
     requirement: Requirement, answered: Answered, golden: GoldenSet, ideal: Ideal, rules: Rules
 ) -> schema.RequirementResult:
+    result = schema.RequirementResult(
+        text=requirement.text,
+        backend=answered.label,
+        dataset=answered.trial.dataset,
+        slice=str(requirement.slice) if requirement.slice is not None else None,
+        quantity=requirement.name,
+        operator=requirement.operator,
+        bound=requirement.bound,
+        decided_by="confidence bound" if rules.confidence else "estimate",
+        n=0,
+    )
     figure = _figure(requirement, answered, golden, ideal, rules)
     if isinstance(figure, str):
-        return _base(requirement, answered, rules, figure)
+        return result.model_copy(update={"reason": figure})
     sample, interval = figure.sample, figure.interval(figure.sample.values)
 
     def bound(values: Float64Array) -> float:
-        found = figure.interval(values)
-        if found is None:
+        known = figure.interval(values)
+        if known is None:
             return -np.inf if requirement.at_least else np.inf
-        return found.low if requirement.at_least else found.high
+        return known.low if requirement.at_least else known.high
 
     judged = judge(requirement, sample, bound if rules.confidence else None)
     missed = []
-    if requirement.at_least and not judged.passed and figure.bounded:
+    if requirement.at_least and not judged.passed and figure.ids is not None:
         short = np.flatnonzero(sample.values < sample.best)
         missed = [figure.ids[place] for place in short[np.argsort(sample.values[short], kind="stable")].tolist()]
-    return _base(requirement, answered, rules).model_copy(
+    return result.model_copy(
         update={
             "value": judged.value,
             "min": figure.low,
@@ -326,36 +329,9 @@ def _result(
             "n": judged.n,
             "passed": judged.passed,
             "flips": judged.flips,
-            "best_possible": sample.statistic(sample.best) if figure.bounded else None,
+            "best_possible": sample.statistic(sample.best) if figure.ids is not None else None,
             "missed": missed,
         }
-    )
-
-
-def _base(
-    requirement: Requirement, answered: Answered, rules: Rules, reason: str | None = None
-) -> schema.RequirementResult:
-    """Return a requirement of which nothing is known yet."""
-    return schema.RequirementResult(
-        text=requirement.text,
-        backend=answered.label,
-        dataset=answered.trial.dataset,
-        slice=str(requirement.slice) if requirement.slice is not None else None,
-        quantity=requirement.name,
-        operator=requirement.operator,
-        bound=requirement.bound,
-        value=None,
-        min=None,
-        max=None,
-        ci_low=None,
-        ci_high=None,
-        decided_by="confidence bound" if rules.confidence else "estimate",
-        n=0,
-        passed=None,
-        flips=None,
-        best_possible=None,
-        missed=[],
-        reason=reason,
     )
 
 
@@ -367,65 +343,64 @@ def _figure(
         return f"'{answered.label}' did not pass preflight: {', '.join(answered.problems)}"
     if answered.run is None or answered.scores is None:
         return f"'{answered.label}' failed"
+    ids = answered.run.query_ids.to_list()
     if requirement.quantity == PARITY:
-        return _parity(requirement, answered, golden, rules.seed)
+        return _parity(answered, ids, _kept(requirement, golden, ids), rules.seed)
     if isinstance(requirement.quantity, str):
-        return _latency(requirement, answered, golden, rules.seed)
-    return _measured(requirement, requirement.quantity, answered.scores, golden, ideal, rules)
-
-
-def _measured(
-    requirement: Requirement, measure: Measure, scores: Scores, golden: GoldenSet, ideal: Ideal, rules: Rules
-) -> _Figure | str:
-    ids = scores.query_ids.to_list()
-    kept = _kept(requirement, golden, ids)
+        share = LATENCIES[requirement.quantity]
+        return _latency(answered, _kept(requirement, golden, ids), share, rules.seed)
+    scored = answered.scores.query_ids.to_list()
+    kept = _kept(requirement, golden, scored)
     if not kept.any():
         return f"no question {'of the slice ' if requirement.slice is not None else ''}expects anything"
+    return _mean(requirement.quantity, answered.scores, _chosen(scored, kept), kept, ideal, rules)
+
+
+def _mean(
+    measure: Measure,
+    scores: Scores,
+    chosen: Sequence[str],
+    kept: npt.NDArray[np.bool_],
+    ideal: Ideal,
+    rules: Rules,
+) -> _Figure:
     column = scores.column_of(measure, rules.relevance)
-    chosen = [name for name, keep in zip(ids, kept.tolist(), strict=True) if keep]
-    values, best = scores.values[kept, column], ideal.of(measure, chosen)
-    low, high = (_exact_mean(side[kept, column]) for side in (scores.low, scores.high))
+    values = scores.values[kept, column]
     return _Figure(
-        Sample(values, best, np.zeros(len(values)), _exact_mean),
+        Sample(values, ideal.of(measure, chosen), np.zeros(len(values)), _exact_mean),
         lambda sample: mean_interval(sample, rules.seed),
         chosen,
-        None if np.isnan(low) else low,
-        None if np.isnan(high) else high,
+        _known_mean(scores.low[kept, column]),
+        _known_mean(scores.high[kept, column]),
     )
 
 
-def _parity(requirement: Requirement, answered: Answered, golden: GoldenSet, seed: int) -> _Figure | str:
-    if answered.exact is None or answered.run is None:
+def _parity(answered: Answered, ids: Sequence[str], kept: npt.NDArray[np.bool_], seed: int) -> _Figure | str:
+    if answered.exact is None:
         return f"'{answered.label}' is not held against an exact reference"
-    ids = answered.run.query_ids.to_list()
-    kept = _kept(requirement, golden, ids)
     values = answered.exact[kept].astype(np.float64)
     if not len(values):
         return "the slice has no question"
-    chosen = [name for name, keep in zip(ids, kept.tolist(), strict=True) if keep]
     sample = Sample(values, np.ones(len(values)), np.zeros(len(values)), _exact_mean)
-    return _Figure(sample, lambda one: bootstrap_interval(one, seed), chosen)
+    return _Figure(sample, lambda values: bootstrap_interval(values, seed), _chosen(ids, kept))
 
 
-def _latency(requirement: Requirement, answered: Answered, golden: GoldenSet, seed: int) -> _Figure | str:
-    if answered.run is None or answered.search_ns is None:
+def _latency(answered: Answered, kept: npt.NDArray[np.bool_], share: int | None, seed: int) -> _Figure | str:
+    """Return the figure of a percentile of the times of single queries, or of their mean."""
+    times = answered.search_ns[:, kept] if answered.search_ns is not None else np.empty(0, dtype=np.int64)
+    milliseconds = times[times >= 0] / _NS_PER_MS
+    if not len(milliseconds):
         return f"no times of '{answered.label}' were taken"
-    ids = answered.run.query_ids.to_list()
-    samples = _times_of(answered, _kept(requirement, golden, ids))
-    if samples is None or not len(samples):
-        return f"no times of '{answered.label}' were taken"
-    share = LATENCIES[str(requirement.quantity)]
-    milliseconds = samples / _NS_PER_MS
-    never = np.full(len(milliseconds), _NEVER_MS)
+    none, never = np.zeros(len(milliseconds)), np.full(len(milliseconds), _NEVER_MS)
     if share is None:
-        sample = Sample(milliseconds, np.zeros(len(milliseconds)), never, _exact_mean)
-        return _Figure(sample, lambda one: bootstrap_interval(one, seed), [], bounded=False)
+        sample = Sample(milliseconds, none, never, _exact_mean)
+        return _Figure(sample, lambda values: bootstrap_interval(values, seed), None)
 
     def percentile(values: Float64Array) -> float:
         return float(np.percentile(values, share, method="inverted_cdf"))
 
-    sample = Sample(milliseconds, np.zeros(len(milliseconds)), never, percentile)
-    return _Figure(sample, lambda one: _percentile_interval(one, share / 100), [], bounded=False)
+    sample = Sample(milliseconds, none, never, percentile)
+    return _Figure(sample, lambda values: _percentile_interval(values, share / 100), None)
 
 
 def _percentile_interval(values: Float64Array, share: float) -> Interval | None:
@@ -443,7 +418,12 @@ def _percentile_interval(values: Float64Array, share: float) -> Interval | None:
     return Interval(float(ordered[low - 1]), float(ordered[high - 1]))
 
 
-def _kept(requirement: Requirement, golden: GoldenSet, ids: list[str]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _kept(requirement: Requirement, golden: GoldenSet, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Tell which of the questions named by ``ids`` a requirement is about, bool (n,)."""
     if requirement.slice is None:
         return np.ones(len(ids), dtype=bool)
     return _of_slice(golden, requirement.slice.field, requirement.slice.value, ids)
+
+
+def _chosen(ids: Sequence[str], kept: npt.NDArray[np.bool_]) -> list[str]:
+    return [name for name, keep in zip(ids, kept.tolist(), strict=True) if keep]

@@ -1,4 +1,4 @@
-"""Which document of a ranking is what a question expects, and the judgments that follow from it.
+"""Tell which document of a ranking is what a question expects, and guess what ids meant that no document has.
 
 A golden set may name chunks as the corpus does, or documents of which the corpus holds chunks. A document belongs to at
 most one expectation of a question: to the most specific one that it matches. Several hits for one expectation count
@@ -7,20 +7,50 @@ once, at the first of them; those after it keep their rank and are not relevant.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 
 from harness.data import ranking
 from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
+from harness.data.id_spelling import respelling
 from harness.data.ranking import TieRule
 from harness.data.types import Ids, Qrels, Run
 from harness.errors import UsageError
 
-__all__ = ["Expected", "FirstHit", "Match", "MatchRule", "Missing", "ideal_run", "plain_judgments"]
+__all__ = [
+    "Expected",
+    "FirstHit",
+    "IdAdvice",
+    "IdKinds",
+    "Match",
+    "MatchRule",
+    "Missing",
+    "id_advice",
+    "id_kinds",
+    "ideal_run",
+    "plain_judgments",
+]
+
+_UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
+_HASH = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{32,}", re.IGNORECASE)
+_NUMBER = re.compile(r"\d{1,31}")
+_DELIMITER = re.compile(r"[\W_]+")
+_CHUNK = re.compile(r"[^\W\d_]*[\W_]*\d+")
+"""What follows a document's id and a delimiter in its chunk's: ``3``, ``p12``, ``chunk_3``."""
+_SUFFIX = re.compile(r"\.[a-z]{1,5}\d?$")
+_DIGITS = re.compile(r"\d+")
+_LOOKED_AT = 20
+_MOST = 5_000
+"""Nearest spellings are looked for among so many documents: 20 ids without digits take about a second then."""
+_NEAR = 0.8
 
 
 class MatchRule(StrEnum):
@@ -58,7 +88,7 @@ class Match:
             raise UsageError(what, fix="use --ties engine, or expect the ids of chunks")
 
     def owners(self, doc_id: str) -> Iterator[str]:
-        """Every expected id that a document matches, the most specific first: itself, then what its id begins with."""
+        """Yield every expected id that a document matches: itself, then what its id begins with, the longest first."""
         yield doc_id
         end = doc_id.rfind(self.delimiter) if self.rule is not MatchRule.EXACT else -1
         while end > 0:
@@ -67,7 +97,7 @@ class Match:
             end = doc_id.rfind(self.delimiter, 0, before) if self.rule is MatchRule.PREFIX else -1
 
     def owner(self, doc_id: str, expected: Mapping[str, object]) -> str | None:
-        """The one of the ``expected`` ids that a document belongs to, None for a document that matches none."""
+        """Return which of the ``expected`` ids a document belongs to, None for a document that matches none."""
         return next((owner for owner in self.owners(doc_id) if owner in expected), None)
 
 
@@ -94,21 +124,23 @@ class Expected:
 
     def __init__(self, golden: GoldenSet, match: Match, corpus_ids: Ids | None) -> None:
         self.golden, self.match, self.corpus_ids = golden, match, corpus_ids
-        self._wanted = {question.id: {one.id: one for one in question.expected} for question in golden}
-        self._members = None if corpus_ids is None else self._held(corpus_ids)
+        self._wanted = {
+            question.id: {expectation.id: expectation for expectation in question.expected} for question in golden
+        }
+        self._members = None if corpus_ids is None else self._documents_of_each(corpus_ids)
 
-    def _held(self, corpus_ids: Ids) -> dict[str, list[str]]:
-        """The documents that match each expected id."""
-        named = {one.id for question in self.golden for one in question.expected}
+    def _documents_of_each(self, corpus_ids: Ids) -> dict[str, list[str]]:
+        """Return the documents that match each expected id."""
+        named = {expectation.id for question in self.golden for expectation in question.expected}
         if self.match.rule is MatchRule.EXACT:
-            there = corpus_ids.rows_of(Ids.of(sorted(named))) >= 0
-            return {name: [name] for name, held in zip(sorted(named), there.tolist(), strict=True) if held}
-        held: dict[str, list[str]] = {}
+            present = corpus_ids.rows_of(Ids.of(sorted(named))) >= 0
+            return {name: [name] for name, there in zip(sorted(named), present.tolist(), strict=True) if there}
+        documents: dict[str, list[str]] = {}
         for doc_id in corpus_ids:
             for owner in self.match.owners(doc_id):
                 if owner in named:
-                    held.setdefault(owner, []).append(doc_id)
-        return held
+                    documents.setdefault(owner, []).append(doc_id)
+        return documents
 
     @property
     def missing(self) -> list[Missing]:
@@ -116,35 +148,34 @@ class Expected:
         if self._members is None:
             return []
         return [
-            Missing(question, one)
+            Missing(question, expectation)
             for question in self.golden
-            for one in question.expected
-            if self._stand_in(question, one) is None
+            for expectation in question.expected
+            if self._stand_in(question, expectation) is None
         ]
 
     def _stand_in(self, question: GoldenQuestion, expectation: Expectation) -> str | None:
-        """A document that belongs to an expectation; the expected id itself where the documents are not known."""
+        """Return a document that belongs to an expectation; the expected id where the documents are not known."""
         if self._members is None:
             return expectation.id
-        wanted = self._wanted[question.id]
-        held = self._members.get(expectation.id, ())
-        return next((doc_id for doc_id in held if self.match.owner(doc_id, wanted) == expectation.id), None)
+        wanted, members = self._wanted[question.id], self._members.get(expectation.id, ())
+        return next((doc_id for doc_id in members if self.match.owner(doc_id, wanted) == expectation.id), None)
 
     def first_hits(self, question: GoldenQuestion, ranked: Sequence[str]) -> dict[str, FirstHit]:
-        """Expected id -> its first hit among the ``ranked`` documents; without those that were not found."""
+        """Return the first hit of each expected id among the ``ranked`` documents; those without a hit are left out."""
         wanted = self._wanted[question.id]
-        found: dict[str, FirstHit] = {}
+        hits: dict[str, FirstHit] = {}
         for rank, doc_id in enumerate(ranked, 1):
             owner = self.match.owner(doc_id, wanted)
-            if owner is not None and owner not in found:
-                found[owner] = FirstHit(rank, doc_id)
-        return found
+            if owner is not None and owner not in hits:
+                hits[owner] = FirstHit(rank, doc_id)
+        return hits
 
     def judgments(self, run: Run, ties: TieRule) -> Qrels:
-        """Judgments by which to score a run: each expectation is stood for by the document that the run found first.
+        """Return judgments by which to score a run: of the first document that it has for each expectation.
 
-        One that was not found is stood for by any other document that belongs to it. Questions without an expectation
-        are unjudged.
+        Where it has none, any other document that belongs to the expectation stands for it. Questions without an
+        expectation are unjudged.
         """
         ordered = run
         if self.match.rule is not MatchRule.EXACT and ties is TieRule.TREC_EVAL:
@@ -156,37 +187,44 @@ class Expected:
                 continue
             place = places.get(question.id)
             hits = ordered.rows[ordered.of_query(place)] if place is not None else ordered.rows[:0]
-            found = self.first_hits(question, ordered.doc_ids.take(hits))
-            rows.append((question.id, [(self._judged(question, one, found), one.grade) for one in question.expected]))
+            first = self.first_hits(question, ordered.doc_ids.take(hits))
+            judged = []
+            for expectation in question.expected:
+                hit = first.get(expectation.id)
+                doc_id = hit.doc_id if hit is not None else self._stand_in(question, expectation) or expectation.id
+                judged.append((doc_id, expectation.grade))
+            rows.append((question.id, judged))
         return _qrels(rows)
-
-    def _judged(self, question: GoldenQuestion, one: Expectation, found: Mapping[str, FirstHit]) -> str:
-        if one.id in found:
-            return found[one.id].doc_id
-        return self._stand_in(question, one) or one.id
 
 
 def plain_judgments(golden: GoldenSet) -> Qrels:
-    """The expectations as judgments of the expected ids themselves."""
-    return _qrels([(q.id, [(one.id, one.grade) for one in q.expected]) for q in golden if q.expected])
+    """Return the expectations as judgments of the expected ids themselves."""
+    return _qrels(
+        [
+            (question.id, [(expectation.id, expectation.grade) for expectation in question.expected])
+            for question in golden
+            if question.expected
+        ]
+    )
 
 
 def ideal_run(golden: GoldenSet, k: int) -> Run:
-    """The best ranking of at most ``k`` hits that there is for each question: every expectation once, by grade."""
-    asked = [question for question in golden if question.expected]
-    best = [sorted(question.expected, key=lambda one: -one.grade)[:k] for question in asked]
-    ids = Ids.of(dict.fromkeys(one.id for hits in best for one in hits))
+    """Return the best ranking of at most ``k`` hits for each question: every expectation once, by grade."""
+    questions = [question for question in golden if question.expected]
+    best = [sorted(question.expected, key=lambda expectation: -expectation.grade)[:k] for question in questions]
+    doc_ids = [expectation.id for hits in best for expectation in hits]
+    ids = Ids.of(dict.fromkeys(doc_ids))
     indptr = np.cumsum([0, *map(len, best)], dtype=np.int64)
-    rows = ids.rows_of(Ids.of([one.id for hits in best for one in hits])).astype(np.int32)
     scores = np.concatenate([-np.arange(len(hits), dtype=np.float32) for hits in best]) if best else _NO_SCORES
-    return Run(Ids.of([question.id for question in asked]), ids, indptr, rows, scores)
+    rows = ids.rows_of(Ids.of(doc_ids)).astype(np.int32)
+    return Run(Ids.of([question.id for question in questions]), ids, indptr, rows, scores)
 
 
 _NO_SCORES = np.zeros(0, dtype=np.float32)
 
 
 def _qrels(rows: Sequence[tuple[str, Sequence[tuple[str, int]]]]) -> Qrels:
-    """Judgments of queries, each with its documents and their grades."""
+    """Return the judgments of queries, each with its documents and their grades."""
     flat = [(doc_id, grade) for _, judged in rows for doc_id, grade in judged]
     doc_ids = Ids.of(dict.fromkeys(doc_id for doc_id, _ in flat))
     places = {doc_id: row for row, doc_id in enumerate(doc_ids)}
@@ -197,3 +235,153 @@ def _qrels(rows: Sequence[tuple[str, Sequence[tuple[str, int]]]]) -> Qrels:
         rows=np.array([places[doc_id] for doc_id, _ in flat], dtype=np.int32),
         grades=np.array([grade for _, grade in flat], dtype=np.int32),
     )
+
+
+class IdKinds(NamedTuple):
+    """How two sets of ids differ in kind, as a clause of a sentence, and what to do."""
+
+    reason: str
+    fix: str
+
+
+class _Chunk(NamedTuple):
+    chunk: str
+    document: str
+    delimiter: str
+
+
+def id_kinds(named: Set[str], hits: Set[str]) -> IdKinds | None:
+    """Say why none of the ids that a golden set has ``named`` was among ``hits``; None where nothing tells.
+
+    Reasons are ids of different forms (numbers, UUIDs and hashes, anything else), chunks of what is named or documents
+    of named chunks, and ids that differ in case, in the folders before them, or in the suffix of a file. Neither set is
+    empty, and they share no id.
+    """
+    forms = [sorted({_form(doc_id) for doc_id in side}) for side in (named, hits)]
+    if not set(forms[0]) & set(forms[1]):
+        return IdKinds(
+            f"expected ids are {' and '.join(forms[0])}, those of hits are {' and '.join(forms[1])}",
+            "return the ids that the golden set names: a key of the metadata, perhaps",
+        )
+    part = _chunk_of(hits, named)
+    if part is not None:
+        return IdKinds(
+            f"the hit '{part.chunk}' is called like a chunk of '{part.document}'",
+            f"where hits are chunks of what the golden set names: --match document --delimiter '{part.delimiter}'",
+        )
+    part = _chunk_of(named, hits)
+    if part is not None:
+        return IdKinds(
+            f"the expected '{part.chunk}' is called like a chunk of the hit '{part.document}'",
+            "return the ids of chunks, or have the golden set name documents",
+        )
+    return _spelled(named, hits)
+
+
+def _form(doc_id: str) -> str:
+    if _NUMBER.fullmatch(doc_id):
+        return "numbers"
+    return "UUIDs or hashes" if _UUID.fullmatch(doc_id) or _HASH.fullmatch(doc_id) else "names"
+
+
+def _chunk_of(chunks: Set[str], documents: Set[str]) -> _Chunk | None:
+    """Return the first of ``chunks`` that is called like one of ``documents``, a delimiter, and a number."""
+    for chunk in sorted(chunks):
+        for delimiter in _DELIMITER.finditer(chunk):
+            document = chunk[: delimiter.start()]
+            if document in documents and _CHUNK.fullmatch(chunk, delimiter.end()):
+                return _Chunk(chunk, document, delimiter[0])
+    return None
+
+
+def _spelled(named: Set[str], hits: Set[str]) -> IdKinds | None:
+    """Say whether some hit is a named id but for case, folders and suffix; those of both are never left out at once.
+
+    ``a/index.md`` and ``b/index.md`` are two documents.
+    """
+    plain = {_plain(name): name for name in sorted(named)}
+    shorter = {form: name for name in sorted(named) for form in _shorter(name)}
+    for hit in sorted(hits):
+        same = shorter.get(_plain(hit)) or next(
+            (plain[form] for form in (_plain(hit), *_shorter(hit)) if form in plain), None
+        )
+        if same is not None:
+            return IdKinds(
+                f"the hit '{hit}' is '{same}' in another spelling", "return the ids as the golden set spells them"
+            )
+    return None
+
+
+def _plain(doc_id: str) -> str:
+    return doc_id.strip().casefold()
+
+
+def _shorter(doc_id: str) -> Iterator[str]:
+    """Yield an id without case and folders, and without a suffix too."""
+    name = re.split(r"[/\\]", _plain(doc_id))[-1]
+    yield name
+    yield _SUFFIX.sub("", name)
+
+
+class IdAdvice(NamedTuple):
+    """A fix, "" where nothing tells, and the id of a document that is spelled nearly as each missing id."""
+
+    fix: str
+    nearest: Mapping[str, str]
+
+
+def id_advice(golden: GoldenSet, missing: Sequence[str], corpus: Ids) -> IdAdvice:
+    """Advise on the first of the ``missing`` ids of a golden set, which names its ids exactly.
+
+    They may stand for documents of which the corpus holds chunks, several ids in one, one rule of spelling by which at
+    least half of the ids meet, or slips of spelling. Ids whose numbers differ are never near: ``page-3`` is no misspelt
+    ``page-2``.
+    """
+    looked_at = list(dict.fromkeys(missing))[:_LOOKED_AT]
+    joined = next((name for name in looked_at if _is_several(name, corpus)), None)
+    if joined is not None:
+        return IdAdvice(f"'{joined}' is several ids in one: between them write ; or | in CSV, and a list in JSON", {})
+    match = _chunks(golden, looked_at, len(missing), corpus)
+    if match is not None:
+        fix = "where it names documents of which the corpus has chunks"
+        return IdAdvice(f"{fix}: --match {match.rule} --delimiter '{match.delimiter}'", {})
+    spelled = respelling(list(dict.fromkeys(missing)), corpus)
+    if spelled is not None:
+        return IdAdvice(f"{spelled}; write ids alike in both", {})
+    return IdAdvice("", _spelled_nearly(looked_at, corpus) if len(corpus) <= _MOST else {})
+
+
+def _is_several(name: str, corpus: Ids) -> bool:
+    parts = dict.fromkeys(part.strip() for part in name.split(","))
+    return len(parts) > 1 and bool((corpus.rows_of(Ids.of(parts)) >= 0).all())
+
+
+def _chunks(golden: GoldenSet, names: Sequence[str], missing: int, corpus: Ids) -> Match | None:
+    """Return the rule by which most of the missing ids have chunks; None where that is not one more than without it."""
+    seen: Counter[str] = Counter()
+    for name in names:
+        begun = corpus.values.filter(pc.starts_with(corpus.values, pattern=name)).to_pylist()
+        seen.update({match[0] for doc_id in begun if (match := _DELIMITER.match(doc_id, len(name))) is not None})
+    if not seen:
+        return None
+    delimiter = max(sorted(seen), key=seen.__getitem__)
+    rules = [Match(MatchRule.DOCUMENT, delimiter), Match(MatchRule.PREFIX, delimiter)]
+    left = {rule: len(Expected(golden, rule, corpus).missing) for rule in rules}
+    best = min(rules, key=left.__getitem__)
+    return best if left[best] < missing else None
+
+
+def _spelled_nearly(names: Sequence[str], corpus: Ids) -> dict[str, str]:
+    alike: dict[tuple[str, ...], dict[str, str]] = {}
+    for doc_id in corpus:
+        alike.setdefault(_numbers(doc_id), {}).setdefault(doc_id.casefold(), doc_id)
+    nearest: dict[str, str] = {}
+    for name in names:
+        candidates = alike.get(_numbers(name), {})
+        near = difflib.get_close_matches(name.casefold(), candidates, n=1, cutoff=_NEAR)
+        nearest.update((name, candidates[spelling]) for spelling in near)
+    return nearest
+
+
+def _numbers(doc_id: str) -> tuple[str, ...]:
+    return tuple(digits.lstrip("0") for digits in _DIGITS.findall(doc_id))

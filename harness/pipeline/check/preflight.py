@@ -21,8 +21,7 @@ from harness.data.types import Corpus, Qrels, Run
 from harness.engines.callable.answers import Answer
 from harness.metrics import Measure, score
 from harness.pipeline.check.check_results import Answered
-from harness.pipeline.check.id_hints import IdAdvice, id_advice, id_kinds
-from harness.pipeline.check.id_match import Expected, Match, MatchRule, Missing
+from harness.pipeline.check.id_match import Expected, IdAdvice, Match, MatchRule, Missing, id_advice, id_kinds
 from harness.results.check_schema import PreflightProblem
 from harness.wording import counted
 
@@ -37,12 +36,12 @@ _MANY = 10
 
 
 class Answers(NamedTuple):
-    """Questions with their answers, and how they are judged: what every rule looks at.
+    """Pairs of question and answer, and how they are judged: what every rule looks at.
 
     ``documents`` is the number of documents that can be found, None where nobody knows.
     """
 
-    asked: tuple[tuple[GoldenQuestion, Answer], ...]
+    pairs: tuple[tuple[GoldenQuestion, Answer], ...]
     k: int
     ties: TieRule
     match: Match
@@ -51,12 +50,12 @@ class Answers(NamedTuple):
     @property
     def answered(self) -> list[tuple[GoldenQuestion, Answer]]:
         """Questions with at least one hit."""
-        return [(question, answer) for question, answer in self.asked if answer.ids]
+        return [(question, answer) for question, answer in self.pairs if answer.ids]
 
     @property
     def expecting(self) -> list[tuple[GoldenQuestion, Answer]]:
         """Questions that expect something."""
-        return [(question, answer) for question, answer in self.asked if question.expected]
+        return [(question, answer) for question, answer in self.pairs if question.expected]
 
 
 def preflight(answers: Answers) -> list[Finding]:
@@ -85,7 +84,7 @@ def answers_of(run: Run, golden: GoldenSet, k: int, corpus: Corpus | None) -> li
 
 
 def _failed(answers: Answers) -> Iterator[Finding]:
-    failed = [(question, answer) for question, answer in answers.asked if answer.failure is not None]
+    failed = [(question, answer) for question, answer in answers.pairs if answer.failure is not None]
     if not failed:
         return
     text = "\n".join(answer.failure or "" for _, answer in failed)
@@ -98,11 +97,11 @@ def _failed(answers: Answers) -> Iterator[Finding]:
 
 
 def _empty(answers: Answers) -> Iterator[Finding]:
-    empty = [(question, answer) for question, answer in answers.asked if answer.failure is None and not answer.ids]
+    empty = [(question, answer) for question, answer in answers.pairs if answer.failure is None and not answer.ids]
     if not empty:
         return
     missed = [(question, answer) for question, answer in empty if question.expected]
-    nothing_at_all = len(empty) == len(answers.asked)
+    nothing_at_all = len(empty) == len(answers.pairs)
     if nothing_at_all or (missed and len(missed) == len(answers.expecting)):
         what = "" if nothing_at_all else ", all that expect something,"
         yield Finding(
@@ -126,11 +125,13 @@ def _empty(answers: Answers) -> Iterator[Finding]:
 def _same_list(answers: Answers) -> Iterator[Finding]:
     answered = answers.answered
     lists, texts = {answer.ids for _, answer in answered}, {_plain(question.question) for question, _ in answered}
-    expected = {frozenset(one.id for one in question.expected) for question, _ in answered if question.expected}
+    expected = {
+        frozenset(expectation.id for expectation in question.expected) for question, _ in answered if question.expected
+    }
     if len(lists) != 1 or len(texts) < _ALIKE or len(expected) < 2:
         return
     (ids,) = lists
-    owned = {owner for one in ids for owner in answers.match.owners(one)}
+    owned = {owner for doc_id in ids for owner in answers.match.owners(doc_id)}
     if frozenset.union(*expected) <= owned or (answers.documents is not None and answers.documents <= len(ids)):
         return  # all that there is to find
     yield Finding(
@@ -142,7 +143,7 @@ def _same_list(answers: Answers) -> Iterator[Finding]:
 
 
 def _repeated(answers: Answers) -> Iterator[Finding]:
-    twice = [(question, answer) for question, answer in answers.asked if len(set(answer.ids)) < len(answer.ids)]
+    twice = [(question, answer) for question, answer in answers.pairs if len(set(answer.ids)) < len(answer.ids)]
     if twice:
         yield Finding(
             "duplicates",
@@ -150,12 +151,14 @@ def _repeated(answers: Answers) -> Iterator[Finding]:
             f"{_counted(len(twice), answers)} got a document twice",
             "return each id once; where they are documents of which several chunks were found, return the chunks' ids "
             "and use --match document --delimiter",
-            _said(twice, lambda answer: _listed(sorted({one for one in answer.ids if answer.ids.count(one) > 1}))),
+            _said(
+                twice, lambda answer: _listed(sorted({doc_id for doc_id in answer.ids if answer.ids.count(doc_id) > 1}))
+            ),
         )
 
 
 def _too_long(answers: Answers) -> Iterator[Finding]:
-    long = [(question, answer) for question, answer in answers.asked if len(answer.ids) > answers.k]
+    long = [(question, answer) for question, answer in answers.pairs if len(answer.ids) > answers.k]
     if long:
         most = max(len(answer.ids) for _, answer in long)
         yield Finding(
@@ -170,7 +173,7 @@ def _too_long(answers: Answers) -> Iterator[Finding]:
 def _unsorted(answers: Answers) -> Iterator[Finding]:
     scored = [
         (question, answer, np.diff(np.array(answer.scores, dtype=np.float32)))
-        for question, answer in answers.asked
+        for question, answer in answers.pairs
         if answer.scores is not None
     ]
     wrong = [(question, answer) for question, answer, steps in scored if (steps > 0).any()]
@@ -191,7 +194,7 @@ def _unsorted(answers: Answers) -> Iterator[Finding]:
         f"{_counted(len(wrong), answers)} got hits that are not in the order of their scores",
         "sort the hits by score, the best first; where the order is meant (a reranker's, MMR), return ids alone"
         + ("; of distances, return the negative" if rising else ""),
-        _said(wrong, lambda answer: ", ".join(f"{one:.6g}" for one in (answer.scores or ())[:_SHOWN])),
+        _said(wrong, lambda answer: ", ".join(f"{score:.6g}" for score in (answer.scores or ())[:_SHOWN])),
     )
 
 
@@ -200,24 +203,24 @@ def _itself(answers: Answers) -> Iterator[Finding]:
 
     An id counts as the first hit alone, where an equal text would be: questions and documents may both be numbered.
     """
-    found = []
+    itself = []
     for question, answer in answers.answered:
-        expected = {one.id for one in question.expected}
+        expected = {expectation.id for expectation in question.expected}
         for place, doc_id in enumerate(answer.ids):
             text = answer.texts[place] if answer.texts else None
             same = place == 0 and doc_id == question.id if text is None else _plain(text) == _plain(question.question)
             if same and answers.match.owner(doc_id, dict.fromkeys(expected)) is None:
-                found.append((question, answer))
+                itself.append((question, answer))
                 break
-    if not found:
+    if not itself:
         return
-    most = len(found) >= 2 and 2 * len(found) >= len(answers.answered)
+    most = len(itself) >= 2 and 2 * len(itself) >= len(answers.answered)
     yield Finding(
         "query-in-results",
         "error" if most else "warning",
-        f"{_counted(len(found), answers)} found itself among its hits",
+        f"{_counted(len(itself), answers)} found itself among its hits",
         "take the questions out of the corpus: each of them holds a place of an answer",
-        _said(found, lambda _: None),
+        _said(itself, lambda _: None),
     )
 
 
@@ -230,7 +233,7 @@ def _foreign(answers: Answers) -> Iterator[Finding]:
     if answers.documents is not None:
         return
     expecting = [(question, answer) for question, answer in answers.answered if question.expected]
-    named = {one.id for question, _ in expecting for one in question.expected}
+    named = {expectation.id for question, _ in expecting for expectation in question.expected}
     hits = {doc_id for _, answer in expecting for doc_id in answer.ids}
     if not expecting or any(owner in named for doc_id in hits for owner in answers.match.owners(doc_id)):
         return
@@ -265,7 +268,7 @@ _RULES: tuple[Callable[[Answers], Iterator[Finding]], ...] = (
 
 
 def _counted(count: int, answers: Answers) -> str:
-    return f"{count:,} of {counted(len(answers.asked), 'question')}"
+    return f"{count:,} of {counted(len(answers.pairs), 'question')}"
 
 
 def _said(about: Sequence[tuple[GoldenQuestion, Answer]], what: Callable[[Answer], str | None]) -> tuple[str, ...]:
@@ -282,7 +285,7 @@ def _said(about: Sequence[tuple[GoldenQuestion, Answer]], what: Callable[[Answer
 
 
 def _listed(ids: Sequence[str]) -> str:
-    return ", ".join(f"'{one}'" for one in ids[:_SHOWN]) + (", …" if len(ids) > _SHOWN else "")
+    return ", ".join(f"'{doc_id}'" for doc_id in ids[:_SHOWN]) + (", …" if len(ids) > _SHOWN else "")
 
 
 def _plain(text: str) -> str:
@@ -319,10 +322,10 @@ class Examiner:
         if run not in self._findings:
             corpus = self.corpus if self.corpus is not None and run.doc_ids is self.corpus.ids else None
             documents = len(self.corpus) if self.corpus is not None else len(run.doc_ids)
-            found = self._look(answers_of(run, self.golden, self.k, corpus), documents)
+            findings = self._look(answers_of(run, self.golden, self.k, corpus), documents)
             if self.corpus is None:
-                found = [*missing_ids(self.golden, self._expected_of(run), "the index"), *found]
-            self._findings[run] = tuple(found)
+                findings = [*missing_ids(self.golden, self._expected_of(run), "the index"), *findings]
+            self._findings[run] = tuple(findings)
         return self._findings[run]
 
     def examined(self, answered: Answered) -> Examined:
@@ -348,8 +351,8 @@ class Examiner:
     def _expected_of(self, run: Run) -> Expected:
         return self.expected if self.corpus is not None else Expected(self.golden, self.match, run.doc_ids)
 
-    def _look(self, asked: Sequence[tuple[GoldenQuestion, Answer]], documents: int | None) -> list[Finding]:
-        return preflight(Answers(tuple(asked), self.k, self.ties, self.match, documents))
+    def _look(self, pairs: Sequence[tuple[GoldenQuestion, Answer]], documents: int | None) -> list[Finding]:
+        return preflight(Answers(tuple(pairs), self.k, self.ties, self.match, documents))
 
 
 def missing_ids(golden: GoldenSet, expected: Expected, where: str) -> list[Finding]:
@@ -364,7 +367,7 @@ def missing_ids(golden: GoldenSet, expected: Expected, where: str) -> list[Findi
     }[match.rule]
     advice = IdAdvice("", {})
     if match.rule is MatchRule.EXACT and expected.corpus_ids is not None:
-        advice = id_advice(golden, [one.expectation.id for one in missing], expected.corpus_ids)
+        advice = id_advice(golden, [unmet.expectation.id for unmet in missing], expected.corpus_ids)
     fix = "correct the ids of the golden set, or give the corpus that it was made for"
     count = "1 expected id is" if len(missing) == 1 else f"{len(missing)} expected ids are"
     return [
@@ -373,15 +376,16 @@ def missing_ids(golden: GoldenSet, expected: Expected, where: str) -> list[Findi
             "error",
             f"{count} not in {where}: {rule}",
             "; ".join(filter(None, (fix, advice.fix))),
-            tuple(_unmet(golden, one, advice.nearest.get(one.expectation.id)) for one in missing[:_EXAMPLES]),
+            tuple(_unmet(golden, unmet, advice.nearest.get(unmet.expectation.id)) for unmet in missing[:_EXAMPLES]),
         )
     ]
 
 
-def _unmet(golden: GoldenSet, one: Missing, near: str | None) -> str:
+def _unmet(golden: GoldenSet, unmet: Missing, near: str | None) -> str:
     hint = f" (did you mean '{near}'?)" if near is not None else ""
     return (
-        f"{golden.source}, line {one.question.line}: question '{one.question.id}' expects '{one.expectation.id}'{hint}"
+        f"{golden.source}, line {unmet.question.line}: question '{unmet.question.id}' expects "
+        f"'{unmet.expectation.id}'{hint}"
     )
 
 
@@ -398,7 +402,7 @@ def problem_of(finding: Finding, *, backend: str | None = None, dataset: str | N
 
 
 def _errors(findings: Sequence[Finding]) -> tuple[str, ...]:
-    return tuple(one.check for one in findings if one.severity == "error")
+    return tuple(finding.check for finding in findings if finding.severity == "error")
 
 
 def _marked(answered: Answered, findings: Sequence[Finding]) -> Answered:

@@ -58,7 +58,7 @@ class SliceOf(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One requirement as parsed. ``quantity`` is a measure, a name of ``LATENCIES``, or ``PARITY``."""
+    """A requirement as parsed. ``quantity`` is a measure, a name of ``LATENCIES``, or ``PARITY``."""
 
     text: str
     quantity: Measure | str
@@ -73,23 +73,23 @@ class Requirement:
         return self.operator.startswith(">")
 
     def met_by(self, value: float) -> bool:
-        """Whether a figure meets it; one that equals the bound but for rounding is taken as equal."""
+        """Tell whether a figure meets it; what equals the bound but for rounding is taken as equal."""
         if math.isclose(value, self.bound, rel_tol=_SAME, abs_tol=_SAME):
             return len(self.operator) == 2
         return value > self.bound if self.at_least else value < self.bound
 
 
 def parse_requirement(text: str, k: int) -> Requirement:
-    """One requirement; a measure without a cutoff gets the depth ``k`` of the search.
+    """Parse a requirement; a measure without a cutoff gets the depth ``k`` of the search.
 
     Raises UsageError for what is malformed or unknown, for a cutoff beyond ``k``, and for a measure that is no mean.
     """
-    found = _SHAPE.fullmatch(text.strip())
-    if found is None or found["quantity"].rstrip().endswith("="):  # Hit@5=>0.9
+    parts = _SHAPE.fullmatch(text.strip())
+    if parts is None or parts["quantity"].rstrip().endswith("="):  # Hit@5=>0.9
         raise UsageError(f"the requirement '{text}' is malformed", fix=_EXAMPLE)
-    name = found["quantity"].strip()
-    bound = _bound(found["bound"].strip(), text)
-    of_slice = _slice(found["slice"], text)
+    name = parts["quantity"].strip()
+    bound = _bound(parts["bound"].strip(), text)
+    of_slice = _slice(parts["slice"], text)
     quantity: Measure | str = name
     if name != PARITY and name not in LATENCIES:
         try:
@@ -106,29 +106,29 @@ def parse_requirement(text: str, k: int) -> Requirement:
         if not is_mean(quantity):
             raise UsageError(f"the requirement '{text}': {quantity} is no mean over questions", fix=_EXAMPLE)
         name = shown_name(name, quantity)
-    operator = cast("Operator", found["operator"])
+    operator = cast("Operator", parts["operator"])
     return Requirement(_canonical(of_slice, name, operator, bound), quantity, name, operator, bound, of_slice)
 
 
 def parse_requirements(texts: Sequence[str], k: int) -> tuple[Requirement, ...]:
-    """All requirements, each once; raises UsageError that names every mistake."""
-    found: dict[str, Requirement] = {}
+    """Parse all requirements, each once; raises UsageError that names every mistake."""
+    requirements: dict[str, Requirement] = {}
     mistakes: list[UsageError] = []
     for text in texts:
         try:
             requirement = parse_requirement(text, k)
-            found[requirement.text] = requirement
+            requirements[requirement.text] = requirement
         except UsageError as error:
             mistakes.append(error)
     if len(mistakes) == 1:
         raise mistakes[0]
     if mistakes:
         raise UsageError("\n".join(map(str, mistakes)))
-    return tuple(found.values())
+    return tuple(requirements.values())
 
 
 def measure_at_depth(name: str, k: int) -> Measure:
-    """A measure with its cutoff: ``MRR`` of ``k`` hits is ``RR@k``. Raises UsageError for a cutoff beyond ``k``."""
+    """Return a measure with its cutoff: ``MRR`` of ``k`` hits is ``RR@k``; raises UsageError for one beyond ``k``."""
     try:
         measure = parse_measure(name)
     except UnknownNameError:
@@ -148,7 +148,7 @@ def measure_at_depth(name: str, k: int) -> Measure:
 
 
 def shown_name(written: str, measure: Measure) -> str:
-    """The name of a measure as its user writes it (``Hit``, ``MRR``), with the canonical parameters and cutoff."""
+    """Return the name of a measure as users write it (``Hit``, ``MRR``), with the canonical parameters and cutoff."""
     first = re.match(r"[^@(\s]+", written)
     names = (measure.name, *kind_of(measure.name).aliases)
     folded = {name.lower(): name for name in reversed(names)}  # the canonical spelling wins
@@ -176,7 +176,7 @@ def _canonical(of_slice: SliceOf | None, name: str, operator: str, bound: float)
 
 
 class Sample(NamedTuple):
-    """What a figure is taken over: one value a query, and the best and worst that each of them could have been.
+    """The values that a figure is taken over: one a query, and the best and worst that each could have been.
 
     All float64 (n,). ``statistic`` makes the figure of them.
     """
@@ -225,7 +225,7 @@ def judge(requirement: Requirement, sample: Sample, decide: Callable[[Float64Arr
 
 
 def _least(holds: Callable[[int], bool], most: int) -> int | None:
-    """The least number from 1 to ``most`` for which a monotone condition holds, None for none."""
+    """Return the least number from 1 to ``most`` for which a monotone condition holds, None for none."""
     if not holds(most):
         return None
     low, high = 0, most

@@ -18,7 +18,7 @@ from harness.data.texts import content_digest
 from harness.data.types import Corpus, Ids, Queries
 from harness.loaders import LoadedCorpus, load_documents
 from harness.loaders.checks import dataset_findings
-from harness.pipeline.check.against import ask_retriever, search_indexes
+from harness.pipeline.check.against import ask_backend, search_indexes
 from harness.pipeline.check.check_plan import CheckPlan, plan_check
 from harness.pipeline.check.check_results import Answered, Ideal, check_trial, requirement_results
 from harness.pipeline.check.checked import Checked
@@ -94,7 +94,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
     cache, examined, warnings = Cache(), list[Examined](), list[PreflightProblem]()
     with cache.intact():
         loaded = {name: _load(plan, name, cache, shown) for name in plan.places}
-        corpora = {name: one.corpus for name, one in loaded.items()}
+        corpora = {name: content.corpus for name, content in loaded.items()}
         queries = _queries(plan.golden)
         expected = {name: Expected(plan.golden, plan.match, corpus.ids) for name, corpus in corpora.items()}
         problems = [
@@ -103,21 +103,18 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
             for finding in missing_ids(plan.golden, expected[name], f"the corpus '{name}'")
         ]
         if not problems:
-            datasets = {
-                name: Dataset(
+            warnings = [found for name, corpus in corpora.items() for found in _pitfalls(name, corpus, queries, cache)]
+            plan = _in_language(plan, loaded)
+            for name, content in loaded.items():
+                dataset = Dataset(
                     name,
-                    one.corpus,
+                    content.corpus,
                     queries,
                     None,
-                    identical_ids=one.identical_ids,
-                    language=one.language,
-                    analyzer=one.analyzer,
+                    identical_ids=content.identical_ids,
+                    language=content.language,
+                    analyzer=content.analyzer,
                 )
-                for name, one in loaded.items()
-            }
-            warnings = [one for name, corpus in corpora.items() for one in _of_corpus(name, corpus, queries, cache)]
-            plan = _in_language(plan, loaded)
-            for name, dataset in datasets.items():
                 examined += _searched(plan, dataset, expected[name], cache, shown)
             examined += _against(plan, queries, corpora, cache, shown)
     command = [*plan.command(), *command_words(output or Output())]
@@ -139,46 +136,47 @@ def _in_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPl
     that the golden set came with. Raises as :func:`harness.plan.plan.in_language`.
     """
     plans = {
-        name: in_language_of(one, loaded[name].language, loaded[name].analyzer) for name, one in plan.plans.items()
+        name: in_language_of(backends, loaded[name].language, loaded[name].analyzer)
+        for name, backends in plan.plans.items()
     }
     against = plan.against
     if against is not None and against.indexes is not None:
-        said = {(one.language, one.analyzer) for one in loaded.values()}
-        said = said or {(plan.golden.language, plan.golden.analyzer)}
-        language, analyzer = next(iter(said)) if len(said) == 1 else (None, None)
+        languages = {(content.language, content.analyzer) for content in loaded.values()}
+        languages = languages or {(plan.golden.language, plan.golden.analyzer)}
+        language, analyzer = next(iter(languages)) if len(languages) == 1 else (None, None)
         against = replace(against, indexes=in_language_of(against.indexes, language, analyzer))
     return replace(plan, plans=plans, against=against)
 
 
 def with_corpora(checked: Checked, *, cards: Path | None = None) -> Checked:
-    """A stored check with the documents that were searched, as far as they still are where they were.
+    """Return a stored check with the documents that were searched, as far as they still are where they were.
 
     ``no_texts`` says why not.
     """
     report = checked.report
-    found = {one.name: documents_of(report.on(one.name), cards=cards) for one in report.corpora}
-    corpora = {name: one.corpus for name, one in found.items() if one.corpus is not None}
-    reasons = [one.no_texts for one in found.values() if one.corpus is None]
+    searched = {info.name: documents_of(report.on(info.name), cards=cards) for info in report.corpora}
+    corpora = {name: documents.corpus for name, documents in searched.items() if documents.corpus is not None}
+    reasons = [documents.no_texts for documents in searched.values() if documents.corpus is None]
     return replace(checked, corpora=corpora, no_texts=next(iter(reasons), checked.no_texts))
 
 
 def _load(plan: CheckPlan, name: str, cache: Cache, display: Display) -> LoadedCorpus:
-    """Return the documents, with the rule for identical ids that was asked for, else theirs."""
-    place, asked = plan.places[name], plan.plans[name].identical_ids
+    """Return the documents, with the rule for identical ids of the request, else their own."""
+    place, rule = plan.places[name], plan.plans[name].identical_ids
     if isinstance(place, Dataset):
-        found = LoadedCorpus(place.corpus, place.identical_ids, place.language, place.analyzer)
+        content = LoadedCorpus(place.corpus, place.identical_ids, place.language, place.analyzer)
     else:
         files, progress = DatasetFiles(columns=plan.columns), display.section("load")
-        found = load_documents(place, files=files, cards=plan.request.cards, cache=cache, progress=progress)
-    documents = counted(len(found.corpus), "document")
+        content = load_documents(place, files=files, cards=plan.request.cards, cache=cache, progress=progress)
+    documents = counted(len(content.corpus), "document")
     display.done("load", f"{name}, {documents}, {counted(len(plan.golden), 'question')}")
-    return found if asked is None else found._replace(identical_ids=asked)
+    return content if rule is None else content._replace(identical_ids=rule)
 
 
-def _of_corpus(name: str, corpus: Corpus, queries: Queries, cache: Cache) -> list[PreflightProblem]:
+def _pitfalls(name: str, corpus: Corpus, queries: Queries, cache: Cache) -> list[PreflightProblem]:
     """Return the pitfalls of a corpus; whether questions are among the hits is a question of each backend."""
-    found = dataset_findings(Dataset(name, corpus, queries, None), cache=cache)
-    return [problem_of(one, dataset=name) for one in found if one.check != "query-is-document"]
+    findings = dataset_findings(Dataset(name, corpus, queries, None), cache=cache)
+    return [problem_of(finding, dataset=name) for finding in findings if finding.check != "query-is-document"]
 
 
 def _queries(golden: GoldenSet) -> Queries:
@@ -202,7 +200,7 @@ def _searched(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cach
 def _against(
     plan: CheckPlan, queries: Queries, corpora: Mapping[str, Corpus], cache: Cache, display: Display
 ) -> list[Examined]:
-    """Ask every backend that is there already, in the order given."""
+    """Ask every backend that is there already, in their order."""
     against, rules = plan.against, plan.rules
     if against is None:
         return []
@@ -211,13 +209,13 @@ def _against(
     indexes = iter(search_indexes(against, own, queries, corpora, cache, display, examiner.judge))
     measures = list(rules.measures.values())
     every = []
-    for one in against.retrievers:
-        if one.kind == "index":
+    for backend in against.backends:
+        if backend.kind == "index":
             index = next(indexes)
             examined = examiner.examined(index.answered)
             every.append(examined._replace(findings=(*examined.findings, *index.findings)))
             continue
-        answered, answers = ask_retriever(one, against, own, plan.golden, queries, rules.k, cache, display)
+        answered, answers = ask_backend(backend, against, own, plan.golden, queries, rules.k, cache, display)
         every.append(examiner.examined_answers(answered, answers, measures, rules.relevance))
     return every
 
@@ -235,9 +233,9 @@ def _result(
     command: list[str],
 ) -> Result:
     golden, rules = plan.golden, plan.rules
-    trials = [check_trial(one.answered, golden, one.expected, rules) for one in examined]
+    trials = [check_trial(answered, golden, expected, rules) for answered, expected, _ in examined]
     ideal = Ideal(golden, rules)
-    requirements = [row for one in examined for row in requirement_results(one.answered, golden, ideal, rules)]
+    requirements = [row for answered, _, _ in examined for row in requirement_results(answered, golden, ideal, rules)]
     errors = [*problems, *_problems(examined, "error")]
     return Result(
         schema=SCHEMA_VERSION,
@@ -249,7 +247,7 @@ def _result(
         packages=package_versions(),
         plan=PlanRecord(given=plan.given(), resolved={**plan.settings(), "notes": _notes(plan, datasets)}),
         datasets=datasets,
-        backends=backend_infos([LabelledBackend(one.label, one.name, one.encoder) for one in trials]),
+        backends=backend_infos([LabelledBackend(trial.label, trial.name, trial.encoder) for trial in trials]),
         trials=trials,
         golden=_golden_info(plan),
         requirements=requirements,
@@ -261,9 +259,9 @@ def _result(
 
 def _problems(examined: Sequence[Examined], severity: str) -> list[PreflightProblem]:
     return [
-        problem_of(finding, backend=one.answered.label, dataset=one.answered.trial.dataset)
-        for one in examined
-        for finding in one.findings
+        problem_of(finding, backend=answered.label, dataset=answered.trial.dataset)
+        for answered, _, findings in examined
+        for finding in findings
         if finding.severity == severity
     ]
 
@@ -272,9 +270,9 @@ def _verdict(
     trials: Sequence[TrialResult], requirements: Sequence[RequirementResult], problems: Sequence[PreflightProblem]
 ) -> Verdict:
     failed = any(trial.status == "failed" for trial in trials)
-    if problems or failed or any(one.passed is None for one in requirements):
+    if problems or failed or any(required.passed is None for required in requirements):
         return "invalid"
-    return "passed" if all(one.passed for one in requirements) else "failed"
+    return "passed" if all(required.passed for required in requirements) else "failed"
 
 
 def _golden_info(plan: CheckPlan) -> GoldenInfo:
@@ -299,20 +297,22 @@ def _datasets(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus], queries: Quer
     golden = plan.golden
     questions = [
         GoldenContent(
-            one.id, one.question if plan.rules.keep_text else None, [(of.id, of.grade) for of in one.expected]
+            question.id,
+            question.question if plan.rules.keep_text else None,
+            [(expectation.id, expectation.grade) for expectation in question.expected],
         )
-        for one in golden
+        for question in golden
     ]
     corpora = [
         CorpusContent(
             name,
-            one.corpus.digest,
-            len(one.corpus),
-            len(one.corpus.empty_rows),
-            one.empty_left_out,
-            identical_ids_info(one.corpus.ids, queries.ids, one.identical_ids),
+            content.corpus.digest,
+            len(content.corpus),
+            len(content.corpus.empty_rows),
+            content.empty_left_out,
+            identical_ids_info(content.corpus.ids, queries.ids, content.identical_ids),
         )
-        for name, one in loaded.items()
+        for name, content in loaded.items()
     ]
     if plan.against is not None:
         corpora.append(CorpusContent(plan.own_documents, None, 0, 0, 0, None))
@@ -323,9 +323,9 @@ def _datasets(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus], queries: Quer
 def _notes(plan: CheckPlan, datasets: Sequence[DatasetInfo]) -> list[str]:
     """Return the plans' notes, and whether backends are judged by fewer hits than what --against names."""
     indexes = plan.against.indexes if plan.against is not None else None
-    said = [note for one in plan.plans.values() for note in one.notes]
-    notes = list(dict.fromkeys([*said, *(indexes.on_analyzers if indexes is not None else ())]))
-    rules = [one.identical_ids for one in datasets if one.identical_ids is not None]
+    of_plans = [note for backends in plan.plans.values() for note in backends.notes]
+    notes = list(dict.fromkeys([*of_plans, *(indexes.on_analyzers if indexes is not None else ())]))
+    rules = [info.identical_ids for info in datasets if info.identical_ids is not None]
     if plan.against is not None and any(rule.rule == "drop" and rule.queries for rule in rules):
         notes.append("hits that have their question's id are left out of what backends answer, and stay with --against")
     return notes

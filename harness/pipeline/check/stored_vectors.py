@@ -1,4 +1,4 @@
-"""Whether the vectors of an index are of the model that its questions are encoded by.
+"""Tell whether the vectors of an index are of the model that its questions are encoded by.
 
 An index of another model of as many dimensions answers without an error, and wrongly. So some of its texts are encoded
 again.
@@ -80,24 +80,24 @@ class ModelComparison:
         encoder = model_encoder(trial.spec.card.encoder) if trial.spec.card is not None else None
         if encoder is None or record is None or record.external is None:
             return Compared()
-        found = self._texts(record.external)
-        if isinstance(found, str):
-            return _unknown(found)
+        texts = self._texts(record.external)
+        if isinstance(texts, str):
+            return _unknown(texts)
         if Settings.of(encoder, trial.parameters).source.kind == "precomputed":
             return _unknown("its questions have precomputed vectors, and no model encodes its texts")
         try:
-            vectors = self._encode(_with_calls_left(trial, outcome.vectors), encoder, found)
+            vectors = self._encode(_with_calls_left(trial, outcome.vectors), encoder, texts)
         except HarnessError as error:
             return _unknown(f"its texts could not be encoded again: {error.what}")
-        return _judged(found, _cosines(found.vectors, _of_documents(vectors)))
+        return _judged(texts, _cosines(texts.vectors, _of_documents(vectors)))
 
     def _texts(self, external: ExternalIndexRecord) -> _Texts | str:
-        """Those documents of the sample that have a text, or why there are none."""
+        """Return the documents of the sample that have a text, or why there are none."""
         sample = external.sample
         if sample is None or not len(sample.rows):
             return "the index gives none of them back"
         ids = Ids.of(external.ids.take(sample.rows))
-        texts, places = self._found(sample, ids)
+        texts, places = self._known_texts(sample, ids)
         kept = [number for number, text in enumerate(texts) if text is not None and text.strip()]
         if not kept:
             return "no texts of its documents are known; name where they are (text_key=, --corpus)"
@@ -112,8 +112,8 @@ class ModelComparison:
             tuple(dict.fromkeys(places[number] for number in kept)),
         )
 
-    def _found(self, sample: StoredDocuments, ids: Ids) -> tuple[list[str | None], list[str]]:
-        """The text of each document, of the index or else of a corpus, and where it was."""
+    def _known_texts(self, sample: StoredDocuments, ids: Ids) -> tuple[list[str | None], list[str]]:
+        """Return the text of each document, of the index or else of a corpus, and where it was."""
         texts, places = list(sample.texts), [sample.place] * len(ids)
         for name, corpus in self._corpora.items():
             rows = corpus.ids.rows_of(ids)
@@ -123,8 +123,8 @@ class ModelComparison:
                     places[number] = f"the corpus '{name}'"
         return texts, places
 
-    def _encode(self, trial: Trial, encoder: EncoderName, found: _Texts) -> Vectors:
-        ids, texts = Ids.of(found.ids), pa.chunked_array([strings(found.texts)])
+    def _encode(self, trial: Trial, encoder: EncoderName, sample: _Texts) -> Vectors:
+        ids, texts = Ids.of(sample.ids), pa.chunked_array([strings(sample.texts)])
         documents = Corpus(ids, texts, content_digest(ids, texts))
         dataset = Dataset(f"{trial.spec.name} sample", documents, self._queries, None)
         with scratch_folder(self._cache.folder(WORK), COMPARISON) as work:
@@ -145,7 +145,7 @@ def _of_documents(vectors: Vectors) -> Float32Array | SparseVectors:
 
 
 def _with_calls_left(trial: Trial, spent: Vectors | None) -> Trial:
-    """The trial with the calls of an endpoint that encoding the questions left of --max-calls."""
+    """Return the trial with the calls of an endpoint that encoding the questions left of --max-calls."""
     allowed = int(trial.parameters.get("max_calls", -1))
     made = int(spent.facts.get("calls") or 0) if spent is not None else 0
     if allowed < 0 or not made:
@@ -154,17 +154,16 @@ def _with_calls_left(trial: Trial, spent: Vectors | None) -> Trial:
 
 
 def _cosines(stored: Float32Array | SparseVectors, made: Float32Array | SparseVectors) -> Float64Array:
-    """The cosine of each pair of rows, float64 (n,); 0 for vectors of zeros, and where one is sparse and one dense."""
+    """Return the cosine of each pair of rows, float64 (n,); 0 for zeros, and where one is sparse and one dense."""
     if isinstance(stored, SparseVectors) and isinstance(made, SparseVectors):
         width = max(stored.dimensions, made.dimensions)
-        one, other = widen(stored, width).to_scipy(), widen(made, width).to_scipy()
-        one, other = one.astype(np.float64), other.astype(np.float64)
-        products = np.asarray(one.multiply(other).sum(axis=1)).ravel()
-        lengths = [np.sqrt(np.asarray(half.power(2).sum(axis=1)).ravel()) for half in (one, other)]
+        old, new = (widen(vectors, width).to_scipy().astype(np.float64) for vectors in (stored, made))
+        products = np.asarray(old.multiply(new).sum(axis=1)).ravel()
+        lengths = [np.sqrt(np.asarray(side.power(2).sum(axis=1)).ravel()) for side in (old, new)]
     elif isinstance(stored, np.ndarray) and isinstance(made, np.ndarray):
         left, right = stored.astype(np.float64), made.astype(np.float64)
         products = (left * right).sum(axis=1)
-        lengths = [np.linalg.norm(half, axis=1) for half in (left, right)]
+        lengths = [np.linalg.norm(side, axis=1) for side in (left, right)]
     else:
         return np.zeros(len(stored))
     size = lengths[0] * lengths[1]
@@ -172,7 +171,7 @@ def _cosines(stored: Float32Array | SparseVectors, made: Float32Array | SparseVe
     return cosines
 
 
-def _judged(found: _Texts, cosines: Float64Array) -> Compared:
+def _judged(sample: _Texts, cosines: Float64Array) -> Compared:
     texts, low = counted(len(cosines), "text"), np.flatnonzero(cosines < _ALIKE)
     lowest, median = float(cosines.min()), float(np.median(cosines))
     if not len(low):
@@ -188,8 +187,9 @@ def _judged(found: _Texts, cosines: Float64Array) -> Compared:
             f"{len(low)} of {texts} that were encoded again have other vectors in the index: the lowest cosine is "
             f"{lowest:.3f}, the median {median:.3f}",
             "name the model that made the index (model=), with its prompt of documents, max_seq_length and "
-            f"truncate_dim; nothing is wrong where other texts than those of {' and '.join(found.places)} were encoded",
-            tuple(f"document '{found.ids[row]}': {cosines[row]:.3f}" for row in worst[:_SHOWN].tolist()),
+            "truncate_dim; nothing is wrong where other texts than those of "
+            f"{' and '.join(sample.places)} were encoded",
+            tuple(f"document '{sample.ids[row]}': {cosines[row]:.3f}" for row in worst[:_SHOWN].tolist()),
         )
     )
 

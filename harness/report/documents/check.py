@@ -18,13 +18,17 @@ from harness.document.cells import (
     latency_columns,
     listed,
     made_by,
+    mean,
+    metric_values,
+    notes_on_trials,
     number,
+    percentile_figure,
     sections_with_content,
     text,
     tie_range,
     values_of,
 )
-from harness.document.figures import Bar, Bars, Percentiles
+from harness.document.figures import Bar, Bars
 from harness.document.model import (
     Block,
     Cell,
@@ -46,10 +50,8 @@ from harness.report.documents.check_cases import (
     problem_headline,
     verdict_in_words,
 )
-from harness.results.check_schema import (
-    QuestionResult,
-    RequirementResult,
-)
+from harness.report.documents.quality import metric_names
+from harness.results.check_schema import QuestionResult, RequirementResult
 from harness.results.golden import LEFT_OUT
 from harness.results.schema import DatasetInfo, Result, TrialResult
 from harness.results.schema_base import MetricValue
@@ -61,7 +63,6 @@ _SHOWN = 20
 _IN_SHORT = 5
 _NAMED = 3
 _DRAWN = 4
-_LOG_LINES = 5
 _TEXT = 300
 _WORDS = {"ok": ABSENT, "failed": FAILED, "invalid": "invalid"}
 _INTERVALS = "intervals are of 95 %, BCa bootstrap over questions that expect something, exact of 0/1 values"
@@ -194,15 +195,7 @@ def _notes(report: Result) -> Iterator[str]:
         named = ", ".join(without[:_NAMED]) + (", …" if len(without) > _NAMED else "")
         expects = f"{counted(len(without), 'question')} expect{'s' if len(without) == 1 else ''}"
         yield f"{expects} nothing, and no mean counts {'it' if len(without) == 1 else 'them'}: {named}"
-    shared: dict[str, list[str]] = {}
-    for trial in report.trials:
-        name = report.trial_name(trial.label, trial.dataset)
-        if trial.error is not None and trial.error.log:
-            log = [f"    {line}" for line in trial.error.log[-_LOG_LINES:]]
-            yield "\n".join([f"last lines of {name}, which failed:", *log])
-        for note in trial.notes:
-            shared.setdefault(note, []).append(name)
-    yield from (f"{', '.join(labels)}: {note}" for note, labels in shared.items())
+    yield from notes_on_trials(_named_trials(report))
     if any(value.ci_low is not None for trial in report.trials for value in trial.metrics.values()):
         yield from few_for_interval([report.golden_set.expecting])
     yield from (*report.golden_set.notes, *report.notes)
@@ -275,17 +268,17 @@ def _question(question: QuestionResult) -> list[Cell]:
     return [text(question.id), text(shown), text(expected), text(found), count(question.line)]
 
 
+def _named_trials(report: Result) -> list[tuple[str, TrialResult]]:
+    return [(report.trial_name(trial.label, trial.dataset), trial) for trial in report.trials]
+
+
 def _name_columns(report: Result) -> list[Column]:
     """Return the columns that name a trial: its backend, and its dataset where backends are on several."""
-    return [BACKEND, *([Column("dataset", numeric=False)] if report.several else [])]
+    return [BACKEND, *([Column("dataset", numeric=False, names=True)] if report.several else [])]
 
 
 def _name_cells(report: Result, label: str, dataset: str) -> list[Cell]:
     return [text(label), *([text(dataset)] if report.several else [])]
-
-
-def _metric_names(report: Result) -> list[str]:
-    return list(next((trial.metrics for trial in report.trials if trial.metrics), {}))
 
 
 def _metric_columns(names: Sequence[str]) -> list[Column]:
@@ -296,23 +289,15 @@ def _metric_columns(names: Sequence[str]) -> list[Column]:
 
 
 def _means(metrics: Mapping[str, MetricValue], names: Sequence[str], otherwise: str = ABSENT) -> list[Cell]:
-    return [_mean(metrics[name]) if name in metrics else text(otherwise) for name in names]
-
-
-def _mean(value: MetricValue) -> Cell:
-    known = interval(value.ci_low, value.ci_high)
-    return number(value.mean, below=known, ties=tie_range(value.min, value.max))
+    return [mean(metrics[name]) if name in metrics else text(otherwise) for name in names]
 
 
 def _metrics(report: Result) -> list[Block]:
-    names = _metric_names(report)
+    names = metric_names(report.trials)
     if not names:
         return []
     rows = [
-        [
-            *_name_cells(report, trial.label, trial.dataset),
-            *_means(trial.metrics, names, _WORDS[trial.status]),
-        ]
+        [*_name_cells(report, trial.label, trial.dataset), *_means(trial.metrics, names, _WORDS[trial.status])]
         for trial in report.trials
     ]
     columns = [*_name_columns(report), *_metric_columns(names)]
@@ -321,13 +306,13 @@ def _metrics(report: Result) -> list[Block]:
 
 def _slices(report: Result) -> Iterator[Block]:
     """Yield a table a field: a row for each of its values and each backend."""
-    names = _metric_names(report)
+    names = metric_names(report.trials)
     for field in dict.fromkeys(part.field for trial in report.trials for part in trial.slices):
         rows = [
             [
                 text(part.value),
                 *_name_cells(report, trial.label, trial.dataset),
-                count(_behind(part.metrics)),
+                count(next((value.n for value in part.metrics.values()), 0)),
                 *_means(part.metrics, names),
             ]
             for trial in report.trials
@@ -339,29 +324,21 @@ def _slices(report: Result) -> Iterator[Block]:
         yield Table(f"By {field}", columns, rows, [_INTERVALS])
 
 
-def _behind(metrics: Mapping[str, MetricValue]) -> int:
-    return next((value.n for value in metrics.values()), 0)
-
-
 def _bars(report: Result) -> Iterator[Block]:
     """Yield metrics as bars with their intervals, those that something is required of first."""
-    names = _metric_names(report)
-    required = [one.quantity for one in report.requirements if one.quantity in names]
+    names, trials = metric_names(report.trials), _named_trials(report)
+    required = [requirement.quantity for requirement in report.requirements if requirement.quantity in names]
     for name in list(dict.fromkeys([*required, *names]))[:_DRAWN]:
-        rows = []
-        for at, trial in enumerate(report.trials):
-            value = trial.metrics.get(name)
-            low, high = (value.ci_low, value.ci_high) if value is not None else (None, None)
-            rows.append(
-                Bar(
-                    report.trial_name(trial.label, trial.dataset),
-                    value.mean if value is not None else None,
-                    low,
-                    high,
-                    at,
-                )
-            )
-        drawing = Bars(name, rows)
+        values = [(named, trial.metrics.get(name)) for named, trial in trials]
+        drawing = Bars(
+            name,
+            [
+                Bar(named, value.mean, value.ci_low, value.ci_high, at)
+                if value is not None
+                else Bar(named, None, None, None, at)
+                for at, (named, value) in enumerate(values)
+            ],
+        )
         yield Figure(drawing.title(), drawing)
 
 
@@ -388,17 +365,10 @@ def _exact(trial: TrialResult) -> Cell:
 
 
 def _percentiles(report: Result) -> list[Block]:
-    names = [report.trial_name(trial.label, trial.dataset) for trial in report.trials]
-    times = {name: trial.milliseconds for name, trial in zip(names, report.trials, strict=True)}
-    rows = {name: (stats.p50, stats.p90, stats.p95, stats.p99) for name, stats in times.items() if stats is not None}
-    if not rows:
-        return []
-    note = (
-        "The box runs from the median (marker) to the 95th percentile, its inner line is the 90th, the whisker ends at "
-        "the 99th."
-    )
-    series = {name: at for at, name in enumerate(names)}
-    return [Figure("Latency of a question, trial client", Percentiles(rows, series), note)]
+    trials = _named_trials(report)
+    times = {name: stats for name, trial in trials if (stats := trial.milliseconds) is not None}
+    series = {name: at for at, (name, _) in enumerate(trials)}
+    return [percentile_figure("Latency of a question, one client", times, series)] if times else []
 
 
 def _provenance(report: Result) -> Iterator[Facts]:
@@ -422,16 +392,13 @@ def _values(report: Result) -> Iterator[Value]:
     """Yield every number: metrics, those of slices and questions, requirements, latencies and parity."""
     for trial in report.trials:
         name = trial.dataset
-        for metric, value in trial.metrics.items():
-            yield Value(name, trial.label, metric, value.mean, value.ci_low, value.ci_high, value.n)
-            if value.min is not None and value.max is not None:
-                yield Value(name, trial.label, f"ties.{metric}", value.mean, value.min, value.max, value.n)
+        yield from metric_values(trial)
         for part in trial.slices:
             for metric, value in part.metrics.items():
                 place = f"{metric} where {part.field}={part.value}"
                 yield Value(name, trial.label, place, value.mean, value.ci_low, value.ci_high, value.n)
-        content = trial.model_dump(include={"milliseconds", "parity"})
-        yield from values_of(name, trial.label, "", content)
+        for prefix, stats in (("milliseconds.", trial.milliseconds), ("parity.", trial.parity)):
+            yield from values_of(name, trial.label, prefix, stats.model_dump() if stats is not None else {})
         for question in trial.questions:
             for metric, figure in question.values.items():
                 yield Value(name, trial.label, f"{metric} of question {question.id}", figure, n=1)

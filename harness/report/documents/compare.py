@@ -15,6 +15,8 @@ from harness.document.cells import (
     identical_ids,
     listed,
     made_by,
+    metric_values,
+    notes_on_trials,
     sections_with_content,
     text,
     values_of,
@@ -40,7 +42,6 @@ from harness.wording import counted, few_for_interval
 
 __all__ = ["comparison_document", "comparison_header", "comparison_notes", "comparison_values"]
 
-_LOG_LINES = 5
 _NAMED = 4
 _REUSED_LEGEND = f"{REUSED}: measured by an earlier comparison and re-used (--resume)"
 
@@ -225,14 +226,7 @@ def _of_dataset(dataset: DatasetInfo, trials: Sequence[TrialResult]) -> Iterator
             f"of {dataset.filter.relevant:,} relevant judgments {dataset.filter.relevant_matching:,} are of documents "
             "that match the filter; metrics count the others too, and no backend can find those"
         )
-    shared: dict[str, list[str]] = {}
-    for trial in trials:
-        if trial.error is not None and trial.error.log:
-            yield f"last lines of {trial.label}, which failed:"
-            yield from (f"    {line}" for line in trial.error.log[-_LOG_LINES:])
-        for note in trial.notes:
-            shared.setdefault(note, []).append(trial.label)
-    yield from (f"{', '.join(labels)}: {note}" for note, labels in shared.items())
+    yield from notes_on_trials([(trial.label, trial) for trial in trials])
 
 
 def _says_more(finding: FindingInfo, result: Result) -> bool:
@@ -267,7 +261,7 @@ def _provenance(result: Result) -> Iterator[Facts]:
 def comparison_values(result: Result) -> Iterator[Value]:
     """Yield every number: quality, differences, parity, losses and costs, then the leaderboard."""
     for trial in result.trials:
-        yield from _metrics(trial)
+        yield from metric_values(trial)
         yield from _agreement(trial)
         yield from values_of(trial.dataset, trial.label, "", trial.model_dump(include={"queries"}))
         for probe in PROBES:
@@ -283,13 +277,6 @@ def comparison_values(result: Result) -> Iterator[Value]:
             if point.p50_ms is not None:  # what was not timed is no loser
                 yield Value(frontier.dataset, point.backend, name, float(point.on_frontier))
     yield from leaderboard_values(result, across)
-
-
-def _metrics(trial: TrialResult) -> Iterator[Value]:
-    for name, value in trial.metrics.items():
-        yield Value(trial.dataset, trial.label, name, value.mean, value.ci_low, value.ci_high, value.n)
-        if value.min is not None and value.max is not None:
-            yield Value(trial.dataset, trial.label, f"ties.{name}", value.mean, value.min, value.max, value.n)
 
 
 def _agreement(trial: TrialResult) -> Iterator[Value]:

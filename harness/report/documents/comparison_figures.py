@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from harness.data.arrow import as_numpy, text_scalar
 from harness.data.ranking import TieRule
 from harness.data.types import Corpus, Float64Array, Ids, Qrels, Queries, Run
+from harness.document.cells import percentile_figure
 from harness.document.figures import (
     Bar,
     Bars,
@@ -19,7 +20,6 @@ from harness.document.figures import (
     Differences,
     Distribution,
     Matrix,
-    Percentiles,
     Spot,
     Strips,
     Tradeoff,
@@ -287,16 +287,9 @@ def _samples(latencies: pa.Table, labels: Sequence[str]) -> dict[str, Float64Arr
 
 
 def _percentiles(timed: Sequence[TrialResult], numbers: Mapping[str, int]) -> Figure:
-    rows = {}
-    for one in timed:
-        times = one.search.milliseconds if one.search is not None else None
-        if times is not None:
-            rows[one.label] = (times.p50, times.p90, times.p95, times.p99)
-    note = (
-        "The box runs from the median (marker) to the 95th percentile, its inner line is the 90th, the whisker ends at "
-        "the 99th. This result keeps no single samples, so nothing finer is drawn."
-    )
-    return Figure("Latency of a query, one client", Percentiles(rows, numbers), note)
+    times = {trial.label: stats for trial in timed if (stats := trial.milliseconds) is not None}
+    remark = " This result keeps no single samples, so nothing finer is drawn."
+    return percentile_figure("Latency of a query, one client", times, numbers, remark)
 
 
 def _numbers(report: Result) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.document.cells import ABSENT, BACKEND, FAILED, count, interval, number, signed, text, tie_range
+from harness.document.cells import ABSENT, BACKEND, FAILED, count, interval, mean, signed, text
 from harness.document.model import Cell, Column, Table, Tone
 from harness.errors import UnknownNameError
 from harness.metrics.parse import parse_measure
@@ -99,8 +99,7 @@ def _mean(trial: TrialResult, name: str) -> Cell:
     reranking = trial.stages.reranking if trial.stages is not None else None
     best = reranking.upper_bound.get(name) if reranking is not None else None
     bound = "" if best is None else f" (≤ {f'{best:.4f}'.removeprefix('0')})"
-    known = interval(value.ci_low, value.ci_high)
-    return number(value.mean, unit=bound, below=known, ties=tie_range(value.min, value.max))
+    return mean(value, bound)
 
 
 def _difference(result: Result, trial: TrialResult, name: str) -> Cell:

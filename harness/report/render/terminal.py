@@ -200,9 +200,10 @@ class _Drawing:
         if width is None or self._natural(range(len(self._columns))) <= width:
             return [f"[low–high]: {TIES}"]
         self._columns = list(_shown(self._table, ties=False))
-        ranges = []
+        ranges, naming = [], [at for at, column in enumerate(self._table.columns) if at == 0 or column.names]
+        rows = [(" ".join(row[at].text for at in naming), row) for row in self._table.rows]
         for at, column in enumerate(self._table.columns):
-            of_column = [f"{row[0].text} {row[at].ties}" for row in self._table.rows if row[at].ties]
+            of_column = [f"{name} {row[at].ties}" for name, row in rows if row[at].ties]
             ranges += [f"{column.name} of {', '.join(of_column)}"] if of_column else []
         return [f"{TIES}: {'; '.join(ranges)}"]
 
