@@ -52,6 +52,13 @@ def test_slips_of_spelling(expected: str, near: str | None) -> None:
     assert found == ("", {} if near is None else {expected: near})
 
 
+def test_chunks_of_documents_that_are_there_whole() -> None:
+    fix = "'terms#2' is called like a chunk of 'terms', which the corpus has whole"
+    instead = "give the corpus of chunks, or have the golden set name documents"
+    assert meant(["terms#2"], ["terms", "manual"]) == (f"{fix}: {instead}", {})
+    assert meant(["terms#draft"], ["terms", "manual"]) == ("", {})
+
+
 def test_several_ids_in_one() -> None:
     fix = "'a, b' is several ids in one: between them write ; or | in CSV, and a list in JSON"
     assert meant(["x", "a, b"], ["a", "b"]) == (fix, {})

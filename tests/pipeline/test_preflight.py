@@ -12,11 +12,12 @@ from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
 from harness.data.ranking import TieRule
 from harness.data.types import Corpus, Ids
 from harness.engines.callable.answers import Answer
+from harness.loaders.golden import golden_of_records
 from harness.metrics import parse_measures
 from harness.pipeline.check.against import run_of
 from harness.pipeline.check.check_results import Answered, asked_trial
 from harness.pipeline.check.id_match import Expected, Match
-from harness.pipeline.check.preflight import Answers, Examiner, answers_of, missing_ids, preflight
+from harness.pipeline.check.preflight import Answers, Examiner, answers_of, missing_ids, preflight, repeated_questions
 from harness.results.schema import ErrorInfo
 
 CHUNKS = Match.of("document", "#")
@@ -212,3 +213,15 @@ def test_answers_are_scored_when_nothing_is_wrong() -> None:
     repeated = [answer("a", "a"), *answers[1:]]
     refused = looking.examined_answers(subject, repeated, parse_measures("RR@3"), 1).answered
     assert (refused.scores, refused.problems) == (None, ("duplicates",))
+
+
+def test_a_text_that_is_asked_twice_with_other_expectations_is_named() -> None:
+    asked = [{"id": name, "question": text, "expected": ids} for name, text, ids in (
+        ("first", "How long?", ["a"]), ("second", "how  LONG?", []), ("third", "How wide?", ["b"]),
+        ("fourth", "How wide?", ["b"]),
+    )]  # fmt: skip
+    (found,) = repeated_questions(golden_of_records(asked))
+    assert (found.check, found.severity) == ("repeated-questions", "warning")
+    assert found.message == "1 text is asked by several questions, which expect different documents"
+    assert found.examples == ("question 'first' expects 'a'; question 'second' expects nothing",)
+    assert repeated_questions(golden_of_records(asked[2:])) == []

@@ -333,9 +333,9 @@ class IdAdvice(NamedTuple):
 def id_advice(golden: GoldenSet, missing: Sequence[str], corpus: Ids) -> IdAdvice:
     """Advise on the first of the ``missing`` ids of a golden set, which names its ids exactly.
 
-    They may stand for documents of which the corpus holds chunks, several ids in one, one rule of spelling by which at
-    least half of the ids meet, or slips of spelling. Ids whose numbers differ are never near: ``page-3`` is no misspelt
-    ``page-2``.
+    They may stand for documents of which the corpus holds chunks, chunks of documents that it holds whole, several ids
+    in one, one rule of spelling by which at least half of the ids meet, or slips of spelling. Ids whose numbers differ
+    are never near: ``page-3`` is no misspelt ``page-2``.
     """
     looked_at = list(dict.fromkeys(missing))[:_LOOKED_AT]
     joined = next((name for name in looked_at if _is_several(name, corpus)), None)
@@ -345,10 +345,23 @@ def id_advice(golden: GoldenSet, missing: Sequence[str], corpus: Ids) -> IdAdvic
     if match is not None:
         fix = "where it names documents of which the corpus has chunks"
         return IdAdvice(f"{fix}: --match {match.rule} --delimiter '{match.delimiter}'", {})
+    part = next((part for name in looked_at if (part := _part_of(name, corpus)) is not None), None)
+    if part is not None:
+        what = f"'{part.chunk}' is called like a chunk of '{part.document}', which the corpus has whole"
+        return IdAdvice(f"{what}: give the corpus of chunks, or have the golden set name documents", {})
     spelled = respelling(list(dict.fromkeys(missing)), corpus)
     if spelled is not None:
         return IdAdvice(f"{spelled}; write ids alike in both", {})
     return IdAdvice("", _spelled_nearly(looked_at, corpus) if len(corpus) <= _MOST else {})
+
+
+def _part_of(name: str, corpus: Ids) -> _Chunk | None:
+    """Return a missing id as a chunk of a document that the corpus has; None where it is not called like one."""
+    for delimiter in _DELIMITER.finditer(name):
+        document = name[: delimiter.start()]
+        if _CHUNK.fullmatch(name, delimiter.end()) and bool((corpus.rows_of(Ids.of([document])) >= 0).any()):
+            return _Chunk(name, document, delimiter[0])
+    return None
 
 
 def _is_several(name: str, corpus: Ids) -> bool:

@@ -25,7 +25,16 @@ from harness.pipeline.check.id_match import Expected, IdAdvice, Match, MatchRule
 from harness.results.check_schema import PreflightProblem
 from harness.wording import counted
 
-__all__ = ["Answers", "Examined", "Examiner", "answers_of", "missing_ids", "preflight", "problem_of"]
+__all__ = [
+    "Answers",
+    "Examined",
+    "Examiner",
+    "answers_of",
+    "missing_ids",
+    "preflight",
+    "problem_of",
+    "repeated_questions",
+]
 
 _SHOWN = 5
 _ALIKE = 3
@@ -353,6 +362,31 @@ class Examiner:
 
     def _look(self, pairs: Sequence[tuple[GoldenQuestion, Answer]], documents: int | None) -> list[Finding]:
         return preflight(Answers(tuple(pairs), self.k, self.ties, self.match, documents))
+
+
+def repeated_questions(golden: GoldenSet) -> list[Finding]:
+    """Find texts that several questions ask, and expect different documents of: no answer is right for all of them."""
+    by_text: dict[str, dict[str, frozenset[str]]] = {}
+    for question in golden:
+        expected = frozenset(expectation.id for expectation in question.expected)
+        by_text.setdefault(_plain(question.question), {})[question.id] = expected
+    repeated = [expected for expected in by_text.values() if len(set(expected.values())) > 1]
+    if not repeated:
+        return []
+    examples = [
+        "; ".join(f"question '{name}' expects {_listed(sorted(ids)) or 'nothing'}" for name, ids in expected.items())
+        for expected in repeated[:_SHOWN]
+    ]
+    return [
+        Finding(
+            "repeated-questions",
+            "warning",
+            f"{counted(len(repeated), 'text is', 'texts are')} asked by several questions, which expect different "
+            "documents",
+            "make each a single question that expects all of them: no answer can be right for several",
+            tuple(examples),
+        )
+    ]
 
 
 def missing_ids(golden: GoldenSet, expected: Expected, where: str) -> list[Finding]:

@@ -23,7 +23,7 @@ from harness.pipeline.check.check_plan import CheckPlan, plan_check
 from harness.pipeline.check.check_results import Answered, Ideal, check_trial, requirement_results
 from harness.pipeline.check.checked import Checked
 from harness.pipeline.check.id_match import Expected
-from harness.pipeline.check.preflight import Examined, Examiner, missing_ids, problem_of
+from harness.pipeline.check.preflight import Examined, Examiner, missing_ids, problem_of, repeated_questions
 from harness.pipeline.compare import run_on
 from harness.pipeline.planning import in_language_of
 from harness.pipeline.probes import PROBES
@@ -91,7 +91,8 @@ def check(
 def run_check(plan: CheckPlan, display: Display | None = None, output: Output | None = None) -> Checked:
     """Carry out a plan that :func:`plan_check` made; see :func:`check`. ``output`` is only told of in its command."""
     shown: Display = display if display is not None else SilentDisplay()
-    cache, examined, warnings = Cache(), list[Examined](), list[PreflightProblem]()
+    cache, examined = Cache(), list[Examined]()
+    warnings = [problem_of(finding) for finding in repeated_questions(plan.golden)]
     with cache.intact():
         loaded = {name: _load(plan, name, cache, shown) for name in plan.places}
         corpora = {name: content.corpus for name, content in loaded.items()}
@@ -103,7 +104,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
             for finding in missing_ids(plan.golden, expected[name], f"the corpus '{name}'")
         ]
         if not problems:
-            warnings = [found for name, corpus in corpora.items() for found in _pitfalls(name, corpus, queries, cache)]
+            warnings += [found for name, corpus in corpora.items() for found in _pitfalls(name, corpus, queries, cache)]
             plan = _in_language(plan, loaded)
             for name, content in loaded.items():
                 dataset = Dataset(
@@ -237,6 +238,7 @@ def _result(
     ideal = Ideal(golden, rules)
     requirements = [row for answered, _, _ in examined for row in requirement_results(answered, golden, ideal, rules)]
     errors = [*problems, *_problems(examined, "error")]
+    notes = _notes(plan, datasets) if trials else []
     return Result(
         schema=SCHEMA_VERSION,
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -245,7 +247,7 @@ def _result(
         harness=HarnessInfo(**asdict(harness_state())),
         machine=MachineInfo(**asdict(machine())),
         packages=package_versions(),
-        plan=PlanRecord(given=plan.given(), resolved={**plan.settings(), "notes": _notes(plan, datasets)}),
+        plan=PlanRecord(given=plan.given(), resolved={**plan.settings(), "notes": notes}),
         datasets=datasets,
         backends=backend_infos([LabelledBackend(trial.label, trial.name, trial.encoder) for trial in trials]),
         trials=trials,

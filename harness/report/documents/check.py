@@ -51,7 +51,7 @@ from harness.report.documents.check_cases import (
     verdict_in_words,
 )
 from harness.report.documents.quality import metric_names
-from harness.results.check_schema import QuestionResult, RequirementResult
+from harness.results.check_schema import PreflightProblem, QuestionResult, RequirementResult
 from harness.results.golden import LEFT_OUT
 from harness.results.schema import DatasetInfo, Result, TrialResult
 from harness.results.schema_base import MetricValue
@@ -186,10 +186,18 @@ def _problems(report: Result) -> Iterator[Facts]:
 
 def _notes(report: Result) -> Iterator[str]:
     """Yield what a reader of the figures must know besides, one line each."""
+    concerned: dict[str, tuple[PreflightProblem, list[str]]] = {}
     for warning in report.warnings:
+        alike = warning.model_copy(update={"backend": None, "dataset": None}).model_dump_json()
+        names = concerned.setdefault(alike, (warning, []))[1]
+        if warning.backend is not None:
+            names.append(report.trial_name(warning.backend, warning.dataset))
+        elif warning.dataset is not None and len(report.corpora) > 1:
+            names.append(warning.dataset)
+    for warning, names in concerned.values():
         examples = [f"    {line}" for example in warning.examples for line in example.splitlines()]
-        headline = f"warning ({warning.check}): {problem_headline(report, warning)}"
-        yield "\n".join([headline, *examples, f"  fix: {warning.fix}"])
+        about = f"{', '.join(names)}: " if names else ""
+        yield "\n".join([f"warning ({warning.check}): {about}{warning.message}", *examples, f"  fix: {warning.fix}"])
     without = report.golden_set.without_expectation
     if without:
         named = ", ".join(without[:_NAMED]) + (", …" if len(without) > _NAMED else "")
