@@ -1,4 +1,4 @@
-"""The engine on LanceDB's vectors: scanned, or searched by an index of lists (IVF) or of graphs in lists (HNSW)."""
+"""What engines on a LanceDB table share, and that of vectors: scanned, or by lists (IVF) or graphs in lists (HNSW)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array
 from harness.engines.base import (
     Capabilities,
+    Column,
     Documents,
     EngineInfo,
     External,
@@ -35,7 +36,6 @@ from harness.engines.lancedb.table import (
     ROW_ID,
     IndexDescription,
     RowIds,
-    add,
     create,
     describe_index,
     engine_info,
@@ -48,7 +48,7 @@ from harness.engines.lancedb.table import (
 from harness.errors import BackendError, EngineFailureError
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["LanceDbEngine"]
+__all__ = ["LanceDbEngine", "LanceEngine"]
 
 TABLE, VECTOR = "documents", "vector"
 _BATCH = 4096
@@ -68,7 +68,97 @@ _COMPRESSED = ("Sq", "Pq", "Rq")
 """How the names of indexes end that hold no vectors, but codes."""
 
 
-class LanceDbEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
+class LanceEngine(Filterable[Column]):
+    """Everything that engines on a LanceDB table have in common; a subclass says what is in its column."""
+
+    _table: Any
+    _row_ids: RowIds
+    _condition: str = ""
+
+    @classmethod
+    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:  # noqa: ARG003 - of the protocol
+        """Return the version of the package."""
+        try:
+            return {PACKAGE: version(PACKAGE)}
+        except PackageNotFoundError:
+            return {PACKAGE: "not installed"}
+
+    def info(self) -> EngineInfo:
+        """Load LanceDB, whose threads start when it is first asked for something."""
+        require_lancedb(threads=int(self.parameters["threads"]))
+        return engine_info()
+
+    def write(
+        self,
+        documents: Documents[Column],
+        field: pa.Field,
+        values: Callable[[int, int], pa.Array],
+        progress: Progress,
+        added: Callable[[Any], None] | None = None,
+    ) -> None:
+        """Write all rows into a new table, ``rows_per_add`` at a time.
+
+        Args:
+            documents: With the fields of their metadata.
+            field: The column that is searched.
+            values: Its values of the rows from one number to another.
+            progress: Advanced with each batch.
+            added: Called with LanceDB's table after every addition.
+        """
+        size, table = int(self.parameters["rows_per_add"]) or len(documents), None
+        for start in range(0, len(documents), size):
+            reader = _reader(
+                documents.metadata, field, values, range(start, min(start + size, len(documents))), progress
+            )
+            if table is None:
+                table = create(self.folder, TABLE, reader)
+            else:
+                table.add(reader)
+            if added is not None:
+                added(table)
+        if table is not None:
+            self._table = table
+
+    def open_own(self, folder: Path) -> None:
+        """Open the table that :meth:`write` made, and list its rows."""
+        self._table = open_table(folder, TABLE)
+        listed = self._table.search().select(["row"]).with_row_id(True).to_arrow()
+        ids = np.empty(listed.num_rows, dtype=np.uint64)
+        ids[listed["row"].to_numpy()] = listed[ROW_ID].to_numpy()
+        self._row_ids = RowIds(ids)
+
+    def finished_query(self, query: Any, score: str) -> Any:  # noqa: ANN401 - the client's own form
+        """Return the query with the filter, for LanceDB's ids of rows and its column of scores or distances."""
+        if self._condition:
+            query = query.where(self._condition, prefilter=True)
+        return query.select([score]).with_row_id(True)
+
+    def retrieve(self, query: Any, k: int) -> pa.Table:  # noqa: ANN401, ARG002 - in the client's own form
+        """Ask LanceDB, which answers with an Arrow table."""
+        return query.to_arrow()
+
+    def filter(self, wanted: Mapping[str, str]) -> None:
+        """Filter before searching, with SQL: the best of the matching rows, as far as an index looks."""
+        fields = saved_fields(self.folder) if wanted else []
+        self._condition = " AND ".join(
+            f"{_filtered(fields.index(field))} = '{value.replace(chr(39), chr(39) * 2)}'"
+            for field, value in wanted.items()
+        )
+
+    def size(self, folder: Path) -> Storage:
+        """Return the allocated bytes of the table: data, indexes, and the account of its versions."""
+        return Storage(allocated_bytes(folder), 0)
+
+    @contextmanager
+    def translated(
+        self, doing: Callable[[], str], kind: type[BackendError] = EngineFailureError, fix: str | None = None
+    ) -> Iterator[None]:
+        """Raise LanceDB's errors as ours."""
+        with lance_errors(doing, kind, fix), as_backend_errors():
+            yield
+
+
+class LanceDbEngine(LanceEngine[Float32Array], ExternalIndex[Float32Array]):
     """Dense vectors in a table of LanceDB.
 
     Without an index every vector is scanned. Scores are the cosine, the dot product, and the negative squared distance.
@@ -89,10 +179,7 @@ class LanceDbEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
     )
     search_parameters = frozenset({"nprobes", "ef", "refine_factor", "exact", "threads"})
 
-    _table: Any
-    _row_ids: RowIds
     _index: IndexDescription | None = None
-    _condition: str = ""
     _column: str = VECTOR
     _external: ExternalTable
 
@@ -100,32 +187,18 @@ class LanceDbEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
         super().__init__(parameters)
         self._similarity = str(parameters["similarity"])
 
-    @classmethod
-    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:  # noqa: ARG003 - of the protocol
-        """Return the version of the package."""
-        try:
-            return {PACKAGE: version(PACKAGE)}
-        except PackageNotFoundError:
-            return {PACKAGE: "not installed"}
-
-    def info(self) -> EngineInfo:
-        """Load LanceDB, whose threads start when it is first asked for something."""
-        require_lancedb(threads=int(self.parameters["threads"]))
-        return engine_info()
-
-    def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
+    def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:  # noqa: ARG002
         """Write the rows, ``rows_per_add`` at a time; getting ready is making the index."""
-        vectors, size = documents.column, int(self.parameters["rows_per_add"]) or len(documents)
-        table = None
-        for start in range(0, len(vectors), size):
-            reader = _reader(documents, start, min(start + size, len(vectors)), progress)
-            if table is None:
-                table = create(folder, TABLE, reader)
-            else:
-                add(table, reader)
+        vectors = documents.column
+        width = vectors.shape[1]
+
+        def values(start: int, stop: int) -> pa.Array:
+            return pa.FixedSizeListArray.from_arrays(numbers(vectors[start:stop].reshape(-1)), width)
+
+        self.write(documents, pa.field(VECTOR, pa.list_(pa.float32(), width)), values, progress)
         progress.start("index vectors", None)
-        if self.parameters["index"] != "flat" and table is not None:
-            table.create_index(VECTOR, config=self._config())
+        if self.parameters["index"] != "flat" and len(documents):
+            self._table.create_index(VECTOR, config=self._config())
 
     def _config(self) -> Any:  # noqa: ANN401 - a class of the client
         """Return LanceDB's configuration of the index; what is left to LanceDB is left out."""
@@ -141,14 +214,11 @@ class LanceDbEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
 
     def load(self, folder: Path) -> LoadedIndex:
         """Open the table, list its rows, and ask what its index is."""
-        self._table = open_table(folder, TABLE)
-        listed = self._table.search().select(["row"]).with_row_id(True).to_arrow()
-        ids = np.empty(listed.num_rows, dtype=np.uint64)
-        ids[listed["row"].to_numpy()] = listed[ROW_ID].to_numpy()
-        return self._opened(RowIds(ids))
+        self.open_own(folder)
+        return self._opened()
 
-    def _opened(self, row_ids: RowIds) -> LoadedIndex:
-        self._row_ids, self._index = row_ids, describe_index(self._table, self._column)
+    def _opened(self) -> LoadedIndex:
+        self._index = describe_index(self._table, self._column)
         dimensions = int(self._table.schema.field(self._column).type.list_size)
         found = 0 if self._index is None else self._index.indexed
         graph = self._index is not None and "Hnsw" in self._index.kind
@@ -169,8 +239,6 @@ class LanceDbEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
     def _query(self, vector: Float32Array, k: int) -> Any:  # noqa: ANN401 - the client's own form
         parameters = self.parameters
         query = self._table.search(vector, vector_column_name=self._column).distance_type(self._similarity).limit(k)
-        if self._condition:
-            query = query.where(self._condition, prefilter=True)
         if parameters["exact"]:
             query = query.bypass_vector_index()
         if parameters["nprobes"]:
@@ -179,15 +247,11 @@ class LanceDbEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
             query = query.ef(max(self._least_ef(k), int(parameters["ef"])))
         if parameters["refine_factor"]:
             query = query.refine_factor(int(parameters["refine_factor"]))
-        return query.select(["_distance"]).with_row_id(True)
+        return self.finished_query(query, "_distance")
 
     def _least_ef(self, k: int) -> int:
         """Return the least ``ef`` that LanceDB takes: there must be so many candidates."""
         return k * max(1, int(self.parameters["refine_factor"]))
-
-    def retrieve(self, query: Any, k: int) -> pa.Table:  # noqa: ANN401, ARG002 - in the client's own form
-        """Ask LanceDB, which answers with an Arrow table."""
-        return query.to_arrow()
 
     def columns(self, answer: pa.Table) -> tuple[Int32Array, Float32Array]:
         """Return rows, and scores of LanceDB's distances."""
@@ -212,26 +276,6 @@ class LanceDbEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
             and not self.parameters["refine_factor"]
             and not self.parameters["exact"]
         )
-
-    def filter(self, wanted: Mapping[str, str]) -> None:
-        """Filter before searching, with SQL: the best of the matching rows, as far as the index looks."""
-        fields = saved_fields(self.folder) if wanted else []
-        self._condition = " AND ".join(
-            f"{_filtered(fields.index(field))} = '{value.replace(chr(39), chr(39) * 2)}'"
-            for field, value in wanted.items()
-        )
-
-    def size(self, folder: Path) -> Storage:
-        """Return the allocated bytes of the table: data, indexes, and the account of its versions."""
-        return Storage(allocated_bytes(folder), 0)
-
-    @contextmanager
-    def translated(
-        self, doing: Callable[[], str], kind: type[BackendError] = EngineFailureError, fix: str | None = None
-    ) -> Iterator[None]:
-        """Raise LanceDB's errors as ours."""
-        with lance_errors(doing, kind, fix), as_backend_errors():
-            yield
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """Say how many vectors a graph found, and the ``ef`` in effect where the parameter was too small."""
@@ -265,7 +309,8 @@ class LanceDbEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
         self._external = ExternalTable(self.parameters, progress)
         self._table, self._column = self._external.table, self._external.column
         self._similarity = self._external.similarity
-        loaded = self._opened(self._external.row_ids)
+        self._row_ids = self._external.row_ids
+        loaded = self._opened()
         source = folder_of(ExternalTable.database(self.parameters), str(self.parameters["table"]))
         return External(engine_info("embedded, an external table"), self._external.ids, loaded, source)
 
@@ -283,20 +328,23 @@ def _filtered(number: int) -> str:
     return f"field_{number}"
 
 
-def _reader(documents: Documents[Float32Array], start: int, stop: int, progress: Progress) -> pa.RecordBatchReader:
-    """Return the rows ``start`` to ``stop`` as record batches: row number, vector, and the fields of the metadata."""
-    vectors, metadata = documents.column, documents.metadata
+def _reader(
+    metadata: pa.Table | None,
+    field: pa.Field,
+    values: Callable[[int, int], pa.Array],
+    rows: range,
+    progress: Progress,
+) -> pa.RecordBatchReader:
+    """Return rows as record batches: their numbers, the column that is searched, and the fields of the metadata."""
     fields = [] if metadata is None else [pa.field(_filtered(n), pa.string()) for n in range(metadata.num_columns)]
-    vector = pa.field(VECTOR, pa.list_(pa.float32(), vectors.shape[1]))
-    schema = pa.schema([pa.field("row", pa.int32()), vector, *fields])
+    schema = pa.schema([pa.field("row", pa.int32()), field, *fields])
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for low in range(start, stop, _BATCH):
-            high = min(low + _BATCH, stop)
-            column = pa.FixedSizeListArray.from_arrays(numbers(vectors[low:high].reshape(-1)), vectors.shape[1])
-            columns = [numbers(np.arange(low, high, dtype=np.int32)), column]
-            part = None if metadata is None else metadata.slice(low, high - low)
-            columns += [] if part is None else [field.combine_chunks().cast(pa.string()) for field in part.columns]
+        for low in range(rows.start, rows.stop, _BATCH):
+            high = min(low + _BATCH, rows.stop)
+            part = [] if metadata is None else metadata.slice(low, high - low).columns
+            columns = [numbers(np.arange(low, high, dtype=np.int32)), values(low, high)]
+            columns += [column.combine_chunks().cast(pa.string()) for column in part]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
             progress.advance(high - low)
 

@@ -25,7 +25,6 @@ __all__ = [
     "ROW_ID",
     "IndexDescription",
     "RowIds",
-    "add",
     "create",
     "describe_index",
     "engine_info",
@@ -75,11 +74,6 @@ def open_table(database: Path, name: str) -> Any:  # noqa: ANN401 - the client i
 def create(database: Path, name: str, batches: pa.RecordBatchReader) -> Any:  # noqa: ANN401 - the client is untyped
     """Make a table of record batches, as one version and one fragment."""
     return require_lancedb().connect(str(database)).create_table(name, batches)
-
-
-def add(table: Any, batches: pa.RecordBatchReader) -> None:  # noqa: ANN401 - the client is untyped
-    """Add record batches to a table, as a version and a fragment of their own."""
-    table.add(batches)
 
 
 class IndexDescription(NamedTuple):

@@ -12,13 +12,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
-from harness.data.types import Float32Array, Float64Array, Int32Array, SparseVectors
+from harness.data.types import Float32Array, Float64Array, Int32Array, Similarity, SparseVectors
 from harness.engines.base import (
     Capabilities,
     Documents,
@@ -33,11 +33,18 @@ from harness.engines.base import (
     require_sparse,
 )
 from harness.engines.index_folder import ID_FIELD, records_of, saved_fields, with_ids
-from harness.engines.interface import LEFT_BEHIND, Caveats, ExpectedContent
+from harness.engines.interface import LEFT_BEHIND, Caveats, ComparedVectors, ExpectedContent
 from harness.engines.pgvector.external_index import ExternalRows
 from harness.engines.pgvector.private_server import PrivateServer, installed_version
 from harness.engines.pgvector.session import Binary, Session, address_of, require_psycopg
-from harness.engines.pgvector.vectors import MOST_COLUMNS, OPERATORS, dense_bytes, sparse_bytes, sparse_row
+from harness.engines.pgvector.vectors import (
+    MOST_COLUMNS,
+    OPERATORS,
+    dense_bytes,
+    dense_vectors,
+    sparse_bytes,
+    sparse_row,
+)
 from harness.engines.remote_server import FaultError, redact
 from harness.engines.server_collection import new_name, save_name, saved_name
 from harness.errors import BackendError, EngineFailureError, RejectedInputError
@@ -61,7 +68,18 @@ class _TableEngine(Filterable[Any]):
     """Everything that both engines have in common; a subclass says what a row holds."""
 
     search_parameters = frozenset(
-        {"url", "keep", "timeout_s", "retry_s", "ef_search", "probes", "iterative_scan", "max_scan_tuples", "exact"}
+        {
+            "url",
+            "keep",
+            "timeout_s",
+            "retry_s",
+            "ef_search",
+            "probes",
+            "iterative_scan",
+            "max_scan_tuples",
+            "exact",
+            "force_index",
+        }
     )
 
     _session: Session
@@ -77,7 +95,7 @@ class _TableEngine(Filterable[Any]):
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
-        self._similarity = str(parameters.get("similarity", "dot"))
+        self.similarity = cast("Similarity", str(parameters.get("similarity", "dot")))
 
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
@@ -213,7 +231,7 @@ class _TableEngine(Filterable[Any]):
             making = sql.SQL("CREATE INDEX ON {} USING {} (vector {}){}").format(
                 self._named(),
                 sql.SQL(str(parameters["index"])),
-                sql.SQL(f"{self._type}_{OPERATORS[self._similarity].word}_ops"),
+                sql.SQL(f"{self._type}_{OPERATORS[self.similarity].word}_ops"),
                 sql.SQL(f" WITH ({chosen})" if chosen else ""),
             )
             session.rows("making the index", making)
@@ -244,7 +262,7 @@ class _TableEngine(Filterable[Any]):
         if self._server is None and not self.parameters.get("external"):
             where["kept"] = bool(self.parameters["keep"])
         memory = self._memory()
-        state = {**where, "type": self._type, "similarity": self._similarity, "dimensions": self._dimensions, **state}
+        state = {**where, "type": self._type, "similarity": self.similarity, "dimensions": self._dimensions, **state}
         return LoadedIndex(documents, {**state, **memory}, self._searched_dimensions(), missing)
 
     def _searched_dimensions(self) -> int | None:
@@ -289,6 +307,8 @@ class _TableEngine(Filterable[Any]):
         """Return what pgvector reads at each search; ``ef_search`` is set when k is known."""
         parameters = self.parameters
         settings = {"enable_indexscan": "off"} if parameters["exact"] else {}
+        if parameters["force_index"] and not parameters["exact"]:
+            settings["enable_seqscan"] = "off"
         if method:
             settings[f"{method}__iterative_scan"] = str(parameters["iterative_scan"])
         if method == "hnsw" and parameters["max_scan_tuples"]:
@@ -321,7 +341,7 @@ class _TableEngine(Filterable[Any]):
         return sql.SQL("SELECT {}, {} {} %s AS distance FROM {}{} ORDER BY distance LIMIT %s").format(
             sql.Identifier(self._id_column),
             sql.Identifier(self._column),
-            sql.SQL(OPERATORS[self._similarity].sign),
+            sql.SQL(OPERATORS[self.similarity].sign),
             self._named(),
             where,
         )
@@ -340,10 +360,10 @@ class _TableEngine(Filterable[Any]):
         return np.fromiter(ids, dtype=np.int32, count=len(ids))
 
     def _scores(self, distances: Float64Array) -> Float64Array:
-        if self._similarity == "cosine":
+        if self.similarity == "cosine":
             return 1.0 - distances
         # 0 minus, because a minus alone makes a distance of 0 the score -0.0
-        return 0.0 - (distances if self._similarity == "dot" else np.square(distances))
+        return 0.0 - (distances if self.similarity == "dot" else np.square(distances))
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter with SQL's WHERE."""
@@ -400,7 +420,10 @@ class _TableEngine(Filterable[Any]):
         plan, method = self._plan(), "" if self._index is None else self._method()
         notes = []
         if self._index is not None and plan == "" and not self.parameters["exact"]:
-            notes.append("PostgreSQL's planner answered without the index of the vectors: it scanned the rows")
+            notes.append(
+                "PostgreSQL's planner did not take the index of the vectors, and compared the rows one by one: "
+                "force_index=true has it taken"
+            )
         limited = method == "hnsw" and self.parameters["iterative_scan"] == "off"
         if plan and limited and self._ef(k) < k:
             notes.append(f"its graph gives at most ef_search={self._ef(k)} hits, of {k:,}: iterative_scan goes on")
@@ -445,6 +468,21 @@ class PgvectorEngine(_TableEngine, ExternalIndex[Any]):
     def _vectors(self, queries: Float32Array) -> Iterator[bytes | None]:
         return dense_bytes(queries, self._type)
 
+    def compared_vectors(self, queries: Inputs) -> ComparedVectors | None:
+        """Return the vectors as ``halfvec`` rounds them, those of queries too; None for ``vector``."""
+        if self._type != "halfvec" or queries.dense is None or self.parameters["external"]:
+            return None
+        select = require_psycopg("psycopg.sql").SQL("SELECT vector FROM {} WHERE row >= %s AND row < %s ORDER BY row")
+        pages = [
+            [
+                value
+                for (value,) in self._session.rows("reading vectors", select.format(self._named()), (low, low + _BATCH))
+            ]
+            for low in range(0, len(self.ids), _BATCH)
+        ]
+        documents = np.concatenate([dense_vectors(page, self._type) for page in pages if page])
+        return ComparedVectors(documents, queries.dense.astype(np.float16).astype(np.float32), self.similarity)
+
     @property
     def source(self) -> Path | None:
         """Return None: a table is on a server."""
@@ -458,7 +496,7 @@ class PgvectorEngine(_TableEngine, ExternalIndex[Any]):
         self._rows = ExternalRows(self._session, self.parameters, self._type, progress)
         self._type, self._table = self._rows.type, str(self.parameters["table"])
         self._column, self._id_column = self._rows.column, self._rows.id_column
-        self._similarity, self._dimensions = self._rows.similarity or self._similarity, self._rows.dimensions
+        self.similarity, self._dimensions = self._rows.similarity, self._rows.dimensions
         info = self._connected("server, an external table")
         loaded = self._described(len(self._rows.ids), np.empty(0, dtype=np.int32))
         return External(info, self._rows.ids, loaded, folder, self._rows.changed)

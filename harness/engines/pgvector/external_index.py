@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from harness.data.progress import Progress
-from harness.data.types import Int32Array
+from harness.data.types import Int32Array, Similarity
 from harness.engines.external_index import DenseComparison, places_of, spread_rows, unique_ids
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.pgvector.session import Session, require_psycopg
-from harness.engines.pgvector.vectors import OPERATORS, text_vectors
+from harness.engines.pgvector.vectors import OPERATORS, dense_vectors
 from harness.errors import EngineUnavailableError, IndexChangedError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
@@ -105,7 +105,7 @@ class ExternalRows:
             )
         return chosen[0]
 
-    def _similarity_of(self, wanted: str) -> str:
+    def _similarity_of(self, wanted: str) -> Similarity:
         """Return the similarity of the index of the vectors, by its operator class; as asked for without one."""
         listed = self._session.rows(
             "asking for the index",
@@ -127,14 +127,11 @@ class ExternalRows:
                 f"rows for similarity={wanted}",
                 fix=f"give similarity={similarities[0]}, or leave it out",
             )
-        return wanted or similarities[0]
+        return cast("Similarity", wanted or similarities[0])
 
     def _select(self, doing: str, columns: Sequence[str], more: str, values: Sequence[object] = ()) -> list[Any]:
         sql = require_psycopg("psycopg.sql")
-        named = sql.SQL(", ").join(
-            sql.SQL("{}::text").format(sql.Identifier(name)) if name == self.column else sql.Identifier(name)
-            for name in columns
-        )
+        named = sql.SQL(", ").join(map(sql.Identifier, columns))
         ordered = sql.SQL(" ORDER BY {}").format(sql.Identifier(self.id_column))
         statement = sql.SQL("SELECT {} FROM {} {}").format(named, self._table, sql.SQL(more)) + ordered
         return self._session.rows(doing, statement, values)
@@ -163,7 +160,7 @@ class ExternalRows:
             held = [row for row in page if row[1] is not None]
             places = place_of[self.rows([row[0] for row in held])]
             if held:
-                stored = text_vectors([row[1] for row in held])
+                stored = dense_vectors([row[1] for row in held], self.type)
                 comparison.add(stored[places >= 0], places[places >= 0])
             progress.advance(len(page))
         reasons = [reason] if (reason := comparison.reason()) is not None else []
@@ -179,7 +176,7 @@ class ExternalRows:
         return StoredDocuments(
             rows=self.rows([row[0] for row in found]),
             texts=tuple(str(row[2]) if self._text_column and row[2] is not None else None for row in found),
-            dense=text_vectors([row[1] for row in found]),
+            dense=dense_vectors([row[1] for row in found], self.type),
             place=f"the column '{self._text_column}'" if self._text_column else "",
         )
 

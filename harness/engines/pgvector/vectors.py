@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from harness.data.types import Float32Array, SparseVectors
+from harness.data.types import Float32Array, Similarity, SparseVectors
 
-__all__ = ["MOST_COLUMNS", "OPERATORS", "Operator", "dense_bytes", "sparse_bytes", "sparse_row", "text_vectors"]
+__all__ = ["MOST_COLUMNS", "OPERATORS", "Operator", "dense_bytes", "dense_vectors", "sparse_bytes", "sparse_row"]
 
 MOST_COLUMNS = 1_000_000_000
 """Dimensions that a ``sparsevec`` may have."""
+
+
+_HEAD = 4
+_NUMBERS: Mapping[str, str] = {"vector": ">f4", "halfvec": ">f2"}
+"""How the types keep numbers, after the dimensions and a zero of two bytes each."""
 
 
 class Operator(NamedTuple):
@@ -23,7 +28,7 @@ class Operator(NamedTuple):
     word: str
 
 
-OPERATORS: Mapping[str, Operator] = {
+OPERATORS: Mapping[Similarity, Operator] = {
     "cosine": Operator("<=>", "cosine"),
     "dot": Operator("<#>", "ip"),
     "l2": Operator("<->", "l2"),
@@ -33,7 +38,7 @@ OPERATORS: Mapping[str, Operator] = {
 def dense_bytes(vectors: Float32Array, kind: str) -> Iterator[bytes]:
     """Yield each row in the binary form of ``vector`` or ``halfvec``: dimensions, a zero, big-endian numbers."""
     head = struct.pack("!HH", vectors.shape[1], 0)
-    numbers = vectors.astype(">f2" if kind == "halfvec" else ">f4")
+    numbers = vectors.astype(_NUMBERS[kind])
     return (head + row.tobytes() for row in numbers)
 
 
@@ -51,6 +56,7 @@ def sparse_row(indices: np.ndarray, values: np.ndarray, dimensions: int) -> byte
     return head + indices.astype(">i4").tobytes() + values.astype(">f4").tobytes()
 
 
-def text_vectors(texts: list[str]) -> Float32Array:
-    """Return dense vectors float32 (n, d) of their text form, ``[1,2,3]``, which tells every float32 exactly."""
-    return np.array([np.fromstring(text[1:-1], dtype=np.float32, sep=",") for text in texts], dtype=np.float32)
+def dense_vectors(values: Sequence[bytes], kind: str) -> Float32Array:
+    """Return vectors float32 (n, d) of their binary form, of at least one row."""
+    numbers = b"".join(value[_HEAD:] for value in values)
+    return np.frombuffer(numbers, dtype=_NUMBERS[kind]).reshape(len(values), -1).astype(np.float32)

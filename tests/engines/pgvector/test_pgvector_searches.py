@@ -1,0 +1,233 @@
+"""What PostgreSQL answers with, and that the harness says so: plans, filters, fewer hits, halfvec, and faults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from time import perf_counter_ns
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("psycopg", reason="the extra 'pgvector' is not installed")
+
+import psycopg
+from postgres_server import write_table
+
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
+from harness.engines.interface import ExpectedContent, IndexHandle
+from harness.engines.pgvector.engine import PgvectorEngine
+from harness.engines.pgvector.session import address_of, fault_of
+from harness.engines.remote_server import Cause
+from harness.errors import BackendError, EngineUnavailableError, RejectedInputError
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
+from harness.testing import RecordingProgress
+from harness.testing.expected import random_unit_vectors
+
+pytestmark = pytest.mark.integration
+DEFAULTS = find_cards("backends")["pgvector"].defaults
+ROWS = 1500
+VECTORS = random_unit_vectors(1, ROWS, 24) * np.linspace(0.5, 3, ROWS, dtype=np.float32)[:, None]
+METADATA = pa.table({"shelf": [f"it's {row % 30}" for row in range(ROWS)]})
+GIVEN = Inputs(Ids.of(f"d{row}" for row in range(ROWS)), dense=VECTORS, metadata=METADATA)
+FEW = Inputs(Ids.of(list(GIVEN.ids)[:60]), dense=VECTORS[:60])
+ASKED = Inputs(Ids.of(f"q{row}" for row in range(6)), dense=random_unit_vectors(2, 6, 24))
+
+
+@contextmanager
+def built(folder: Path, url: str, **parameters: ParameterValue) -> Iterator[PgvectorEngine]:
+    folder.mkdir()
+    with closing(PgvectorEngine({**DEFAULTS, "url": url, "retry_s": 1.0, **parameters})) as engine:
+        engine.open(folder, GIVEN.ids)
+        engine.index(GIVEN, RecordingProgress(), perf_counter_ns)
+        yield engine
+
+
+@contextmanager
+def attached(
+    work: Path, url: str, table: str, **parameters: ParameterValue
+) -> Iterator[tuple[PgvectorEngine, IndexHandle]]:
+    work.mkdir()
+    given = {**DEFAULTS, "similarity": "", "external": True, "url": url, "table": table, **parameters}
+    with closing(PgvectorEngine(given)) as engine:
+        yield engine, engine.attach(work, RecordingProgress())
+
+
+def hits(engine: PgvectorEngine, k: int) -> list[int]:
+    return np.diff(engine.search(ASKED, k, perf_counter_ns).indptr).tolist()
+
+
+def tables(url: str) -> list[str]:
+    with psycopg.connect(url) as connection:
+        return [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
+
+
+def test_the_plan_is_told_and_a_graph_gives_no_more_than_ef(tmp_path: Path, postgres_url: str) -> None:
+    with built(tmp_path / "a", postgres_url, force_index=True, ef_search=20) as engine:
+        assert engine.loaded.state["vectors_in_graph"] == ROWS
+        assert max(hits(engine, 50)) <= 20
+        state = engine.searched_state(50)
+        assert (state["plan"], state["ef_search"]) == (f"index scan using {engine._index}", 20)
+        assert engine.caveats(50).notes == ("its graph gives at most ef_search=20 hits, of 50: iterative_scan goes on",)
+        engine.parameters["ef_search"] = 0
+        assert hits(engine, 50) == [50] * 6, "as many as were asked for"
+        assert engine.caveats(50).notes == ()
+    with built(tmp_path / "b", postgres_url, ef_search=20, force_index=True, iterative_scan="strict_order") as engine:
+        assert hits(engine, 50) == [50] * 6
+    with built(tmp_path / "c", postgres_url, exact=True) as engine:
+        assert hits(engine, 50) == [50] * 6
+        assert engine.searched_state(50) == {
+            "plan": "scan of all rows",
+            "vectors_in_graph": 0,
+            "vectors_in_lists": 0,
+        }
+    assert tables(postgres_url) == [], "every table was removed"
+
+
+def test_a_filter_after_the_graph_loses_hits_and_an_iterative_scan_finds_them(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    """Without an index of the field: with one, PostgreSQL looks the few matching rows up and compares them all."""
+    graph: dict[str, ParameterValue] = {"force_index": True, "index_fields": False}
+    with built(tmp_path / "off", postgres_url, **graph) as engine:
+        engine.restrict({"shelf": "it's 7"})
+        assert max(hits(engine, 20)) < 20
+        (note,) = engine.caveats(20).notes
+        assert note == "the filter is applied to what the index gives, so that queries may have fewer hits than match"
+    with built(tmp_path / "on", postgres_url, **graph, iterative_scan="strict_order") as engine:
+        engine.restrict({"shelf": "it's 7"})
+        found = engine.search(ASKED, 20, perf_counter_ns)
+        assert np.diff(found.indptr).tolist() == [20] * 6
+        assert set((found.rows % 30).tolist()) == {7}
+        assert engine.caveats(20).notes == ()
+    with built(tmp_path / "field", postgres_url) as engine:
+        engine.restrict({"shelf": "it's 7"})
+        assert hits(engine, 20) == [20] * 6
+        assert engine.searched_state(20)["plan"] == "scan of all rows"
+
+
+def test_halfvec_gives_back_what_it_compares(tmp_path: Path, postgres_url: str) -> None:
+    with built(tmp_path / "half", postgres_url, type="halfvec", index="none") as engine:
+        found = engine.search(ASKED, 20, perf_counter_ns)
+        compared = engine.compared_vectors(ASKED)
+    assert np.array_equal(compared.documents, VECTORS.astype(np.float16).astype(np.float32))
+    vectors = (compared.documents, compared.queries)
+    stored, asked = (part / np.linalg.norm(part, axis=1, keepdims=True) for part in vectors)
+    cosines = asked @ stored.T
+    expected = cosines[np.repeat(np.arange(6), 20), found.rows]
+    assert np.abs(found.scores - expected).max() < 1e-6
+    exact = ASKED.dense @ (VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)).T
+    assert np.abs(found.scores - exact[np.repeat(np.arange(6), 20), found.rows]).max() > 1e-5
+
+
+def test_lists_are_looked_into(tmp_path: Path, postgres_url: str) -> None:
+    with built(tmp_path / "lists", postgres_url, index="ivfflat", lists=20, probes=2, force_index=True) as engine:
+        assert engine.loaded.state["vectors_in_lists"] == ROWS
+        assert engine.loaded.state["index_options"] == "lists=20"
+        assert hits(engine, 10) == [10] * 6
+        assert engine.searched_state(10)["plan"] == f"index scan using {engine._index}"
+
+
+@pytest.mark.parametrize("kind", ["vector", "halfvec"])
+def test_a_table_is_proven_and_changes_are_noticed(kind: str, tmp_path: Path, postgres_url: str) -> None:
+    table = f"chunks_{kind}"
+    index = f"hnsw (embedding {kind}_ip_ops)"
+    write_table(postgres_url, table, FEW, kind=kind, index=index, texts=[f"text {row}" for row in range(60)])
+    try:
+        with attached(tmp_path / "work", postgres_url, table) as (engine, handle):
+            assert (handle.info.mode, handle.state["similarity"]) == ("server, an external table", "dot")
+            rows = np.arange(60, dtype=np.int32)
+            expected = Inputs(handle.ids, dense=VECTORS[FEW.ids.rows_of(handle.ids)])
+            assert engine.mismatch(ExpectedContent(rows, expected, ASKED), RecordingProgress()) is None
+            other = expected.dense.copy()
+            other[7, 3] += 1e-2
+            changed = ExpectedContent(rows, Inputs(handle.ids, dense=other), ASKED)
+            reason = engine.mismatch(changed, RecordingProgress())
+            assert reason == f"1 documents have other vectors than the encoder gives, '{handle.ids[7]}' first"
+            assert engine.stored_documents(2).texts[0] == f"text {handle.ids[0][1:]}"
+            before = engine.search(ASKED, 5, perf_counter_ns)
+            with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+                engine._session.connection().execute(f"DELETE FROM {table}")  # noqa: S608
+            engine._session.renew()
+            with psycopg.connect(postgres_url, autocommit=True) as connection:
+                connection.execute(f"UPDATE {table} SET page = 0 WHERE id = 'd1'")  # noqa: S608
+            assert handle.changed() == f"rows of the table '{table}' were changed"
+            with psycopg.connect(postgres_url, autocommit=True) as connection:
+                connection.execute(f"DELETE FROM {table} WHERE id = 'd1'")  # noqa: S608
+            assert handle.changed() == f"the table '{table}' held 60 rows and now holds 59"
+            assert len(before.rows) == 30
+    finally:
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute(f"DROP TABLE {table}")
+
+
+def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path, postgres_url: str) -> None:
+    write_table(postgres_url, "plain", FEW)
+    write_table(postgres_url, "by_l2", FEW, index="hnsw (embedding vector_l2_ops)")
+
+    def refused(name: str, table: str, **parameters: ParameterValue) -> str:
+        with pytest.raises(BackendError) as failure, attached(tmp_path / name, postgres_url, table, **parameters):
+            pass
+        return str(failure.value)
+
+    try:
+        assert refused("a", "none_such").startswith("there is no table 'none_such' on the server")
+        assert refused("b", "plain") == (
+            "no index of the table 'plain' says how its vectors are compared\n  say similarity=, one of cosine, dot, l2"
+        )
+        assert "and PostgreSQL scans all rows for similarity=dot" in refused("c", "by_l2", similarity="dot")
+        assert refused("d", "by_l2", id_column="uid").endswith("it has: 'id', 'page', 'content'")
+    finally:
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute("DROP TABLE plain, by_l2")
+
+
+def test_a_connection_that_breaks_is_opened_again(tmp_path: Path, postgres_url: str) -> None:
+    with built(tmp_path / "index", postgres_url, exact=True) as engine:
+        before = engine.search(ASKED, 5, perf_counter_ns)
+        pid = engine._session.rows("asking", "SELECT pg_backend_pid()")[0][0]
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
+        after = engine.search(ASKED, 5, perf_counter_ns)
+        assert np.array_equal(before.rows, after.rows)
+        assert after.repeated_calls == 1
+        assert engine.searched_state(5)["plan"] == "scan of all rows", "settings are those of before"
+
+
+def test_servers_that_cannot_be_had(tmp_path: Path) -> None:
+    with (
+        pytest.raises(EngineUnavailableError, match=r"PostgreSQL at postgresql://127\.0\.0\.1:9/db cannot be reached"),
+        built(tmp_path / "a", "postgresql://me@127.0.0.1:9/db", retry_s=0.0),
+    ):
+        pass
+    for url in ("http://host/db", "postgresql://me:secret@host/db", "postgresql://host"):
+        with pytest.raises(RejectedInputError, match=r"is not of the form postgresql://") as failure:
+            address_of(url)
+        assert "secret" not in str(failure.value)
+    address = address_of("", {"HARNESS_POSTGRES_URL": "postgresql://me:s%40fe@host/db"})
+    assert (address.url, address.hide("password s@fe")) == ("postgresql://host:5432/db", "password ***")
+    with pytest.raises(EngineUnavailableError, match="no PostgreSQL server is named"):
+        address_of("", {})
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (psycopg.errors.TooManyConnections("full"), Cause.LIMITED),
+        (psycopg.errors.UndefinedTable("gone"), Cause.MISSING),
+        (psycopg.errors.AdminShutdown("bye"), Cause.BROKEN),
+        (psycopg.errors.InvalidPassword("no"), Cause.UNAUTHORISED),
+        (psycopg.errors.DiskFull("full"), Cause.FAILED),
+        (psycopg.errors.DataException("odd"), Cause.REFUSED),
+        (psycopg.errors.QueryCanceled("late"), Cause.SLOW),
+        (psycopg.OperationalError("the connection is lost"), Cause.BROKEN),
+        (psycopg.OperationalError("connection failed: refused"), Cause.UNREACHABLE),
+        (psycopg.DatabaseError("what is this"), Cause.UNREADABLE),
+    ],
+)
+def test_errors_are_sorted_by_cause(error: Exception, cause: Cause) -> None:
+    assert fault_of(error).cause is cause
