@@ -37,6 +37,7 @@ class Bm25Formula:
         idf_floor: Replaces an IDF that is not above 0; None leaves it as it is.
         byte_lengths: Documents' lengths are rounded down to a byte, as Lucene stores them; avgdl is not.
         all_documents: N and avgdl count documents without terms too.
+        least_average: avgdl is never taken to be below this.
         float32: Each step is rounded to float32, in the order of :func:`_in_float32`.
     """
 
@@ -47,6 +48,7 @@ class Bm25Formula:
     idf_floor: float | None = None
     byte_lengths: bool = False
     all_documents: bool = False
+    least_average: float = 0.0
     float32: bool = False
 
 
@@ -100,6 +102,7 @@ def _statistics(counts: TermCounts, formula: Bm25Formula) -> _Statistics:
     lengths = counts.lengths
     documents = len(lengths) if formula.all_documents else int(np.count_nonzero(lengths))
     average = float(lengths.sum() / documents) if documents and lengths.any() else 1.0
+    average = max(average, formula.least_average)
     read = decoded_lengths()[byte_lengths(lengths)].astype(np.int64) if formula.byte_lengths else lengths
     df = np.bincount(np.asarray(counts.documents.indices), minlength=counts.documents.dimensions)
     return _Statistics(documents, average, read.astype(np.float64), df.astype(np.int64))
@@ -156,7 +159,15 @@ def _sqlite(parameters: Mapping[str, ParameterValue]) -> Bm25Formula:
     return Bm25Formula(k1, b, idf="robertson", idf_floor=1e-6, all_documents=True)
 
 
+def _milvus(parameters: Mapping[str, ParameterValue]) -> Bm25Formula:
+    k1, b = _as_parameters_say(parameters)
+    return Bm25Formula(k1, b, all_documents=True, least_average=1.0)
+
+
 SCORINGS: Mapping[str, Scoring] = {
+    "milvus": Scoring(
+        _milvus, "knowhere, src/index/sparse/sparse_inverted_index.h; N and the least avgdl were measured"
+    ),
     "tantivy": Scoring(_tantivy, "tantivy, src/query/bm25.rs"),
     "sqlite": Scoring(_sqlite, "SQLite, ext/fts5/fts5_aux.c, fts5Bm25Function"),
 }

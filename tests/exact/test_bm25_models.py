@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,6 +45,15 @@ def test_statistics_over_all_documents_count_the_empty_one() -> None:
     of_a = math.log(1 + 2.5 / 1.5) * 2.2 * 2 / (2 + norm)
     of_b = math.log(1 + 1.5 / 2.5) * 2.2 * 1 / (1 + norm)
     assert score == pytest.approx(of_a + of_b, rel=1e-6)
+
+
+def test_the_mean_length_is_at_least_what_the_formula_says() -> None:
+    """The mean over all three is 5/3: 2 takes its place, and 1 does not."""
+    plain = Bm25Formula(1.2, 0.75, all_documents=True)
+    raised = replace(plain, least_average=2.0)
+    of_a = math.log(1 + 2.5 / 1.5) * 2.2 * 2 / (2 + 1.2 * (0.25 + 0.75 * 3 / 2))
+    assert weigh(COUNTS, raised).documents.values[0] == pytest.approx(of_a, rel=1e-6)
+    assert scores(replace(plain, least_average=1.0)) == scores(plain)
 
 
 def test_an_idf_that_is_not_above_0_becomes_the_floor() -> None:

@@ -110,6 +110,11 @@ class Collection:
             raise EngineUnavailableError(f"the index in '{folder}' has no file of Milvus Lite", fix=_REBUILD)
         self._open(folder / _LITE_FILE)
         self._require("one that the harness made is removed when its engine closes: build it with keep=true")
+        if self._differs(self.index()):  # made with other weights of terms, which are the index's, not the entities'
+            limit = self.parameters.optimize_timeout_s
+            self._call("releasing it", lambda: self._client.release_collection(self.name, timeout=limit))
+            self._call("dropping its index", lambda: self._client.drop_index(self.name, self.field, timeout=limit))
+            self._make_index()
         self.make_ready()
         return self
 
@@ -194,12 +199,20 @@ class Collection:
 
     def finish(self) -> None:
         """Have everything written, the index made and loaded; raises BackendError when it takes too long."""
-        limit, index = self.parameters.optimize_timeout_s, self.parameters.index
+        limit = self.parameters.optimize_timeout_s
         self._call("flushing", lambda: self._client.flush(self.name, timeout=limit))
+        self._make_index()
+        self.make_ready()
+
+    def _differs(self, made: Mapping[str, Any]) -> bool:
+        wanted = self.parameters.index.building
+        return any(name in made and made[name] != str(value) for name, value in wanted.items())
+
+    def _make_index(self) -> None:
+        limit, index = self.parameters.optimize_timeout_s, self.parameters.index
         described = self._client.prepare_index_params()
         described.add_index(self.field, index_type=index.type, metric_type=index.metric, params=dict(index.building))
         self._call("making the index", lambda: self._client.create_index(self.name, described, timeout=limit))
-        self.make_ready()
 
     def make_ready(self) -> None:
         """Have the collection loaded."""
@@ -313,7 +326,7 @@ class Collection:
         said |= {name: str(index[name]) for name in self.parameters.index.building if name in index}
         if self._lite is not None:  # it counts no rows of an index
             left = {name: value for name, value in said.items() if not name.endswith("_rows")}
-            return {**left, "vectors_in_graph": 0, PACKAGE: version(PACKAGE)}
+            return {**left, "vectors_in_graph": 0, PACKAGE: version(PACKAGE), **self.memory()}
         segments = self._call("listing its segments", lambda: self._client.list_loaded_segments(self.name))
         in_graph = int(said.get("indexed_rows", 0)) if index.get("index_type") == "HNSW" else 0
         return {
@@ -327,6 +340,11 @@ class Collection:
             "vectors_in_graph": in_graph,
             PACKAGE: version(PACKAGE),
         }
+
+    def memory(self) -> Mapping[str, ParameterValue]:
+        """Return what the server of a file holds in memory, which is not the worker's; nothing for another server."""
+        held = None if self._lite is None else self._lite.memory_bytes()
+        return {} if held is None else {"server_memory_bytes": held}
 
     def changed(self) -> str | None:
         """Say how many entities an external collection has now, where that is another number; None where not."""

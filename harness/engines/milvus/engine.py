@@ -1,4 +1,4 @@
-"""The engines on Milvus: dense vectors, and sparse ones."""
+"""The engines on Milvus: dense vectors, sparse ones, and terms that Milvus weighs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
@@ -37,10 +38,12 @@ from harness.engines.milvus.parameters import IndexSettings, MilvusParameters
 from harness.errors import BackendError, EngineFailureError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["CollectionEngine", "MilvusEngine", "MilvusSparseEngine"]
+__all__ = ["CollectionEngine", "MilvusBm25Engine", "MilvusEngine", "MilvusSparseEngine"]
 
 Column = TypeVar("Column", Float32Array, SparseVectors, pa.ChunkedArray)
 _OF_SERVERS = ("url", "api_key_env", "keep", "timeout_s", "retry_s", "optimize_timeout_s")
+_LONGEST_BYTES = 65_535
+"""Of a text in a field: Milvus's limit, which Milvus Lite does not enforce."""
 _SCANS = (
     "Milvus Lite makes no index of this type: it scans every vector, and somewhere above 66,000 of them searches an "
     "IVF index with settings of its own"
@@ -51,7 +54,7 @@ class CollectionEngine(Filterable[Column]):
     """Everything that engines on Milvus have in common; a subclass says what is searched."""
 
     search_parameters = frozenset(
-        {*_OF_SERVERS, *("nprobe", "ef", "drop_ratio_search")}  # taken with each search
+        {*_OF_SERVERS, *("nprobe", "ef", "drop_ratio_search", "k1", "b")}  # taken with each search
     )
     collection: Collection
 
@@ -135,7 +138,9 @@ class CollectionEngine(Filterable[Column]):
             raise RejectedInputError(
                 f"k is {k:,}, and Milvus returns at most {LARGEST_K:,} hits of a query", fix="ask for fewer: --k"
             )
-        return [query or None if isinstance(query, dict) else query for query in self.values(queries, 0, len(queries))]
+        return [
+            query or None if isinstance(query, dict | str) else query for query in self.values(queries, 0, len(queries))
+        ]
 
     def retrieve(self, query: Any, k: int) -> Any:  # noqa: ANN401 - in the client's own form
         """Ask Milvus; the client makes a dictionary of every hit inside its own call, which counts as search."""
@@ -170,6 +175,10 @@ class CollectionEngine(Filterable[Column]):
     def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the collection knows
         """Return the allocated bytes of the file; unknown for a server."""
         return self.collection.storage()
+
+    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - Milvus looks at no k
+        """Return the memory of Milvus Lite's server after the searches."""
+        return self.collection.memory()
 
     def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - Milvus looks at no k
         """Name the parameters of an index that Milvus Lite does not make."""
@@ -292,6 +301,53 @@ class MilvusSparseEngine(VectorEngine[SparseVectors]):
         indices, weights = column.indices[low:high].tolist(), column.values[low:high].tolist()
         bounds = (column.indptr[start : stop + 1] - low).tolist()
         return [dict(zip(indices[a:b], weights[a:b], strict=True)) for a, b in pairwise(bounds)]
+
+
+class MilvusBm25Engine(CollectionEngine[pa.ChunkedArray]):
+    """Analysed terms, which Milvus weighs by a BM25 of its own.
+
+    It counts all documents in N and avgdl, those without terms too, and multiplies by k1 + 1.
+    """
+
+    name = "milvus-bm25"
+    stored_field = "harness_terms"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="terms", exact=True, deterministic=False, reopens=True, keeps_k_prefix=False, threads=True
+    )
+
+    @classmethod
+    def settings_of(cls, parameters: Mapping[str, ParameterValue]) -> MilvusParameters:
+        """Read the card's complete parameters."""
+        return MilvusParameters.of(parameters, IndexSettings.bm25(parameters))
+
+    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> pa.ChunkedArray:
+        """Refuse texts that are longer than a field can be too."""
+        column = super().check(inputs, what, dimensions)
+        lengths = pc.binary_length(column).to_numpy()
+        if len(lengths) and lengths.max() > _LONGEST_BYTES:
+            row = int(lengths.argmax())
+            raise RejectedInputError(
+                f"the terms of {what} '{inputs.ids[row]}' take {lengths[row]:,} bytes, and a field of Milvus has at "
+                f"most {_LONGEST_BYTES:,}",
+                fix="split the text, or take another backend",
+            )
+        return column
+
+    def define(self, schema: Any, types: Any) -> None:  # noqa: ANN401 - the client is untyped
+        """Add a field of texts, which Milvus splits at spaces, and one of the term counts that it makes of them."""
+        text, kinds = self.stored_field, types.DataType
+        analyzer = {"tokenizer": "whitespace"}
+        schema.add_field(text, kinds.VARCHAR, max_length=_LONGEST_BYTES, enable_analyzer=True, analyzer_params=analyzer)
+        schema.add_field(VECTOR, kinds.SPARSE_FLOAT_VECTOR)
+        weighing = types.Function(
+            name="bm25", function_type=types.FunctionType.BM25, input_field_names=[text], output_field_names=[VECTOR]
+        )
+        schema.add_function(weighing)
+
+    def values(self, column: pa.ChunkedArray, start: int, stop: int) -> Sequence[Any]:
+        """Return the texts."""
+        texts: list[str] = column.slice(start, stop - start).to_pylist()
+        return texts
 
 
 def _installed(package: str) -> str:

@@ -18,6 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
+import psutil
+
 from harness.errors import EngineUnavailableError, MissingExtraError
 
 __all__ = ["PACKAGE", "LiteServer", "lite_version"]
@@ -79,6 +81,13 @@ class LiteServer:
         """
         short = Path(f"/proc/{self.process.pid}/cwd")
         return f"unix:{(short if short.exists() else self._folder) / _SOCKET}"
+
+    def memory_bytes(self) -> int | None:
+        """Return what its process holds in memory now; None where nobody tells."""
+        try:
+            return int(psutil.Process(self.process.pid).memory_info().rss)
+        except psutil.Error:
+            return None
 
     def stop(self) -> None:
         """End the server and remove its socket and lock; calling it again does nothing."""

@@ -63,6 +63,17 @@ class IndexSettings:
         building = {"inverted_index_algo": parameters["algorithm"]}
         return cls("SPARSE_INVERTED_INDEX", "IP", building, {"drop_ratio_search": parameters["drop_ratio_search"]})
 
+    @classmethod
+    def bm25(cls, parameters: Mapping[str, ParameterValue]) -> Self:
+        """Read those of a field whose terms Milvus weighs."""
+        weighing = {"bm25_k1": parameters["k1"], "bm25_b": parameters["b"]}
+        return cls(
+            "SPARSE_INVERTED_INDEX",
+            "BM25",
+            {"inverted_index_algo": parameters["algorithm"], **weighing},
+            {"drop_ratio_search": parameters["drop_ratio_search"]},
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class MilvusParameters:

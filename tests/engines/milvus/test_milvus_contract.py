@@ -14,14 +14,15 @@ pytest.importorskip("pymilvus", reason="the extra 'milvus' is not installed")
 from milvus_indexes import COLLECTION, write_file
 
 from harness.data.inputs import Inputs
-from harness.engines.milvus.engine import MilvusEngine, MilvusSparseEngine
+from harness.engines.milvus.engine import MilvusBm25Engine, MilvusEngine, MilvusSparseEngine
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import Bm25, EngineContract
 from harness.testing.inputs import DenseContract
 
 pytestmark = pytest.mark.contract
-DENSE, SPARSE = (find_cards("backends")[name].defaults for name in ("milvus", "milvus-sparse"))
+CARDS = find_cards("backends")
+DENSE, SPARSE, TERMS = (CARDS[name].defaults for name in ("milvus", "milvus-sparse", "milvus-bm25"))
 
 
 class ExternalFile:
@@ -58,3 +59,11 @@ class TestMilvusSparse(ExternalFile, FaultsOfAServer, EngineContract):
     parameters = SPARSE
     tolerance = 4e-7
     bm25 = Bm25(idf=False)
+
+
+class TestMilvusBm25(FaultsOfAServer, EngineContract):
+    engine = MilvusBm25Engine
+    parameters = TERMS
+    tolerance = 4e-7
+    scoring = "milvus"
+    search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"k1": 1.5, "b": 0.75}

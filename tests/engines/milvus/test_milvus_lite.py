@@ -87,7 +87,8 @@ def test_its_server_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
 def test_nothing_is_left_when_an_engine_closes(tmp_path: Path) -> None:
     engine = build(tmp_path, DOCUMENTS)
     server = server_of(engine)
-    assert engine.loaded.state["vectors_in_graph"] == 0
+    held = engine.searched_state(3)["server_memory_bytes"]
+    assert int(held) == pytest.approx(server.memory_info().rss, rel=0.2)
     engine.close()
     assert not server.is_running()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["harness-index.json", "milvus.db"]
