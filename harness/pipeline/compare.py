@@ -43,7 +43,7 @@ from harness.results.findings import recorded, result_findings
 from harness.results.frontier import frontier_stats
 from harness.results.hit_rules import HitRules
 from harness.results.leaderboard import Across, differences_across, make_leaderboard
-from harness.results.published import published_numbers
+from harness.results.published import PublishedHere, published_means, published_numbers
 from harness.results.schema_base import Json
 from harness.results.scored import QrelsOf, Scored, latency_table, parity_table, per_query_table, score_outcome
 from harness.results.trial_result import failed_result, trial_results
@@ -168,7 +168,7 @@ class _Part:
     reference: str | None = None
     differences: list[schema.PairedDifference] = field(default_factory=list)
     findings: list[schema.FindingInfo] = field(default_factory=list)
-    published: list[schema.PublishedNumber] = field(default_factory=list)
+    published: PublishedHere = field(default_factory=PublishedHere)
     notes: tuple[str, ...] = ()
     values: pa.Table | None = None
     agreement: pa.Table | None = None
@@ -208,7 +208,7 @@ def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cac
         reference=reference,
         differences=differences,
         findings=[*recorded(in_data, dataset.name), *result_findings(plan, dataset, scored, differences)],
-        published=[] if at_hand is not None else published_numbers(plan, dataset, trials),
+        published=PublishedHere() if at_hand is not None else published_numbers(plan, dataset, trials),
         notes=tuple(reference_notes(plan, scored)),
         values=per_query_table(scored, dataset.name),
         agreement=parity_table(scored, dataset.name),
@@ -315,7 +315,10 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
         leaderboard=board,
         frontiers=frontier_stats(record, infos, trials),
         findings=[finding for part in parts for finding in part.findings],
-        published=[number for part in parts for number in part.published],
+        published=[
+            *(number for part in parts for number in part.published.numbers),
+            *(published_means(board, {part.dataset: part.published for part in parts}, plan) if board else ()),
+        ],
     )
     return Comparison(
         report=report,

@@ -33,6 +33,7 @@ class Published:
     Attributes:
         scores: Metric to value, digit by digit as printed.
         split: None where the scores are a mean over several datasets.
+        over: The members of the family whose mean the scores are, each counting once; empty for scores on a split.
         backend: What computes the same here, as ``harness compare --backends`` takes it; None where nothing does.
         options: How it was searched and scored: ``k``, ``ties``, ``queries``, ``relevance``, ``identical_ids``.
         index: What was published of the index: documents and terms in it.
@@ -45,6 +46,7 @@ class Published:
     backend: str | None = None
     options: Mapping[str, str | int] = field(default_factory=dict)
     index: Mapping[str, int] = field(default_factory=dict)
+    over: tuple[str, ...] = ()
 
 
 def published_in(row: Table, sources: Mapping[str, str] | None, split: str | None) -> Published:
@@ -59,6 +61,7 @@ def published_in(row: Table, sources: Mapping[str, str] | None, split: str | Non
     options, index = row.table("options"), row.table("index")
     numbers = {name: options.optional(name, int) for name in _NUMBERS}
     words = {name: options.optional(name, str) for name in _WORDS}
+    over = options.optional("over", str)
     if sources is not None and source not in sources:
         row.problem(f"'{row.where}source' is '{source}', known: {', '.join(sources)}")
     if not scores.values:
@@ -71,6 +74,7 @@ def published_in(row: Table, sources: Mapping[str, str] | None, split: str | Non
         backend=row.optional("backend", str),
         options={name: value for name, value in {**numbers, **words}.items() if value is not None},
         index={name: value for name in _INDEX if (value := index.optional(name, int)) is not None},
+        over=tuple(over.split(",")) if over is not None else (),
     )
     for part in (options, index, row):
         part.close()

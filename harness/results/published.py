@@ -1,4 +1,4 @@
-"""Published numbers beside those of a comparison, where configuration and metric are the same.
+"""Published numbers beside those of a comparison, where configuration and metric are the same: of a dataset, and means.
 
 The configuration is the same when the published backend and the trial use the same encoder with the same parameters;
 what only one of the two engines has must be at its default. Other sources' numbers for the same system stand beside it,
@@ -9,45 +9,112 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from harness.data.dataset import Dataset
 from harness.errors import HarnessError
 from harness.metrics import Measure, parse_measure
 from harness.plan.backend_spec import BackendSpec, parse_backends
 from harness.plan.plan import Plan, Trial
-from harness.registry.dataset_cards import DatasetCard
+from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.lookup import find_dataset
 from harness.registry.parameters import ParameterValue
 from harness.registry.published import Published
 from harness.results import schema
 from harness.results.verification import printed_value
 
-__all__ = ["published_numbers"]
+__all__ = ["PublishedHere", "published_means", "published_numbers"]
 
 _MODEL = "model"
+_NOT_STATED = "settings not stated"
 
 
-def published_numbers(
-    plan: Plan, dataset: Dataset, trials: Sequence[schema.TrialResult]
-) -> list[schema.PublishedNumber]:
-    """Return the published numbers of a dataset that stand beside measured ones.
+class PublishedHere(NamedTuple):
+    """Published numbers of one dataset, and the names under which each backend's configuration is published there.
 
-    None where the comparison searched a part of the documents or queries, or judged them by other files.
+    ``systems`` are by label, without whose they are: ``BM25 (Anserini)`` is ``bm25``.
+    """
+
+    numbers: Sequence[schema.PublishedNumber] = ()
+    systems: Mapping[str, frozenset[str]] = {}
+
+
+def published_numbers(plan: Plan, dataset: Dataset, trials: Sequence[schema.TrialResult]) -> PublishedHere:
+    """Return what is published of a dataset for the configurations that were measured.
+
+    Nothing where the comparison searched a part of the documents or queries, or judged them by other files.
     """
     request = plan.request
     changed = (request.sample_queries, request.max_docs, request.labels, plan.files.queries, plan.files.qrels)
     card = find_dataset(dataset.name, request.cards) if "card" in dataset.provenance else None
     if not isinstance(card, DatasetCard) or plan.filter or any(one is not None for one in changed):
-        return []
+        return PublishedHere()
     rows = [row for row in card.published if row.split in (None, dataset.provenance.get("split"))]
     by_label = {trial.label: trial for trial in plan.trials}
-    return [
-        number
-        for result in trials
-        if result.status == "ok" and result.label in by_label
-        for row in _beside(by_label[result.label], rows, request.cards)
-        for number in _numbers(row, result, plan, dataset)
-    ]
+    numbers: list[schema.PublishedNumber] = []
+    systems: dict[str, frozenset[str]] = {}
+    for result in trials:
+        trial = by_label.get(result.label)
+        if result.status != "ok" or trial is None:
+            continue
+        beside = _beside(trial, rows, request.cards)
+        numbers += (number for row in beside for number in _numbers(row, result, plan, dataset))
+        if request.split in (None, card.split):
+            model = [str(trial.parameters[_MODEL]).casefold()] if _is_all_model(trial) else []
+            systems[result.label] = frozenset([*map(_system, beside), *model])
+    return PublishedHere(numbers, systems)
+
+
+def published_means(
+    board: schema.Leaderboard, here: Mapping[str, PublishedHere], plan: Plan
+) -> Iterator[schema.PublishedNumber]:
+    """Yield published means over members of a family, where each of the members was searched in the same configuration.
+
+    Args:
+        board: Means of every backend on every dataset and aggregated task.
+        here: Dataset -> what is published of it.
+        plan: Of all datasets.
+    """
+    values = {(row.backend, parse_measure(row.metric)): row for row in board.rows}
+    for family in dict.fromkeys(name.partition("/")[0] for name in board.datasets if "/" in name):
+        card = find_dataset(family, plan.request.cards)
+        for published in card.published if isinstance(card, DatasetFamily) else ():
+            members = [f"{family}/{member}" for member in published.over]
+            if not members or not {*members} <= {*board.datasets}:
+                continue
+            datasets = [part for member in members for part in board.families.get(member, [member])]
+            for label in board.search_seconds:
+                if all(_system(published) in here[name].systems.get(label, ()) for name in datasets):
+                    rows = {metric: row for (backend, metric), row in values.items() if backend == label}
+                    yield from _means(published, members, family, rows, plan.request.k)
+
+
+def _means(
+    published: Published,
+    members: list[str],
+    family: str,
+    rows: Mapping[Measure, schema.LeaderboardRow],
+    k: int,
+) -> Iterator[schema.PublishedNumber]:
+    for text, printed in published.scores.items():
+        measure = parse_measure(text)
+        row = rows.get(measure)
+        values = [row.values[member] for member in members] if row is not None else [None]
+        known = [value for value in values if value is not None]
+        if row is not None and len(known) == len(members) and _same_depth(measure, published, k):
+            yield schema.PublishedNumber(
+                dataset=family,
+                over=members,
+                backend=row.backend,
+                metric=row.metric,
+                system=published.system,
+                source=published.source,
+                printed=printed,
+                difference=float(np.mean(known)) - printed_value(printed),
+                conditions=[] if published.options else [_NOT_STATED],
+            )
 
 
 def _numbers(
@@ -79,7 +146,7 @@ def _same_depth(measure: Measure, row: Published, k: int) -> bool:
 def _conditions(row: Published, result: schema.TrialResult, plan: Plan, dataset: Dataset) -> list[str]:
     """Say what was otherwise when a number was published, or is not known; not what has no effect here."""
     if not row.options:
-        return ["settings not stated"]
+        return [_NOT_STATED]
     here = {
         "ties": plan.ties.value,
         "queries": plan.queries.value,
@@ -110,12 +177,18 @@ def _is_same(trial: Trial, row: Published, cards: Path | None) -> bool:
     if card is None or trial.external:
         return False
     if row.backend is None:  # a leaderboard names the model alone
-        return card.encoder == "dense" and trial.parameters.get(_MODEL) == row.system
+        return _is_all_model(trial) and trial.parameters.get(_MODEL) == row.system
     try:
         (spec,) = parse_backends([row.backend], cards=cards)
     except HarnessError:  # the card of its backend is not here
         return False
     return spec.card is not None and spec.card.encoder == card.encoder and _same_parameters(trial, spec)
+
+
+def _is_all_model(trial: Trial) -> bool:
+    """Tell whether a model is all that decides a backend's vectors, so that its name stands for the configuration."""
+    card = trial.spec.card
+    return card is not None and not trial.external and card.encoder in ("dense", "splade")
 
 
 def _same_parameters(trial: Trial, published: BackendSpec) -> bool:

@@ -360,7 +360,8 @@ class Leaderboard(Record):
 class PublishedNumber(Record):
     """A number that somebody published for the configuration of a trial, beside the measured one."""
 
-    dataset: str
+    dataset: str = Field(description="name of the dataset, or of the family whose members `over` names")
+    over: list[str] = Field(default=[], description="datasets and tasks whose mean it is; empty for one dataset")
     backend: str = Field(description="label of the backend that it stands beside")
     metric: str
     system: str = Field(description="what its source calls the system")

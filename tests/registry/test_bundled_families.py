@@ -106,6 +106,13 @@ def test_every_row_of_the_file_is_of_a_dataset_and_a_split_that_there_is(reposit
     assert len(set(lines)) == len(lines)
 
 
+def test_a_mean_over_several_datasets_names_members_of_its_family() -> None:
+    for name, family in FAMILIES.items():
+        for row in published_of(name):
+            assert len(row.over) > 1
+            assert {*row.over} <= family.members.keys()
+
+
 def test_every_backend_that_published_numbers_name_can_be_planned() -> None:
     rows = [row for name in (*MEMBERS, "cacm") for row in published_of(name) if row.backend is not None]
     assert len(rows) > 100
@@ -300,7 +307,7 @@ def test_the_korean_leaderboard(facts: Table) -> None:
         assert ("ranked anew" in one.source) == (row["kind"] == "Reranking")
     of_the_mean = ("ko-strategyqa", "autorag", "miracl", "publichealthqa", "belebele", "multilongdoc")
     assert FAMILIES["mteb-ko"].members["leaderboard"].parts == of_the_mean
-    assert all(name in found[0].source for name in of_the_mean)
+    assert all(row.over == of_the_mean for row in found)
 
 
 def test_results_of_mteb_are_on_the_revision_that_the_task_has(facts: Table) -> None:

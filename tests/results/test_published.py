@@ -8,6 +8,7 @@ import pytest
 from small_world import write_collection
 
 import harness
+from harness.report.documents.published import published_mean_tables
 from harness.results.schema import PublishedNumber
 
 pytestmark = pytest.mark.integration
@@ -101,3 +102,74 @@ def test_a_leaderboard_s_row_stands_beside_its_model_in_any_engine_of_vectors(ca
     assert [(one.system, one.source, one.metric, one.conditions) for one in found] == [
         ("python:word_vectors:Words", "a leaderboard", metric, ["settings not stated"]) for metric in ("AP", "P@1")
     ]
+
+
+FAMILY = """
+name = "farm"
+summary = "animals of several places"
+format = "beir"
+language = "en"
+licence = "none"
+source = "here"
+
+[[published]]
+system = "BM25"
+source = "a leaderboard"
+options = { over = "north,south" }
+scores = { AP = "0.5" }
+
+[[published]]
+system = "BM25"
+source = "another leaderboard"
+options = { over = "north,south,west" }
+scores = { AP = "0.25" }
+"""
+MEMBER = """
+[members.{name}]
+summary = "{name}"
+path = "../{name}"
+
+[[members.{name}.published]]
+system = "BM25 (first)"
+source = "a page"
+backend = "csr:k1=1.2;b=0.75;analyzer=snowball-english"
+scores = {{ AP = "0.4" }}
+"""
+
+
+@pytest.fixture
+def farm(tmp_path: Path) -> Path:
+    (tmp_path / "datasets").mkdir()
+    for name in ("north", "south", "west"):
+        write_collection(tmp_path / name)
+    card = FAMILY + "".join(MEMBER.format(name=name) for name in ("north", "south", "west"))
+    (tmp_path / "datasets" / "farm.toml").write_text(card)
+    return tmp_path
+
+
+def test_a_published_mean_stands_beside_the_mean_over_the_same_members(farm: Path) -> None:
+    settings = {"cards": farm, "k": 9, "metrics": "AP", "timing": False, "isolation": "none"}
+    other = "csr:k1=1.3;b=0.75;analyzer=snowball-english"
+    report = harness.compare(f"{MINE},{other}", "farm/north,farm/south", **settings).report
+    means = [one for one in report.published if one.over]
+    assert [(one.dataset, one.over, one.backend, one.source, one.printed) for one in means] == [
+        ("farm", ["farm/north", "farm/south"], MINE, "a leaderboard", "0.5")
+    ]
+    assert report.leaderboard is not None
+    mean = next(row.mean for row in report.leaderboard.rows if row.backend == MINE)
+    assert mean is not None
+    assert means[0].difference == pytest.approx(mean - 0.5)
+    assert means[0].conditions == ["settings not stated"]
+    (table,) = published_mean_tables(report)
+    assert table.title == "Published, means over 2 datasets of farm"
+    assert [cell.text for cell in table.rows[0][:3]] == [MINE, "BM25 [1]", "0.5"]
+
+
+def test_no_mean_stands_where_a_member_was_not_searched_whole(farm: Path) -> None:
+    settings = {"cards": farm, "k": 9, "metrics": "AP", "timing": False, "isolation": "none"}
+    sampled = harness.compare(MINE, "farm/north,farm/south", sample_queries=2, **settings).report
+    assert sampled.published == []
+    all_three = harness.compare(MINE, "farm", **settings).report
+    assert [len(one.over) for one in all_three.published if one.over] == [2, 3]
+    lacking = harness.compare(MINE, "farm/south,farm/west", **settings).report
+    assert [one for one in lacking.published if one.over] == []

@@ -26,7 +26,7 @@ from harness.pipeline.probes import PROBES
 from harness.pipeline.probes.probe import REUSED
 from harness.report.documents.board_tables import across_name, leaderboard_tables, leaderboard_values
 from harness.report.documents.parity_tables import frontier_notes, frontier_tables, parity_tables
-from harness.report.documents.published import published_tables, published_values
+from harness.report.documents.published import published_mean_tables, published_tables, published_values
 from harness.report.documents.quality import pair_tables, quality_table
 from harness.report.documents.verdicts import comparison_verdicts
 from harness.results.schema import (
@@ -53,7 +53,7 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
     their section: ``quality``, ``parity``, ``cost``.
     """
     several, drawn = len(result.datasets) > 1, figures or {}
-    quality: list[Block] = [*leaderboard_tables(result)]
+    quality: list[Block] = [*leaderboard_tables(result), *published_mean_tables(result)]
     parity: list[Block] = [*drawn.get("parity", [])]
     cost: list[Block] = [*drawn.get("cost", [])]
     for dataset in result.datasets:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from harness.document.cells import ABSENT, BACKEND, signed, text
+from harness.document.cells import ABSENT, BACKEND, listed, signed, text
 from harness.document.model import Cell, Column, Table, Value
 from harness.results.schema import PublishedNumber, Result
 from harness.results.verification import printed_value
+from harness.wording import counted
 
-__all__ = ["published_tables", "published_values"]
+__all__ = ["published_mean_tables", "published_tables", "published_values"]
 
 _CONDITIONS = 90
 """Conditions are left out first for want of room."""
@@ -18,9 +19,27 @@ _LEGEND = "published for the same encoder and parameters, or by another source f
 
 def published_tables(result: Result, dataset: str, where: str = "") -> list[Table]:
     """Return a table with a row for each backend and published system; none where nothing is published."""
-    numbers = [number for number in result.published if number.dataset == dataset]
-    if not numbers:
-        return []
+    numbers = [number for number in result.published if number.dataset == dataset and not number.over]
+    return [_table(f"Published{where}", numbers, [])] if numbers else []
+
+
+def published_mean_tables(result: Result) -> list[Table]:
+    """Return a table for each set of datasets over which a mean is published."""
+    by_members: dict[tuple[str, ...], list[PublishedNumber]] = {}
+    for number in result.published:
+        if number.over:
+            by_members.setdefault(tuple(number.over), []).append(number)
+    return [
+        _table(
+            f"Published, means over {counted(len(members), 'dataset')} of {numbers[0].dataset}",
+            numbers,
+            [f"means over {listed(members, len(members))}; − published: our mean over the same, minus theirs"],
+        )
+        for members, numbers in by_members.items()
+    ]
+
+
+def _table(title: str, numbers: Sequence[PublishedNumber], legend: Sequence[str]) -> Table:
     metrics = list(dict.fromkeys(number.metric for number in numbers))
     sources = list(dict.fromkeys(number.source for number in numbers))
     rows: dict[tuple[str, str, str], dict[str, PublishedNumber]] = {}
@@ -38,8 +57,8 @@ def published_tables(result: Result, dataset: str, where: str = "") -> list[Tabl
             row += _pair(by_metric.get(metric))
         conditions = dict.fromkeys(one for number in by_metric.values() for one in number.conditions)
         cells.append([*row, text(", ".join(conditions))])
-    legend = [_LEGEND, *(f"[{place}] {source}" for place, source in enumerate(sources, 1))]
-    return [Table(f"Published{where}", columns, cells, legend)]
+    named = [f"[{place}] {source}" for place, source in enumerate(sources, 1)]
+    return Table(title, columns, cells, [_LEGEND, *legend, *named])
 
 
 def _pair(number: PublishedNumber | None) -> list[Cell]:
