@@ -10,7 +10,7 @@ from harness.cli.app import ExitCode
 from harness.cli.ci import check_ci_files, write_for_ci
 from harness.cli.early_worker import early_worker
 from harness.cli.output import named_by_time, progress_display, stored_at, write_report
-from harness.cli.sort_columns import check_sort
+from harness.cli.sort_columns import CHECK_COLUMNS, check_sort
 from harness.cli.verb import verb
 from harness.plan.config import CheckOutput, CheckRequest
 from harness.plan.option_fields import require
@@ -37,7 +37,7 @@ def check(request: CheckRequest, output: CheckOutput) -> None:
 
         check_ci_files(output.junit, output.summary, per_query=output.junit_per_query)
         plan = plan_check(request, keep_text=output.keep_text)
-        check_sort(output.sort, [*plan.rules.measures, *request.slice])
+        check_sort(output.sort, [*CHECK_COLUMNS, *map(str, plan.rules.measures), *request.slice])
         check_target(output.out if output.out is not None else _REPORTS / "new", overwrite=output.overwrite)
         with progress_display() as display:
             checked = run_check(plan, display, output)

@@ -11,7 +11,7 @@ import typer
 from harness.cli.app import ExitCode
 from harness.cli.early_worker import early_worker
 from harness.cli.output import named_by_time, print_result, progress_display, stored_at, write_report
-from harness.cli.sort_columns import check_sort
+from harness.cli.sort_columns import check_sort_of_comparison
 from harness.cli.verb import verb
 from harness.errors import UsageError
 from harness.plan.config import CompareOutput, CompareRequest
@@ -39,7 +39,7 @@ def compare(request: CompareRequest, output: CompareOutput) -> None:
 
         plan = plan_for(request)
         swept = [sweep.partition(":")[2].partition("=")[0] for sweep in request.sweep]
-        check_sort(output.sort, [*map(str, plan.measures), *(one.name for one in plan.datasets), *swept])
+        check_sort_of_comparison(output.sort, plan, swept)
         _check_targets(output)
         if output.dry_run:
             _preview(plan, output)

@@ -7,7 +7,7 @@ import typer
 from harness.cli.app import ExitCode
 from harness.cli.ci import check_ci_files, write_for_ci
 from harness.cli.output import named_by_time, stored_at, write_report
-from harness.cli.sort_columns import check_sort
+from harness.cli.sort_columns import CHANGE_COLUMNS, check_sort
 from harness.cli.verb import verb
 from harness.plan.config import DiffRequest, JudgedOutput
 from harness.plan.option_fields import require
@@ -24,7 +24,7 @@ def diff(request: DiffRequest, output: JudgedOutput) -> None:
     Example: harness diff reports/baselines/cacm.json reports/cacm-20260101-120000
     """
     require(output)
-    check_sort(output.sort)
+    check_sort(output.sort, CHANGE_COLUMNS)
     from harness.pipeline.regress.run_regress import run_diff
 
     check_ci_files(output.junit, output.summary)

@@ -45,8 +45,14 @@ def write_report(
 
     Without a terminal the short form has the width that COLUMNS says, or 120 columns, and the long form has no limit.
     """
-    from harness.report.formats import render
+    from harness.document.model import Document
+    from harness.report.formats import document_of, render
 
+    if sort is not None and format_name != "json":
+        shown = shown if isinstance(shown, Document) else document_of(shown)
+        if sort not in shown.sort_names:
+            typer.echo(f"rows stand as named: no table of this result has a column '{sort}'", err=True)
+            sort = None
     unlimited = verbose and not sys.stdout.isatty()
     width = None if unlimited else shutil.get_terminal_size((_WIDTH, 1)).columns
     print_result(render(shown, format_name, verbose=verbose, sort=sort, width=width, styled=sys.stdout.isatty()))

@@ -12,7 +12,7 @@ from harness.cli.app import ExitCode
 from harness.cli.ci import check_ci_files, write_for_ci
 from harness.cli.early_worker import early_worker
 from harness.cli.output import named_by_time, progress_display, stored_at, write_report
-from harness.cli.sort_columns import check_sort
+from harness.cli.sort_columns import CHANGE_COLUMNS, check_sort
 from harness.cli.verb import verb
 from harness.plan.config import JudgedOutput, RegressRequest, rerun_fields
 from harness.plan.option_fields import require
@@ -33,7 +33,7 @@ def regress(request: RegressRequest, output: JudgedOutput, changes: Mapping[str,
     Example: harness regress --baseline reports/baselines/cacm.json --set 'lucene:k1=3;b=0.95'
     """
     require(output)
-    check_sort(output.sort)
+    check_sort(output.sort, CHANGE_COLUMNS)
     first, isolation = str(request.backends or ""), str(changes.get("isolation", "process"))
     cards = changes.get("cards")
     with early_worker(first, isolation, cards if isinstance(cards, Path) else None):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from harness.cli.output import print_result, write_report
+from harness.cli.sort_columns import check_sort
 from harness.cli.verb import verb
 from harness.errors import UsageError
 from harness.plan.config import ReportRequest
@@ -44,6 +45,10 @@ def report(request: ReportRequest) -> None:
         return
     stored = _stored(request.folder)
     shown = _without_texts(stored) if request.no_text else stored
+    if request.sort is not None:
+        from harness.report.formats import document_of
+
+        check_sort(request.sort, document_of(shown).sort_names)
     write_report(shown, request.format, verbose=request.verbose, sort=request.sort)
 
 

@@ -4,37 +4,60 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from harness.errors import UnknownNameError
+from harness.errors import UnknownNameError, UsageError
 
-__all__ = ["SORTABLE", "check_sort"]
+if TYPE_CHECKING:
+    from harness.plan.plan import Plan
 
-SORTABLE = frozenset({
-    "backend", "requirement", "verdict", "value", "range of ties", "n", "would flip", "metric", "before", "after",
-    "difference", "p", "W/T/L", "gate", "setting", "cost", "ratio", "exact up to ties", "answered", "evaluated",
-    "documents", "docs/s", "searchable", "index", "log", "peak memory", "peak RSS", "p50 ms", "p95 ms", "p99 ms",
-    "encode", "open", "ready", "first query", "warm-up", "search", "transfer", "transfer p50 ms", "queries/s",
-    "first query ms", "warm p50 ms", "in cache", "clients", "gain", "errors", "memory", "rate", "due/s", "answered/s",
-    "service ms", "waiting", "bit-equal", "identical", "tie-equiv.", "RBO", "Δscore", "in graph", "loss", "frontier",
-    "rank", "mean rank", "wins", "model", "dimensions", "parameters", "mean", "total", "of", "of these, p50 ms",
-    "own ms/query", "sd", "min", "max", "figure", "queries", "judged", "relevant", "published for", "published with",
-    "dataset", "reference", "similarity", "proven causes", "question", "query",
-    "shows from", "queries needed", "noise floor", "effect",
+__all__ = ["CHANGE_COLUMNS", "CHECK_COLUMNS", "COMPARISON_COLUMNS", "check_sort", "check_sort_of_comparison"]
+
+_EVERYWHERE = {"backend", "dataset"}
+COMPARISON_COLUMNS = frozenset({
+    *_EVERYWHERE, "answered", "evaluated", "backends", "reference", "bit-equal", "identical", "tie-equiv.", "RBO",
+    "Δscore", "proven causes", "loss", "in graph", "similarity", "published for", "published with", "− published",
+    "metric", "difference", "p", "W/T/L", "documents", "queries", "judged", "relevant",
 })  # fmt: skip
-"""Columns of tables that are known before anything runs: metrics, datasets and parameters come from the plan."""
-_AT_DEPTH = re.compile(r"(overlap|recall|)@\d+")
+"""Columns about quality and parity; those of probes, metrics, datasets and parameters come from the plan."""
+_OF_SEVERAL_DATASETS = {"rank", "mean rank", "wins", "model", "dimensions", "parameters", "mean"}
+_OF_SWEEPS = {"frontier"}
+CHECK_COLUMNS = frozenset({
+    *_EVERYWHERE, "requirement", "verdict", "value", "range of ties", "n", "would flip", "exact up to ties", "question",
+    "text", "expected", "found", "line", "p50 ms", "p95 ms", "p99 ms", "answered", "evaluated", "queries/s",
+})  # fmt: skip
+CHANGE_COLUMNS = frozenset({
+    *_EVERYWHERE, "metric", "before", "after", "difference", "p", "W/T/L", "verdict", "gate", "setting", "cost",
+    "ratio", "n", "why", "effect", "shows from", "queries needed", "noise floor",
+})  # fmt: skip
+_AT_DEPTH = re.compile(r"(overlap|recall|identical|)@\d+")
 
 
-def check_sort(name: str | None, others: Iterable[str] = ()) -> None:
-    """Refuse, before anything runs, a column to sort by that no table will have.
+def check_sort(name: str | None, known: Iterable[str]) -> None:
+    """Refuse, before anything runs, a column to sort by that no table will have; raises UnknownNameError."""
+    columns = set(known)
+    if name is not None and name not in columns and not _AT_DEPTH.fullmatch(name):
+        raise UnknownNameError("column to sort by", name, columns)
 
-    Args:
-        name: What --sort names, if anything.
-        others: Columns beside :data:`SORTABLE`: metrics, datasets, swept parameters, slices.
+
+def check_sort_of_comparison(name: str | None, plan: Plan, swept: Iterable[str]) -> None:
+    """Refuse a column that no table of this comparison will have; ``swept`` are parameters of sweeps.
 
     Raises:
-        UnknownNameError: There is no such column.
+        UsageError: The plan measures nothing for it. An UnknownNameError where no comparison has it.
     """
-    known = {*others, *SORTABLE}
-    if name is not None and name not in known and not _AT_DEPTH.fullmatch(name):
-        raise UnknownNameError("column to sort by", name, known)
+    from harness.pipeline.probes import PROBES
+
+    names = {*map(str, plan.measures), *swept, *COMPARISON_COLUMNS, *(_OF_SWEEPS if swept else ())}
+    if len(plan.datasets) > 1:
+        names |= {*_OF_SEVERAL_DATASETS, *(dataset.name for dataset in plan.datasets)}
+        names |= {"total"} if plan.execution.timing else set()
+    for probe in PROBES:
+        names |= probe.columns(plan)
+    for probe in PROBES:
+        if name not in names and name in probe.all_columns():
+            raise UsageError(
+                f"no table of this comparison will have the column '{name}' to sort by",
+                fix=f"it comes with {probe.asked_by}; or sort by a metric: {', '.join(map(str, plan.measures))}",
+            )
+    check_sort(name, names)

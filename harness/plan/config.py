@@ -205,10 +205,10 @@ CacheKind = Annotated[
 Sort = Annotated[
     str | None,
     Option(
-        help="Order the backends of every table by this metric, the best first; by default they stand as named.",
+        help="Order rows by this metric or other column of a table, the best first; by default they stay as named.",
         group=OUTPUT,
         common=True,
-        metavar="METRIC",
+        metavar="COLUMN",
         keyword=False,
     ),
 ]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from warm_harness import harness_command
 
-from harness.cli.sort_columns import SORTABLE, check_sort
+from harness.cli.sort_columns import CHANGE_COLUMNS, CHECK_COLUMNS, COMPARISON_COLUMNS, check_sort
 from harness.errors import UnknownNameError
 
 
@@ -61,22 +62,52 @@ def test_check_refuses_an_unknown_column_before_anything_runs(tmp_path: Path) ->
     assert refused.stderr.startswith("harness: unknown column to sort by 'Hit@50'\n  did you mean 'Hit@5'?")
 
 
-def test_every_column_of_a_table_can_be_sorted_by(repository: Path) -> None:
+@pytest.mark.parametrize(
+    ("option", "column", "comes_with"),
+    [
+        ("--no-timing", "p95 ms", "times: leave out --no-timing"),
+        ("--no-timing", "warm-up", "times: leave out --no-timing"),
+        ("--repeat=2", "gain", "--cold, --concurrency or --rate"),
+        ("--repeat=2", "sd", "--rebuilds"),
+    ],
+)
+def test_a_column_of_what_is_not_measured_is_refused_before_anything_runs(
+    option: str, column: str, comes_with: str, tmp_path: Path
+) -> None:
+    command = ["compare", "--dataset", "cacm", "--backends", "csr", "--metrics", "AP", option, "--sort", column]
+    refused = run(*command, "--out", str(tmp_path / "out"))
+    assert refused.returncode == 2
+    assert refused.stderr == (
+        f"harness: no table of this comparison will have the column '{column}' to sort by\n"
+        f"  it comes with {comes_with}; or sort by a metric: AP\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("modules", "known"),
+    [
+        (("quality", "parity_tables", "published"), COMPARISON_COLUMNS | {"p50 ms", "p95 ms", "queries/s", "frontier"}),
+        (("check",), CHECK_COLUMNS),
+        (("regress",), CHANGE_COLUMNS),
+    ],
+)
+def test_every_column_of_a_table_can_be_sorted_by(
+    modules: Sequence[str], known: frozenset[str], repository: Path
+) -> None:
     literal = {
         call.args[0].value
-        for path in (repository / "harness" / "report" / "documents").glob("*.py")
-        if path.name not in ("verify.py", "query_changes.py", "evaluate.py")
-        for call in ast.walk(ast.parse(path.read_text()))
+        for module in modules
+        for call in ast.walk(ast.parse((repository / f"harness/report/documents/{module}.py").read_text()))
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Column"
         if call.args and isinstance(call.args[0], ast.Constant)
     }
-    assert len(literal) > 40
-    assert literal - SORTABLE - {"text", "expected", "found", "line", "− published", "backends", "why"} == set()
+    assert len(literal) > 8
+    assert literal - known == set()
 
 
 def test_metrics_and_depths_can_be_sorted_by() -> None:
     for name in (None, "AP", "p95 ms", "overlap@10", "@100"):
-        check_sort(name, ["AP"])
+        check_sort(name, ["AP", "p95 ms"])
     with pytest.raises(UnknownNameError, match="did you mean 'AP@5'"):
         check_sort("AP@6", ["AP@5"])
 

@@ -47,6 +47,7 @@ class LoadProbe(Probe[LoadRecords]):
 
     name = "load"
     record = LoadRecords
+    asked_by = "--cold, --concurrency or --rate"
 
     def wanted(self, trial: Trial, plan: Plan) -> bool:  # noqa: ARG002 - every engine's
         """Tell whether the plan asks for a cold pass, several clients or a rate."""

@@ -72,11 +72,13 @@ class Probe(Generic[RecordOf]):
         record: Dataclass of its measurements, as :mod:`harness.store.record_files` stores it; None for a probe that
             measures nothing itself, and sums up what the worker of every trial records.
         on_index: Whether it needs the trial's index, which is gone once the trial is over.
+        asked_by: What asks for it, in words: options, or what a plan must have.
     """
 
     name: ClassVar[str]
     record: type[RecordOf] | None = None
     on_index: ClassVar[bool] = True
+    asked_by: ClassVar[str] = ""
 
     def wanted(self, trial: Trial, plan: Plan) -> bool:  # noqa: ARG002
         """Tell whether the plan asks for it on this trial."""
@@ -129,6 +131,18 @@ class Probe(Generic[RecordOf]):
         A row begins with :func:`label_cell`.
         """
         return []
+
+    def shows(self, plan: Plan) -> bool:
+        """Tell whether its tables will have rows."""
+        return bool(self.levels(plan))
+
+    def columns(self, plan: Plan) -> set[str]:
+        """Name the columns that its tables will have, by which rows can be sorted."""
+        return self.all_columns() if self.shows(plan) else set()
+
+    def all_columns(self) -> set[str]:
+        """Name the columns of its tables, whatever a plan asks for."""
+        return {column.sort_name for table in self.tables([], 1) for column in table.columns}
 
     def values(self, trial: TrialResult) -> Iterator[Value]:  # noqa: ARG002
         """Yield its numbers for CSV."""

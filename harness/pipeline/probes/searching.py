@@ -29,6 +29,7 @@ class SearchingProbe(Probe[None]):
     """Sum up what the worker of every trial records of its searches."""
 
     name = "searching"
+    asked_by = "times: leave out --no-timing"
 
     def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return the field ``search``; without times unless the plan took them."""
@@ -37,6 +38,10 @@ class SearchingProbe(Probe[None]):
             return {}
         terms = has_terms(scored.outcome.vectors, len(dataset.queries))
         return {"search": _search(record, terms, timed=plan.execution.timing)}
+
+    def shows(self, plan: Plan) -> bool:
+        """Tell whether times are taken."""
+        return plan.execution.timing
 
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
         """Tabulate latency and throughput."""
