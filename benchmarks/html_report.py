@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from harness.data.types import Corpus, Ids, Qrels, Queries, Run
 from harness.document.model import Document
-from harness.metrics import parse_measure, score
+from harness.metrics import parse_metric, score
 from harness.report.html.explorer import Explorer
 from harness.report.html.render import render_page
 
@@ -72,7 +72,7 @@ def synthetic(given: argparse.Namespace) -> Explorer:
         runs.append(_run(queries, ids, np.take_along_axis(base, np.argsort(noise, axis=1), axis=1), given.k))
     relevant = base[np.arange(given.queries)[:, None], rng.integers(0, 30, (given.queries, JUDGED))]
     qrels = _qrels(queries, ids, relevant)
-    measures = [parse_measure(name) for name in MEASURES]
+    measures = [parse_metric(name) for name in MEASURES]
     values = np.stack([score(run, qrels, measures).values.T for run in runs])
     return Explorer(
         query_ids=queries,

@@ -29,7 +29,7 @@ from harness.data.memory import qrels_from_dict, run_from_dict
 from harness.data.types import Ids, Run
 from harness.loaders.trec import read_run
 from harness.loaders.trec_write import write_run
-from harness.metrics import parse_measures, score
+from harness.metrics import parse_metrics, score
 
 MEASURES = "nDCG@10,AP,RR,P@10,R@100"
 TREC = {"ndcg_cut.10", "map", "recip_rank", "P.10", "recall.100"}
@@ -76,7 +76,7 @@ def made(queries: int, hits: int, judgments: int, documents: int) -> tuple[dict,
 
 
 def harness_tool(run: dict, qrels: dict, path: Path) -> Tool:
-    measures, judgments = parse_measures(MEASURES), qrels_from_dict(qrels)
+    measures, judgments = parse_metrics(MEASURES), qrels_from_dict(qrels)
 
     def strangers(taken: Run) -> Run:
         """The same columns as new objects, so that nothing is remembered of an earlier turn."""
@@ -103,7 +103,7 @@ def pytrec_eval_tool(run: dict, qrels: dict, path: Path) -> Tool:
 
 
 def ir_measures_tool(run: dict, qrels: dict, path: Path) -> Tool:
-    measures = [ir_measures.parse_measure(text) for text in MEASURES.split(",")]
+    measures = [ir_measures.parse_metric(text) for text in MEASURES.split(",")]
     evaluator = ir_measures.evaluator(measures, qrels)
 
     def means(taken: object) -> list[float]:

@@ -82,10 +82,11 @@ def _metric_lines(kind: Kind) -> Iterator[str]:
     yield f"## {kind.name}"
     yield ""
     yield f"- formula: {kind.formula}"
-    yield f"- range: {kind.range}; over queries: {over_queries}"
-    yield f"- cutoff: {cutoff}"
-    for parameter in kind.parameters:
-        yield f"- `{parameter.name}`: {parameter.help}; {_accepted(parameter)}, default `{parameter.default}`"
+    settings = [
+        f"`{parameter.name}`: {parameter.help}; {_accepted(parameter)}, default `{parameter.default}`"
+        for parameter in kind.parameters
+    ]
+    yield "; ".join([f"- range: {kind.range}", f"over queries: {over_queries}", f"cutoff: {cutoff}", *settings])
     yield f"- source: {kind.source}"
 
 

@@ -17,7 +17,7 @@ from harness.data.types import Qrels
 from harness.errors import DataError, UsageError
 from harness.loaders.structured_files import states_order
 from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
-from harness.metrics import Measure, QuerySet, TieRule, official_measures, parse_measures
+from harness.metrics import Measure, QuerySet, TieRule, official_measures, parse_metrics
 from harness.pipeline.evaluate import evaluate_run
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, EvalRequest
 from harness.plan.option_fields import require
@@ -135,8 +135,8 @@ def _show(scored: list[NamedScores], findings: Sequence[Finding], request: EvalR
 
 def _measures(request: EvalRequest) -> list[Measure]:
     if request.metrics is not None:
-        return parse_measures(request.metrics)
-    return official_measures() if request.format == _TREC_EVAL else parse_measures(EVAL_METRICS)
+        return parse_metrics(request.metrics)
+    return official_measures() if request.format == _TREC_EVAL else parse_metrics(EVAL_METRICS)
 
 
 def _read(qrels: Path, labels: Path | None, runs: list[Path]) -> tuple[Qrels, dict[Path, TaggedRun], list[DataError]]:

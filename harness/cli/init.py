@@ -19,7 +19,7 @@ __all__ = ["init", "template"]
 _FILE = Path("harness.toml")
 _EXAMPLE = "chunking-eval"
 _BASELINE = "reports/baselines/main.json"
-_RETRIEVER = "python:my_app.search:retrieve"
+_BACKEND = "python:my_app.search:retrieve"
 
 
 class Choices(NamedTuple):
@@ -116,7 +116,7 @@ def template(chosen: Choices) -> str:
         "# What is held against them: `harness backends` lists the names.",
         f"{'# ' if chosen.only_against else ''}backends = {backends}",
         "# What you run already can be asked too: an index, an HTTP endpoint, a function of your own.",
-        _line("against", list(chosen.against) or None, [_RETRIEVER]),
+        _line("against", list(chosen.against) or None, [_BACKEND]),
         "k = 5",
         'metrics = ["Hit@5", "MRR@5", "Recall@5", "nDCG@5"]',
         "# What must hold, or the exit code is 1: of a metric, a latency, of parity, or of a slice.",

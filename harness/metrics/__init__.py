@@ -5,7 +5,7 @@ from harness.metrics.functions import metric
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
 from harness.metrics.kind import HIGHEST_LEVEL, Kind, Parameter
 from harness.metrics.measure import Measure
-from harness.metrics.parse import official_measures, parse_measure, parse_measures
+from harness.metrics.parse import official_measures, parse_metric, parse_metrics
 from harness.metrics.scores import QueryCounts, QuerySet, Scores, Summary, is_mean, undecided_by_ties
 from harness.metrics.scoring import require_closed_form, score
 
@@ -25,8 +25,8 @@ __all__ = [
     "is_mean",
     "metric",
     "official_measures",
-    "parse_measure",
-    "parse_measures",
+    "parse_metric",
+    "parse_metrics",
     "require_closed_form",
     "score",
     "undecided_by_ties",

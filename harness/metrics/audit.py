@@ -35,7 +35,7 @@ from harness.metrics.conventions import (
     aspects_of,
 )
 from harness.metrics.measure import Measure
-from harness.metrics.parse import parse_measure
+from harness.metrics.parse import parse_metric
 from harness.metrics.scores import QuerySet, is_mean
 from harness.metrics.scoring import score
 
@@ -140,7 +140,7 @@ class Audit:
 
     def difference(self, measure: str, convention: str) -> Difference | None:
         """Return how a convention differs in one measure; None where it does not, or does not compute it."""
-        wanted = parse_measure(measure)
+        wanted = parse_metric(measure)
         found = (one for one in self.differences if (one.measure, one.convention) == (wanted, convention))
         return next(found, None)
 
@@ -214,7 +214,7 @@ def parse_published(text: str) -> _Number:
         raise UsageError(
             f"the published value '{text}' is no number", fix="write it as printed: 0.397 or nDCG@10=0.397"
         )
-    measure = None if found["measure"] is None else parse_measure(found["measure"])
+    measure = None if found["measure"] is None else parse_metric(found["measure"])
     digits = found["number"]
     value, half = float(digits), 0.5 * 10.0 ** -len(digits.partition(".")[2])
     is_percent = bool(found["percent"]) or (value > 1.0 and (measure is None or measure.name in _UNIT))

@@ -17,7 +17,7 @@ class Measure:
     """A measure as parsed: ``name`` is the canonical name of a row of the table of measures.
 
     ``cutoff`` is a rank (int), a recall point for ``IPrec`` (float), or None. ``parameters`` holds those that differ
-    from their defaults, sorted by name. Make one with :func:`harness.metrics.parse_measure`, which checks everything.
+    from their defaults, sorted by name. Make one with :func:`harness.metrics.parse_metric`, which checks everything.
     """
 
     name: str

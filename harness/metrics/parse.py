@@ -12,7 +12,7 @@ from harness.metrics.measure import Measure, ParameterValue
 from harness.metrics.registry import installed, kinds, spellings
 from harness.metrics.table import KINDS
 
-__all__ = ["kind_named", "official_measures", "parse_measure", "parse_measures", "split_measures"]
+__all__ = ["kind_named", "official_measures", "parse_metric", "parse_metrics", "split_measures"]
 
 _SHAPE = re.compile(r"(?P<name>[^@()\s]+)\s*(?:\((?P<inside>[^()]*)\))?\s*(?:@\s*(?P<at>[^()\s]*))?")
 _TREC_SHAPE = re.compile(r"(?P<name>.+?)[._](?P<at>\d*\.?\d+)")
@@ -22,7 +22,7 @@ _OFFICIAL = (
 )  # fmt: skip
 
 
-def parse_measure(text: str) -> Measure:
+def parse_metric(text: str) -> Measure:
     """One measure from its text, by canonical name, alias or trec_eval's name; names are case-insensitive.
 
     Raises UnknownNameError with the nearest name, UsageError for a cutoff or parameter that does not fit, MetricError
@@ -39,7 +39,7 @@ def parse_measure(text: str) -> Measure:
     return Measure(kind.name, _cutoff(kind, at, text), _parameters(kind, found["inside"] or "", text))
 
 
-def parse_measures(texts: str | Iterable[str]) -> list[Measure]:
+def parse_metrics(texts: str | Iterable[str]) -> list[Measure]:
     """Measures from several texts, or from one text with commas between them; repeats are dropped.
 
     ``nDCG@{1,3,5,10}`` stands for one measure a cutoff, as a shell would expand it. trec_eval's families (``ndcg_cut``,
@@ -51,7 +51,7 @@ def parse_measures(texts: str | Iterable[str]) -> list[Measure]:
     for text in split_measures(texts) if isinstance(texts, str) else texts:
         try:
             for single in _choices(text):
-                measures.extend(_family(single) or [parse_measure(single)])
+                measures.extend(_family(single) or [parse_metric(single)])
         except UsageError as error:
             mistakes.append(error)
     if len(mistakes) == 1:
@@ -65,7 +65,7 @@ def parse_measures(texts: str | Iterable[str]) -> list[Measure]:
 
 def official_measures() -> list[Measure]:
     """What trec_eval prints when no measure is named, in its order."""
-    return parse_measures(_OFFICIAL)
+    return parse_metrics(_OFFICIAL)
 
 
 def split_measures(text: str) -> list[str]:

@@ -19,7 +19,7 @@ from harness.data.types import Qrels, Run
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import trec
 from harness.loaders.structured_files import states_order
-from harness.metrics import Measure, QuerySet, Scores, TieRule, parse_measures, score
+from harness.metrics import Measure, QuerySet, Scores, TieRule, parse_metrics, score
 from harness.metrics.audit import Audit, audit_run
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, ScoreOptions
 from harness.plan.option_fields import from_keywords, keywords_of, require
@@ -346,4 +346,4 @@ def _measures(metrics: str | Iterable[str | Measure]) -> list[Measure]:
         raise UsageError(
             f"the metrics are of type {type(metrics).__name__}", fix="give a text like 'nDCG@10,AP' or a list of names"
         )
-    return parse_measures(metrics if isinstance(metrics, str) else [str(metric) for metric in metrics])
+    return parse_metrics(metrics if isinstance(metrics, str) else [str(metric) for metric in metrics])

@@ -24,7 +24,7 @@ from harness.data.types import Corpus, Ids, Qrels, Run
 from harness.errors import HarnessError, UsageError
 from harness.loaders import load_dataset
 from harness.loaders.fetching import stored_files
-from harness.metrics import QuerySet, Scores, is_mean, parse_measure, score
+from harness.metrics import QuerySet, Scores, is_mean, parse_metric, score
 from harness.metrics.audit import single_changes
 from harness.metrics.conventions import Countable, IdenticalIds, Settings
 from harness.pipeline.planning import plan_of_backends, resolved_for
@@ -404,7 +404,7 @@ def _scores(row: Published, metric: str, run: Run, qrels: Qrels, dataset: Datase
     return score(
         without_identical_ids(run) if _drops(row, dataset) else run,
         qrels,
-        [parse_measure(metric)],
+        [parse_metric(metric)],
         ties=str(row.options.get("ties", TieRule.TREC_EVAL)),
         queries=str(row.options.get("queries", QuerySet.RELEVANT)),
         relevance=int(row.options.get("relevance", 1)),
@@ -442,7 +442,7 @@ def _rescored(claim: _Claim, dataset: Dataset) -> Iterator[Variant]:
         identical_ids=IdenticalIds.AFTER_CUT if _drops(row, dataset) else IdenticalIds.KEEP,
         relevance=int(row.options.get("relevance", 1)),
     )
-    for change, value in single_changes(outcome.run, dataset.qrels, parse_measure(metric), settings):
+    for change, value in single_changes(outcome.run, dataset.qrels, parse_metric(metric), settings):
         if not np.isnan(value):  # no query counts
             yield _variant(change.aspect, change.here, change.there, value)
     asked, scores = len(dataset.queries), _scores(row, metric, outcome.run, dataset.qrels, dataset)

@@ -546,8 +546,8 @@ class CompareOutput(Output):
     ] = False
 
 
-Retriever = str | Callable[..., object]
-Retrievers = Retriever | Sequence[Retriever] | Mapping[str, Retriever]
+CheckedBackend = str | Callable[..., object]
+CheckedBackends = CheckedBackend | Sequence[CheckedBackend] | Mapping[str, CheckedBackend]
 
 
 GOLDEN = Option(
@@ -607,7 +607,7 @@ class CheckRequest(ScoringOptions):
         CHECKED_BACKENDS,
     ] = None
     against: Annotated[
-        Retrievers,
+        CheckedBackends,
         AGAINST,
     ] = ()
     columns: Columns = ()

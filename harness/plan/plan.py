@@ -15,7 +15,7 @@ from harness.data.filtering import parse_filter
 from harness.data.ranking import TieRule
 from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
 from harness.errors import EngineFailureError, EngineUnavailableError, UnknownNameError, UsageError
-from harness.metrics import Measure, QuerySet, parse_measures, require_closed_form
+from harness.metrics import Measure, QuerySet, parse_metrics, require_closed_form
 from harness.plan.backend_spec import BackendSpec, parse_backends, with_components
 from harness.plan.config import QUERY_RULES, ClientKind, CompareRequest, Isolation, Resume
 from harness.plan.dataset_list import NamedDataset
@@ -197,7 +197,7 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     execution = _execution(request, mistakes)
     load = _load(request, mistakes)
     wanted = mistakes.catch(lambda: parse_filter(request.filter))
-    measures = mistakes.catch(lambda: parse_measures(request.metrics))
+    measures = mistakes.catch(lambda: parse_metrics(request.metrics))
     backends = mistakes.catch(lambda: expand(request.backends, request.sweep) if request.sweep else request.backends)
     parsed = mistakes.catch(lambda: parse_backends(backends, cards=request.cards)) if backends is not None else None
     named = parsed or []

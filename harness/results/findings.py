@@ -22,7 +22,7 @@ from harness.data.problems import Finding
 from harness.data.ranking import without_identical_ids
 from harness.data.types import Ids, Qrels, Run, SparseVectors
 from harness.loaders.structured_files import states_order
-from harness.metrics import Measure, QuerySet, Scores, TieRule, is_mean, official_measures, parse_measures, score
+from harness.metrics import Measure, QuerySet, Scores, TieRule, is_mean, official_measures, parse_metrics, score
 from harness.metrics.table import KINDS
 from harness.plan.config import COMPARE_METRICS
 from harness.plan.plan import Plan
@@ -50,7 +50,7 @@ _SHOWN = 3
 _FEW_QUERIES = 5
 _QUERIES_IN_A_ROW = 20
 _SAMPLE = 1_000_000
-_SHAPE = parse_measures("nDCG@10,RR@10,R@100")
+_SHAPE = parse_metrics("nDCG@10,RR@10,R@100")
 _SMALLEST_POOL = 1000
 """Documents among which R@100 says something: of so many, a random order has a tenth of the relevant ones by then."""
 
@@ -126,7 +126,7 @@ def named_measures(measures: Sequence[Measure], default: str | Sequence[str]) ->
     whole set is among ``measures``. Such a set is meant for every collection, P@10 on one relevant document a query
     too: nobody chose it for these judgments.
     """
-    for whole in (set(parse_measures(default)), set(official_measures())):
+    for whole in (set(parse_metrics(default)), set(official_measures())):
         if whole <= set(measures):
             measures = [one for one in measures if one not in whole]
     return tuple(measures)

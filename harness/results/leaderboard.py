@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.data.types import Float64Array
-from harness.metrics import is_mean, parse_measure
+from harness.metrics import is_mean, parse_metric
 from harness.results.differences import (
     SIGNIFICANT,
     PairedValues,
@@ -47,7 +47,7 @@ def make_leaderboard(
         neither mean nor rank.
     """
     labels = list(dict.fromkeys(trial.label for trial in trials))
-    metrics = list(dict.fromkeys(name for trial in trials for name in trial.metrics if is_mean(parse_measure(name))))
+    metrics = list(dict.fromkeys(name for trial in trials for name in trial.metrics if is_mean(parse_metric(name))))
     columns = _columns([trial.dataset for trial in trials], families)
     if len({trial.dataset for trial in trials}) < 2 or not metrics:
         return None

@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.data.dataset import Dataset
 from harness.errors import HarnessError
-from harness.metrics import Measure, parse_measure
+from harness.metrics import Measure, parse_metric
 from harness.plan.backend_spec import BackendSpec, parse_backends
 from harness.plan.plan import Plan, Trial
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
@@ -77,7 +77,7 @@ def published_means(
         here: Dataset -> what is published of it.
         plan: Of all datasets.
     """
-    values = {(row.backend, parse_measure(row.metric)): row for row in board.rows}
+    values = {(row.backend, parse_metric(row.metric)): row for row in board.rows}
     for family in dict.fromkeys(name.partition("/")[0] for name in board.datasets if "/" in name):
         card = find_dataset(family, plan.request.cards)
         for published in card.published if isinstance(card, DatasetFamily) else ():
@@ -99,7 +99,7 @@ def _means(
     k: int,
 ) -> Iterator[schema.PublishedNumber]:
     for text, printed in published.scores.items():
-        measure = parse_measure(text)
+        measure = parse_metric(text)
         row = rows.get(measure)
         values = [row.values[member] for member in members] if row is not None else [None]
         known = [value for value in values if value is not None]
@@ -120,9 +120,9 @@ def _means(
 def _numbers(
     row: Published, result: schema.TrialResult, plan: Plan, dataset: Dataset
 ) -> Iterator[schema.PublishedNumber]:
-    measured = {parse_measure(name): (name, value.mean) for name, value in result.metrics.items()}
+    measured = {parse_metric(name): (name, value.mean) for name, value in result.metrics.items()}
     for text, printed in row.scores.items():
-        measure = parse_measure(text)
+        measure = parse_metric(text)
         if measure in measured and _same_depth(measure, row, plan.request.k):
             metric, mean = measured[measure]
             yield schema.PublishedNumber(

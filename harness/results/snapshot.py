@@ -18,7 +18,7 @@ from harness.data.arrow import as_numpy, text_scalar
 from harness.data.ranking import RankingDigest, TieRule
 from harness.data.types import Ids, Int64Array, Qrels, Run
 from harness.errors import ResultError, UnknownNameError
-from harness.metrics import Measure, parse_measure
+from harness.metrics import Measure, parse_metric
 from harness.results.schema import Result, TrialResult
 from harness.results.stored import StoredResult
 
@@ -133,7 +133,7 @@ class ResultSnapshot:
     def measures(self) -> dict[str, Measure]:
         """The measures that queries have values of, by the names that their figures go by, in the plan's order."""
         names = dict.fromkeys(name for figures in self.figures.values() for name in figures)
-        return {name: parse_measure(name) for name in names if not name.startswith(OVERLAP)}
+        return {name: parse_metric(name) for name in names if not name.startswith(OVERLAP)}
 
     @property
     def labels(self) -> list[str]:

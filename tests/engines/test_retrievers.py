@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from harness.engines.callable.answers import Answer, Asked, ask, read_answer
-from harness.engines.callable.http_endpoint import HttpRetriever, HttpSettings, JsonPath
-from harness.engines.callable.python_callable import PythonRetriever, load_callable
+from harness.engines.callable.http_endpoint import HttpBackend, HttpSettings, JsonPath
+from harness.engines.callable.python_callable import PythonBackend, load_callable
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, UsageError
 from harness.pipeline.check.against import parse_against
 from harness.remote.calls import RemoteCalls
@@ -233,7 +233,7 @@ def service() -> Iterator[Service]:
 
 
 def asking(given: dict[str, str], question: str = "who?", k: int = 3) -> Answer:
-    with HttpRetriever(HttpSettings.of({"ids": "results[*].id", **given})) as retriever:
+    with HttpBackend(HttpSettings.of({"ids": "results[*].id", **given})) as retriever:
         return retriever.retrieve(question, k)
 
 
@@ -270,7 +270,7 @@ def test_a_login_of_a_url_is_sent_and_never_shown(service: Service) -> None:
 
 def test_what_passes_is_waited_for(service: Service) -> None:
     service.replies = [(503, "busy")]
-    with HttpRetriever(HttpSettings.of({"url": service.url + "/{question}", "ids": "results[*].id"})) as retriever:
+    with HttpBackend(HttpSettings.of({"url": service.url + "/{question}", "ids": "results[*].id"})) as retriever:
         assert retriever.retrieve("a", 1).ids == ("a", "2")
         assert retriever.repeated == 1
 
@@ -309,7 +309,7 @@ def generated(question: str, k: int) -> Iterator[str]:
 
 @pytest.mark.parametrize("function", [later, generated, lambda question, k, limit=3: [question] * k])
 def test_callables_of_every_kind(function: Any) -> None:
-    with PythonRetriever(function, "f") as retriever:
+    with PythonBackend(function, "f") as retriever:
         assert retriever.retrieve("a", 2).ids == ("a", "a")
         assert retriever.retrieve("b", 1).ids == ("b",)
 
@@ -319,14 +319,14 @@ def test_what_a_callable_raises_comes_with_its_place() -> None:
         raise ValueError(f"dimension 384 expected, got 768 {question}{k}")
 
     with pytest.raises(EngineFailureError, match="'f' raised: ValueError: dimension 384") as failure:
-        PythonRetriever(broken, "f").retrieve("a", 1)
+        PythonBackend(broken, "f").retrieve("a", 1)
     assert "encode questions with the one that made it" in str(failure.value)
     assert any("in broken" in line for line in failure.value.log)
     assert not any("in retrieve" in line for line in failure.value.log)
     with pytest.raises(EngineFailureError, match="'f' raised: SystemExit: 4"):
-        PythonRetriever(lambda question, k: sys.exit(4), "f").retrieve("a", 1)
+        PythonBackend(lambda question, k: sys.exit(4), "f").retrieve("a", 1)
     with pytest.raises(EngineFailureError, match="cannot be read: it returned None"):
-        PythonRetriever(lambda question, k: None, "f").retrieve("a", 1)
+        PythonBackend(lambda question, k: None, "f").retrieve("a", 1)
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_what_a_callable_raises_comes_with_its_place() -> None:
 )
 def test_what_cannot_be_called_is_refused(function: Any, said: str) -> None:
     with pytest.raises(EngineUnavailableError, match=said):
-        PythonRetriever(function, "f")
+        PythonBackend(function, "f")
 
 
 def test_modules_are_found_in_the_current_folder(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,7 +404,7 @@ def test_after_five_failures_in_a_row_nothing_more_is_asked() -> None:
     assert found.answers[5].failure == "not asked: 5 questions before it failed in a row"
 
 
-def ask_all(retriever: HttpRetriever, questions: list[str], *, warm_up: bool) -> Any:
+def ask_all(retriever: HttpBackend, questions: list[str], *, warm_up: bool) -> Any:
     options = {"repeats": 2, "warm_up": warm_up, "deadline_s": None}
     return ask(retriever, questions, 1, clock=lambda: 0, progress=RecordingProgress(), **options)  # type: ignore[arg-type]
 
@@ -421,7 +421,7 @@ def test_an_endpoint_where_nobody_listens_fails_at_the_first_question() -> None:
     settings = HttpSettings.of({"url": url + "/{question}", "ids": "results[*].id"})
     calls = RemoteCalls(url, key_env="", limits=settings.limits, clock=lambda: now, sleep=sleep)
     with (
-        HttpRetriever(settings, calls) as retriever,
+        HttpBackend(settings, calls) as retriever,
         pytest.raises(EngineUnavailableError, match=r"cannot be reached: ConnectError.*; asked 3 times"),
     ):
         ask_all(retriever, ["a", "b", "c"], warm_up=True)
@@ -430,7 +430,7 @@ def test_an_endpoint_where_nobody_listens_fails_at_the_first_question() -> None:
 
 
 def test_an_endpoint_that_dies_keeps_its_answers_and_no_further_question_waits(service: Service) -> None:
-    class Dying(HttpRetriever):
+    class Dying(HttpBackend):
         def retrieve(self, question: str, k: int) -> Answer:
             if question == "b":
                 service.die()

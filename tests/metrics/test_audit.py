@@ -18,7 +18,7 @@ from harness.cli.app import _build
 from harness.data.memory import run_from_dict
 from harness.data.ranking import TieBreak, order_as
 from harness.errors import DataError, UsageError
-from harness.metrics import parse_measure
+from harness.metrics import parse_metric
 from harness.metrics.audit import parse_published
 from harness.metrics.conventions import ASPECTS, CONVENTIONS, HARNESS, Settings, aspects_of
 from harness.pipeline.evaluate import as_qrels
@@ -49,7 +49,7 @@ def test_every_field_is_an_aspect_and_has_alternatives():
 def test_a_run_without_any_trap_gives_one_value_everywhere():
     audit = harness.audit({"q": {"a": 3.0, "b": 2.0, "c": 1.0}}, {"q": {"a": 1, "c": 1}})
     assert not changed(audit)
-    assert {round(value, 12) for value in audit.values[parse_measure("nDCG@10")].values()} == {0.919720789148}
+    assert {round(value, 12) for value in audit.values[parse_metric("nDCG@10")].values()} == {0.919720789148}
 
 
 class TestPlantedDifferences:
@@ -115,7 +115,7 @@ class TestPlantedDifferences:
         run["q"]["a"] = 0.799
         qrels = {"q": {"x0999": 1}, "p": {"a": 1}}
         audit = harness.audit(run, qrels, "R@1000", identical_ids="drop")
-        assert audit.values[parse_measure("R@1000")] == {
+        assert audit.values[parse_metric("R@1000")] == {
             "harness": 1.0, "trec_eval": 0.5, "Anserini": 0.5, "BEIR": 1.0, "MTEB": 0.5, "sentence-transformers": 0.5,
             "ranx": 0.5,
         }  # fmt: skip
@@ -204,7 +204,7 @@ class TestPublished:
     def test_the_nearest_is_told_when_nothing_gives_it(self):
         audit = harness.audit(RUN, QRELS, "nDCG@10", published="0.123456")
         assert not audit.published.matches
-        assert audit.published.nearest.measure == parse_measure("nDCG@10")
+        assert audit.published.nearest.measure == parse_metric("nDCG@10")
 
     def test_precision_is_that_of_the_text(self):
         parsed = parse_published("nDCG@10=0.40")
@@ -229,8 +229,8 @@ class TestInput:
 
     def test_not_computed_is_none(self):
         audit = harness.audit({"q": {"a": 1.0}}, {"q": {"a": 1}}, "AP,ERR@10,R_cap@10")
-        assert audit.values[parse_measure("AP")]["MTEB"] is None
-        assert {name for name, value in audit.values[parse_measure("R_cap@10")].items() if value is not None} == {
+        assert audit.values[parse_metric("AP")]["MTEB"] is None
+        assert {name for name, value in audit.values[parse_metric("R_cap@10")].items() if value is not None} == {
             "harness", "BEIR"
         }  # fmt: skip
         frame = audit.to_frame()
@@ -239,8 +239,8 @@ class TestInput:
 
     def test_no_query_counts(self):
         audit = harness.audit({"q": {"a": 1.0}}, {"q": {"a": 0}}, "nDCG@10")
-        assert np.isnan(audit.values[parse_measure("nDCG@10")]["harness"])
-        assert audit.values[parse_measure("nDCG@10")]["trec_eval"] == 0.0
+        assert np.isnan(audit.values[parse_metric("nDCG@10")]["harness"])
+        assert audit.values[parse_metric("nDCG@10")]["trec_eval"] == 0.0
 
     def test_wide_scores_are_kept_where_float32_loses_order_only(self, tmp_path):
         assert run_from_dict({"q": {"a": 0.1, "b": 0.2}}).wide_scores is None
@@ -258,8 +258,8 @@ class TestInput:
         judged = harness.Dataset.of(dict.fromkeys("abcdz", "text"), {"q": "text"}, {"q": {"a": 1}})
         ranked = replace(judged, candidates={"q": ["a", "b", "c", "d"]})
         kept = {"q": {document: score for document, score in run["q"].items() if document != "z"}}
-        values = harness.audit(run, ranked, "nDCG@10").values[parse_measure("nDCG@10")]
-        assert values == harness.audit(kept, judged, "nDCG@10").values[parse_measure("nDCG@10")]
+        values = harness.audit(run, ranked, "nDCG@10").values[parse_metric("nDCG@10")]
+        assert values == harness.audit(kept, judged, "nDCG@10").values[parse_metric("nDCG@10")]
         assert values["ranx"] == 1.0
         assert values["trec_eval"] < 0.5
 
@@ -272,7 +272,7 @@ class TestInput:
         assert ordered.doc_ids.take(ordered.rows) == ["a", "b"]
 
     def test_the_metrics_of_a_relevance_level_have_no_aspect_for_it(self):
-        names = [aspect.name for aspect in aspects_of(parse_measure("AP(rel=2)@10"))]
+        names = [aspect.name for aspect in aspects_of(parse_metric("AP(rel=2)@10"))]
         assert "relevance" not in names
         assert "ap_total" in names
 

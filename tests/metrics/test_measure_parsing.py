@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UnknownNameError, UsageError
-from harness.metrics import official_measures, parse_measure, parse_measures
+from harness.metrics import official_measures, parse_metric, parse_metrics
 from harness.metrics.parse import split_measures
 from harness.metrics.table import KINDS
 
@@ -63,10 +63,10 @@ from harness.metrics.table import KINDS
     ],
 )
 def test_a_name_is_parsed_to_its_canonical_measure(text, canonical):
-    measure = parse_measure(text)
+    measure = parse_metric(text)
     assert str(measure) == canonical
-    assert parse_measure(canonical) == measure
-    assert hash(parse_measure(canonical)) == hash(measure)
+    assert parse_metric(canonical) == measure
+    assert hash(parse_metric(canonical)) == hash(measure)
 
 
 def test_no_two_rows_claim_one_name():
@@ -79,7 +79,7 @@ def test_no_two_rows_claim_one_name():
     assert len(dict(claims)) == len(set(claims))
     for kind in KINDS.values():
         example = {"required": "@10", "recall": "@0.5"}.get(kind.cutoff, "")
-        assert parse_measure(kind.name + example).name == kind.name
+        assert parse_metric(kind.name + example).name == kind.name
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_no_two_rows_claim_one_name():
 )
 def test_an_unknown_name_is_refused_with_the_nearest(text, near):
     with pytest.raises(UnknownNameError, match=f"did you mean '{near}'"):
-        parse_measure(text)
+        parse_metric(text)
 
 
 @pytest.mark.parametrize(
@@ -127,19 +127,19 @@ def test_an_unknown_name_is_refused_with_the_nearest(text, near):
 )
 def test_a_misshapen_measure_is_refused(text, says):
     with pytest.raises(UsageError, match=says):
-        parse_measure(text)
+        parse_metric(text)
 
 
 def test_all_mistakes_are_reported_at_once():
     with pytest.raises(UsageError) as caught:
-        parse_measures("nDGC@10, AP, Rprec@5, R")
+        parse_metrics("nDGC@10, AP, Rprec@5, R")
     for part in ("'nDGC'", "'Rprec@5' takes no", "'R' needs a cutoff"):
         assert part in str(caught.value)
 
 
 def test_no_measure_at_all_is_refused():
     with pytest.raises(UsageError, match="no metric"):
-        parse_measures(" , ")
+        parse_metrics(" , ")
 
 
 def test_lists_are_split_outside_brackets_and_repeats_dropped():
@@ -148,14 +148,14 @@ def test_lists_are_split_outside_brackets_and_repeats_dropped():
         "RBP(p=0.9, rel=2)",
         "AP",
     ]
-    assert [str(measure) for measure in parse_measures("MAP,AP,map")] == ["AP"]
+    assert [str(measure) for measure in parse_metrics("MAP,AP,map")] == ["AP"]
 
 
 def test_trec_evals_families_stand_for_its_cutoffs():
-    assert [measure.cutoff for measure in parse_measures("P")] == [5, 10, 15, 20, 30, 100, 200, 500, 1000]
-    assert [str(measure) for measure in parse_measures("ndcg_cut.5,10")] == ["nDCG@5", "nDCG@10"]
+    assert [measure.cutoff for measure in parse_metrics("P")] == [5, 10, 15, 20, 30, 100, 200, 500, 1000]
+    assert [str(measure) for measure in parse_metrics("ndcg_cut.5,10")] == ["nDCG@5", "nDCG@10"]
     assert len(official_measures()) == 9 + 11 + 9
-    assert parse_measures("official") == official_measures()
+    assert parse_metrics("official") == official_measures()
 
 
 @pytest.mark.parametrize(
@@ -169,14 +169,14 @@ def test_trec_evals_families_stand_for_its_cutoffs():
     ],
 )
 def test_braces_list_cutoffs_as_a_shell_expands_them(text: str, expected: list[str]) -> None:
-    assert [str(measure) for measure in parse_measures(text)] == expected
+    assert [str(measure) for measure in parse_metrics(text)] == expected
 
 
 def test_braces_in_a_list_of_measures_are_expanded_too() -> None:
-    assert [str(measure) for measure in parse_measures(["AP", "nDCG@{1,3}"])] == ["AP", "nDCG@1", "nDCG@3"]
+    assert [str(measure) for measure in parse_metrics(["AP", "nDCG@{1,3}"])] == ["AP", "nDCG@1", "nDCG@3"]
 
 
 @pytest.mark.parametrize("text", ["nDCG@{1,3", "nDCG@{}", "nDCG@{1,,3}"])
 def test_braces_that_list_nothing_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="its braces list no cutoffs"):
-        parse_measures(text)
+        parse_metrics(text)

@@ -18,7 +18,7 @@ import harness
 from harness.cli.evaluate import evaluate as eval_verb
 from harness.errors import MetricError, UnknownNameError, UsageError
 from harness.loaders.trec_write import write_run
-from harness.metrics import Arguments, JudgedHits, Kind, metric, parse_measure, parse_measures, registry
+from harness.metrics import Arguments, JudgedHits, Kind, metric, parse_metric, parse_metrics, registry
 from harness.metrics.table import KINDS
 from harness.pipeline.check.requirements import parse_requirement
 from harness.pipeline.evaluate import as_run
@@ -125,8 +125,8 @@ def test_a_function_gets_grades_in_rank_order_all_grades_and_the_cutoff(offer):
 
 def test_parameters_come_from_the_signature(offer):
     offer(NCG=normalised, Prec=precision)
-    assert str(parse_measure("ncg( power = 2 )@10")) == "NCG(power=2.0)@10"
-    assert parse_measure("NCG(power=1)@10") == parse_measure("NCG@10")
+    assert str(parse_metric("ncg( power = 2 )@10")) == "NCG(power=2.0)@10"
+    assert parse_metric("NCG(power=1)@10") == parse_metric("NCG@10")
     squared, plain = (scores_of(f"NCG({given})@2").values[0, 0] for given in ("power=2", ""))
     assert (squared, plain) == (4 / 13, 2 / 5)
     assert str(scores_of("Prec@2", relevance=2).measures[0]) == "Prec(rel=2)@2"
@@ -138,7 +138,7 @@ def test_parameters_come_from_the_signature(offer):
         ("NCG@0", "no rank of 1 or more"),
     ]:
         with pytest.raises(UsageError, match=problem.replace("(", r"\(")):
-            parse_measure(text)
+            parse_metric(text)
 
 
 def test_a_function_is_not_called_for_queries_without_a_relevant_document_at_its_level(offer):
@@ -157,7 +157,7 @@ def test_a_function_without_a_cutoff_takes_none(offer):
     offer(First=first_grade)
     assert scores_of("First").values[:, 0].tolist() == [2.0, 1.0, 0.0]
     with pytest.raises(UsageError, match="takes no cutoff"):
-        parse_measure("First@5")
+        parse_metric("First@5")
 
 
 def test_a_numba_kernel_is_offered_as_a_row(offer):
@@ -285,7 +285,7 @@ def test_a_kernel_that_fails_is_named(offer):
 def test_what_is_no_metric_is_refused(offer, function, problem):
     offer(Odd=function)
     with pytest.raises(MetricError, match=problem) as caught:
-        parse_measure("Odd@5")
+        parse_metric("Odd@5")
     assert "metric 'Odd' of package 'other_package:metric0'" in str(caught.value)
 
 
@@ -293,44 +293,44 @@ def test_what_is_no_metric_is_refused(offer, function, problem):
 def test_a_name_of_this_package_is_taken(offer, name):
     offer(**{name: normalised, "NCG": normalised})
     with pytest.raises(MetricError, match=f"a metric '{name}', a name that the harness itself has already"):
-        parse_measure("NCG@10")
+        parse_metric("NCG@10")
 
 
 def test_a_name_of_another_package_is_taken(offer):
     offer(NCG=normalised, ncg=precision)
     with pytest.raises(MetricError, match=r"a metric '(ncg|NCG)', a name that package .* has already\n  uninstall"):
-        parse_measure("NCG@10")
+        parse_metric("NCG@10")
     offer(NCG=normalised, Other=metric(precision, aliases=("ncg",)))
     with pytest.raises(MetricError, match="a metric 'ncg'"):
-        parse_measure("NCG@10")
+        parse_metric("NCG@10")
 
 
 @pytest.mark.parametrize("name", ["N CG", "N@10", "1st", "a,b", "x(y)"])
 def test_a_name_that_cannot_be_written_is_refused(offer, name):
     offer(**{name: normalised})
     with pytest.raises(MetricError, match="which is no name"):
-        parse_measure("NCG@10")
+        parse_metric("NCG@10")
 
 
 def test_unknown_names_are_met_with_the_nearest_of_all(offer):
     offer(Novelty=metric(normalised, aliases=("Surprisal",)))
     for wrong, near in (("Noveltie@10", "Novelty"), ("Suprisal@5", "Surprisal"), ("nDGC@10", "nDCG")):
         with pytest.raises(UnknownNameError, match=f"did you mean '{near}'"):
-            parse_measure(wrong)
+            parse_metric(wrong)
     with pytest.raises(UnknownNameError, match="Novelty"):
-        parse_measure("Novel@10")
+        parse_metric("Novel@10")
 
 
 def test_a_package_that_cannot_be_imported_is_named_and_hinders_no_other(offer, caplog):
     offer(NCG=normalised, Gone="no_such_package:gone")
     with caplog.at_level(logging.WARNING, logger="harness"):
-        assert str(parse_measure("NCG@3")) == "NCG@3"
+        assert str(parse_metric("NCG@3")) == "NCG@3"
     assert (
         "metric 'Gone' of package 'no_such_package:gone' cannot be imported: it raised ModuleNotFoundError: No module"
         in caplog.text
     )
     with pytest.raises(MetricError, match=r"metric 'Gone' .* cannot be imported"):
-        parse_measure("gone@3")
+        parse_metric("gone@3")
 
 
 def test_no_entry_point_is_read_for_the_names_of_this_package(monkeypatch):
@@ -339,10 +339,10 @@ def test_no_entry_point_is_read_for_the_names_of_this_package(monkeypatch):
 
     monkeypatch.setattr(registry, "entry_points", read)
     registry.installed.cache_clear()
-    parse_measures("nDCG@10,map,recall_100,DCG@5,official")
+    parse_metrics("nDCG@10,map,recall_100,DCG@5,official")
     scores_of("nDCG@10,ERR,NumQ")
     with pytest.raises(AssertionError, match="looked up"):
-        parse_measure("NCG@10")
+        parse_metric("NCG@10")
 
 
 def test_the_command_prints_it_with_its_range(offer, tmp_path: Path, capsys):
@@ -378,11 +378,10 @@ def test_its_section_of_documentation_is_made_of_the_function(offer):
         "## Gain",
         "",
         "- formula: Sum of grade / log2(rank + 1).",
-        "- range: 0 to 1; over queries: mean",
-        "- cutoff: a rank, `Gain@10`, or none for all hits",
+        "- range: 0 to 1; over queries: mean; cutoff: a rank, `Gain@10`, or none for all hits",
         "- source: package 'other_package:metric0'",
     ]
-    assert "- `power`: parameter of the function; number, default `1.0`" in metric_section("NCG")
+    assert "; `power`: parameter of the function; number, default `1.0`" in metric_section("NCG")
     assert registry.kinds()["Gain"].summary == "Return the discounted gain"
     assert "Gain" not in KINDS
     assert "NCG" not in metrics_page()

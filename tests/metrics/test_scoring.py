@@ -9,11 +9,11 @@ import pytest
 
 from harness.data.memory import qrels_from_dict, run_from_dict
 from harness.errors import DataError, RankingError, UsageError
-from harness.metrics import parse_measure, parse_measures, score
+from harness.metrics import parse_metric, parse_metrics, score
 
 
 def _value(run, qrels, text, **options):
-    return score(run_from_dict(run), qrels_from_dict(qrels), [parse_measure(text)], **options).values[0, 0]
+    return score(run_from_dict(run), qrels_from_dict(qrels), [parse_metric(text)], **options).values[0, 0]
 
 
 def test_linear_and_exponential_gain_of_grade_three_at_rank_two():
@@ -32,7 +32,7 @@ def test_discounted_gain_is_that_of_ndcg_before_it_is_divided():
     assert _value(run, qrels, "DCG@2") == 1.0
     assert _value(run, qrels, "DCG(dcg=exp-log2)") == 4.5
     assert _value(run, qrels, "nDCG@3") == pytest.approx(2.5 / (3 + 1 / np.log2(3)))
-    means = score(run_from_dict(run), qrels_from_dict(qrels), [parse_measure("DCG@3")]).means()
+    means = score(run_from_dict(run), qrels_from_dict(qrels), [parse_metric("DCG@3")]).means()
     assert means[0].value == 1.25
 
 
@@ -61,14 +61,14 @@ def test_rank_biased_precision_by_hand():
 def test_judged_counts_this_querys_judgments_only():
     qrels = {"q": {"a": 0}, "r": {"b": 1}}
     run = {"q": {"a": 3.0, "b": 2.0}, "r": {"b": 1.0}}
-    scores = score(run_from_dict(run), qrels_from_dict(qrels), [parse_measure("Judged@2")], queries="judged")
+    scores = score(run_from_dict(run), qrels_from_dict(qrels), [parse_metric("Judged@2")], queries="judged")
     assert scores.values[:, 0].tolist() == [0.5, 1.0]
 
 
 def test_the_relevance_level_is_filled_in_where_a_measure_states_none():
     qrels = {"q": {"a": 1, "b": 2}}
     run = {"q": {"a": 2.0, "b": 1.0}}
-    scores = score(run_from_dict(run), qrels_from_dict(qrels), parse_measures("RR,RR(rel=1),nDCG@1"), relevance=2)
+    scores = score(run_from_dict(run), qrels_from_dict(qrels), parse_metrics("RR,RR(rel=1),nDCG@1"), relevance=2)
     assert [str(measure) for measure in scores.measures] == ["RR(rel=2)", "RR(rel=1)", "nDCG@1"]
     assert scores.values[0].tolist() == [0.5, 1.0, 0.5]
     for beyond in (0, 2**31, 10**23):
@@ -97,7 +97,7 @@ def test_a_run_too_dear_to_settle_tie_by_tie_is_ordered_instead(monkeypatch, rul
     names = [f"d{number:03}" for number in range(400)][::order]
     run = run_from_dict({"q": {name: float(hash_ % 3) for hash_, name in enumerate(names)}})
     qrels = qrels_from_dict({"q": {name: int(name[1:]) % 4 for name in names}})
-    measures = parse_measures("nDCG@10,AP,RR,P@5,R@100")
+    measures = parse_metrics("nDCG@10,AP,RR,P@5,R@100")
     ordered = score(run, qrels, measures, ties=rule)
     monkeypatch.setattr("harness.metrics.placement._DEAR", 10**9)
     settled = score(run, qrels, measures, ties=rule)
@@ -107,7 +107,7 @@ def test_a_run_too_dear_to_settle_tie_by_tie_is_ordered_instead(monkeypatch, rul
 
 def test_nan_and_duplicates_are_errors_also_under_an_unjudged_query():
     qrels = qrels_from_dict({"q": {"a": 1}})
-    measures = parse_measures("AP")
+    measures = parse_metrics("AP")
     with pytest.raises(RankingError, match="NaN: query 'x', document 'b'"):
         score(run_from_dict({"q": {"a": 1.0}, "x": {"b": float("nan")}}), qrels, measures)
     for value, more in ((float("inf"), {}), (float("-inf"), {}), (1e39, {}), (-1e300, {"a": 7.0})):
@@ -122,15 +122,15 @@ def test_nan_and_duplicates_are_errors_also_under_an_unjudged_query():
 @pytest.mark.parametrize(("run", "kind"), [({"other": {"a": 1.0}}, "query"), ({"q": {"x": 1.0, "y": 2.0}}, "document")])
 def test_a_run_that_shares_no_ids_with_the_judgments_is_invalid(run, kind):
     with pytest.raises(DataError, match=f"none of its . {kind} ids is judged|only {kind} id is not judged"):
-        score(run_from_dict(run), qrels_from_dict({"q": {"a": 1}}), parse_measures("AP"))
+        score(run_from_dict(run), qrels_from_dict({"q": {"a": 1}}), parse_metrics("AP"))
 
 
 def test_an_empty_run_leaves_every_query_unanswered():
-    scores = score(run_from_dict({"q": {}}), qrels_from_dict({"q": {"a": 1}, "r": {"a": 1}}), parse_measures("AP,NumQ"))
+    scores = score(run_from_dict({"q": {}}), qrels_from_dict({"q": {"a": 1}, "r": {"a": 1}}), parse_metrics("AP,NumQ"))
     assert scores.values.tolist() == [[0.0, 1.0], [0.0, 1.0]]
     assert scores.counts.answered == 0
     none = score(
-        run_from_dict({"q": {}}), qrels_from_dict({"q": {"a": 1}}), parse_measures("AP,NumQ"), queries="answered"
+        run_from_dict({"q": {}}), qrels_from_dict({"q": {"a": 1}}), parse_metrics("AP,NumQ"), queries="answered"
     )
     assert np.isnan(none.means()[0].value)
     assert none.means()[1].value == 0.0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.data.memory import qrels_from_dict, run_from_dict
 from harness.errors import UsageError
-from harness.metrics import parse_measure, parse_measures, score
+from harness.metrics import parse_metric, parse_metrics, score
 from harness.metrics.table import KINDS
 
 WITH_CLOSED_FORM = (
@@ -47,7 +47,7 @@ def _all_values(hits: dict[str, float], judged: dict[str, int], measures: list[A
 def test_average_is_the_mean_over_all_permutations(hits, judged):
     if not set(hits) & set(judged):
         return
-    measures = parse_measures(WITH_CLOSED_FORM)
+    measures = parse_metrics(WITH_CLOSED_FORM)
     expected = _all_values(hits, judged, measures).mean(axis=0)
     scores = score(
         run_from_dict({"q": hits}), qrels_from_dict({"q": judged}), measures, ties="average", queries="judged"
@@ -60,7 +60,7 @@ def test_average_is_the_mean_over_all_permutations(hits, judged):
 def test_the_interval_is_the_range_over_all_permutations(hits, judged):
     if not set(hits) & set(judged):
         return
-    measures = parse_measures(BOUNDED)
+    measures = parse_metrics(BOUNDED)
     values = _all_values(hits, judged, measures)
     for ties in ("trec_eval", "engine"):
         listed = dict(sorted(hits.items(), key=lambda hit: -hit[1]))
@@ -74,20 +74,20 @@ def test_the_interval_is_the_range_over_all_permutations(hits, judged):
 def test_average_is_refused_by_name_where_no_closed_form_is_offered():
     run, qrels = run_from_dict({"q": {"a": 1.0}}), qrels_from_dict({"q": {"a": 1}})
     with pytest.raises(UsageError, match="ERR@20, Bpref"):
-        score(run, qrels, parse_measures("AP,ERR@20,Bpref"), ties="average")
+        score(run, qrels, parse_metrics("AP,ERR@20,Bpref"), ties="average")
 
 
 def test_every_measure_is_in_one_of_the_lists_above_or_has_no_order():
     counts = {"NumQ", "NumRet", "NumRel", "NumRelRet"}
-    averaged = {parse_measure(text).name for text in WITH_CLOSED_FORM}
-    bounded = {parse_measure(text).name for text in BOUNDED}
+    averaged = {parse_metric(text).name for text in WITH_CLOSED_FORM}
+    bounded = {parse_metric(text).name for text in BOUNDED}
     assert averaged == {kind.name for kind in KINDS.values() if kind.average is not None} - counts
     assert bounded == {kind.name for kind in KINDS.values() if kind.bounded} - counts
 
 
 def test_a_measure_without_exact_extremes_has_none():
     run, qrels = run_from_dict({"q": {"a": 1.0, "b": 1.0}}), qrels_from_dict({"q": {"a": 1, "b": -1}})
-    scores = score(run, qrels, [parse_measure("infAP")])
+    scores = score(run, qrels, [parse_metric("infAP")])
     assert np.isnan(scores.low).all()
     assert np.isnan(scores.high).all()
     assert not np.isnan(scores.values).any()

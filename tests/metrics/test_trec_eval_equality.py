@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.data.memory import qrels_from_dict, run_from_dict
-from harness.metrics import parse_measure, parse_measures, score
+from harness.metrics import parse_metric, parse_metrics, score
 
 NAMES = (
     "map", "map_cut_1", "map_cut_3", "map_cut_10", "ndcg", "ndcg_cut_1", "ndcg_cut_5", "P_1", "P_5", "recall_2",
@@ -58,7 +58,7 @@ def test_every_value_equals_pytrec_eval(run, qrels, level):
     qrels = _readable(qrels, level)
     expected = pytrec_eval.RelevanceEvaluator(qrels, FAMILIES, relevance_level=level).evaluate(run)
     scores = score(
-        run_from_dict(run), qrels_from_dict(qrels), parse_measures(NAMES), queries="answered", relevance=level
+        run_from_dict(run), qrels_from_dict(qrels), parse_metrics(NAMES), queries="answered", relevance=level
     )
     assert sorted(scores.query_ids) == sorted(expected)
     for row, query in enumerate(scores.query_ids):
@@ -76,7 +76,7 @@ def test_the_means_are_trec_evals_own(run, qrels):
     qrels = _readable(qrels, 1)
     names = [name for name in NAMES if name != "num_q"]
     expected = pytrec_eval.RelevanceEvaluator(qrels, FAMILIES).evaluate(run)
-    scores = score(run_from_dict(run), qrels_from_dict(qrels), parse_measures(names), queries="answered")
+    scores = score(run_from_dict(run), qrels_from_dict(qrels), parse_metrics(names), queries="answered")
     for name, summary in zip(names, scores.means(), strict=True):
         theirs = pytrec_eval.compute_aggregated_measure(name, [values[name] for values in expected.values()])
         assert summary.value == pytest.approx(theirs, abs=1e-9), name
@@ -86,7 +86,7 @@ def test_an_unanswered_query_counts_as_zero_and_the_counts_say_so():
     qrels = {"q1": {"a": 1}, "q2": {"a": 1}, "q3": {"a": 0}}
     run = run_from_dict({"q1": {"a": 1.0}, "q3": {"a": 2.0}, "q9": {"a": 1.0}})
     judgments = qrels_from_dict(qrels)
-    means = {queries: score(run, judgments, [parse_measure("AP")], queries=queries) for queries in
+    means = {queries: score(run, judgments, [parse_metric("AP")], queries=queries) for queries in
              ("relevant", "judged", "answered")}  # fmt: skip
     assert {queries: scores.means()[0].value for queries, scores in means.items()} == pytest.approx(
         {"relevant": 1 / 2, "judged": 1 / 3, "answered": 1 / 2}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.data.memory import qrels_from_dict, run_from_dict
 from harness.data.ranking import cut
 from harness.data.types import Run
-from harness.metrics import QuerySet, parse_measures, score
+from harness.metrics import QuerySet, parse_metrics, score
 from harness.parity import compare_run
 from harness.parity.causes import hits_of_components
 from harness.parity.references import FusedReference, Part
@@ -23,7 +23,7 @@ from harness.rerank.fusion import min_max
 DOCUMENTS = [f"d{number}" for number in range(5)]
 CANDIDATES = st.lists(st.sampled_from([*DOCUMENTS, "never judged"]), min_size=1, max_size=4, unique=True)
 JUDGED = st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(-1, 3), min_size=1)
-MEASURES = parse_measures("nDCG@2,nDCG,nDCG(dcg='exp-log2')@3,AP")
+MEASURES = parse_metrics("nDCG@2,nDCG,nDCG(dcg='exp-log2')@3,AP")
 
 
 @settings(max_examples=40)

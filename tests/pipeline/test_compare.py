@@ -18,7 +18,7 @@ from warm_harness import harness_command
 import harness
 from harness.errors import UsageError
 from harness.loaders.trec import read_qrels
-from harness.metrics import parse_measures, score
+from harness.metrics import parse_metrics, score
 from harness.results.comparison import Comparison
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
@@ -96,7 +96,7 @@ def test_every_phase_is_told(collection: Path, cards: Path, tmp_path: Path, monk
 def test_metrics_are_those_of_the_metric_core(comparison: Comparison) -> None:
     assert comparison.folder is not None
     qrels = read_qrels(comparison.folder / "qrels" / f"{comparison.report.dataset.name}.tsv")
-    again = score(comparison.run("good"), qrels, parse_measures("nDCG@10,AP,R@100,RR@10"))
+    again = score(comparison.run("good"), qrels, parse_metrics("nDCG@10,AP,R@100,RR@10"))
     frame = comparison.metrics()
     for summary in again.means():
         assert frame.loc["good", str(summary.measure)] == summary.value

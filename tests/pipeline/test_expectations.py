@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from harness.data.types import Ids, Run
 from harness.loaders.golden import golden_of_records
-from harness.metrics import TieRule, parse_measures, score
+from harness.metrics import TieRule, parse_metrics, score
 from harness.pipeline.check.id_match import Expected, Match, ideal_run, plain_judgments
 
 NAMES = st.text(alphabet="a1-", min_size=1, max_size=7)
-MEASURES = parse_measures("Success@3,RR@3,R@3,nDCG@3,AP@3,P@3")
+MEASURES = parse_metrics("Success@3,RR@3,R@3,nDCG@3,AP@3,P@3")
 
 
 @given(doc_id=NAMES, expected=st.sets(NAMES, min_size=1, max_size=4), delimiter=st.sampled_from(["-", "--", "1-"]))

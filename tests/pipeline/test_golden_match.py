@@ -8,7 +8,7 @@ import pytest
 from harness.data.types import Ids, Run
 from harness.errors import UsageError
 from harness.loaders.golden import golden_of_records
-from harness.metrics import TieRule, parse_measures, score
+from harness.metrics import TieRule, parse_metrics, score
 from harness.pipeline.check.id_match import Expected, Match, ideal_run, plain_judgments
 
 
@@ -48,7 +48,7 @@ def test_the_most_specific_expectation_owns_a_chunk():
 def test_several_hits_for_one_expectation_count_once_at_the_first():
     expected = Expected(golden(q=["a", "b"]), Match.of("document", "#"), Ids.of(["a#1", "a#2", "b#1", "c#1"]))
     run = run_of(q=["c#1", "a#2", "a#1", "b#1"])
-    scores = score(run, expected.judgments(run, TieRule.ENGINE), parse_measures("P@4,R@3,AP@4"), ties="engine")
+    scores = score(run, expected.judgments(run, TieRule.ENGINE), parse_metrics("P@4,R@3,AP@4"), ties="engine")
     assert scores.values[0].tolist() == [0.5, 0.5, (1 / 2 + 2 / 4) / 2]
 
 
@@ -61,13 +61,13 @@ def test_missing_ids_are_named_and_a_shadowed_document_is_missing():
 def test_a_question_that_the_run_lacks_counts_as_unanswered():
     expected = Expected(golden(q=["a"], r=["b"]), Match(), Ids.of(["a", "b"]))
     run = run_of(q=["a"])
-    scores = score(run, expected.judgments(run, TieRule.ENGINE), parse_measures("Success@1"), ties="engine")
+    scores = score(run, expected.judgments(run, TieRule.ENGINE), parse_metrics("Success@1"), ties="engine")
     assert scores.values[:, 0].tolist() == [1.0, 0.0]
 
 
 def test_the_ideal_run_is_perfect():
     many = golden_of_records([{"id": "q", "question": "?", "expected": {"a": 1, "b": 3, "c": 2}}])
-    scores = score(ideal_run(many, 2), plain_judgments(many), parse_measures("nDCG@2,R@2"), ties="engine")
+    scores = score(ideal_run(many, 2), plain_judgments(many), parse_metrics("nDCG@2,R@2"), ties="engine")
     assert scores.values[0].tolist() == [1.0, 2 / 3]
 
 

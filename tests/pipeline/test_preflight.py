@@ -13,7 +13,7 @@ from harness.data.ranking import TieRule
 from harness.data.types import Corpus, Ids
 from harness.engines.callable.answers import Answer
 from harness.loaders.golden import golden_of_records
-from harness.metrics import parse_measures
+from harness.metrics import parse_metrics
 from harness.pipeline.check.against import run_of
 from harness.pipeline.check.check_results import Answered, asked_trial
 from harness.pipeline.check.id_match import Expected, Match
@@ -207,11 +207,11 @@ def test_answers_are_scored_when_nothing_is_wrong() -> None:
     looking = examiner(None)
     answers = [answer("a"), answer("x", "b"), answer("x")]
     subject = Answered(asked_trial("golden", "s", "s"), run=run_of(looking.golden, answers, 3))
-    scores = looking.examined_answers(subject, answers, parse_measures("RR@3"), 1).answered.scores
+    scores = looking.examined_answers(subject, answers, parse_metrics("RR@3"), 1).answered.scores
     assert scores is not None
     assert scores.values[:, 0].tolist() == [1.0, 0.5, 0.0]
     repeated = [answer("a", "a"), *answers[1:]]
-    refused = looking.examined_answers(subject, repeated, parse_measures("RR@3"), 1).answered
+    refused = looking.examined_answers(subject, repeated, parse_metrics("RR@3"), 1).answered
     assert (refused.scores, refused.problems) == (None, ("duplicates",))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import EngineUnavailableError
-from harness.metrics import parse_measures
+from harness.metrics import parse_metrics
 from harness.plan.config import CompareRequest
 from harness.plan.plan import in_language, make_plan
 from harness.registry.dataset_cards import DatasetCard
@@ -94,7 +94,7 @@ def test_every_member_says_how_to_get_it_and_under_which_rules(name: str) -> Non
 def test_all_metrics_are_ones_that_can_be_computed() -> None:
     rows = [row for name in (*MEMBERS, *FAMILIES, "cacm") for row in published_of(name)]
     names = {metric for row in rows for metric in row.scores} | {str(card.metric) for card in MEMBERS.values()}
-    assert [str(measure) for measure in parse_measures(",".join(sorted(names)))] == sorted(names)
+    assert [str(measure) for measure in parse_metrics(",".join(sorted(names)))] == sorted(names)
     assert all(0 <= float(score) <= 1 for row in rows for score in row.scores.values())
 
 

@@ -19,7 +19,7 @@ from warm_harness import harness_command
 import harness
 from harness.data import ranking
 from harness.errors import UsageError
-from harness.metrics import parse_measures, score
+from harness.metrics import parse_metrics, score
 from harness.pipeline.planning import plan_for, preview
 from harness.pipeline.probes.combining import best_order
 from harness.plan.config import CompareRequest
@@ -118,7 +118,7 @@ def test_the_ceiling_is_the_best_order_of_the_candidates(comparison: Comparison)
         assert list(ceiling) == ["nDCG@10"]
         assert backend.metrics["nDCG@10"].mean <= ceiling["nDCG@10"] + 1e-12
         best = best_order(comparison.run(backend.label), comparison.qrels)
-        (summary,) = score(best, comparison.qrels, parse_measures("nDCG@10")).means()
+        (summary,) = score(best, comparison.qrels, parse_metrics("nDCG@10")).means()
         assert ceiling["nDCG@10"] == summary.value
         assert f"(≤ {summary.value:.4f})".replace("0.", ".") in comparison.render()
     assert max(one.stages.reranking.upper_bound["nDCG@10"] for one in reranked(comparison)) > 0.2  # type: ignore[union-attr]

@@ -20,7 +20,7 @@ from harness.data.problems import Finding
 from harness.data.types import SparseVectors
 from harness.errors import DataError
 from harness.loaders import load_dataset
-from harness.metrics import QuerySet, TieRule, official_measures, parse_measures, score
+from harness.metrics import QuerySet, TieRule, official_measures, parse_metrics, score
 from harness.pipeline.evaluate import as_qrels, as_run
 from harness.plan.config import EVAL_METRICS
 from harness.results.differences import PairedValues
@@ -67,7 +67,7 @@ def judged(
     ties: TieRule = TieRule.TREC_EVAL,
 ) -> JudgedRun:
     hits, judgments = as_run(run), as_qrels(qrels)
-    scores = score(hits, judgments, parse_measures(metrics), ties=ties, unjudged=True)
+    scores = score(hits, judgments, parse_metrics(metrics), ties=ties, unjudged=True)
     return JudgedRun(hits, judgments, scores, ordered=ordered, weights=weights)
 
 
@@ -254,7 +254,7 @@ def test_a_gap_that_the_query_s_own_document_makes() -> None:
 
 
 def metric_finding(qrels: Grades, metrics: str, queries: QuerySet = QuerySet.RELEVANT) -> list[Finding]:
-    return metric_findings(as_qrels(qrels), parse_measures(metrics), queries=queries)
+    return metric_findings(as_qrels(qrels), parse_metrics(metrics), queries=queries)
 
 
 def test_a_metric_that_no_ranking_can_bring_to_one_half() -> None:
@@ -282,7 +282,7 @@ def test_a_metric_that_no_ranking_can_bring_to_one_half() -> None:
     ],
 )
 def test_whole_sets_of_defaults_are_nobody_s_choice(metrics: str, chosen: str) -> None:
-    named = named_measures(parse_measures(metrics), EVAL_METRICS)
+    named = named_measures(parse_metrics(metrics), EVAL_METRICS)
     assert ",".join(map(str, named)) == chosen
 
 
@@ -397,7 +397,7 @@ def test_perfect_runs_of_bundled_collections_have_none(name: str) -> None:
     by_grade = np.lexsort((-qrels.grades, np.repeat(np.arange(len(qrels.query_ids)), np.diff(qrels.indptr))))
     scores = np.arange(len(by_grade), 0, -1, dtype=np.float32)
     run = harness.data.types.Run(qrels.query_ids, qrels.doc_ids, qrels.indptr, qrels.rows[by_grade], scores)
-    found = score(run, qrels, parse_measures("nDCG@10,AP,RR@10"))
+    found = score(run, qrels, parse_metrics("nDCG@10,AP,RR@10"))
     assert run_findings(JudgedRun(run, qrels, found, ordered=True)) == []
 
 

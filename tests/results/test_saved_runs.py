@@ -12,7 +12,7 @@ import harness
 from harness.data.memory import run_from_dict
 from harness.errors import UnknownNameError, UsageError
 from harness.loaders.trec import read_qrels, read_run
-from harness.metrics import parse_measures, score
+from harness.metrics import parse_metrics, score
 from harness.results.comparison import Comparison
 from harness.results.saved_runs import write_saved_runs
 from harness.results.schema import BackendInfo, DatasetInfo, RerankingStats, Result, StageStats, TrialResult
@@ -28,7 +28,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
 
 
 def scored(path: str | Path, qrels: Path) -> float:
-    (summary,) = score(read_run(path), read_qrels(qrels), parse_measures("AP")).means()
+    (summary,) = score(read_run(path), read_qrels(qrels), parse_metrics("AP")).means()
     return summary.value
 
 

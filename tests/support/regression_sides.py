@@ -12,7 +12,7 @@ from sample_report import sample_report
 
 from harness.data.memory import qrels_from_dict
 from harness.data.types import Ids, Qrels, Run
-from harness.metrics import parse_measures, score
+from harness.metrics import parse_metrics, score
 from harness.pipeline.regress.compare_sides import Compared, CompareRules, compare_sides
 from harness.results import schema
 from harness.results.backend_info import LabelledBackend, backend_infos
@@ -66,7 +66,7 @@ def side(
 ) -> ResultSnapshot:
     """A side with every ranking of ``rankings`` (label to query to documents) scored under ``grades``."""
     qrels: Qrels = qrels_from_dict(grades)
-    measures = parse_measures(metrics)
+    measures = parse_metrics(metrics)
     runs = {label: run_of(found) for label, found in rankings.items()}
     figures: dict[str, dict[str, dict[str, float]]] = {}
     for label, run in runs.items():

@@ -1,1 +1,1 @@
-"""Retrievers that ``harness check --against`` asks besides backends: Python callables and HTTP endpoints."""
+"""Backends that ``harness check --against`` asks besides engines: Python callables and HTTP endpoints."""

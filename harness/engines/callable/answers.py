@@ -1,4 +1,4 @@
-"""Answers of retrievers, whatever shape they have, and how they are asked: every question in order, one at a time."""
+"""Answers of backends, whatever shape they have, and how they are asked: every question in order, one at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.data.progress import Clock, Progress
 from harness.data.types import BAD_ID, BAD_ID_IS, Int64Array
 from harness.errors import EngineTimeoutError, EngineUnavailableError, HarnessError
 
-__all__ = ["Answer", "Asked", "Retriever", "ask", "read_answer"]
+__all__ = ["Answer", "Asked", "CalledBackend", "ask", "read_answer"]
 
 _IDS = ("id", "_id", "doc_id", "document_id", "chunk_id", "id_", "node_id")
 _SCORES = ("score", "_score", "similarity")
@@ -35,7 +35,7 @@ _LINES = 6
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Hits in the retriever's order.
+    """Hits in the backend's order.
 
     ``scores`` is None where it gives none; else one a hit, higher is better unless they rise. ``texts`` holds None for
     a hit without its text. ``failure`` is why there is no answer, None where there is one, be it empty.
@@ -133,7 +133,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
 
 
-class Retriever(Protocol):
+class CalledBackend(Protocol):
     """Something that answers questions. Use it as a context manager."""
 
     @property
@@ -163,7 +163,7 @@ class Asked:
 
 
 def ask(
-    retriever: Retriever,
+    backend: CalledBackend,
     questions: Sequence[str],
     k: int,
     *,
@@ -181,7 +181,7 @@ def ask(
     """
     started = clock()
     progress.start("ask", len(questions) * repeats)
-    calls = _Calls(retriever, k)
+    calls = _Calls(backend, k)
     if warm_up and questions:
         calls.answer(questions[0])
     search_ns = np.full((repeats, len(questions)), _NEVER, dtype=np.int64)
@@ -201,14 +201,14 @@ def ask(
             if turn == 0:
                 first.append(answer)
             progress.advance(1)
-    return Asked(tuple(first), search_ns, retriever.repeated)
+    return Asked(tuple(first), search_ns, backend.repeated)
 
 
 class _Calls:
-    """The calls of one retriever, and when to make no more; ``failures`` counts those in a row."""
+    """The calls of one backend, and when to make no more; ``failures`` counts those in a row."""
 
-    def __init__(self, retriever: Retriever, k: int) -> None:
-        self._retriever, self._k = retriever, k
+    def __init__(self, backend: CalledBackend, k: int) -> None:
+        self._backend, self._k = backend, k
         self._made = self._server_gone = False
         self.failures = 0
 
@@ -218,7 +218,7 @@ class _Calls:
         if self.failures == _GIVE_UP:
             return Answer(failure=f"not asked: {_GIVE_UP} questions before it failed in a row")
         try:
-            answer = self._retriever.retrieve(question, self._k)
+            answer = self._backend.retrieve(question, self._k)
         except HarnessError as error:
             if isinstance(error, EngineUnavailableError) and not error.connected:
                 if not self._made:

@@ -21,7 +21,7 @@ from harness.errors import UsageError
 from harness.plain_url import PLAIN_FORM, is_plain_url, without_secrets
 from harness.remote.calls import Limits, RemoteCalls
 
-__all__ = ["HTTP_OPTIONS", "HttpRetriever", "HttpSettings", "JsonPath"]
+__all__ = ["HTTP_OPTIONS", "HttpBackend", "HttpSettings", "JsonPath"]
 
 HTTP_OPTIONS: Mapping[str, str] = {
     "url": "the address; {question} and {k} stand for what is asked, percent-encoded",
@@ -169,7 +169,7 @@ class HttpSettings:
         )
 
 
-class HttpRetriever:
+class HttpBackend:
     """One call a question; what may pass is waited for as :class:`harness.remote.calls.RemoteCalls` does."""
 
     def __init__(self, settings: HttpSettings, calls: RemoteCalls | None = None) -> None:

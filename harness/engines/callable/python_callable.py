@@ -16,13 +16,13 @@ from harness.engines.callable.answers import Answer, read_answer
 from harness.errors import EngineFailureError, EngineUnavailableError, nearest
 from harness.plain_url import without_secrets
 
-__all__ = ["PythonRetriever", "load_callable"]
+__all__ = ["PythonBackend", "load_callable"]
 
 Result = TypeVar("Result")
 _CALLED = "it is called as retrieve(question, k)"
 
 
-class PythonRetriever:
+class PythonBackend:
     """Somebody's function. One event loop serves all calls of an async one: its clients are bound to it."""
 
     def __init__(self, function: Callable[..., object], name: str) -> None:

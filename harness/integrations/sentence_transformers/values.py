@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.data.types import Float64Array, Ids, Int64Array, Qrels, Run
 from harness.errors import DataError, RankingError, UsageError
-from harness.metrics import parse_measure, score
+from harness.metrics import parse_metric, score
 
 __all__ = ["LOGGED", "Cell", "Cutoffs", "Judgments", "Values"]
 
@@ -154,7 +154,7 @@ class Judgments:
 
     def values(self, run: Run, cutoffs: Cutoffs) -> Values:
         """Every measure at each of its ranks, for hits in the order of ``run``."""
-        wanted = {(name, k): parse_measure(f"{name.measure}@{k}") for name, ks in cutoffs.of_keys() for k in ks}
+        wanted = {(name, k): parse_metric(f"{name.measure}@{k}") for name, ks in cutoffs.of_keys() for k in ks}
         scores = score(run, self._qrels, list(wanted.values()), ties="engine")
         found: Values = {name.key: {} for name, _ in cutoffs.of_keys()}
         for (name, k), measure in wanted.items():

@@ -24,9 +24,9 @@ from harness.data.progress import Display
 from harness.data.texts import content_digest
 from harness.data.types import Corpus, Ids, Queries, Run
 from harness.encoders.settings import model_encoder
-from harness.engines.callable.answers import Answer, Asked, Retriever, ask
-from harness.engines.callable.http_endpoint import HTTP_OPTIONS, HttpRetriever, HttpSettings
-from harness.engines.callable.python_callable import PythonRetriever
+from harness.engines.callable.answers import Answer, Asked, CalledBackend, ask
+from harness.engines.callable.http_endpoint import HTTP_OPTIONS, HttpBackend, HttpSettings
+from harness.engines.callable.python_callable import PythonBackend
 from harness.errors import HarnessError, UsageError
 from harness.pipeline.check.check_results import Answered, asked_search, asked_trial
 from harness.pipeline.check.stored_vectors import ModelComparison
@@ -334,14 +334,14 @@ def ask_backend(
     return answered, list(asked.answers)
 
 
-def _retriever(backend: Against, plan: AgainstPlan) -> Retriever:
+def _retriever(backend: Against, plan: AgainstPlan) -> CalledBackend:
     if backend.http is not None:
-        return HttpRetriever(backend.http)
-    return PythonRetriever(plan.functions[backend.label], backend.target or backend.label)
+        return HttpBackend(backend.http)
+    return PythonBackend(plan.functions[backend.label], backend.target or backend.label)
 
 
 def _here(
-    retriever: Retriever, backend: Against, golden: GoldenSet, k: int, options: ExecutionOptions, display: Display
+    retriever: CalledBackend, backend: Against, golden: GoldenSet, k: int, options: ExecutionOptions, display: Display
 ) -> Asked:
     with _stdout_to_stderr(), retriever:
         return ask(

@@ -19,7 +19,7 @@ import numpy as np
 
 from harness.data.types import Float64Array
 from harness.errors import UnknownNameError, UsageError
-from harness.metrics import Measure, is_mean, parse_measure
+from harness.metrics import Measure, is_mean, parse_metric
 from harness.metrics.registry import kind_of, kinds, spellings
 
 __all__ = [
@@ -130,12 +130,12 @@ def parse_requirements(texts: Sequence[str], k: int) -> tuple[Requirement, ...]:
 def measure_at_depth(name: str, k: int) -> Measure:
     """Return a measure with its cutoff: ``MRR`` of ``k`` hits is ``RR@k``; raises UsageError for one beyond ``k``."""
     try:
-        measure = parse_measure(name)
+        measure = parse_metric(name)
     except UnknownNameError:
         raise
     except UsageError as error:
         try:
-            measure = parse_measure(f"{name}@{k}")
+            measure = parse_metric(f"{name}@{k}")
         except UsageError:
             raise error from None
     if isinstance(measure.cutoff, int) and measure.cutoff > k:

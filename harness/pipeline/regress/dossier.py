@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from harness.data.types import Qrels
-from harness.metrics import Measure, parse_measure
+from harness.metrics import Measure, parse_metric
 from harness.pipeline.regress.labels import Grades, grades_of, repeated, scorable, score_again, to_qrels
 from harness.pipeline.regress.pairing import Pair
 from harness.results.regression_schema import (
@@ -80,7 +80,7 @@ class _Rankings:
 
     def relevant_depth(self, metric: str | None) -> int:
         """Return among how many first documents relevant ones are lost and gained: no more than a metric looks at."""
-        cutoff = parse_measure(metric).cutoff if metric is not None else None
+        cutoff = parse_metric(metric).cutoff if metric is not None else None
         return min(self.known_depth, cutoff) if isinstance(cutoff, int) else self.known_depth
 
     @cached_property

@@ -12,7 +12,7 @@ import numpy as np
 from harness.data.ranking import RankingDigest
 from harness.data.types import Float64Array
 from harness.errors import UnknownNameError
-from harness.metrics import is_mean, parse_measures
+from harness.metrics import is_mean, parse_metrics
 from harness.pipeline.regress.pairing import Pair
 from harness.results.regression_schema import MetricJudgement
 from harness.results.schema import SpreadValue, TrialResult
@@ -147,7 +147,7 @@ def _questions(place: int, dataset: PairsOnDataset, pair: Pair, rules: Rules) ->
     results = before.trial(pair.before), after.trial(pair.after)
     ties = _Ties(before, after, pair)
     names = [name for name in theirs if name in ours]
-    metrics = [name for name in names if not name.startswith(OVERLAP) and is_mean(parse_measures([name])[0])]
+    metrics = [name for name in names if not name.startswith(OVERLAP) and is_mean(parse_metrics([name])[0])]
     asked = []
     for name in [*metrics, *(name for name in names if name.startswith(OVERLAP))]:
         both = [query for query in queries if query in ours[name] and query in theirs[name]]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from harness.document.cells import ABSENT, BACKEND, FAILED, count, interval, mean, signed, text
 from harness.document.model import Cell, Column, Table, Tone
 from harness.errors import UnknownNameError
-from harness.metrics.parse import parse_measure
+from harness.metrics.parse import parse_metric
 from harness.metrics.registry import kind_of
 from harness.report.documents.verdicts import against_reference, reference_of
 from harness.results.schema import PairedDifference, Result, TrialResult
@@ -87,7 +87,7 @@ def _columns(result: Result, names: Sequence[str], tested: set[str], reference: 
 def _is_mean(name: str) -> bool:
     """Return whether more of a metric is better; False for counts, and for metrics that are not known here."""
     try:
-        return kind_of(parse_measure(name).name).aggregate != "sum"
+        return kind_of(parse_metric(name).name).aggregate != "sum"
     except UnknownNameError:
         return False
 
@@ -186,7 +186,7 @@ def cut_short(result: Result, metric: str) -> bool:
     False for a metric that is not known here: the package that has it is not installed where the result is read.
     """
     try:
-        measure, k = parse_measure(metric), result.plan.resolved.get("k")
+        measure, k = parse_metric(metric), result.plan.resolved.get("k")
     except UnknownNameError:
         return False
     if not isinstance(k, int) or kind_of(measure.name).aggregate == "sum":

@@ -318,7 +318,7 @@ def _scoring_functions(exact: Mapping[str, Mapping[str, ParityStats]]) -> Iterat
         yield Verdict(
             "plain",
             f"{listed(first)} {verb} from {listed(second)} by what is computed, not by a fault of an engine",
-            f"{some}: {_SCORING[some]}; {others}: {_SCORING[others]}{parameters}",
+            f"{listed(first)}: {_SCORING[some]}; {listed(second)}: {_SCORING[others]}{parameters}",
         )
 
 
