@@ -516,7 +516,7 @@ class ExternalIndex(Engine[Column]):
     @property
     @abstractmethod
     def source(self) -> Path | None:
-        """Return the user's folder, whose files are hashed before and after; None for a server."""
+        """Return the user's folder, or file, which is hashed before and after; None for a server."""
 
     @abstractmethod
     def open_external(self, folder: Path, progress: Progress) -> External:

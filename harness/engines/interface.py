@@ -223,7 +223,7 @@ class ExternalIndexProtocol(Protocol):
 
     @property
     def source(self) -> Path | None:
-        """Return the folder whose files are hashed before :meth:`attach` and after ``close``; None for a server."""
+        """Return the folder or file that is hashed before :meth:`attach` and after ``close``; None for a server."""
 
     def attach(self, folder: Path, progress: Progress) -> IndexHandle:
         """Open the index that the parameters name. ``folder`` is empty and the engine's own, for copies.

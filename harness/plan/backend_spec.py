@@ -331,9 +331,9 @@ def _about_external(name: str, card: BackendCard, overrides: Mapping[str, Parame
         comma = "" if where else _after_comma(overrides, rules.where)
         fix = f"separate parameters with ';': ;{comma}=…" if comma else f"give {named}"
         problems.append(UsageError(f"backend '{name}', external=true: {stated} where the index is", fix=fix))
-    elif where == ["path"] and not Path(str(overrides["path"])).expanduser().is_dir():
+    elif where == ["path"] and not Path(str(overrides["path"])).expanduser().exists():
         problems.append(
-            UsageError(f"there is no folder '{overrides['path']}' (backend '{name}')", fix="name the index's")
+            UsageError(f"there is no folder or file '{overrides['path']}' (backend '{name}')", fix="name the index's")
         )
     return problems
 

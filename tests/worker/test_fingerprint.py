@@ -40,6 +40,11 @@ def test_every_file_is_hashed_with_progress_in_bytes(folder: Path) -> None:
     assert progress.advanced == [8]
 
 
+def test_a_file_is_hashed_without_its_neighbours(folder: Path) -> None:
+    found = fingerprint(folder / "segments_1", RecordingProgress(), "hash before")
+    assert dict(found.files) == {"segments_1": hashlib.sha256(b"segments").hexdigest()}
+
+
 def test_one_digest_names_the_content_wherever_it_lies(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     copy = tmp_path_factory.mktemp("copy")
     (copy / "deep" / "er").mkdir(parents=True)

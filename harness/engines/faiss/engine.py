@@ -94,12 +94,18 @@ class FaissEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
         vectors = documents.column
         faiss.omp_set_num_threads(int(self.parameters["build_threads"]))
         index = self._new_index(vectors.shape[1])
-        if not index.is_trained:
-            index.train(self._directed(vectors))
-        for start in range(0, len(vectors), _ROWS_AT_ONCE):
-            batch = self._directed(vectors[start : start + _ROWS_AT_ONCE])
-            index.add(batch)
-            progress.advance(len(batch))
+        try:
+            if not index.is_trained:
+                index.train(self._directed(vectors))
+            for start in range(0, len(vectors), _ROWS_AT_ONCE):
+                batch = self._directed(vectors[start : start + _ROWS_AT_ONCE])
+                index.add(batch)
+                progress.advance(len(batch))
+        except RuntimeError as error:
+            raise RejectedInputError(
+                f"FAISS makes no index '{self.parameters['index']}' of {len(vectors):,} documents: {_reason(error)}",
+                fix="take one with fewer lists or centroids, or one that needs no training: Flat, HNSW32",
+            ) from error
         progress.start("save", None)
         faiss.write_index(index, str(folder / _FILE))
 
@@ -114,6 +120,11 @@ class FaissEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
                 f"{_reason(error)}",
                 fix="index= takes a string of FAISS's index factory: Flat, HNSW32, 'IVF64,Flat', 'IVF64,PQ16', SQ8",
             ) from error
+        if index.metric_type != metric:
+            raise RejectedInputError(
+                f"FAISS's factory makes '{described}' for l2 only, whatever it is asked for",
+                fix=f"give similarity=l2, or another index than {type(index).__name__}",
+            )
         refuse_estimated_scores(index)
         seed(index, int(self.parameters["build_seed"]))
         for part in components(index):

@@ -81,9 +81,8 @@ def is_approximate(index: Any, nprobe: int) -> bool:  # noqa: ANN401
 def refuse_estimated_scores(index: Any) -> None:  # noqa: ANN401
     """Refuse indexes whose scores are estimates that no stored vector explains, unless exact vectors refine them.
 
-    Fast-scan rounds each query's table of distances to eight bits, RaBitQ estimates products from signs, LSH counts
-    bits, and a graph over product-quantised vectors has scores of its own under the inner product.
-    Raises RejectedInputError.
+    Fast-scan rounds each query's table of distances to eight bits, RaBitQ estimates products from signs, and LSH counts
+    bits. Raises RejectedInputError.
     """
     faiss = load_library()
     own = faiss.downcast_index(index)
@@ -91,8 +90,7 @@ def refuse_estimated_scores(index: Any) -> None:  # noqa: ANN401
         return
     for part in components(own):
         name = type(part).__name__
-        of_graph = isinstance(part, faiss.IndexHNSWPQ) and part.metric_type == faiss.METRIC_INNER_PRODUCT
-        if of_graph or any(word in name for word in ("FastScan", "RaBitQ", "LSH")):
+        if any(word in name for word in ("FastScan", "RaBitQ", "LSH")):
             raise RejectedInputError(
                 f"the scores of FAISS's {name} are estimates, and no vector that it stores has them",
                 fix="append ',RFlat' to the index: the best of them are scored again by whole vectors",

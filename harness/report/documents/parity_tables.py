@@ -104,7 +104,9 @@ def _in_graph(trial: TrialResult) -> Cell:
         return text(ABSENT)
     if not vectors and state.get("vectors_in_lists") and state.get("approximate", True):
         return text("lists")
-    return count(vectors) if vectors else text("full scan")
+    if vectors:
+        return count(vectors)
+    return text("candidates" if state.get("approximate") else "full scan")
 
 
 def _losses(trials: Sequence[TrialResult], where: str) -> Table:

@@ -1,0 +1,110 @@
+"""Scores of compressed vectors are those of what the index gives back, to float32's rounding; others are refused."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from time import perf_counter_ns
+
+import numpy as np
+import pytest
+
+from harness.data.inputs import Inputs
+from harness.data.types import Ids, Similarity
+from harness.engines.base import Engine
+from harness.errors import RejectedInputError
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
+from harness.testing.expected import DenseSample, dense_scores, random_unit_vectors
+from harness.testing.samples import RecordingProgress
+
+CARDS = find_cards("backends")
+LENGTHS = np.linspace(0.5, 3, 400, dtype=np.float32)[:, None]
+GIVEN = Inputs(Ids.of(f"d{row}" for row in range(400)), dense=random_unit_vectors(1, 400, 32) * LENGTHS)
+ASKED = Inputs(Ids.of(f"q{row}" for row in range(5)), dense=random_unit_vectors(2, 5, 32))
+TOLERANCE = 2e-6
+
+
+def made(name: str, **parameters: ParameterValue) -> Engine[np.ndarray]:
+    """An engine, not yet open."""
+    if name == "faiss":
+        pytest.importorskip("faiss", reason="the extra 'faiss' is not installed")
+        from harness.engines.faiss.engine import FaissEngine
+
+        return FaissEngine({**CARDS[name].defaults, **parameters})
+    pytest.importorskip("usearch", reason="the extra 'usearch' is not installed")
+    from harness.engines.usearch import UsearchEngine
+
+    return UsearchEngine({**CARDS[name].defaults, **parameters})
+
+
+SIMILARITIES: tuple[Similarity, ...] = ("cosine", "dot", "l2")
+INDEXES = ("SQ8", "SQ4", "SQfp16", "SQbf16", "PQ8x4", "IVF4,SQ8", "IVF4,PQ8x4", "HNSW8_SQ8", "OPQ8,PQ8x4", "PCA16,Flat")
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "similarity"),
+    [
+        *(("faiss", {"index": index, "nprobe": 2}, one) for index in INDEXES for one in SIMILARITIES),
+        *(("usearch", {"datatype": kind}, one) for kind in ("bf16", "f16", "e5m2", "e4m3") for one in SIMILARITIES),
+        ("usearch", {"datatype": "i8"}, "cosine"),
+        ("faiss", {"index": "HNSW8_PQ8x4"}, "l2"),
+    ],
+)
+def test_scores_are_those_of_the_vectors_that_are_given_back(
+    name: str, parameters: dict[str, ParameterValue], similarity: Similarity, tmp_path: Path
+) -> None:
+    with closing(made(name, similarity=similarity, **parameters)) as engine:
+        engine.open(tmp_path, GIVEN.ids)
+        engine.index(GIVEN, RecordingProgress(), perf_counter_ns)
+        hits = engine.search(ASKED, 20, perf_counter_ns)
+        compared = engine.compared_vectors(ASKED)
+        whole = dense_scores(DenseSample(GIVEN.dense, ASKED.dense), similarity)
+    assert compared is not None
+    stored = dense_scores(DenseSample(compared.documents, compared.queries), compared.similarity)
+    queries = np.repeat(np.arange(5), np.diff(hits.indptr))
+    scale = whole.scale[queries]
+    assert np.abs(hits.scores - stored.scores[queries, hits.rows]).max() <= TOLERANCE * scale.max()
+    assert np.abs(hits.scores - whole.scores[queries, hits.rows]).max() > TOLERANCE * scale.max(), "nothing is lost"
+
+
+@pytest.mark.parametrize("name", ["faiss", "usearch"])
+def test_whole_vectors_are_not_given_back(name: str, tmp_path: Path) -> None:
+    with closing(made(name)) as engine:
+        engine.open(tmp_path, GIVEN.ids)
+        engine.index(GIVEN, RecordingProgress(), perf_counter_ns)
+        assert engine.compared_vectors(ASKED) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "said"),
+    [
+        ("usearch", {"datatype": "i8", "similarity": "dot"}, "divides every vector by its length"),
+        ("faiss", {"index": "PQ8x4fs"}, "the scores of FAISS's IndexPQFastScan are estimates"),
+        ("faiss", {"index": "IVF4,RaBitQ"}, "the scores of FAISS's IndexIVFRaBitQ are estimates"),
+        ("faiss", {"index": "HNSW8_PQ8x4"}, "FAISS's factory makes 'HNSW8_PQ8x4' for l2 only"),
+        ("faiss", {"index": "Flatt"}, "FAISS makes no index of 'Flatt' for 32 dimensions and similarity=cosine"),
+        ("faiss", {"index": "IVF500,Flat"}, "Number of training points"),
+        ("faiss", {"index": "IDMap,Flat"}, "FAISS makes no index 'IDMap,Flat' of 400 documents: add"),
+    ],
+)
+def test_what_cannot_be_built_or_explained_is_refused(
+    name: str, parameters: dict[str, ParameterValue], said: str, tmp_path: Path
+) -> None:
+    with closing(made(name, **parameters)) as engine:
+        engine.open(tmp_path, GIVEN.ids)
+        with pytest.raises(RejectedInputError, match=said):
+            engine.index(GIVEN, RecordingProgress(), perf_counter_ns)
+
+
+def test_candidates_that_whole_vectors_refine_have_exact_scores(tmp_path: Path) -> None:
+    with closing(made("faiss", index="PQ8x4fs,RFlat", k_factor=4.0)) as engine:
+        engine.open(tmp_path, GIVEN.ids)
+        report = engine.index(GIVEN, RecordingProgress(), perf_counter_ns)
+        hits = engine.search(ASKED, 20, perf_counter_ns)
+        assert engine.compared_vectors(ASKED) is None
+        assert engine.searched_state(20)["approximate"] is True
+    assert report.state["index"] == "IndexRefineFlat > IndexPQFastScan"
+    exact = dense_scores(DenseSample(GIVEN.dense, ASKED.dense), "cosine").scores
+    queries = np.repeat(np.arange(5), np.diff(hits.indptr))
+    assert np.abs(hits.scores - exact[queries, hits.rows]).max() < TOLERANCE
