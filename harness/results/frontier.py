@@ -41,21 +41,21 @@ def frontier_stats(
 
 
 def _frontier(sweep: Swept, dataset: str, trials: Sequence[TrialResult]) -> FrontierStats:
-    made = [(value, trial) for value in sweep.values if (trial := _trial_of(sweep, value, trials)) is not None]
-    metric = _metric([trial for _, trial in made])
-    measured = [(_quality(trial, metric), _p50(trial)) for _, trial in made]
+    made = [trial for value in sweep.values if (trial := _trial_of(sweep, value, trials)) is not None]
+    metric = _metric(made)
+    measured = [(_quality(trial, metric), _p50(trial)) for trial in made]
     whole = [(quality, p50) for quality, p50 in measured if quality is not None and p50 is not None]
     best = {point for point, kept in zip(whole, on_frontier(whole), strict=True) if kept}
     points = [
         FrontierPoint(
             backend=trial.label,
-            value=value,
+            value=trial.label[len(_before_value(sweep)) :],
             quality=quality,
             loss=_loss(trial, metric),
             p50_ms=p50,
             on_frontier=(quality, p50) in best,
         )
-        for (value, trial), (quality, p50) in zip(made, measured, strict=True)
+        for trial, (quality, p50) in zip(made, measured, strict=True)
     ]
     return FrontierStats(
         dataset=dataset, backend=sweep.backend, parameter=sweep.parameter, metric=metric, points=points
@@ -64,12 +64,17 @@ def _frontier(sweep: Swept, dataset: str, trials: Sequence[TrialResult]) -> Fron
 
 def _trial_of(sweep: Swept, value: str, trials: Sequence[TrialResult]) -> TrialResult | None:
     """Return the trial that the sweep made of a value: numbers may be written otherwise in its label."""
-    begins = tuple(f"{sweep.backend}{separator}{sweep.parameter}=" for separator in ";:")
+    begins = tuple(_before_value(sweep, separator) for separator in ";:")
     for trial in trials:
         shown = trial.label[len(begins[0]) :]
         if trial.label.startswith(begins) and (shown == value or _number(shown) == _number(value) is not None):
             return trial
     return None
+
+
+def _before_value(sweep: Swept, separator: str = ";") -> str:
+    """Return how the labels of a sweep's trials begin."""
+    return f"{sweep.backend}{separator}{sweep.parameter}="
 
 
 def _number(text: str) -> float | None:

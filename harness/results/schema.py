@@ -275,7 +275,7 @@ class FrontierPoint(Record):
     """One value of a swept parameter."""
 
     backend: str = Field(description="label of the backend with this value")
-    value: str = Field(description="as it was given")
+    value: str = Field(description="as its label has it")
     quality: float | None = Field(description="mean of the frontier's metric; null where it was not measured")
     loss: float | None = Field(description="engine minus reference on that metric; null without reference or judgments")
     p50_ms: float | None = Field(description="null where no latencies were measured")

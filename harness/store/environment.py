@@ -77,7 +77,7 @@ class Machine:
 
 def harness_state() -> HarnessState:
     """Return the state of the package's folder, not of the current directory: the code that ran is what counts."""
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parents[1]
     commit = _git(package, "rev-parse", "HEAD")
     if commit is None or _git(package, "ls-files", "--error-unmatch", "errors.py") is None:
         return HarnessState(__version__, None, None)
