@@ -34,7 +34,7 @@ def test_values_find_their_backends_however_they_were_written() -> None:
     assert (one.name, one.metric) == ("chroma, ef_search", "nDCG@10")
     assert [(point.value, point.backend) for point in one.points] == [
         ("10", "chroma:ef_search=10"),
-        ("50.0", "chroma:ef_search=50"),
+        ("50", "chroma:ef_search=50"),
         ("100", "chroma:ef_search=100"),
         ("400", "chroma:ef_search=400"),
     ]
