@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from harness.errors import EngineUnavailableError, UnknownNameError
 
-__all__ = ["addresses", "compose_file", "require_docker", "start", "stop"]
+__all__ = ["compose_file", "require_docker", "start", "stop"]
 
 _PACKAGE = Path(__file__).parent.parent
 _NAME = "docker-compose.yml"
 _ELSEWHERE = "or use a server that runs elsewhere: qdrant:url=http://HOST:6333"
 _WORDS = 5
+_LABEL = "harness.url"
+"""Of a service whose address is no http://HOST:PORT."""
+_EVERY_PROFILE = ("--profile", "*")
 _GRACE_S = 30
 
 
@@ -43,19 +47,33 @@ def require_docker() -> str:
     return f"Docker {daemon.stdout.strip()}, {version.stdout.strip()}"
 
 
-def start(services: Sequence[str], *, timeout_s: int) -> dict[str, list[str]]:
-    """Start ``services`` (none named: all) and wait until they are healthy; their addresses by name.
+def start(names: Sequence[str], *, timeout_s: int) -> dict[str, list[str]]:
+    """Start services and wait until they are healthy.
 
-    Raises UnknownNameError, and EngineUnavailableError when Docker fails or they are not healthy within ``timeout_s``.
+    Args:
+        names: Of services, or of profiles, which stand for all their services; without any, every service that is in
+            no profile is started.
+        timeout_s: Seconds until they must be healthy.
+
+    Returns:
+        The addresses of each service by its name.
+
+    Raises:
+        UnknownNameError: There is no such service or profile.
+        EngineUnavailableError: Docker fails, or they are not healthy in time.
     """
     require_docker()
-    known = addresses()
-    for name in services:
-        if name not in known:
-            raise UnknownNameError("service", name, known)
-    wanted = list(services) or list(known)
+    services = _services()
+    profiles = {profile for service in services.values() for profile in service.profiles}
+    for name in names:
+        if name not in services and name not in profiles:
+            raise UnknownNameError("service", name, [*services, *profiles])
+    wanted = [name for name, service in services.items() if _is_wanted(name, service, names)]
+    active = sorted({profile for name in wanted for profile in services[name].profiles})
+    flags = [flag for profile in active for flag in ("--profile", profile)]
     try:
-        done = _compose("up", "--detach", "--wait", "--wait-timeout", str(timeout_s), *wanted, limit_s=timeout_s)
+        waiting = ("--detach", "--wait", "--wait-timeout", str(timeout_s))
+        done = _compose(*flags, "up", *waiting, *wanted, limit_s=timeout_s)
     except subprocess.TimeoutExpired as error:
         raise EngineUnavailableError(
             f"{', '.join(wanted)} did not start within {timeout_s} s", fix="give it more time with --timeout"
@@ -65,31 +83,46 @@ def start(services: Sequence[str], *, timeout_s: int) -> dict[str, list[str]]:
             f"{', '.join(wanted)} did not start: {_last_words(done)}",
             fix=f"look at: docker compose -f '{compose_file()}' logs; a longer --timeout helps a slow download",
         )
-    return {name: known[name] for name in wanted}
+    return {name: services[name].addresses for name in wanted}
+
+
+def _is_wanted(name: str, service: _Service, names: Sequence[str]) -> bool:
+    if not names:
+        return not service.profiles
+    return name in names or any(profile in names for profile in service.profiles)
 
 
 def stop(*, volumes: bool) -> None:
     """Stop and remove the containers, with what they stored when ``volumes``; raises EngineUnavailableError."""
     require_docker()
-    done = _compose("down", *(["--volumes"] if volumes else []))
+    done = _compose(*_EVERY_PROFILE, "down", *(["--volumes"] if volumes else []))
     if done.returncode != 0:
         raise EngineUnavailableError(f"the servers could not be stopped: {_last_words(done)}", fix="see docker ps")
 
 
-def addresses() -> dict[str, list[str]]:
-    """Where each service of the file listens, ``http://HOST:PORT`` in the file's order."""
-    told = _compose("config", "--format", "json")
+class _Service(NamedTuple):
+    """A service of the file: where it listens, ``http://HOST:PORT`` unless a label says more, and its profiles."""
+
+    addresses: list[str]
+    profiles: list[str]
+
+
+def _services() -> dict[str, _Service]:
+    told = _compose(*_EVERY_PROFILE, "config", "--format", "json")
     if told.returncode != 0:
         raise EngineUnavailableError(
             f"'docker compose' cannot read '{compose_file()}': {_last_words(told)}",
             fix="update Docker's compose plugin",
         )
     services = json.loads(told.stdout)["services"]
-    return {name: [_address(port) for port in service.get("ports", [])] for name, service in services.items()}
+    return {name: _Service(_addresses(service), service.get("profiles", [])) for name, service in services.items()}
 
 
-def _address(port: dict[str, str]) -> str:
-    return f"http://{port.get('host_ip', '127.0.0.1')}:{port['published']}"
+def _addresses(service: Mapping[str, Any]) -> list[str]:
+    said = service.get("labels", {}).get(_LABEL)
+    if said is not None:
+        return [said]
+    return [f"http://{port.get('host_ip', '127.0.0.1')}:{port['published']}" for port in service.get("ports", [])]
 
 
 def _compose(*arguments: str, limit_s: int | None = None) -> subprocess.CompletedProcess[str]:

@@ -1073,7 +1073,13 @@ class UpRequest(Options):
     """Which servers ``harness up`` starts."""
 
     services: Annotated[
-        Sequence[str], Option(help="qdrant or chroma; all by default.", metavar="SERVICE", argument=True, repeated=True)
+        Sequence[str],
+        Option(
+            help="qdrant, chroma, opensearch, milvus, postgresql: all by default; qdrant-cluster for two peers.",
+            metavar="SERVICE",
+            argument=True,
+            repeated=True,
+        ),
     ] = ()
     timeout: Annotated[
         int,

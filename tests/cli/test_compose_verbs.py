@@ -27,6 +27,13 @@ if verb == "config":
         name: {{"ports": [{{"host_ip": "127.0.0.1", "published": port}} for port in ports]}}
         for name, ports in {{"qdrant": ["6333", "6334"], "chroma": ["8000"]}}.items()
     }}
+    services["postgresql"] = {{
+        "labels": {{"harness.url": "postgresql://harness@127.0.0.1:5432/harness"}},
+        "ports": [{{"host_ip": "127.0.0.1", "published": "5432"}}],
+    }}
+    if "*" in arguments:
+        peer = {{"profiles": ["qdrant-cluster"], "ports": [{{"host_ip": "127.0.0.1", "published": "6343"}}]}}
+        services |= {{"qdrant-cluster-1": peer, "qdrant-cluster-2": peer}}
     print(json.dumps({{"services": services}}))
 elif verb == "version":
     print("28.2.2" if arguments[0] == "version" else "Docker Compose version v2.40.0")
@@ -75,15 +82,30 @@ def test_up_starts_waits_and_says_where(docker: Docker, repository: Path) -> Non
 
 def test_up_starts_everything(docker: Docker) -> None:
     result = docker.run("up")
-    assert [line.split()[0] for line in result.stdout.splitlines()] == ["qdrant", "chroma"]
-    assert docker.calls[-1][-3:] == ["180", "qdrant", "chroma"]
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["qdrant", "chroma", "postgresql"]
+    assert result.stdout.splitlines()[-1] == "postgresql  postgresql://harness@127.0.0.1:5432/harness"
+    assert docker.calls[-1][-4:] == ["180", "qdrant", "chroma", "postgresql"]
+    assert "--profile" not in docker.calls[-1]
+
+
+def test_up_starts_all_services_of_a_profile(docker: Docker) -> None:
+    result = docker.run("up", "qdrant-cluster")
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["qdrant-cluster-1", "qdrant-cluster-2"]
+    assert docker.calls[-1][3:6] == ["--profile", "qdrant-cluster", "up"]
+    assert docker.calls[-1][-2:] == ["qdrant-cluster-1", "qdrant-cluster-2"]
+
+
+def test_up_starts_one_peer_of_a_profile_by_its_name(docker: Docker) -> None:
+    docker.run("up", "qdrant-cluster-1")
+    assert docker.calls[-1][3:6] == ["--profile", "qdrant-cluster", "up"]
+    assert docker.calls[-1][-2:] == ["180", "qdrant-cluster-1"]
 
 
 @pytest.mark.parametrize(("given", "told"), [((), ["down"]), (("--volumes",), ["down", "--volumes"])])
 def test_down(docker: Docker, given: tuple[str, ...], told: list[str]) -> None:
     result = docker.run("down", *given)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-    assert docker.calls[-1][3:] == told
+    assert docker.calls[-1][3:] == ["--profile", "*", *told]
 
 
 @pytest.mark.parametrize("verb", ["up", "down"])
@@ -121,4 +143,7 @@ def test_what_docker_complains_of_is_passed_on(docker: Docker, step: str, words:
 def test_an_unknown_service_is_named_with_the_nearest(docker: Docker) -> None:
     result = docker.run("up", "qdrnt")
     assert result.returncode == 2
-    assert result.stderr == ("harness: unknown service 'qdrnt'\n  did you mean 'qdrant'? known: chroma, qdrant\n")
+    assert result.stderr == (
+        "harness: unknown service 'qdrnt'\n  did you mean 'qdrant'? known: chroma, postgresql, qdrant, qdrant-cluster, "
+        "qdrant-cluster-1, qdrant-cluster-2\n"
+    )

