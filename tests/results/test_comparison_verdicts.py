@@ -184,12 +184,16 @@ def test_on_many_datasets_every_significant_difference_is_counted_and_its_datase
     rows += [difference("d7", "b", -0.1, "worse"), difference("d7", "c", 0.1, "undecided")]
     result = on_datasets({"a": LOW, "b": ahead(0.01), "c": LOW}, rows)
     said = [line for line in verdicts(result) if "significantly" in line.headline]
-    assert [(line.headline, line.detail) for line in said] == [
+    assert [(line.tone, line.headline, line.detail) for line in said] == [
         (
+            "plain",
             "b is significantly better on 4 and worse on 1 of 8 datasets than a (nDCG@10)",
             "better on d0, d1, d2 and d3; worse on d7",
         )
     ]
+    better = on_datasets({"a": LOW, "b": ahead(0.01), "c": LOW}, [row for row in rows if row.verdict != "worse"])
+    (line,) = [line for line in verdicts(better) if "significantly better" in line.headline]
+    assert line.tone == "good"
     unsure = [row.model_copy(update={"verdict": "undecided"}) for row in rows]
     said = verdicts(on_datasets({"a": LOW, "b": ahead(0.01), "c": LOW}, unsure))
     assert "no backend differs significantly in nDCG@10 on any of 8 datasets" in [line.headline for line in said]
@@ -228,6 +232,21 @@ def test_the_highest_is_called_best_only_where_tests_show_it_above_every_other(s
     else:
         assert (line.tone, line.headline.split(";")[0]) == ("plain", "b has the highest nDCG@10")
         assert line.headline.endswith("not shown to be above c")
+
+
+@pytest.mark.parametrize(
+    ("of_c", "tone", "begins"),
+    [("worse", "good", "a is best on nDCG@10"), ("undecided", "plain", "no backend is surely best on nDCG@10")],
+)
+def test_the_compared_one_is_best_only_where_every_other_is_surely_below(of_c: str, tone: str, begins: str) -> None:
+    sample = report(a=None, b=None, c=None)
+    value = MetricValue.model_construct(metric="nDCG@10", mean=0.4)
+    trials = [trial.model_copy(update={"metrics": {"nDCG@10": value}}) for trial in sample.trials]
+    name = sample.datasets[0].name
+    rows = [against("a", "b", -0.1, "worse", name), against("a", "c", -0.2, of_c, name)]
+    compared = sample.model_copy(update={"trials": trials, "differences": rows, "findings": []})
+    (line,) = [line for line in verdicts(compared) if "nDCG@10" in line.headline]
+    assert (line.tone, line.headline.split(";")[0]) == (tone, begins)
 
 
 def test_backends_that_compute_different_functions_exactly_are_said_to_differ_by_them() -> None:

@@ -133,7 +133,8 @@ def _quality(where: str, trials: Sequence[TrialResult], result: Result) -> list[
         parts += [_compared(row, reference if at == 0 else "") for at, row in enumerate(differing)]
     if rivals and _is_sure(top):
         parts.append(f"not shown to be above {listed(rivals)}")
-    tone: Tone = "good" if _is_sure(top) and not rivals else "plain"
+    best = _is_sure(top) and not rivals if top.difference > 0 else _all_below(differing)
+    tone: Tone = "good" if best else "plain"
     return [Verdict(tone, where + "; ".join(part for part in parts if part), _behind(differing, rows, result))]
 
 
@@ -158,7 +159,7 @@ def _on_many(result: Result, datasets: Sequence[str]) -> list[Verdict]:
         if surely:
             headline = f"{label} is significantly {counts} of {len(rows)} datasets than {reference} ({metric})"
             detail = "; ".join(f"{what} on {listed(found, len(found))}" for what, found in names.items() if found)
-            lines.append(Verdict("good", headline, detail))
+            lines.append(Verdict("plain" if names["worse"] else "good", headline, detail))
     if pairs and not lines:
         metric = next(iter(pairs))[2]
         return [Verdict("plain", f"no backend differs significantly in {metric} on any of {len(datasets)} datasets")]
@@ -191,9 +192,14 @@ def _first_part(
     if differing[0].difference > 0 and _is_sure(differing[0]):
         best = f"{differing[0].b} {'has the highest' if rivals else 'is best on'} {metric}"
         return f"{best}; {together}" if together else best
-    if all(row.difference < 0 and _is_sure(row) for row in differing):
+    if _all_below(differing):
         return together or f"{reference} is best on {metric}"
     return together or f"no backend is surely best on {metric}"
+
+
+def _all_below(differing: Sequence[PairedDifference]) -> bool:
+    """Return whether tests show every one of these backends below the one that all are compared with."""
+    return all(row.difference < 0 and _is_sure(row) for row in differing)
 
 
 def _highest(row: PairedDifference, reference: str, metric: str) -> str:
