@@ -18,8 +18,8 @@ _SCORING = {
     "textbook": "the length of a document is exact",
 }
 """Modes of the sparse reference, and by what their scores differ."""
-_APPROXIMATE = "approximate search"
-"""The cause by which an index that leaves vectors out of sight differs."""
+_BY_DESIGN = frozenset({"approximate search", "quantisation", "quantisation, approximate search"})
+"""The causes by which an index differs that leaves vectors out of sight, or compresses them."""
 
 
 def comparison_verdicts(result: Result) -> list[Verdict]:
@@ -350,7 +350,7 @@ def _differs(where: str, label: str, parity: ParityStats) -> Verdict:
     causes = ", ".join(f"{cause} ({count:,})" for cause, count in parity.causes.items())
     detail = f"proven causes: {causes}" if causes else ""
     unknown = parity.causes.get("unknown", 0)
-    if _APPROXIMATE in parity.causes and not unknown:
+    if parity.causes.keys() & _BY_DESIGN and not unknown:
         shares = " and ".join(f"{_below_all(share) * 100:.2f} % of the best {n}" for n, share in parity.overlap.items())
         return Verdict("plain", f"{where}Of what exact search finds, {label} has {shares}", detail)
     queries = counted(parity.queries, "query")
