@@ -90,10 +90,12 @@ def _name_kept(comparison: Comparison) -> None:
     for trial in comparison.report.trials:
         state = trial.index.state if trial.index is not None else {}
         if state.get("kept"):
-            place = f"{trial.label}: collection '{state['collection']}' at {state['server']}"
-            use = f"{trial.name}:url={state['server']};external=true;collection={state['collection']}"
+            kind, use = ("collection" if "collection" in state else "index"), ""
+            place = f"{trial.label}: {kind} '{state[kind]}' at {state['server']}"
+            if kind == "collection":  # an index holds the harness's terms, which no text of a query is made into
+                use = f"; search it with {trial.name}:url={state['server']};external=true;{kind}={state[kind]}"
             earlier = ", kept by an earlier comparison, whose outcome was reused" if trial.reused else ""
-            typer.echo(f"kept: {place}{earlier}; search it with {use}", err=True)
+            typer.echo(f"kept: {place}{earlier}{use}", err=True)
 
 
 def _save_baseline(comparison: Comparison, path: Path) -> None:

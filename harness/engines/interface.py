@@ -35,6 +35,8 @@ __all__ = [
     "IndexHandle",
     "IndexReport",
     "InputKind",
+    "Placement",
+    "Placing",
     "SearchResult",
     "SearchedState",
     "Storage",
@@ -77,6 +79,12 @@ class Capabilities:
     """True when the engine can return only documents whose metadata match: its class is :class:`Filtering` too."""
     warm_up_queries: int = 0
     """Queries to warm up with, however few are measured: 1,000 for a JVM, which compiles code that runs often."""
+    external_input: InputKind | None = None
+    """Which column the engine reads to search an index that somebody else made; None for the same as ever."""
+
+    def reads(self, *, external: bool) -> InputKind:
+        """Return which column the engine reads for an index of its own, or for an ``external`` one."""
+        return self.external_input or self.input if external else self.input
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +293,25 @@ class Fusing(Protocol):
 
         Each is asked for by itself, after everything was measured. Raises as ``search`` does.
         """
+
+
+class Placement(NamedTuple):
+    """Where an engine keeps its documents, as far as its scores and ties show it.
+
+    ``shards`` int32 (n,) is the shard whose statistics score each document, counted from 0; None where the statistics
+    are those of all documents. ``order`` int32 (n,) lists the rows in the order in which equal scores are ranked.
+    """
+
+    shards: Int32Array | None
+    order: Int32Array
+
+
+@runtime_checkable
+class Placing(Protocol):
+    """Optional protocol of an engine that Lucene's arithmetic is the reference of: tell where its documents are."""
+
+    def placement(self) -> Placement:
+        """Return what the engine itself says. Asked for when everything was searched, of an index of its own."""
 
 
 @runtime_checkable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVecto
 from harness.errors import DataError, UsageError
 from harness.exact.index import check_dimensions
 from harness.exact.postings import QueryRows, Rule, as_sparse, read_only, transpose
+from harness.exact.shards import shard_count, spread_documents, spread_queries
 from harness.exact.storage import StoredIndex, load_index, save_index
 from harness.exact.topk import Searcher, TopK
 from harness.exact.weights import bm25_idf
@@ -48,6 +49,15 @@ def decoded_lengths() -> Float32Array:
     return decoded
 
 
+class _Settings(NamedTuple):
+    """Everything beside the documents that decides scores; ``shards`` counts them."""
+
+    k1: float
+    b: float
+    k1_plus_1: bool
+    shards: int
+
+
 class LuceneIndex:
     """Exact top-k under Lucene's ``BM25Similarity``: the same documents, order and score bits as ``IndexSearcher``.
 
@@ -56,38 +66,63 @@ class LuceneIndex:
     avgdl))``; ``weight = f32(count) * idf`` for a query term; contribution ``weight - weight / (1 + f32(tf) * inv)``;
     contributions are added in float64 and rounded once. Every document with a query term is a hit, whatever its score;
     equal scores are ordered by row ascending, which is Lucene's internal document number.
+
+    With ``k1_plus_1`` the arithmetic is that of ``LegacyBM25Similarity``, which OpenSearch and Elasticsearch use: a
+    query term's count is multiplied by ``f32(1) + k1`` before its idf. With ``shards`` each has N, df and avgdl of its
+    own, as a server's shards do that answer a query without asking each other.
     """
 
-    def __init__(self, searcher: Searcher, idf: Float32Array, k1: float, b: float) -> None:
+    def __init__(self, searcher: Searcher, idf: Float32Array, settings: _Settings) -> None:
         self._searcher = searcher
         self._idf = idf
-        self.k1, self.b = k1, b
+        self._settings = settings
+        self.k1, self.b, self.k1_plus_1, self._shards = settings
 
     @classmethod
-    def build(cls, counts: TermCounts, *, k1: float = 0.9, b: float = 0.4) -> LuceneIndex:
+    def build(
+        cls,
+        counts: TermCounts,
+        *,
+        k1: float = 0.9,
+        b: float = 0.4,
+        k1_plus_1: bool = False,
+        shards: Int32Array | None = None,
+        order: Int32Array | None = None,
+    ) -> LuceneIndex:
         """Build an index of the documents of ``counts``.
 
+        Args:
+            counts: Term counts of the documents.
+            k1: Saturation of term counts.
+            b: Normalisation by length.
+            k1_plus_1: Multiply weights by k1 + 1.
+            shards: int32 (n,), the shard of each document, counted from 0; None for a single one.
+            order: int32 (n,), all rows in the order in which equal scores are ranked; None for ascending rows.
+
         Raises:
-            UsageError: ``k1`` is negative or not finite, or ``b`` outside 0 to 1, which Lucene refuses too.
+            UsageError: ``k1`` is negative or not finite, or ``b`` outside 0 to 1, which Lucene refuses too; or
+                ``shards`` or ``order`` do not go with the documents.
             DataError: names the documents with counts that are not positive whole numbers.
         """
         if not (np.isfinite(k1) and k1 >= 0.0) or not 0.0 <= b <= 1.0:
             raise UsageError(f"k1 is {k1} and b is {b}", fix="k1 must be at least 0 and finite, b from 0 to 1")
         documents = _checked_counts(counts.documents, "documents")
-        lengths = counts.lengths
-        present = documents.nonempty_rows
-        inverse = _inverse(k1, b, int(lengths.sum()), len(present))[byte_lengths(lengths)]
-        postings = transpose(
-            SparseVectors(
-                documents.indptr,
-                documents.indices,
-                _denominators(documents.values, np.repeat(inverse, np.diff(documents.indptr))),
-                documents.dimensions,
-            ),
-            None,
-        )
-        idf = bm25_idf(postings.document_frequencies(), len(present))
-        return cls(Searcher(postings, len(documents), _RULE, None), idf, k1, b)
+        placed = np.zeros(len(documents), dtype=np.int32) if shards is None else shards
+        _check_placement(placed, order, len(documents))
+        count, codes = shard_count(placed), byte_lengths(counts.lengths)
+        filled = np.zeros(count, dtype=np.int64)
+        inverse = np.empty(len(documents), dtype=np.float32)
+        for shard in range(count):
+            inside = placed == shard
+            lengths = counts.lengths[inside]
+            filled[shard] = np.count_nonzero(lengths)
+            inverse[inside] = _inverse(k1, b, int(lengths.sum()), int(filled[shard]))[codes[inside]]
+        spread = spread_documents(documents, placed)
+        denominators = _denominators(spread.values, np.repeat(inverse, np.diff(spread.indptr)))
+        postings = transpose(SparseVectors(spread.indptr, spread.indices, denominators, spread.dimensions), order)
+        frequencies = postings.document_frequencies().reshape(count, -1)
+        idf = np.concatenate([bm25_idf(of_shard, int(n)) for of_shard, n in zip(frequencies, filled, strict=True)])
+        return cls(Searcher(postings, len(documents), _RULE, order), idf, _Settings(k1, b, k1_plus_1, count))
 
     def __len__(self) -> int:
         return self._searcher.documents
@@ -95,7 +130,7 @@ class LuceneIndex:
     @property
     def dimensions(self) -> int:
         """Return the number of terms."""
-        return len(self._searcher.postings.columns) - 1
+        return (len(self._searcher.postings.columns) - 1) // self._shards
 
     @property
     def index_bytes(self) -> int:
@@ -112,8 +147,8 @@ class LuceneIndex:
 
     def filtered(self, matching: npt.NDArray[np.bool_]) -> LuceneIndex:
         """Return an index of only the documents which are ``matching``; see :meth:`SparseIndex.filtered`."""
-        searcher = Searcher(self._searcher.only(matching), len(self), _RULE, None)
-        return LuceneIndex(searcher, self._idf, self.k1, self.b)
+        searcher = Searcher(self._searcher.only(matching), len(self), _RULE, self._searcher.order)
+        return LuceneIndex(searcher, self._idf, self._settings)
 
     def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:  # noqa: ANN401
         """Return the exact scores of listed documents; see :meth:`SparseIndex.score`."""
@@ -121,8 +156,8 @@ class LuceneIndex:
 
     def save(self, folder: Path | str) -> None:
         """Write the index into ``folder``; see :meth:`SparseIndex.save`."""
-        settings = {"k1": self.k1, "b": self.b}
-        save_index(Path(folder), StoredIndex(_KIND, self._searcher.postings, len(self), None, self._idf, settings))
+        searcher, settings = self._searcher, self._settings._asdict()
+        save_index(Path(folder), StoredIndex(_KIND, searcher.postings, len(self), searcher.order, self._idf, settings))
 
     @classmethod
     def load(cls, folder: Path | str, *, verify: bool = True) -> LuceneIndex:
@@ -130,14 +165,30 @@ class LuceneIndex:
         stored = load_index(Path(folder), _KIND, verify=verify)
         if stored.idf is None or not {"k1", "b"} <= stored.settings.keys():
             raise DataError(str(folder), ["holds no IDF, k1 or b"])
-        searcher = Searcher(stored.postings, stored.documents, _RULE, None)
-        return cls(searcher, stored.idf, stored.settings["k1"], stored.settings["b"])
+        searcher, settings = Searcher(stored.postings, stored.documents, _RULE, stored.order), stored.settings
+        k1_plus_1, shards = bool(settings.get("k1_plus_1", False)), int(settings.get("shards", 1))
+        return cls(searcher, stored.idf, _Settings(settings["k1"], settings["b"], k1_plus_1, shards))
 
     def _weighted(self, queries: Any) -> QueryRows:  # noqa: ANN401 - SciPy has no type information
         vectors = _checked_counts(as_sparse(queries, "queries"), "queries")
         check_dimensions(vectors, self.dimensions)
+        boosts = np.asarray(vectors.values)
+        if self.k1_plus_1:
+            boosts = boosts * (np.float32(1.0) + np.float32(self.k1))
+        vectors = SparseVectors(vectors.indptr, vectors.indices, boosts, vectors.dimensions)
+        if self._shards > 1:
+            vectors = spread_queries(vectors, self._shards)
         weights = vectors.values * self._idf[vectors.indices]
         return QueryRows(read_only(vectors.indptr), read_only(vectors.indices), read_only(weights))
+
+
+def _check_placement(shards: Int32Array, order: Int32Array | None, documents: int) -> None:
+    if shards.shape != (documents,) or shards.min(initial=0) < 0:
+        raise UsageError(
+            f"shards have shape {shards.shape}", fix=f"give one, from 0, for each of {documents} documents"
+        )
+    if order is not None and not np.array_equal(np.sort(order), np.arange(documents)):
+        raise UsageError("the order does not name each document once", fix=f"give the rows 0 to {documents - 1}")
 
 
 def _inverse(k1: float, b: float, total_terms: int, documents: int) -> Float32Array:

@@ -321,10 +321,10 @@ def _query_counts_ignored(recipe: Recipe, _missing: Int32Array) -> Recipe | None
 @_cause("factor (k1 + 1)", "the constant factor is left out, or put in")
 @_of_recipe
 def _other_constant_factor(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    if recipe.mode != "textbook" or recipe.counts is None:
+    if recipe.mode not in ("textbook", "lucene") or recipe.counts is None:
         return None
     changed = replace(recipe, k1_plus_1=not recipe.k1_plus_1)
-    return replace(changed, documents=_weights(changed, recipe.counts))
+    return changed if recipe.mode == "lucene" else replace(changed, documents=_weights(changed, recipe.counts))
 
 
 def _weights(recipe: Recipe, counts: TermCounts, lengths: Int64Array | None = None) -> SparseVectors:

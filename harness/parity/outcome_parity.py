@@ -30,7 +30,7 @@ from harness.plan.plan import Plan
 from harness.registry.cards import BackendCard, ReferenceRule
 from harness.registry.parameters import ParameterValue
 from harness.wording import counted
-from harness.worker.jobs import ExternalIndexRecord
+from harness.worker.jobs import ExternalIndexRecord, TrialRecord
 from harness.worker.outcome import Outcome
 from harness.worker.second_stages import fuse_runs
 from harness.worker.vectors import Vectors
@@ -105,7 +105,7 @@ class References:
             return None
         label, tolerance = outcome.trial.label, card.reference.tolerance
         self._display.section(label).start("exact reference", None)
-        references = self._references_for(key, card, vectors, outcome.trial.parameters, record.external)
+        references = self._references_for(key, card, vectors, outcome.trial.parameters, record)
         if card.reference.kind == "hybrid":
             among = self._dataset.candidates
             parity, exact = compare_hybrid(
@@ -158,12 +158,12 @@ class References:
         card: BackendCard,
         vectors: Vectors,
         parameters: Mapping[str, ParameterValue],
-        external: ExternalIndexRecord | None,
+        record: TrialRecord,
     ) -> Mapping[str, Reference]:
         """Return a backend's references by column: that of a hybrid has one for each list, over all documents."""
         references = self._built.pop(key, None)
         if references is None:
-            references = self._build(card, vectors, parameters, external)
+            references = self._build(card, vectors, parameters, record)
         self._left[key] -= 1
         if self._left[key]:
             self._built[key] = references
@@ -174,15 +174,16 @@ class References:
         card: BackendCard,
         vectors: Vectors,
         parameters: Mapping[str, ParameterValue],
-        external: ExternalIndexRecord | None,
+        record: TrialRecord,
     ) -> Mapping[str, Reference]:
+        external = record.external
         dataset, threads, kind = self._dataset, self._plan.request.threads, card.reference.kind
         candidates = None
         if kind != "hybrid":
             candidates = _candidates(dataset, dataset.corpus.ids if external is None else external.ids)
         references: dict[str, Reference] = {}
         if kind != "dense":
-            recipe = _recipe(card.reference, vectors, dataset, parameters, external)
+            recipe = _recipe(card.reference, vectors, dataset, parameters, record)
             references["sparse"] = SparseReference(replace(recipe, candidates=candidates), threads=threads)
         if kind in ("dense", "hybrid"):
             dense = _dense_recipe(vectors, dataset, parameters, external)
@@ -216,7 +217,8 @@ def _key(outcome: Outcome) -> Hashable | None:
     parameters = tuple(trial.parameters.get(name, absent) for name, absent in _OF_RECIPES.items())
     scoring = card.reference.scoring
     formula = formula_of(scoring, trial.parameters) if scoring is not None else None
-    return (card.reference.kind, scoring, formula, *vectors.places, *parameters)
+    placement = tuple(None if part is None else part.tobytes() for part in record.placement or ())
+    return (card.reference.kind, scoring, formula, *vectors.places, *parameters, *placement)
 
 
 def _dense_recipe(
@@ -244,11 +246,15 @@ def _recipe(
     vectors: Vectors,
     dataset: Dataset,
     parameters: Mapping[str, ParameterValue],
-    external: ExternalIndexRecord | None,
+    record: TrialRecord,
 ) -> Recipe:
     counts = vectors.terms.counts if vectors.terms is not None else None
     documents, queries = vectors.sparse if vectors.sparse is not None else (None, None)
-    ids, shards, matching = dataset.corpus.ids, _shards(parameters, len(dataset.corpus)), _matching(dataset)
+    ids, matching, external, placement = dataset.corpus.ids, _matching(dataset), record.external, record.placement
+    if placement is not None:
+        shards, order = placement
+    else:
+        shards, order = _shards(parameters, len(dataset.corpus)), None
     if external is not None:
         # it has documents, and an order of them that ties may show, of its own; it numbers its points by rules of its
         # own too, so in which shard they lie is not known; and it is not filtered
@@ -266,7 +272,7 @@ def _recipe(
         shards=shards,
         scoring=rule.scoring,
     )
-    return replace(recipe, matching=matching)
+    return replace(recipe, order=order, matching=matching)
 
 
 def _matching(dataset: Dataset) -> BoolArray | None:

@@ -1,15 +1,10 @@
-"""Recipes of exact references. A cause of a difference is a field of a recipe, changed.
-
-A collection in several shards, each with an IDF of its own, is one matrix with columns for every shard: a document has
-its terms in the columns of its shard, a query in the columns of all. A dot product is then the score in the document's
-shard, and one index over all columns ranks like the merged answers of the shards.
-"""
+"""Recipes of exact references. A cause of a difference is a field of a recipe, changed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -19,6 +14,7 @@ from harness.encoders import bm25
 from harness.errors import UsageError
 from harness.exact import bm25_idf, document_frequencies
 from harness.exact.bm25_models import Bm25Formula, formula_of, weigh
+from harness.exact.shards import shard_count
 from harness.exact.weights import to_impacts, with_idf
 from harness.registry.parameters import ParameterValue
 
@@ -28,8 +24,6 @@ __all__ = [
     "empty_rows",
     "idf_by_shard",
     "make_recipe",
-    "spread_documents",
-    "spread_queries",
     "with_formula",
 ]
 
@@ -43,8 +37,9 @@ class Recipe:
 
     ``mode`` ``textbook``: ``documents`` are weights, ``queries`` query weights, and a contribution is
     ``f32(f32(query weight · idf) · document weight)``. ``mode`` ``lucene``: both are term counts, scored with Lucene's
-    byte lengths and order of operations under ``k1`` and ``b``. Another ``mode`` is the name of an engine's own BM25:
-    ``documents`` are the weights of its ``formula``, IDF and all. Contributions are always added in float64.
+    byte lengths and order of operations under ``k1``, ``b`` and ``k1_plus_1``. Another ``mode`` is the name of an
+    engine's own BM25: ``documents`` are the weights of its ``formula``, IDF and all. Contributions are always added in
+    float64.
 
     Attributes:
         idf: "bm25" (from the document frequencies of ``documents``, over its rows that are not empty), None for no
@@ -53,6 +48,7 @@ class Recipe:
             ``k1``, ``b`` and ``k1_plus_1`` mean nothing.
         shards: int32 (N,), the shard of each document if there are several: each shard then counts its own documents,
             and an ``idf`` to use as it stands is (shards, V).
+        order: int32 (N,), the rows in the order in which ``lucene`` mode ranks equal scores, None for that of the rows.
         matching: bool (N,), the documents that a filter leaves, None for all of them; statistics count all documents.
         formula: How an engine with a BM25 of its own weighs a term, for such a ``mode``.
         candidates: The hits that each query may have, by ascending row, None for all documents; their scores mean
@@ -70,6 +66,7 @@ class Recipe:
     b: float = bm25.B
     k1_plus_1: bool = True
     shards: Int32Array | None = None
+    order: Int32Array | None = None
     matching: BoolArray | None = None
     candidates: Run | None = None
     formula: Bm25Formula | None = None
@@ -113,9 +110,9 @@ def make_recipe(
         counts: Term counts.
         documents: The engine's document vectors.
         queries: The engine's query vectors.
-        parameters: The backend's; k1, b, k1_plus_1 and idf are read (does the engine multiply by the IDF? default
-            true), and impact_scale: weights are whole numbers then, query weights after multiplication by the IDF
-            (default false).
+        parameters: The backend's; k1, b, k1_plus_1 (default false for ``lucene``, else true) and idf are read (does
+            the engine multiply by the IDF? default true), and impact_scale: weights are whole numbers then, query
+            weights after multiplication by the IDF (default false).
         shards: The shard of each document, for a collection that has several.
         scoring: The model of an engine's own BM25 (:data:`harness.exact.bm25_models.SCORINGS`): ``sparse`` then needs
             ``counts``, and the model says which parameters are read.
@@ -133,7 +130,9 @@ def make_recipe(
     if kind == "lucene":
         if counts is None:
             raise UsageError("the lucene reference needs term counts", fix="only BM25 backends have it")
-        return Recipe("lucene", doc_ids, query_ids, counts.documents, counts.queries, "bm25", counts, k1, b, False)
+        k1_plus_1 = bool(parameters.get("k1_plus_1", False))
+        columns = counts.documents, counts.queries
+        return Recipe("lucene", doc_ids, query_ids, *columns, "bm25", counts, k1, b, k1_plus_1, shards)
     if kind != "sparse":
         raise UsageError(f"there is no reference of kind '{kind}'", fix="use sparse or lucene")
     k1_plus_1 = bool(parameters.get("k1_plus_1", True))
@@ -160,7 +159,7 @@ def with_formula(recipe: Recipe, counts: TermCounts, formula: Bm25Formula) -> Re
     else:
         values = np.empty(counts.documents.nnz, dtype=np.float32)
         places = np.repeat(recipe.shards, np.diff(counts.documents.indptr))
-        for shard in range(_count(recipe.shards)):
+        for shard in range(shard_count(recipe.shards)):
             rows = np.flatnonzero(recipe.shards == shard).astype(np.int32)
             values[places == shard] = weigh(counts.of_documents(rows), formula).documents.values
         documents, queries = replace(counts.documents, values=values), counts.queries
@@ -177,13 +176,6 @@ def empty_rows(vectors: SparseVectors, rows: Int32Array) -> SparseVectors:
     return SparseVectors(indptr, vectors.indices[kept], vectors.values[kept], vectors.dimensions)
 
 
-class Spread(NamedTuple):
-    """Documents with columns for every shard, and the factor of each column (None: no IDF)."""
-
-    documents: SparseVectors
-    idf: Float32Array | None
-
-
 def idf_by_shard(recipe: Recipe, formula: Formula, *, over_all: bool = False) -> Float32Array:
     """Return the IDF of ``formula``: float32 (V,), or (shards, V) for a recipe with shards.
 
@@ -196,27 +188,5 @@ def idf_by_shard(recipe: Recipe, formula: Formula, *, over_all: bool = False) ->
 
     if recipe.shards is None:
         return idf(recipe.documents)
-    rows = (np.flatnonzero(recipe.shards == shard) for shard in range(_count(recipe.shards)))
+    rows = (np.flatnonzero(recipe.shards == shard) for shard in range(shard_count(recipe.shards)))
     return np.stack([idf(recipe.documents.take(part)) for part in rows])
-
-
-def spread_documents(recipe: Recipe, shards: Int32Array) -> Spread:
-    """Return the recipe's documents over the columns of all ``shards`` (int32, one for each document)."""
-    documents = recipe.documents
-    offsets = np.repeat(shards, np.diff(documents.indptr)) * documents.dimensions
-    columns = documents.dimensions * _count(shards)
-    spread = SparseVectors(documents.indptr, documents.indices + offsets, documents.values, columns)
-    if recipe.idf is None:
-        return Spread(spread, None)
-    return Spread(spread, idf_by_shard(recipe, bm25_idf).ravel() if isinstance(recipe.idf, str) else recipe.idf.ravel())
-
-
-def spread_queries(queries: SparseVectors, shards: Int32Array) -> SparseVectors:
-    """Return the queries over the columns of all shards."""
-    from scipy.sparse import hstack
-
-    return SparseVectors.from_scipy(hstack([queries.to_scipy()] * _count(shards), format="csr"))
-
-
-def _count(shards: Int32Array) -> int:
-    return int(shards.max(initial=0)) + 1

@@ -13,9 +13,10 @@ import numpy as np
 from harness.data import ranking
 from harness.data.ranking import TieBreak
 from harness.data.types import Float32Array, Float64Array, Ids, Int32Array, Int64Array, Run, SparseVectors
-from harness.exact import DenseIndex, LuceneIndex, SparseIndex
+from harness.exact import DenseIndex, LuceneIndex, SparseIndex, bm25_idf
 from harness.exact.dense import FilteredDenseIndex, vector_lengths
-from harness.parity.recipes import DenseRecipe, Recipe, spread_documents, spread_queries
+from harness.exact.shards import shard_count, spread_documents, spread_queries
+from harness.parity.recipes import DenseRecipe, Recipe, idf_by_shard
 
 __all__ = ["DenseReference", "Fuse", "FusedReference", "Part", "Reference", "SparseReference"]
 
@@ -67,8 +68,8 @@ class _IndexReference(ABC):
 class SparseReference(_IndexReference):
     """The reference of a sparse recipe.
 
-    Equal scores come by descending id, in ``lucene`` mode by ascending row. ``threads`` is for retrieval and changes
-    no bit of the result; ``whole`` is a reference with the same documents, whose index is shared.
+    Equal scores come by descending id, in ``lucene`` mode in the recipe's order. ``threads`` is for retrieval and
+    changes no bit of the result; ``whole`` is a reference with the same documents, whose index is shared.
     """
 
     name = "sparse"
@@ -87,7 +88,8 @@ class SparseReference(_IndexReference):
         if recipe.candidates is None:
             top = self.searched.retrieve(self._queries, k, threads=self._threads)
             return Run(recipe.query_ids, recipe.doc_ids, top.indptr, top.rows, top.scores)
-        run = recipe.candidates.with_scores(self.score(recipe.candidates))
+        listed = recipe.candidates if recipe.order is None else _listed_by(recipe.candidates, recipe.order)
+        run = listed.with_scores(self.score(listed))
         hits = ranking.hits_at(run, np.flatnonzero(run.scores))  # a document that scores 0 is no hit
         ordered = ranking.order_as(hits, TieBreak.LISTED) if self.mode == "lucene" else ranking.order(hits)
         return ranking.cut(ordered, k)
@@ -115,10 +117,21 @@ class SparseReference(_IndexReference):
         recipe = self.recipe
         if recipe.mode == "lucene" and recipe.counts is not None:
             counts = replace(recipe.counts, documents=recipe.documents)
-            return LuceneIndex.build(counts, k1=recipe.k1, b=recipe.b)
+            return LuceneIndex.build(
+                counts,
+                k1=recipe.k1,
+                b=recipe.b,
+                k1_plus_1=recipe.k1_plus_1,
+                shards=recipe.shards,
+                order=recipe.order,
+            )
         if recipe.shards is not None and recipe.mode == "textbook":
-            documents, idf = spread_documents(recipe, recipe.shards)
-            return SparseIndex.build(documents, idf=idf, tie_break=recipe.doc_ids.tie_rank)
+            idf = idf_by_shard(recipe, bm25_idf) if isinstance(recipe.idf, str) else recipe.idf
+            return SparseIndex.build(
+                spread_documents(recipe.documents, recipe.shards),
+                idf=None if idf is None else idf.ravel(),
+                tie_break=recipe.doc_ids.tie_rank,
+            )
         return SparseIndex.build(recipe.documents, idf=recipe.idf, tie_break=recipe.doc_ids.tie_rank)
 
     @cached_property
@@ -135,7 +148,7 @@ class SparseReference(_IndexReference):
         recipe = self.recipe
         if recipe.shards is None or recipe.mode != "textbook":
             return recipe.queries
-        return spread_queries(recipe.queries, recipe.shards)
+        return spread_queries(recipe.queries, shard_count(recipe.shards))
 
 
 class DenseReference(_IndexReference):
@@ -261,6 +274,15 @@ class FusedReference:
     @cached_property
     def _uncut(self) -> Run:
         return self.fuse([part.exact for part in self.parts], None)
+
+
+def _listed_by(run: Run, order: Int32Array) -> Run:
+    """Return the hits of each query in the order in which their rows stand in ``order``."""
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.arange(len(order))
+    query = np.repeat(np.arange(len(run.query_ids)), np.diff(run.indptr))
+    listed = np.lexsort((places[run.rows], query))
+    return replace(run, rows=run.rows[listed], scores=run.scores[listed])
 
 
 def _keys(run: Run) -> Int64Array:

@@ -235,7 +235,7 @@ class _Trials:
 
     def _run_engine(self, trial: Trial, card: BackendCard, look_up: LookUp) -> Outcome:
         capabilities = load_engine(card).capabilities
-        taken = capabilities.input
+        taken = capabilities.reads(external=trial.external)
         if card.encoder not in _ENCODERS_FOR[taken]:
             raise CardError(f"card '{card.path}': the engine takes {taken} vectors, but 'encoder' is '{card.encoder}'")
         vectors = None

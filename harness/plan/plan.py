@@ -505,7 +505,8 @@ def may_be_server(trial: Trial) -> bool:
     if trial.spec.card is None:
         return False
     if "url" in trial.parameters:  # a server's address may also come from the environment
-        return trial.parameters["url"] != "" or trial.parameters.get("mode") == "server"
+        # without a mode there is nothing but a server
+        return trial.parameters["url"] != "" or trial.parameters.get("mode", "server") == "server"
     return not trial.spec.card.engine.startswith("harness.engines.")
 
 

@@ -19,6 +19,7 @@ from harness.engines.interface import (
     Hits,
     IndexReport,
     InputKind,
+    Placement,
     SearchResult,
     Storage,
     StoredDocuments,
@@ -271,8 +272,8 @@ class TrialRecord:
     ``input`` is what the engine reads; ``open_ns`` the time until it was ready to be sent documents.
     ``external`` is set when the index was there before; rows of hits are then rows of ``external.ids``. ``built_by`` is
     the label of the backend that built it, None for the trial's own: what ``index`` says was measured then. ``lists``
-    are the lists that an engine fuses, by name. ``caveats`` are the engine's own, ``compared`` the
-    vectors that it compares where these are others than it was sent.
+    are the lists that an engine fuses, by name. ``caveats`` are the engine's own, ``compared`` the vectors that it
+    compares where these are others than it was sent. ``placement`` is set for an index of an engine that tells it.
     """
 
     engine: EngineInfo
@@ -292,3 +293,4 @@ class TrialRecord:
     lists: Mapping[str, Hits] = field(default_factory=dict)
     caveats: Caveats = field(default_factory=Caveats)
     compared: ComparedVectors | None = None
+    placement: Placement | None = None

@@ -20,6 +20,7 @@ from harness.engines.interface import (
     Filtering,
     Fusing,
     IndexReport,
+    Placing,
     SearchedState,
     SearchResult,
     WithCaveats,
@@ -119,7 +120,7 @@ def _measure(
     passes = [search_all(engine, queries, ready.documents, job.k, progress, clock, kept) for _ in range(job.repeats)]
     return TrialRecord(
         engine=ready.info,
-        input=engine.capabilities.input,
+        input=engine.capabilities.reads(external=job.external),
         open_ns=ready.open_ns,
         index=replace(ready.report, state=_state(engine, ready.report, job.k)),
         storage=engine.storage(),
@@ -134,6 +135,7 @@ def _measure(
         lists=engine.lists(queries, clock) if isinstance(engine, Fusing) else {},
         caveats=engine.caveats(job.k) if isinstance(engine, WithCaveats) else Caveats(),
         compared=engine.compared_vectors(queries) if isinstance(engine, WithComparedVectors) else None,
+        placement=engine.placement() if isinstance(engine, Placing) and not job.external else None,
     )
 
 

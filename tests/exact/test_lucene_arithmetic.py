@@ -52,6 +52,23 @@ def test_worked_example():
     assert (found.scores * 2.5).round(4).tolist() == pytest.approx([1.0977, 0.2004], abs=1e-7)
 
 
+def test_the_older_similarity_as_opensearch_scores():
+    """A real OpenSearch 2.19.0 gave these numbers for `a a b` and `b c`, query `a b`."""
+    counts = counts_of([[2, 1, 0], [0, 1, 1]], [[1, 1, 0]])
+    found = LuceneIndex.build(counts, k1_plus_1=True).retrieve(counts.queries, 10)
+    assert found.scores.tolist() == [np.float32(1.0619229), np.float32(0.1895027)]
+    twice = LuceneIndex.build(counts, k1_plus_1=True).retrieve(counts_of([[1, 1, 1]], [[1, 2, 0]]).queries, 10)
+    assert twice.scores.tolist() == [np.float32(1.2375877), np.float32(0.3790054)]
+
+
+def test_a_placement_that_does_not_go_with_the_documents():
+    counts = counts_of([[1], [2]], [[1]])
+    with pytest.raises(UsageError, match="shards have shape"):
+        LuceneIndex.build(counts, shards=np.zeros(3, dtype=np.int32))
+    with pytest.raises(UsageError, match="each document once"):
+        LuceneIndex.build(counts, order=np.array([0, 0], dtype=np.int32))
+
+
 @pytest.mark.parametrize(("k1", "b"), [(-0.1, 0.4), (float("nan"), 0.4), (float("inf"), 0.4), (0.9, 1.1), (0.9, -0.1)])
 def test_settings_that_lucene_refuses(k1: float, b: float):
     with pytest.raises(UsageError, match="k1 must be"):

@@ -22,7 +22,9 @@ def stored_length(length: int) -> int:
     return 24 + (excess >> shift << shift)
 
 
-def plain_scores(documents: np.ndarray, query: np.ndarray, k1: float, b: float) -> dict[int, np.float32]:
+def plain_scores(
+    documents: np.ndarray, query: np.ndarray, k1: float, b: float, *, k1_plus_1: bool = False
+) -> dict[int, np.float32]:
     lengths = documents.sum(axis=1)
     filled = int((lengths > 0).sum())
     average = F(lengths.sum() / filled) if filled else F(1)
@@ -33,7 +35,8 @@ def plain_scores(documents: np.ndarray, query: np.ndarray, k1: float, b: float) 
         for term in matching:
             df = int((documents[:, term] > 0).sum())
             idf = F(np.log(1 + (filled - df + 0.5) / (df + 0.5)))
-            weight = F(query[term]) * idf
+            boost = F(query[term]) * (F(1) + F(k1)) if k1_plus_1 else F(query[term])
+            weight = boost * idf
             norm = F(k1) * ((F(1) - F(b)) + F(b) * F(stored_length(int(lengths[row]))) / average)
             inverse = F(1) / norm if norm else F(np.inf)
             total += np.float64(weight - weight / (F(1) + F(document[term]) * inverse))
@@ -68,6 +71,37 @@ def test_equals_the_plain_arithmetic(
     for number, query in enumerate(asked):
         scores = plain_scores(rows, query, k1, b)
         expected = sorted(scores.items(), key=lambda hit: (-hit[1], hit[0]))[:k]
+        hits = slice(found.indptr[number], found.indptr[number + 1])
+        assert list(zip(found.rows[hits].tolist(), found.scores[hits], strict=True)) == expected
+    assert index.score(as_vectors(asked), found.indptr, found.rows).tolist() == found.scores.tolist()
+
+
+@settings(max_examples=150)
+@given(
+    documents=counts,
+    queries=counts.map(lambda rows: rows[:3]),
+    k=st.sampled_from([1, 3, 100]),
+    k1=st.sampled_from([0.9, 1.2, 0.0, 1e6]),
+    k1_plus_1=st.booleans(),
+    data=st.data(),
+)
+def test_each_shard_counts_for_itself_and_ties_come_in_the_given_order(
+    documents: list[list[int]], queries: list[list[int]], k: int, k1: float, k1_plus_1: bool, data: st.DataObject
+) -> None:
+    rows, asked = np.array(documents), np.array(queries)
+    shards = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(rows), max_size=len(rows))), dtype=np.int32)
+    order = np.array(data.draw(st.permutations(range(len(rows)))), dtype=np.int32)
+    index = LuceneIndex.build(as_counts(rows, asked), k1=k1, k1_plus_1=k1_plus_1, shards=shards, order=order)
+    assert (len(index), index.dimensions) == (len(rows), TERMS)
+    found = index.retrieve(as_vectors(asked), k)
+    places = np.argsort(order)
+    for number, query in enumerate(asked):
+        scores: dict[int, np.float32] = {}
+        for shard in range(3):
+            inside = np.flatnonzero(shards == shard)
+            part = plain_scores(rows[inside], query, k1, 0.4, k1_plus_1=k1_plus_1)
+            scores |= {int(inside[row]): score for row, score in part.items()}
+        expected = sorted(scores.items(), key=lambda hit: (-hit[1], places[hit[0]]))[:k]
         hits = slice(found.indptr[number], found.indptr[number + 1])
         assert list(zip(found.rows[hits].tolist(), found.scores[hits], strict=True)) == expected
     assert index.score(as_vectors(asked), found.indptr, found.rows).tolist() == found.scores.tolist()

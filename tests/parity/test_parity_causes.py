@@ -123,7 +123,11 @@ TEXTBOOK_CHANGES = {
     },
     "factor (k1 + 1)": lambda recipe, counts: {"documents": document_weights(counts, k1_plus_1=False)},
     "byte lengths": lambda recipe, counts: {"documents": without_bytes(counts)},
-    "Lucene's arithmetic": lambda recipe, counts: {"mode": "lucene", "documents": counts.documents},
+    "Lucene's arithmetic": lambda recipe, counts: {
+        "mode": "lucene",
+        "documents": counts.documents,
+        "k1_plus_1": False,
+    },
     "float16 weights": lambda recipe, counts: {"documents": qdrant_weights(recipe.documents, "float16")},
     "uint8 weights": lambda recipe, counts: {"documents": qdrant_weights(recipe.documents, "uint8")},
 }
@@ -162,6 +166,28 @@ def test_missing_empty_documents_change_nothing(counts: TermCounts) -> None:
     empty = np.array([7, 100, 200], dtype=np.int32)
     found = compare_run(base.retrieve(K), base, k=K, tolerance=0.0, missing_rows=empty)
     assert (found.bit_equal, found.causes) == (QUERIES, {})
+
+
+def test_lucene_without_the_constant_factor(counts: TermCounts) -> None:
+    base = oracle(counts, "lucene", k1_plus_1=True)
+    assert_only(cause_of(oracle(counts, "lucene").retrieve(K), base), "factor (k1 + 1)", at_least=QUERIES // 2)
+
+
+def test_lucene_with_statistics_of_all_shards(counts: TermCounts) -> None:
+    shards = (np.arange(DOCUMENTS) % 2).astype(np.int32)
+    base = SparseReference(replace(oracle(counts, "lucene", k1_plus_1=True).recipe, shards=shards))
+    run = engine(base, shards=None)
+    assert_only(cause_of(run, base), "one IDF for all shards", at_least=QUERIES // 2)
+
+
+def test_candidates_are_ranked_in_the_order_of_ties() -> None:
+    same = count_terms(create_analyzer("whitespace"), [["a", "a", "a"]], ["a"])
+    base = oracle(same, "lucene").recipe
+    order = np.array([2, 0, 1], dtype=np.int32)
+    recipe = replace(base, order=order)
+    whole = SparseReference(recipe).retrieve(3)
+    listed = SparseReference(replace(recipe, candidates=SparseReference(base).retrieve(3))).retrieve(3)
+    assert whole.rows.tolist() == listed.rows.tolist() == order.tolist()
 
 
 def test_exact_lengths_where_lucene_rounds(counts: TermCounts) -> None:

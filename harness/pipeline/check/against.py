@@ -222,7 +222,7 @@ def _require_alone(trial: Trial) -> None:
     card, overrides = trial.spec.card, trial.spec.overrides
     if card is None or not trial.external:
         raise UsageError(f"'{trial.label}' is no index that is there already", fix="name it with --backends")
-    if "bm25" in card.encoder and load_engine(card).capabilities.input != "text":
+    if "bm25" in card.encoder and load_engine(card).capabilities.reads(external=True) != "text":
         raise UsageError(
             f"'{trial.spec.name}' reads vectors whose columns are numbers of the corpus's own terms: without the "
             "corpus, a question cannot be encoded",

@@ -1,0 +1,258 @@
+"""The engines on OpenSearch and Elasticsearch: BM25 of analysed terms, by each shard's statistics or by those of all.
+
+Terms go in as the harness's analyzer made them, for the server's ``whitespace`` analyzer. An external index has an
+analyzer of its own: it gets the text of the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from harness.data.inputs import Inputs
+from harness.data.progress import Progress
+from harness.data.types import Float32Array, Int32Array
+from harness.engines.base import (
+    Capabilities,
+    Documents,
+    EngineInfo,
+    External,
+    ExternalIndex,
+    Filterable,
+    LoadedIndex,
+    Storage,
+    require_terms,
+    require_texts,
+)
+from harness.engines.index_folder import ID_FIELD, records_of
+from harness.engines.interface import ExpectedContent, Placement
+from harness.engines.opensearch.connection import ELASTICSEARCH, OPENSEARCH, Product, connect
+from harness.engines.opensearch.external_index import ExternalDocuments
+from harness.engines.opensearch.index import METADATA, TERMS, Document, ServerIndex, metadata_field
+from harness.engines.opensearch.parameters import SearchParameters
+from harness.engines.server_collection import new_name, save_name, saved_name
+from harness.errors import BackendError, EngineFailureError
+from harness.registry.parameters import ParameterValue
+
+__all__ = ["ElasticsearchEngine", "OpenSearchEngine"]
+
+_BATCH_BYTES = 8 << 20
+"""Largest body of a bulk request, but for a single document that is larger."""
+
+
+class OpenSearchEngine(Filterable[pa.ChunkedArray], ExternalIndex[pa.ChunkedArray]):
+    """An index of analysed terms on an OpenSearch server.
+
+    Equal scores come shard by shard, and within one in the order of Lucene's document numbers. Merging may change
+    these from build to build, so :meth:`placement` reads them from the server.
+    """
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="terms",
+        external_input="text",
+        exact=True,
+        deterministic=False,
+        reopens=True,
+        keeps_k_prefix=True,
+        threads=True,
+        warm_up_queries=1000,
+        gaps={"test_external_index_of_the_collection_is_proven": "an external index has an analyzer of its own"},
+    )
+    name = "opensearch"
+    product: ClassVar[Product] = OPENSEARCH
+    search_parameters = frozenset(
+        {"url", "api_key_env", "keep", "batch_size", "timeout_s", "retry_s", "ready_timeout_s", "search_type"}
+    )
+
+    _index: ServerIndex
+    _documents: ExternalDocuments
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        super().__init__(parameters)
+        self._settings = SearchParameters.of(parameters)
+        self._filters: list[Mapping[str, Any]] = []
+
+    @classmethod
+    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
+        """Return the address and the version of the server, which is asked; raises EngineUnavailableError."""
+        settings = SearchParameters.of(parameters)
+        connection = connect(cls.product, settings.url, settings.api_key_env, settings.timeout_s)
+        connection.close()
+        return {"url": connection.address.url, cls.name: connection.version}
+
+    def info(self) -> EngineInfo:
+        """Connect, and find the index of the folder, or choose the name of a new one."""
+        # names of indexes have no capitals
+        name = saved_name(self.folder) if self.finished else new_name(self.folder).lower()
+        self._connect(name)
+        if self.finished:
+            self._index.find()
+        return self._info("server")
+
+    def _info(self, mode: str) -> EngineInfo:
+        return EngineInfo(self.product.name, self._index.connection.version, mode)
+
+    def _connect(self, name: str) -> None:
+        settings = self._settings
+        connection = connect(self.product, settings.url, settings.api_key_env, settings.timeout_s)
+        self._index = ServerIndex(connection, settings, name)
+        self.resources.callback(self._index.close)
+
+    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> pa.ChunkedArray:  # noqa: ARG002
+        """Return the terms; for an external index, which analyses by itself, the texts."""
+        return require_texts(inputs, what) if self._settings.external else require_terms(inputs, what)
+
+    def create(self, folder: Path, documents: Documents[pa.ChunkedArray]) -> None:
+        """Make the empty index."""
+        fields = [] if documents.metadata is None else documents.metadata.column_names
+        save_name(folder, self._index.name)
+        self._index.create(len(documents), fields)
+
+    def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:  # noqa: ARG002
+        """Send all documents in batches; getting ready is refreshing, merging, and writing to disk."""
+        for batch in self._batches(documents):
+            self._index.send(batch)
+            progress.advance(len(batch))
+        progress.start("merge", None)
+        self._index.finish()
+
+    def _batches(self, documents: Documents[pa.ChunkedArray]) -> Iterator[list[Document]]:
+        """Return the documents in order, in batches of limited number and size; a document's ``_id`` is its row."""
+        size = self._settings.batch_size
+        batch, taken = list[Document](), 0
+        for start in range(0, len(documents), size):
+            texts = documents.column.slice(start, size).to_pylist()
+            ids = documents.ids.values.slice(start, size).to_pylist()
+            metadata = documents.metadata
+            records = [{}] * len(texts) if metadata is None else records_of(metadata, start, start + len(texts))
+            for row, (text, doc_id, record) in enumerate(zip(texts, ids, records, strict=True), start):
+                fields: dict[str, Any] = {TERMS: text}
+                if record:
+                    fields[METADATA] = {
+                        metadata_field(name).removeprefix(f"{METADATA}."): value for name, value in record.items()
+                    }
+                if self._settings.keep:
+                    fields[ID_FIELD] = doc_id
+                if len(batch) == size or (batch and taken + len(text) > _BATCH_BYTES):
+                    yield batch
+                    batch, taken = [], 0
+                batch.append(Document(str(row), fields))
+                taken += len(text)
+        if batch:
+            yield batch
+
+    def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the index is on the server
+        """Count the documents, and list what is missing of those that were just sent."""
+        documents = self._index.count()
+        missing = np.empty(0, dtype=np.int32)
+        if not self.finished and documents != len(self.ids):
+            stored = np.zeros(len(self.ids), dtype=bool)
+            stored[np.concatenate(self._rows_by_shard())] = True
+            missing = np.flatnonzero(~stored).astype(np.int32)
+        return LoadedIndex(documents, self._index.state(), missing=missing)
+
+    def _rows_by_shard(self) -> list[Int32Array]:
+        """Return the rows (int32) of each shard in the order of Lucene's document numbers."""
+        return [
+            np.array([int(hit["_id"]) for page in self._index.pages(shard) for hit in page], dtype=np.int32)
+            for shard in range(self._index.shards)
+        ]
+
+    def placement(self) -> Placement:
+        """Read from the server which shard holds each document, and in which order."""
+        by_shard = self._rows_by_shard()
+        order = np.concatenate(by_shard)
+        if self._settings.search_type == "dfs_query_then_fetch" or self._index.shards == 1:
+            return Placement(None, order)
+        shards = np.empty(len(order), dtype=np.int32)
+        for shard, rows in enumerate(by_shard):
+            shards[rows] = shard
+        return Placement(shards, order)
+
+    def prepare(self, queries: pa.ChunkedArray, k: int) -> list[bytes | None]:
+        """Make the body of each query's request; None for a query without terms, which is not sent."""
+        field = self._settings.text_field if self._settings.external else TERMS
+        return [self._body(field, text, k) if text.strip() else None for text in queries.to_pylist()]
+
+    def _body(self, field: str, text: str, k: int) -> bytes:
+        query: Mapping[str, Any] = {"match": {field: {"query": text}}}
+        if self._filters:
+            query = {"bool": {"must": [query], "filter": self._filters}}
+        return orjson.dumps({"query": query, "size": k, "_source": False})
+
+    def retrieve(self, query: bytes, k: int) -> bytes:  # noqa: ARG002 - in the body
+        """Send the query."""
+        return self._index.search(query)
+
+    def columns(self, answer: bytes) -> tuple[Int32Array, Float32Array]:
+        """Read the hits of an answer; raises EngineFailureError where some shards did not answer."""
+        content = orjson.loads(answer)
+        shards = content["_shards"]
+        if content["timed_out"] or shards["failed"]:
+            raise EngineFailureError(
+                f"{self.product.name} answered without {shards['failed']} of its {shards['total']} shards"
+                f"{', in time' if content['timed_out'] else ''}",
+                fix="the server's log says why",
+            )
+        hits = content["hits"]["hits"]
+        if self._settings.external:
+            rows = self._documents.rows(hits)
+        else:
+            rows = np.fromiter((int(hit["_id"]) for hit in hits), dtype=np.int32, count=len(hits))
+        return rows, np.fromiter((hit["_score"] for hit in hits), dtype=np.float32, count=len(hits))
+
+    def translated(
+        self,
+        doing: Callable[[], str],
+        kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - the server's answer decides
+        fix: str | None = None,  # noqa: ARG002
+    ) -> AbstractContextManager[None]:
+        """Raise the client's errors as ours."""
+        return self._index.translated(doing) if hasattr(self, "_index") else nullcontext()
+
+    @property
+    def repeated_calls(self) -> int:
+        """Calls that were made again so far."""
+        return self._index.repeated
+
+    def filter(self, wanted: Mapping[str, str]) -> None:
+        """Filter by exact terms, in clauses that do not score."""
+        self._filters = [{"term": {metadata_field(name): {"value": value}}} for name, value in wanted.items()]
+
+    def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the index is on the server
+        """Return the server's own account of its files, the write-ahead log apart."""
+        return self._index.storage()
+
+    @property
+    def source(self) -> Path | None:
+        """None: an index on a server has no files here."""
+        return None
+
+    def open_external(self, folder: Path, progress: Progress) -> External:
+        """Look at somebody's index by calls that only read."""
+        self._connect(self._settings.index)
+        self._index.find()
+        progress.start("attach", None)
+        self._documents = ExternalDocuments(self._index, self._settings)
+        ids = self._documents.ids
+        state = {**self._index.state(), **self._documents.state}
+        return External(
+            self._info("server, an external index"), ids, LoadedIndex(len(ids), state), folder, self._documents.changed
+        )
+
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:  # noqa: ARG002
+        """Say that nothing can be compared: the index makes terms by an analyzer of its own."""
+        return self._documents.no_reference
+
+
+class ElasticsearchEngine(OpenSearchEngine):
+    """An index of analysed terms on an Elasticsearch server: the same calls, the same similarity."""
+
+    name = "elasticsearch"
+    product = ELASTICSEARCH

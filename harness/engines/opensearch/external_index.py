@@ -1,0 +1,102 @@
+"""An index that somebody else made: the field that is searched, its analyzer, and the ids of its documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from harness.data.types import Ids, Int32Array
+from harness.engines.external_index import unique_ids
+from harness.engines.index_folder import ID_FIELD
+from harness.engines.opensearch.index import ServerIndex
+from harness.engines.opensearch.parameters import SearchParameters
+from harness.errors import IndexChangedError, RejectedInputError
+from harness.registry.parameters import ParameterValue
+
+__all__ = ["ExternalDocuments"]
+
+_DEFAULT_ANALYZER = "default"
+
+
+class ExternalDocuments:
+    """The documents of an index by row, in the order of its shards and of Lucene's numbers."""
+
+    def __init__(self, index: ServerIndex, parameters: SearchParameters) -> None:
+        """Read all ids.
+
+        Raises RejectedInputError for a field that is not there or not of text, and for documents without an id.
+        """
+        self._index, self._field = index, parameters.text_field
+        self._analyzer = _analyzer_of(index.mapping(), self._field, index.name)
+        self._before = index.summary()
+        names: list[str] = []
+        under_field: list[str | None] = []
+        wanted = parameters.id_field or ID_FIELD
+        for shard in range(index.shards):
+            for page in index.pages(shard, _source=[wanted]):
+                names += [str(hit["_id"]) for hit in page]
+                under_field += [_value(hit.get("_source", {}), wanted) for hit in page]
+        self._row_of = {name: row for row, name in enumerate(names)}
+        in_field = bool(parameters.id_field) or any(name is not None for name in under_field)
+        self.ids: Ids = unique_ids(names, "_id")
+        if in_field:
+            self.ids = unique_ids(under_field, f"text or whole number in the field '{wanted}'")
+
+    @property
+    def state(self) -> Mapping[str, ParameterValue]:
+        """Say for the report which field is searched, and who analyses it."""
+        return {"text_field": self._field, "analyzer": self._analyzer}
+
+    @property
+    def no_reference(self) -> str:
+        """Say why there is no reference."""
+        return f"the index makes terms of the field '{self._field}' by its own analyzer ('{self._analyzer}')"
+
+    def rows(self, hits: Sequence[Mapping[str, Any]]) -> Int32Array:
+        """Return the rows of hits; raises IndexChangedError for a document that was not there before."""
+        try:
+            return np.fromiter((self._row_of[hit["_id"]] for hit in hits), dtype=np.int32, count=len(hits))
+        except KeyError as error:
+            raise IndexChangedError(
+                f"the document {error} was added while the index was searched", fix="stop whatever writes to it"
+            ) from error
+
+    def changed(self) -> str | None:
+        """Say that documents came, changed or went since they were listed; None when none did."""
+        same = self._index.summary() == self._before
+        return None if same else f"the index '{self._index.name}' was written to"
+
+
+def _analyzer_of(mapping: Mapping[str, Any], field: str, index: str) -> str:
+    """Return the name of the analyzer that queries of a field are analysed by; raises RejectedInputError."""
+    fields = dict(_text_fields(mapping))
+    if field not in fields:
+        named = ", ".join(sorted(fields)) or "there is none"
+        raise RejectedInputError(
+            f"the index '{index}' has no text field '{field}'", fix=f"name one that is there (text_field=): {named}"
+        )
+    kind = fields[field]
+    return str(kind.get("search_analyzer") or kind.get("analyzer") or _DEFAULT_ANALYZER)
+
+
+def _text_fields(mapping: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the fields of type text with their mappings, those of objects and of other fields too."""
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    for name, field in (mapping.get("properties") or {}).items():
+        if field.get("type") in ("text", "match_only_text"):
+            found.append((prefix + name, field))
+        inner = {"properties": {**(field.get("properties") or {}), **(field.get("fields") or {})}}
+        found += _text_fields(inner, f"{prefix}{name}.")
+    return found
+
+
+def _value(source: Mapping[str, Any], path: str) -> str | None:
+    """Return the text or whole number under a dotted path; None for anything else."""
+    value: Any = source
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    return str(value)

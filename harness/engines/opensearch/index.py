@@ -1,0 +1,309 @@
+"""One index on a server: made, filled, made ready, searched, read and removed by calls of the REST interface.
+
+Only calls that read ever reach an index that somebody else made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
+
+import orjson
+
+from harness.engines.interface import Storage
+from harness.engines.opensearch.connection import Connection, RejectedItemsError, Retrier, server_errors
+from harness.engines.opensearch.parameters import SearchParameters
+from harness.engines.remote_server import Cause, FaultError, redact
+from harness.engines.server_collection import REMOVAL_S, remove_collection
+from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, RejectedInputError
+from harness.registry.parameters import ParameterValue
+
+__all__ = ["METADATA", "TERMS", "Document", "ServerIndex", "metadata_field"]
+
+TERMS = "terms"
+"""The field of analysed terms in an index of ours."""
+METADATA = "metadata"
+_PAGE = 10_000
+"""Documents in one page when all are listed, and the most hits of a search that servers allow unless told otherwise."""
+_SCROLL = "2m"
+_POLL_S = 0.1
+_BUSY = (429, 503)
+_NAMED = 3
+T = TypeVar("T")
+
+
+class Document(NamedTuple):
+    """A document on its way: its ``_id`` on the server and its fields."""
+
+    id: str
+    fields: Mapping[str, Any]
+
+
+def metadata_field(name: str) -> str:
+    """Return the field of an index that holds the metadata ``name``: a dot in it makes no object."""
+    return f"{METADATA}.{quote(name, safe=' ').replace('.', '%2E')}"
+
+
+class ServerIndex:
+    """An index by its name. One that it created it removes when it is closed, unless it is to be kept."""
+
+    def __init__(self, connection: Connection, parameters: SearchParameters, name: str) -> None:
+        self.connection, self.name = connection, name
+        self._parameters, self._retrier = parameters, Retrier(parameters.retry_s)
+        self._path, self._owns = f"/{quote(name, safe='')}", False
+        self.shards = parameters.shards
+
+    # An index of ours.
+
+    def create(self, documents: int, fields: Sequence[str]) -> None:
+        """Make the empty index for so many documents with the metadata ``fields``; raises RejectedInputError.
+
+        Nothing but :meth:`finish` refreshes it.
+        """
+        settings = {
+            "number_of_shards": self.shards,
+            "number_of_replicas": 0,
+            "refresh_interval": "-1",
+            "max_result_window": max(documents, _PAGE),
+            "similarity": {"default": self._similarity()},
+        }
+        metadata = {metadata_field(name).removeprefix(f"{METADATA}."): {"type": "keyword"} for name in fields}
+        mappings = {
+            "dynamic": False,
+            "properties": {
+                TERMS: {"type": "text", "analyzer": "whitespace"},
+                METADATA: {"properties": metadata},
+            },
+        }
+        self._owns = True
+        with self.translated(lambda: f"creating the index '{self.name}'"):
+            try:
+                self._call("PUT", "", {"settings": {"index": settings}, "mappings": mappings})
+            except FaultError as error:
+                # the name is random: what exists was made by a try whose answer was lost
+                if "already exists" not in error.fault.text or error.tries == 1:
+                    raise
+
+    def _similarity(self) -> Mapping[str, ParameterValue]:
+        parameters, product = self._parameters, self.connection.product
+        named = product.legacy_from is not None and self.connection.major >= product.legacy_from
+        if not (parameters.k1_plus_1 or named):
+            raise RejectedInputError(
+                f"{product.name} {self.connection.version} always scores with k1 + 1 in the weight",
+                fix="leave k1_plus_1=false out: it changes no ranking",
+            )
+        kind = "LegacyBM25" if named and parameters.k1_plus_1 else "BM25"
+        return {"type": kind, "k1": parameters.k1, "b": parameters.b}
+
+    def send(self, documents: Sequence[Document]) -> None:
+        """Store documents under their ids, which changes nothing where they are there already.
+
+        Raises FaultError, and EngineFailureError naming documents that the server refuses.
+        """
+        lines = bytearray()
+        for document in documents:
+            lines += orjson.dumps({"index": {"_id": document.id}}) + b"\n" + orjson.dumps(document.fields) + b"\n"
+        content = bytes(lines)
+
+        def store() -> None:
+            answer = self.connection.call("POST", f"{self._path}/_bulk", lines=content)
+            self._require_stored(answer["items"], len(documents))
+
+        self._retrier.call(store)
+
+    def _require_stored(self, items: Sequence[Mapping[str, Any]], sent: int) -> None:
+        if len(items) != sent:
+            raise KeyError(f"{len(items)} outcomes of {sent} documents")
+        outcomes = [item["index"] for item in items]
+        failed = [outcome for outcome in outcomes if "error" in outcome]
+        if not failed:
+            return
+        words = f"{failed[0]['error'].get('type')}: {failed[0]['error'].get('reason')}"
+        if all(outcome["status"] in _BUSY for outcome in failed):
+            raise RejectedItemsError(f"{len(failed)} of {sent} documents were rejected: {words}")
+        named = ", ".join(str(outcome["_id"]) for outcome in failed[:_NAMED])
+        raise EngineFailureError(
+            f"{self.connection.product.name} refused {len(failed)} of {sent} documents (rows {named} first): "
+            f"{redact(words, self.connection.address)}",
+            fix="look into the server's log for why",
+        )
+
+    def finish(self) -> None:
+        """Refresh, merge where that is asked for, and wait until nothing merges any more.
+
+        Raises FaultError, EngineTimeoutError.
+        """
+        limit = self._parameters.ready_timeout_s
+        deadline = time.monotonic() + limit
+        self._call("POST", "/_refresh")
+        if self._parameters.segments == "single":
+            self._merge(limit)
+        while self._call("GET", "/_stats/merge")["_all"]["total"]["merges"]["current"]:
+            if time.monotonic() > deadline:
+                raise EngineTimeoutError(
+                    f"{self.connection.product.name} was still merging after {limit:g} s", fix="raise 'ready_timeout_s'"
+                )
+            time.sleep(_POLL_S)
+        self._call("POST", "/_refresh")
+        self._call("POST", "/_flush")
+
+    def _merge(self, limit: float) -> None:
+        try:
+            self._call("POST", "/_forcemerge", timeout_s=limit, options={"max_num_segments": 1})
+        except FaultError as error:
+            if error.fault.cause is not Cause.SLOW:
+                raise
+            raise EngineTimeoutError(
+                f"{self.connection.product.name} was still merging after {limit:g} s", fix="raise 'ready_timeout_s'"
+            ) from error
+
+    def find(self) -> None:
+        """Look the index up and read how many shards it has; raises EngineUnavailableError when it is gone."""
+        with self.translated(lambda: f"looking for the index '{self.name}'"):
+            try:
+                settings = self._call("GET", "/_settings", options={"flat_settings": "true"})
+            except FaultError as error:
+                if error.fault.cause is not Cause.MISSING:
+                    raise
+                raise EngineUnavailableError(
+                    f"there is no index '{self.name}' on the server",
+                    fix="one that the harness made is removed when its engine closes: build it with keep=true",
+                ) from error
+        if len(settings) != 1:
+            raise RejectedInputError(
+                f"'{self.name}' stands for {len(settings)} indexes: {', '.join(sorted(settings))}",
+                fix="name one of them",
+            )
+        (found,) = settings.values()
+        self.shards = int(found["settings"]["index.number_of_shards"])
+
+    # Searching and reading.
+
+    def search(self, body: bytes) -> bytes:
+        """Return the answer to a query as the server sent it; raises FaultError."""
+        options = {"search_type": self._parameters.search_type}
+        return self._retrier.call(lambda: self.connection.send("POST", f"{self._path}/_search", body, options=options))
+
+    def count(self) -> int:
+        """Return the number of documents that searches see."""
+        return int(self._read("counting the documents", "/_count")["count"])
+
+    def pages(self, shard: int, **wanted: object) -> Iterator[list[Mapping[str, Any]]]:
+        """Return the hits of all documents of a shard, page by page, in the order of Lucene's numbers.
+
+        ``wanted`` is what else each search is to bring.
+        """
+        with self.translated(lambda: f"listing the documents of shard {shard}"):
+            body = {"size": _PAGE, "sort": ["_doc"], "_source": False, **wanted}
+            options = {"scroll": _SCROLL, "preference": f"_shards:{shard}"}
+            page = self._call("POST", "/_search", body, options=options)
+            while hits := page["hits"]["hits"]:
+                yield hits
+                following = {"scroll": _SCROLL, "scroll_id": page["_scroll_id"]}
+                page = self._retrier.call(lambda: self.connection.call("POST", "/_search/scroll", following))  # noqa: B023
+            done = {"scroll_id": page["_scroll_id"]}
+            self._retrier.call(lambda: self.connection.call("DELETE", "/_search/scroll", done))
+
+    def mapping(self) -> Mapping[str, Any]:
+        """Return the mapping of the index."""
+        (found,) = self._read("reading the mapping", "/_mapping").values()
+        mapping: Mapping[str, Any] = found["mappings"]
+        return mapping
+
+    def summary(self) -> str:
+        """Return what tells whether documents came, changed or went: the sequence numbers of all shards."""
+        stats = self._read("asking for the state of the index", "/_stats/docs", {"level": "shards"})
+        (shards,) = (index["shards"] for index in stats["indices"].values())
+        numbers = {
+            shard: max((copy.get("seq_no", {}).get("max_seq_no", -1) for copy in copies), default=-1)
+            for shard, copies in shards.items()
+        }
+        return str((stats["_all"]["primaries"]["docs"], sorted(numbers.items())))
+
+    @property
+    def repeated(self) -> int:
+        """Calls that were made again so far, because the first answer was an error that may pass."""
+        return self._retrier.repeated
+
+    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
+        """Return the context in which to make calls that raise FaultError."""
+        return server_errors(self.connection.address, doing)
+
+    def state(self) -> Mapping[str, ParameterValue]:
+        """Say where the index is, what the server tells of its segments, and how often a call had to be made again."""
+        segments = self._segments()
+        documents, deleted = Counter[int](), 0
+        for segment in segments:
+            if segment["prirep"] == "p":
+                documents[int(segment["shard"])] += int(segment["docs.count"])
+                deleted += int(segment["docs.deleted"])
+        kept: dict[str, ParameterValue] = {"kept": self._parameters.keep} if self._owns else {}
+        return {
+            "server": self.connection.address.url,
+            "authentication": self.connection.address.authentication,
+            "index": self.name,
+            **kept,
+            "shards": self.shards,
+            "segments": sum(segment["prirep"] == "p" for segment in segments),
+            "documents_by_shard": " + ".join(str(documents[shard]) for shard in range(self.shards)),
+            "deleted_documents": deleted,
+            "lucene": ", ".join(sorted({str(segment["version"]) for segment in segments})) or "no segments",
+            "repeated_calls": self.repeated,
+            **self._heap(),
+        }
+
+    def _heap(self) -> Mapping[str, ParameterValue]:
+        """Return the Java heaps of the server's nodes, all together; nothing where they may not be asked for."""
+        try:
+            stats = Retrier(0).call(lambda: self.connection.call("GET", "/_nodes/stats/jvm"))
+            heaps = [node["jvm"]["mem"] for node in stats["nodes"].values()]
+            used, most = (sum(int(heap[f"heap_{name}_in_bytes"]) for heap in heaps) for name in ("used", "max"))
+        except (FaultError, KeyError, TypeError):
+            return {}
+        return {"server_heap_used_bytes": used, "server_heap_max_bytes": most}
+
+    def storage(self) -> Storage:
+        """Return the bytes of all shards, and of their write-ahead logs, as the server counts them."""
+        total = self._read("asking for the size of the index", "/_stats/store,translog")["_all"]["total"]
+        return Storage(int(total["store"]["size_in_bytes"]), int(total["translog"]["size_in_bytes"]))
+
+    def close(self) -> None:
+        """Remove the index when it was made here and is not kept, and let go of the client."""
+        self._retrier.give_up()
+        try:
+            if self._owns and not self._parameters.keep:
+                removing = Retrier(REMOVAL_S)
+                remove_collection(
+                    *(self.name, self.connection.address),
+                    lambda: removing.call(lambda: self.connection.call("DELETE", self._path)),
+                    f"--{self.connection.product.name.lower()}-url",
+                )
+        finally:
+            self.connection.close()
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        timeout_s: float | None = None,
+        options: Mapping[str, str | int] | None = None,
+    ) -> Any:  # noqa: ANN401 - decoded JSON
+        """Make a call below the index's path, again while the fault may pass; raises FaultError."""
+        return self._retrier.call(
+            lambda: self.connection.call(method, self._path + path, body, timeout_s=timeout_s, options=options)
+        )
+
+    def _read(self, doing: str, path: str, options: Mapping[str, str | int] | None = None) -> Any:  # noqa: ANN401
+        with self.translated(lambda: doing):
+            return self._call("GET", path, options=options)
+
+    def _segments(self) -> list[Mapping[str, str]]:
+        path, options = f"/_cat/segments{self._path}", {"format": "json", "bytes": "b"}
+        with self.translated(lambda: "asking for the segments"):
+            return list(self._retrier.call(lambda: self.connection.call("GET", path, options=options)))

@@ -1,0 +1,310 @@
+"""Elasticsearch, of which there is a stub only: what is asked of the server, and what comes of its faults.
+
+OpenSearch makes the same calls, and is seen for real in ``test_opensearch_server.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import faulty_http
+import pyarrow as pa
+import pytest
+from opensearch_stub import Stub, error, serve
+
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
+from harness.engines.interface import IndexReport
+from harness.engines.opensearch.engine import ElasticsearchEngine, OpenSearchEngine
+from harness.errors import (
+    BackendError,
+    EngineFailureError,
+    EngineTimeoutError,
+    EngineUnavailableError,
+    LostDocumentsError,
+    RejectedInputError,
+)
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
+from harness.testing import RecordingProgress, StepClock
+
+CARDS = find_cards("backends")
+IDS = Ids.of(["d1", "d2", "d3"])
+DOCUMENTS = Inputs(IDS, terms=pa.chunked_array([["cat cat mat", "dog", "cat"]]))
+QUERIES = Inputs(Ids.of(["q1", "q2"]), terms=pa.chunked_array([["cat mat mat", ""]]))
+
+
+@contextmanager
+def opened(stub: Stub, folder: Path, **parameters: ParameterValue) -> Iterator[ElasticsearchEngine]:
+    engine = ElasticsearchEngine({**CARDS["elasticsearch"].defaults, "url": stub.url, "retry_s": 5.0, **parameters})
+    folder.mkdir(exist_ok=True)
+    try:
+        engine.open(folder, IDS)
+        yield engine
+    finally:
+        engine.close()
+
+
+def index(engine: ElasticsearchEngine, documents: Inputs = DOCUMENTS) -> IndexReport:
+    return engine.index(documents, RecordingProgress(), StepClock())
+
+
+def index_of(stub: Stub) -> str:
+    (name,) = stub.indexes
+    return name
+
+
+def bodies(stub: Stub, ending: str) -> list[str]:
+    return [body for _, path, body in stub.requests if path.partition("?")[0].endswith(ending)]
+
+
+def test_an_index_is_made_filled_searched_and_removed(tmp_path: Path) -> None:
+    with serve() as stub:
+        with opened(stub, tmp_path / "index", shards=2, batch_size=2) as engine:
+            report = index(engine)
+            name = index_of(stub)
+            found = engine.search(QUERIES, 5, StepClock())
+            shards, order = engine.placement()
+        assert name.startswith("harness-")
+        assert name == name.lower()
+        made = json.loads(stub.requests[0][2])
+        assert made["settings"]["index"] == {
+            "number_of_shards": 2,
+            "number_of_replicas": 0,
+            "refresh_interval": "-1",
+            "max_result_window": 10_000,
+            "similarity": {"default": {"type": "BM25", "k1": 0.9, "b": 0.4}},
+        }
+        assert made["mappings"]["properties"]["terms"] == {"type": "text", "analyzer": "whitespace"}
+        assert [len(body.splitlines()) for body in bodies(stub, "_bulk")] == [4, 2]
+        assert bodies(stub, "_bulk")[1] == '{"index":{"_id":"2"}}\n{"terms":"cat"}\n'
+        assert [path for _, path, _ in stub.requests if "merge" in path] == [f"/{name}/_forcemerge?max_num_segments=1"]
+        (asked,) = (body for body in bodies(stub, "_search") if "match" in body)
+        assert json.loads(asked) == {
+            "query": {"match": {"terms": {"query": "cat mat mat"}}},
+            "size": 3,
+            "_source": False,
+        }
+        assert any(path == f"/{name}/_search?search_type=query_then_fetch" for _, path, _ in stub.requests)
+        assert stub.requests[-1][:2] == ("DELETE", f"/{name}")
+        assert stub.indexes == {}
+        assert all(headers["accept-encoding"] == "gzip" for headers in stub.headers)
+    assert (report.sent, report.indexed, len(report.missing_rows)) == (3, 3, 0)
+    assert report.state["documents_by_shard"] == "2 + 1"
+    assert found.indptr.tolist() == [0, 2, 2]
+    assert found.rows.tolist() == [0, 2]
+    assert shards is not None
+    assert (shards.tolist(), order.tolist()) == ([0, 1, 0], [0, 2, 1])
+
+
+def test_global_statistics_are_those_of_no_shard(tmp_path: Path) -> None:
+    with serve() as stub, opened(stub, tmp_path / "i", shards=2, search_type="dfs_query_then_fetch") as engine:
+        index(engine)
+        engine.search(QUERIES, 5, StepClock())
+        assert any("search_type=dfs_query_then_fetch" in path for _, path, _ in stub.requests)
+        assert engine.placement().shards is None
+
+
+def test_filters_are_terms_that_do_not_score(tmp_path: Path) -> None:
+    metadata = pa.table({"lang.of text": ["en", "de", "de"]})
+    with serve() as stub, opened(stub, tmp_path / "index") as engine:
+        index(engine, Inputs(IDS, terms=DOCUMENTS.terms, metadata=metadata))
+        engine.restrict({"lang.of text": "de"})
+        found = engine.search(QUERIES, 5, StepClock())
+        made = json.loads(stub.requests[0][2])
+        assert made["mappings"]["properties"]["metadata"] == {"properties": {"lang%2Eof text": {"type": "keyword"}}}
+        asked = json.loads(bodies(stub, "_search")[-1])
+        assert asked["query"]["bool"]["filter"] == [{"term": {"metadata.lang%2Eof text": {"value": "de"}}}]
+    assert found.rows.tolist() == [2]
+
+
+def test_a_kept_index_stays_and_is_found_again(tmp_path: Path) -> None:
+    with serve() as stub:
+        with opened(stub, tmp_path / "index", keep=True) as engine:
+            index(engine)
+        assert '"harness_document_id":"d1"' in bodies(stub, "_bulk")[0]
+        with opened(stub, tmp_path / "index", keep=True) as engine:
+            assert engine.search(QUERIES, 5, StepClock()).rows.tolist() == [0, 2]
+        del stub.indexes[index_of(stub)]
+        stub.fail("settings", error(404, "no such index"))
+        with pytest.raises(EngineUnavailableError, match="there is no index"), opened(stub, tmp_path / "index"):
+            pass
+
+
+def test_an_index_that_cannot_be_removed_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with serve() as stub, caplog.at_level(logging.WARNING, "harness"):
+        with opened(stub, tmp_path / "index") as engine:
+            index(engine)
+            stub.fail("delete", error(500, "no"))
+        assert f"left behind: the index '{index_of(stub)}' could not be removed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "sent"),
+    [
+        ("ELASTICSEARCH_API_KEY", "c2VjcmV0OnRva2Vu", "ApiKey c2VjcmV0OnRva2Vu"),
+        ("HARNESS_ELASTICSEARCH_URL", "http://someone:pass-word@127.0.0.1", "Basic c29tZW9uZTpwYXNzLXdvcmQ="),
+    ],
+)
+def test_credentials_are_sent_and_never_shown(
+    variable: str, value: str, sent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve() as stub:
+        named: dict[str, ParameterValue] = {}
+        if value.startswith("http"):
+            value, named = f"{value}:{stub.url.rpartition(':')[2]}", {"url": ""}
+        monkeypatch.setenv(variable, value)
+        stub.fail("root", error(401, f"what is {value} {sent}?"), after=1)
+        with opened(stub, tmp_path / "index", **named):
+            assert stub.headers[0]["authorization"] == sent
+        with pytest.raises(EngineUnavailableError) as raised, opened(stub, tmp_path / "other", **named):
+            pass
+    said = f"{raised.value.what} {raised.value.fix}"
+    assert "refused the credentials" in said
+    assert not any(secret in said for secret in ("pass-word", sent.partition(" ")[2]))
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_documents_that_a_busy_server_rejects_are_sent_again(status: int, tmp_path: Path) -> None:
+    with serve(rejected={"1": (status, 2)}) as stub, opened(stub, tmp_path / "index") as engine:
+        assert index(engine).indexed == len(IDS)
+        assert (stub.calls["bulk"], engine.repeated_calls) == (3, 2)
+
+
+def test_a_document_that_is_refused_for_good_is_named(tmp_path: Path) -> None:
+    with (
+        serve(rejected={"1": (400, 1)}) as stub,
+        opened(stub, tmp_path / "index") as engine,
+        pytest.raises(EngineFailureError, match=r"refused 1 of 3 documents \(rows 1 first\): t: not now"),
+    ):
+        index(engine)
+
+
+def test_a_document_that_is_acknowledged_and_not_stored_is_missed(tmp_path: Path) -> None:
+    with serve(lost={"1"}) as stub, opened(stub, tmp_path / "index") as engine:
+        report = index(engine)
+    assert (report.indexed, report.missing_rows.tolist()) == (2, [1])
+
+
+def test_an_index_that_lost_documents_is_not_opened_again(tmp_path: Path) -> None:
+    with serve() as stub:
+        with opened(stub, tmp_path / "index", keep=True) as engine:
+            index(engine)
+        del stub.documents[index_of(stub)]["0"]
+        with pytest.raises(LostDocumentsError), opened(stub, tmp_path / "index", keep=True):
+            pass
+
+
+def _refused(stub: Stub) -> None:
+    stub.fail("search", error(400, "too_many_clauses: maxClauseCount is set to 1024"))
+
+
+def _later(stub: Stub) -> None:
+    stub.fail("search", error(503, "wait"))
+
+
+def _garbled(stub: Stub) -> None:
+    stub.fail("count", faulty_http.raw(200, b"<html>"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "says"),
+    [
+        (_refused, EngineFailureError, "refused the request while searching for query 'q1'.*maxClauseCount"),
+        (_later, EngineUnavailableError, "is not ready while searching for query 'q1'.*tries in"),
+        (_garbled, EngineFailureError, "is no answer of Elasticsearch while counting the documents"),
+    ],
+)
+def test_faults_say_what_was_done(
+    fault: Callable[[Stub], None], kind: type[BackendError], says: str, tmp_path: Path
+) -> None:
+    with serve() as stub, opened(stub, tmp_path / "index", retry_s=0.5) as engine:
+        fault(stub)
+        with pytest.raises(kind, match=says):
+            index(engine)
+            engine.search(QUERIES, 5, StepClock())
+
+
+@pytest.mark.parametrize("act", [faulty_http.dead, faulty_http.dead_after_work, faulty_http.cut_off])
+def test_calls_that_were_cut_off_are_made_again(act: Any, tmp_path: Path) -> None:
+    with serve() as stub:
+        for operation in ("create", "bulk", "search", "refresh"):
+            stub.fail(operation, act, times=1)
+        with opened(stub, tmp_path / "index") as engine:
+            assert index(engine).indexed == len(IDS)
+            assert engine.search(QUERIES, 5, StepClock()).rows.tolist() == [0, 2]
+            assert engine.repeated_calls == 4
+
+
+def test_a_slow_server_times_out(tmp_path: Path) -> None:
+    with serve() as stub, opened(stub, tmp_path / "index", timeout_s=1, retry_s=0.0) as engine:
+        stub.fail("bulk", faulty_http.slow(1.5))
+        with pytest.raises(EngineTimeoutError, match="gave no answer in time while indexing"):
+            index(engine)
+
+
+@pytest.mark.parametrize(
+    ("partial", "says"),
+    [
+        ({"_shards": {"total": 3, "failed": 1}}, "without 1 of its 3 shards"),
+        ({"timed_out": True}, "without 0 of its 1 shards, in time"),
+    ],
+)
+def test_an_answer_of_some_shards_only_is_no_answer(partial: Mapping[str, Any], says: str, tmp_path: Path) -> None:
+    with serve(partial=partial) as stub, opened(stub, tmp_path / "index") as engine:
+        index(engine)
+        with pytest.raises(EngineFailureError, match=says):
+            engine.search(QUERIES, 5, StepClock())
+
+
+@pytest.mark.parametrize(
+    ("version", "says"),
+    [
+        ({"number": "2.19.0", "distribution": "opensearch"}, r"is OpenSearch 2\.19\.0"),
+        ({"number": "6.8.0"}, "Elasticsearch 6.8.0 at .* is not known"),
+        ({"number": "new"}, "is not Elasticsearch"),
+    ],
+)
+def test_another_server_is_refused(version: Mapping[str, str], says: str, tmp_path: Path) -> None:
+    with (
+        serve(version=version) as stub,
+        pytest.raises(EngineUnavailableError, match=says),
+        opened(stub, tmp_path / "index"),
+    ):
+        pass
+
+
+def test_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARNESS_ELASTICSEARCH_URL", raising=False)
+    with pytest.raises(EngineUnavailableError, match="no Elasticsearch server is named"):
+        ElasticsearchEngine(CARDS["elasticsearch"].defaults).open(tmp_path, IDS)
+    with pytest.raises(EngineUnavailableError, match="cannot be reached"):
+        ElasticsearchEngine({**CARDS["elasticsearch"].defaults, "url": "http://127.0.0.1:9"}).open(tmp_path, IDS)
+
+
+def test_elasticsearch_has_the_older_similarity_alone(tmp_path: Path) -> None:
+    with (
+        serve() as stub,
+        opened(stub, tmp_path / "index", k1_plus_1=False) as engine,
+        pytest.raises(RejectedInputError, match=r"always scores with k1 \+ 1"),
+    ):
+        index(engine)
+
+
+@pytest.mark.parametrize(("k1_plus_1", "kind"), [(True, "LegacyBM25"), (False, "BM25")])
+def test_opensearch_3_has_both_similarities(k1_plus_1: bool, kind: str, tmp_path: Path) -> None:
+    parameters = {**CARDS["opensearch"].defaults, "k1_plus_1": k1_plus_1}
+    with serve(version={"number": "3.1.0", "distribution": "opensearch"}) as stub:
+        engine = OpenSearchEngine({**parameters, "url": stub.url})
+        engine.open(tmp_path, IDS)
+        try:
+            index(engine)
+            made = json.loads(stub.requests[0][2])
+        finally:
+            engine.close()
+    assert made["settings"]["index"]["similarity"]["default"]["type"] == kind
