@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["doctor"]
 
-_STATE, _NAME = 6, 16
+_STATE, _NAME = 6, 22
 
 
 @verb(DoctorRequest)
@@ -30,11 +30,11 @@ def doctor(request: DoctorRequest) -> None:
     """
     require(request)
     if request.remove_left_collections:
-        _remove_left(request.url, request.chroma_url, yes=request.yes)
+        _remove_left(_urls(request), yes=request.yes)
         return
     from harness.doctor import State, examine
 
-    findings = examine(_urls(request.url, request.chroma_url))
+    findings = examine(_urls(request))
     if request.format == "json":
         typer.echo(json.dumps([{**finding._asdict(), "state": finding.state.value} for finding in findings], indent=2))
     else:
@@ -45,16 +45,20 @@ def doctor(request: DoctorRequest) -> None:
         raise typer.Exit(ExitCode.UNAVAILABLE)
 
 
-def _urls(url: str, chroma_url: str) -> dict[str, str]:
+def _urls(request: DoctorRequest) -> dict[str, str]:
     """Return the servers' addresses by engine, '' for those that are not named here."""
-    return {"Qdrant": url, "Chroma": chroma_url}
+    return {
+        "Qdrant": request.url,
+        "Chroma": request.chroma_url,
+        "OpenSearch": request.opensearch_url,
+        "Elasticsearch": request.elasticsearch_url,
+    }
 
 
-def _remove_left(url: str, chroma_url: str, *, yes: bool) -> None:
+def _remove_left(urls: dict[str, str], *, yes: bool) -> None:
     """Remove collections from the servers that are named; without any name, Qdrant's says how to name one."""
     from harness.doctor.servers import SERVERS, left_collections, remove_collections
 
-    urls = _urls(url, chroma_url)
     named = [engine for engine, server in SERVERS.items() if server.is_named(urls[engine])] or ["Qdrant"]
     left = {engine: left_collections(SERVERS[engine], urls[engine]) for engine in named}
     count = sum(map(len, left.values()))

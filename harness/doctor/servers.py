@@ -1,4 +1,4 @@
-"""Servers of Qdrant and Chroma that were named: whether they answer, and what killed comparisons left on them."""
+"""Servers that were named: whether they answer, and what killed comparisons left on them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from harness.doctor.finding import Finding, fail, ok, warn
 from harness.engines.chroma import connection as chroma
 from harness.engines.chroma.parameters import ChromaParameters
+from harness.engines.opensearch import connection as opensearch
 from harness.engines.qdrant import connection as qdrant
 from harness.engines.qdrant.parameters import ServerSettings
 from harness.errors import BackendError
@@ -111,7 +112,35 @@ class _Chroma(EngineServer):
             chroma.close_http_client(client)
 
 
-SERVERS: Mapping[str, EngineServer] = MappingProxyType({server.engine: server for server in (_Qdrant(), _Chroma())})
+class _OpenSearch(EngineServer):
+    """A server of one of the products that speak OpenSearch's language; its collections are indexes."""
+
+    def __init__(self, product: opensearch.Product) -> None:
+        self._product, self.engine = product, product.name
+        self.option, self.variable = f"--{product.name.lower()}-url", product.place.url_variable
+
+    @contextmanager
+    def session(self, url: str) -> Iterator[Session]:
+        connected = opensearch.connect(self._product, url, self._product.place.key_variable, _PATIENCE_S)
+        address, retrier = connected.address, opensearch.Retrier(_PATIENCE_S)
+
+        def names() -> list[str]:
+            with opensearch.server_errors(address, lambda: "listing its indexes"):
+                listed = retrier.call(lambda: connected.call("GET", "/_cat/indices", options={"format": "json"}))
+            return [str(index["index"]) for index in listed]
+
+        def remove(name: str) -> None:
+            with opensearch.server_errors(address, lambda: f"removing the index '{name}'"):
+                retrier.call(lambda: connected.call("DELETE", f"/{name}"))
+
+        try:
+            yield Session(f"{address.url}, {self.engine} {connected.version}", "", names, remove)
+        finally:
+            connected.close()
+
+
+_KNOWN = _Qdrant(), _Chroma(), _OpenSearch(opensearch.OPENSEARCH), _OpenSearch(opensearch.ELASTICSEARCH)
+SERVERS: Mapping[str, EngineServer] = MappingProxyType({server.engine: server for server in _KNOWN})
 
 
 def examine_server(server: EngineServer, url: str) -> Finding:

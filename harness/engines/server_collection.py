@@ -50,7 +50,9 @@ def saved_name(folder: Path) -> str:
         ) from error
 
 
-def remove_collection(name: str, address: Address, remove: Callable[[], object], doctor: str) -> None:
+def remove_collection(
+    name: str, address: Address, remove: Callable[[], object], doctor: str, kind: str = "collection"
+) -> None:
     """Remove a collection, after failures too: nothing hides those, and nobody waits for a server that hangs.
 
     Args:
@@ -58,6 +60,7 @@ def remove_collection(name: str, address: Address, remove: Callable[[], object],
         address: Of the server.
         remove: The call that removes it, tried for :data:`REMOVAL_S`; raises FaultError.
         doctor: The doctor's option that names the server.
+        kind: The server's own word for a collection.
     """
 
     def removed() -> None:
@@ -71,8 +74,8 @@ def remove_collection(name: str, address: Address, remove: Callable[[], object],
         within(_ANSWER_S, removed)
     except FaultError as error:
         _log.warning(
-            "%sthe collection '%s' could not be removed: %s; 'harness doctor %s %s --remove-left-collections' does it",
-            *(LEFT_BEHIND, name, redact(str(error), address), doctor, address.url),
+            "%sthe %s '%s' could not be removed: %s; 'harness doctor %s %s --remove-left-collections' does it",
+            *(LEFT_BEHIND, kind, name, redact(str(error), address), doctor, address.url),
         )
 
 

@@ -970,6 +970,24 @@ class DoctorRequest(Options):
         str,
         Option(help="A Chroma server to look at.", group=SERVERS, metavar="URL", default_text="HARNESS_CHROMA_URL"),
     ] = ""
+    opensearch_url: Annotated[
+        str,
+        Option(
+            help="An OpenSearch server to look at.",
+            group=SERVERS,
+            metavar="URL",
+            default_text="HARNESS_OPENSEARCH_URL",
+        ),
+    ] = ""
+    elasticsearch_url: Annotated[
+        str,
+        Option(
+            help="An Elasticsearch server to look at.",
+            group=SERVERS,
+            metavar="URL",
+            default_text="HARNESS_ELASTICSEARCH_URL",
+        ),
+    ] = ""
     remove_left_collections: Annotated[
         bool,
         Option(

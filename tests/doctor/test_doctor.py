@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from opensearch_stub import serve as serve_indexes
 from typer.testing import CliRunner, Result
 from warm_harness import harness_command
 
@@ -31,7 +32,7 @@ chroma_server = partial(examine_server, SERVERS["Chroma"])
 
 def test_every_default_check_says_something_here() -> None:
     found = examine()
-    assert [one.name for one in found] == [*CHECKS, "Qdrant server", "Chroma server"]
+    assert [one.name for one in found] == [*CHECKS, *(f"{engine} server" for engine in SERVERS)]
     assert all(one.detail for one in found)
     assert all(one.remedy for one in found if one.state is not State.OK), "a line that is not fine says what to do"
     assert not any(one.remedy for one in found if one.state is State.OK)
@@ -259,7 +260,7 @@ def test_the_command(stub: SimpleNamespace) -> None:
     command = [*harness_command(), "doctor", "--format", "json", "--url", stub.url]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     found = json.loads(result.stdout)
-    assert [one["name"] for one in found] == [*CHECKS, "Qdrant server", "Chroma server"]
+    assert [one["name"] for one in found] == [*CHECKS, *(f"{engine} server" for engine in SERVERS)]
     assert {tuple(one) for one in found} == {("name", "state", "detail", "remedy")}
     assert result.returncode == (3 if any(one["state"] == "fail" for one in found) else 0)
 
@@ -269,7 +270,7 @@ def test_the_command_fails_when_what_was_asked_for_is_not_there() -> None:
     pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
     result = run("--url", "http://127.0.0.1:9")
     assert result.exit_code == 3
-    assert "fail  Qdrant server   Qdrant at http://127.0.0.1:9 cannot be reached" in result.stdout
+    assert "fail  Qdrant server         Qdrant at http://127.0.0.1:9 cannot be reached" in result.stdout
     assert result.stdout.splitlines()[-1].endswith("1 fail")
     assert result.stderr == ""
 
@@ -315,3 +316,17 @@ def test_the_command_removes_what_was_left_on_chroma(chroma_url: str) -> None:
         removed = run("--chroma-url", chroma_url, "--remove-left-collections", "--yes")
         assert [one.name for one in client.list_collections()] == []
     assert (removed.exit_code, removed.stdout) == (0, "harness-a-01234567\n")
+
+
+def test_the_command_removes_indexes_that_were_left_on_elasticsearch() -> None:
+    with serve_indexes() as stub:
+        stub.indexes = {name: {} for name in ("mine", "harness-a-01234567", "harness--b-1-89abcdef")}
+        stub.documents = {name: {} for name in stub.indexes}
+        found = examine_server(SERVERS["Elasticsearch"], stub.url)
+        removed = run("--elasticsearch-url", stub.url, "--remove-left-collections", "--yes")
+        assert list(stub.indexes) == ["mine"]
+        wrong = examine_server(SERVERS["OpenSearch"], stub.url)
+    assert found.state is State.WARN
+    assert found.detail.startswith(f"{stub.url}, Elasticsearch 8.19.2, 3 collections, 2 of them made by harness")
+    assert (removed.exit_code, removed.stdout) == (0, "harness--b-1-89abcdef\nharness-a-01234567\n")
+    assert (wrong.state, wrong.detail) == (State.FAIL, f"what answers at {stub.url} is Elasticsearch 8.19.2")

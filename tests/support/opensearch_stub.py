@@ -19,6 +19,7 @@ from faulty_http import serve as serve_faulty
 _ROUTES: tuple[tuple[str, str, str], ...] = (
     ("GET", r"/", "root"),
     ("GET", r"/_nodes/stats/jvm", "nodes"),
+    ("GET", r"/_cat/indices", "list"),
     ("POST", r"/_search/scroll", "scroll"),
     ("DELETE", r"/_search/scroll", "scrolled"),
     ("GET", r"/_cat/segments/([^/]+)", "segments"),
@@ -63,9 +64,11 @@ class Stub(FaultyServer):
         self, operation: str, name: str, request: tuple[str, str], headers: Mapping[str, str], body: bytes
     ) -> Reply:
         with self.lock:
-            if operation not in ("root", "nodes", "stats", "segments"):
+            if operation not in ("root", "nodes", "stats", "segments", "list"):
                 self.requests.append((*request, body.decode()))
             options = {key: values[0] for key, values in parse_qs(urlsplit(request[1]).query).items()}
+            if operation == "create" and name in self.indexes:
+                return error(400, f"index [{name}/AbCd] already exists")(lambda: Reply(None, b""))
             content = json.loads(body) if body and operation != "bulk" else None
             answer = getattr(self, f"_{operation}")(name, options, body if operation == "bulk" else content)
             return Reply(200, json.dumps(answer).encode())
@@ -75,6 +78,9 @@ class Stub(FaultyServer):
 
     def _nodes(self, *_: Any) -> Any:
         return {"nodes": {"a": {"jvm": {"mem": {"heap_used_in_bytes": 1, "heap_max_in_bytes": 2}}}}}
+
+    def _list(self, *_: Any) -> Any:
+        return [{"index": name} for name in self.indexes]
 
     def _create(self, name: str, _: Any, content: Any) -> Any:
         self.indexes[name], self.documents[name] = content, {}

@@ -281,6 +281,7 @@ class ServerIndex:
                     *(self.name, self.connection.address),
                     lambda: removing.call(lambda: self.connection.call("DELETE", self._path)),
                     f"--{self.connection.product.name.lower()}-url",
+                    kind="index",
                 )
         finally:
             self.connection.close()

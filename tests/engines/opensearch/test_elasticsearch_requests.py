@@ -54,6 +54,11 @@ def index(engine: ElasticsearchEngine, documents: Inputs = DOCUMENTS) -> IndexRe
     return engine.index(documents, RecordingProgress(), StepClock())
 
 
+def index_and_search(engine: ElasticsearchEngine) -> None:
+    index(engine)
+    engine.search(QUERIES, 5, StepClock())
+
+
 def index_of(stub: Stub) -> str:
     (name,) = stub.indexes
     return name
@@ -226,8 +231,7 @@ def test_faults_say_what_was_done(
     with serve() as stub, opened(stub, tmp_path / "index", retry_s=0.5) as engine:
         fault(stub)
         with pytest.raises(kind, match=says):
-            index(engine)
-            engine.search(QUERIES, 5, StepClock())
+            index_and_search(engine)
 
 
 @pytest.mark.parametrize("act", [faulty_http.dead, faulty_http.dead_after_work, faulty_http.cut_off])
