@@ -57,7 +57,7 @@ def _preview(plan: Plan, output: CompareOutput) -> None:
     if output.format in for_programs:
         print_result(for_programs[output.format](previews))
     else:
-        write_report(plan_document(previews), output.format, verbose=True)
+        write_report(plan_document(previews), output.format, verbose=output.verbose)
 
 
 def _check_targets(output: CompareOutput) -> None:

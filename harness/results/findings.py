@@ -132,6 +132,10 @@ def named_measures(measures: Sequence[Measure], default: str | Sequence[str]) ->
     return tuple(measures)
 
 
+def _warning(check: str, message: str, fix: str, examples: tuple[str, ...] = ()) -> Finding:
+    return Finding(check, "warning", message, fix, examples)
+
+
 def _unsorted(judged: JudgedRun) -> Finding | None:
     """Find lists of a file whose scores rise somewhere, where the ranks of the file say otherwise.
 
@@ -151,9 +155,8 @@ def _unsorted(judged: JudgedRun) -> Finding | None:
     by_score = judged.scores.ties is not TieRule.ENGINE
     taken = "hits are ordered by score, as trec_eval does" if by_score else "hits stay in the order of the file"
     never_fall = ", and never fall: they look like distances" if distances else ""
-    return Finding(
+    return _warning(
         "unsorted-results",
-        "warning",
         f"scores rise down the list in {len(rising):,} of {counted(len(run.query_ids), 'query', 'queries')}{never_fall}"
         f"; {taken}",
         "write the negative distance as the score"
@@ -174,9 +177,8 @@ def _other_queries(judged: JudgedRun) -> Finding | None:
     ours, theirs = len(answered), len(judged.qrels.query_ids)
     if min(ours, theirs) < _FEW_QUERIES or 2 * common >= min(ours, theirs):
         return None
-    return Finding(
+    return _warning(
         "wrong-split",
-        "warning",
         f"{common:,} of the run's {ours:,} queries are judged, and {theirs - common:,} of {theirs:,} judged queries "
         "are not in the run",
         "look whether run and judgments are of the same split, and whether query ids are numbered alike",
@@ -188,9 +190,8 @@ def _unanswered(judged: JudgedRun) -> Finding | None:
     counts = judged.scores.counts
     if judged.is_example or 2 * counts.answered >= counts.evaluated or _other_queries(judged) is not None:
         return None
-    return Finding(
+    return _warning(
         "unanswered-queries",
-        "warning",
         f"the run has hits for {counts.answered:,} of the {counts.evaluated:,} queries that means are over; the other "
         f"{counts.evaluated - counts.answered:,} count as 0",
         "look for the rest of the run; of a run that is a sample, --queries answered averages over what it answers",
@@ -212,9 +213,8 @@ def _equal_scores(judged: JudgedRun) -> Finding | None:
     tied = np.add.reduceat(steps, starts) == 0
     if 10 * np.count_nonzero(tied) < 9 * len(tied):
         return None
-    return Finding(
+    return _warning(
         "equal-scores",
-        "warning",
         f"all hits have one score for {np.count_nonzero(tied):,} of the {len(tied):,} queries with several: what is "
         "measured is the order of document ids",
         "write the score that made the order, or measure the order of the file: --ties engine",
@@ -235,9 +235,8 @@ def _ids_spelled_otherwise(judged: JudgedRun) -> Finding | None:
     found = respelling(missing, ranked, share=wanted / len(missing))
     if found is None:
         return None
-    return Finding(
+    return _warning(
         "ids-spelled-otherwise",
-        "warning",
         f"{len(missing):,} of {len(documents):,} judged documents are not in the run, and {found}",
         "write ids alike in the run and in the judgments: a hit under another spelling counts as wrong",
     )
@@ -250,9 +249,8 @@ def _all_zero(judged: JudgedRun) -> Finding | None:
     if judged.is_example or not values or any(values) or not judged.run.hits:
         return None
     known = int(np.count_nonzero(judged.qrels.doc_ids.rows_of(judged.run.doc_ids) >= 0))
-    return Finding(
+    return _warning(
         "all-zero-metrics",
-        "warning",
         f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} 0 on all {judged.scores.counts.evaluated:,} queries, "
         f"with {judged.run.hits:,} hits on {len(judged.run.doc_ids):,} documents, of which {known:,} are judged for "
         "some query",
@@ -273,9 +271,8 @@ def _judgments_of_neighbours(judged: JudgedRun) -> Finding | None:
         moved = Ids.of([*queries[step:], *queries[:step]])
         other = judged.shape_by(replace(judged.qrels, query_ids=moved))["RR"]
         if other >= max(3 * own, 0.2):
-            return Finding(
+            return _warning(
                 "shifted-judgments",
-                "warning",
                 f"RR@10 is {own:.3f}, and {other:.3f} when each query is judged by what stands at the query {side} it",
                 "look for a line too many or too few where ids were put beside queries or judgments",
             )
@@ -297,9 +294,8 @@ def _cut_short(judged: JudgedRun) -> Finding | None:
     ]
     if judged.is_example or not deeper or not ends_there or not judged.ordered or len(judged.run.doc_ids) <= depth:
         return None
-    return Finding(
+    return _warning(
         "metric-without-support",
-        "warning",
         f"no list of the run is longer than {depth:,}, so {', '.join(deeper)} cannot see more hits than @{depth} does",
         f"retrieve more hits for the run, or ask for @{depth}",
     )
@@ -319,9 +315,8 @@ def _raw_weights(judged: JudgedRun) -> Finding | None:
     if not len(values) or not _are_counts(values) or not bool((asked == np.rint(asked)).all()):
         return None
     ones = float(np.mean(values == 1))
-    return Finding(
+    return _warning(
         "raw-weights",
-        "warning",
         f"all of {len(values):,} weights of documents are whole numbers from 1 to {int(values.max())}, and {ones:.0%} "
         "of them are 1: these look like counts of terms, and no IDF is applied",
         "let the engine multiply by the IDF (idf=true), or weigh the vectors before they are stored",
@@ -346,9 +341,8 @@ def _first_hit_alone(judged: JudgedRun) -> Finding | None:
     if reciprocal < 0.5 or 2 * gain >= reciprocal:
         return None
     relevant = _relevant_counts(judged.qrels, judged.relevance)
-    return Finding(
+    return _warning(
         "high-mrr-low-ndcg",
-        "warning",
         f"RR@10 is {reciprocal:.3f} and nDCG@10 {gain:.3f}: the first relevant document comes early, and the others do "
         f"not ({relevant.mean():.1f} relevant documents a query)",
         "look whether near-duplicates fill the top, whether low grades crowd out high ones, and whether results of one "
@@ -370,9 +364,8 @@ def _found_but_ranked_low(judged: JudgedRun) -> Finding | None:
         return None
     without = replace(judged, run=without_identical_ids(judged.run)).shape["nDCG"]
     itself = f"; without hits that have their query's id nDCG@10 is {without:.3f}" if without - gain >= 0.01 else ""
-    return Finding(
+    return _warning(
         "found-but-ranked-low",
-        "warning",
         f"R@100 is {recall:.3f} and nDCG@10 {gain:.3f}: relevant documents are found and come late{itself}",
         "drop hits that have their query's id: --identical-ids drop"
         if itself
@@ -415,9 +408,8 @@ def _low_ceiling(asked: _Asked) -> Finding | None:
     if not low:
         return None
     relevant = _relevant_counts(asked.qrels, asked.relevance)
-    return Finding(
+    return _warning(
         "metric-without-support",
-        "warning",
         f"{' and '.join(f'{one.measure} can be at most {one.value:.3f}' for one in low)} on these judgments, which "
         f"have {relevant.mean():.1f} relevant documents a query and grades up to {int(asked.qrels.grades.max())}",
         "read it against that, or take a metric that can reach 1: nDCG, AP, RR, R_cap, Success",
@@ -429,9 +421,8 @@ def _no_judged_negatives(asked: _Asked) -> Finding | None:
     names = [str(one) for one in asked.measures if one.name in ("Bpref", "infAP")]
     if not names or bool((asked.qrels.grades < asked.relevance).any()):
         return None
-    return Finding(
+    return _warning(
         "metric-without-support",
-        "warning",
         f"{' and '.join(names)} {'needs' if len(names) == 1 else 'need'} documents that are judged not relevant, and "
         f"all {len(asked.qrels):,} judgments are relevant",
         "take AP or nDCG, or judgments with grade 0",
@@ -459,9 +450,8 @@ def difference_finding(pair: PairedValues, family: int = 1) -> Finding | None:
     if detectable is None or observed < 0.05 * larger or observed >= detectable:
         return None
     needed = queries_needed(differences, observed, alpha=alpha)
-    return Finding(
+    return _warning(
         "too-few-queries",
-        "warning",
         f"{pair.b} and {pair.a} differ by {observed:.3f} in {pair.metric}, and {len(differences):,} queries show "
         f"differences from {detectable:.3f} on (power 0.8)",
         f"have about {needed:,} queries like these, or claim no difference" if needed else "claim no difference",

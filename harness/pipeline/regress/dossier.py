@@ -113,29 +113,28 @@ class _Rankings:
 
     def lost(self, query: str, metric: str | None) -> list[str]:
         """Return the relevant documents among the first before, and not after, that a metric looks at, best first."""
-        if self.relevant is None:
-            return []
-        before, after = self.relevant
-        return self._missing(query, before, after, self.after, self.relevant_depth(metric))
+        return self._missing(query, metric, here=0, there=1)
 
     def gained(self, query: str, metric: str | None) -> list[str]:
         """Return the relevant documents among the first after, and not before, that a metric looks at, best first."""
+        return self._missing(query, metric, here=1, there=0)
+
+    def _missing(self, query: str, metric: str | None, here: int, there: int) -> list[str]:
+        """Return the relevant documents that a metric sees on side ``here`` and surely not on side ``there``."""
         if self.relevant is None:
             return []
-        before, after = self.relevant
-        return self._missing(query, after, before, self.before, self.relevant_depth(metric))
-
-    def _missing(self, query: str, here: _Ranks, there: _Ranks, side: ResultSnapshot, depth: int) -> list[str]:
-        ranks, others = here.get(query, {}), there.get(query, {})
+        depth = self.relevant_depth(metric)
+        ranks, others = self.relevant[here].get(query, {}), self.relevant[there].get(query, {})
         first = [document for document in sorted(ranks, key=ranks.__getitem__) if ranks[document] <= depth]
-        surely = self._absence(side, depth, relevant=True) == "not found"
+        surely = self.absence(self.sides[there][0], relevant=True, depth=depth) == "not found"
         return [document for document in first if (others[document] > depth if document in others else surely)]
 
-    def absence(self, side: ResultSnapshot, *, relevant: bool) -> Absence:
-        """Say what it means that a side has no rank of a document: a baseline keeps the ranks of relevant ones only."""
-        return self._absence(side, self.known_depth, relevant=relevant)
+    def absence(self, side: ResultSnapshot, *, relevant: bool, depth: int | None = None) -> Absence:
+        """Say what it means that a side has no rank of a document down to ``depth``, by default what both sides know.
 
-    def _absence(self, side: ResultSnapshot, depth: int, *, relevant: bool) -> Absence:
+        A baseline keeps the ranks of relevant documents only.
+        """
+        depth = self.known_depth if depth is None else depth
         kept = side.depth is None or side.deepest >= depth
         return "not found" if kept or (relevant and side.kept_ranks is not None and self.same_judgments) else "not kept"
 

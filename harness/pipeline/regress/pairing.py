@@ -239,7 +239,7 @@ def changed_settings(before: ResultSnapshot, after: ResultSnapshot, pairs: Seque
         *_changes("dataset", None, _dataset(one), _dataset(other)),
         *_changes("plan", None, _plan(one), _plan(other)),
         *(change for pair in pairs for change in _of_pair(before.trial(pair.before), after.trial(pair.after))),
-        *_changes("harness", None, _harness(one), _harness(other)),
+        *_changes("harness", None, one.harness.model_dump(), other.harness.model_dump()),
         *_changes("packages", None, _packages(one), _packages(other)),
         *_changes("machine", None, _machine(one), _machine(other)),
     ]
@@ -316,10 +316,6 @@ def _plan(report: Result) -> dict[str, Value]:
         for name, value in report.plan.resolved.items()
         if name not in left_out
     }
-
-
-def _harness(report: Result) -> dict[str, Value]:
-    return {"version": report.harness.version, "commit": report.harness.commit, "dirty": report.harness.dirty}
 
 
 def _packages(report: Result) -> dict[str, Value]:
