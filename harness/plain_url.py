@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["HIDDEN", "PLAIN_FORM", "is_plain_url", "without_secrets"]
+__all__ = ["DATABASE_FORM", "HIDDEN", "PLAIN_FORM", "is_plain_database_url", "is_plain_url", "without_secrets"]
 
 PLAIN_FORM = "http(s)://HOST[:PORT][/PATH]"
+DATABASE_FORM = "postgresql://HOST[:PORT]/DATABASE"
 HIDDEN = "***"
 """What stands for something that could be secret."""
 _PLAIN = re.compile(r"https?://(?:[\w.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?(?:/[^\s?#@;\\]*)?", re.IGNORECASE)
+_DATABASE = re.compile(r"postgres(?:ql)?://(?:[\w.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?/[\w.-]+", re.IGNORECASE)
 _URL = re.compile(
     r"(?P<setting>url=[\"']?)?(?P<scheme>\b[a-z][a-z0-9+.-]*:/{1,2})(?P<user>[^\s'\"<>?#]*@)?(?P<place>[^\s?#'\"<>]*)"
     r"(?P<query>\?[^\s'\"<>#]*)?(?P<fragment>\#[^\s'\"<>]*)?",
@@ -34,6 +36,11 @@ _NAMED = re.compile(
 def is_plain_url(text: str) -> bool:
     """Whether ``text`` is of the form :data:`PLAIN_FORM`: no user name, no password, no query, no fragment."""
     return _PLAIN.fullmatch(text) is not None
+
+
+def is_plain_database_url(text: str) -> bool:
+    """Whether ``text`` is of the form :data:`DATABASE_FORM`, with nothing else in it."""
+    return _DATABASE.fullmatch(text) is not None
 
 
 def without_secrets(text: str) -> str:

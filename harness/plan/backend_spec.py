@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import HarnessError, UnknownNameError, UsageError
-from harness.plain_url import PLAIN_FORM, is_plain_url
+from harness.plain_url import DATABASE_FORM, PLAIN_FORM, is_plain_database_url, is_plain_url
 from harness.plan.expressions import (
     in_parentheses,
     quoted,
@@ -126,12 +126,13 @@ def _refuse_credentials(text: str, cards: Mapping[str, BackendCard]) -> None:
     values = re.findall(rf"(?<!\w){_URL}\s*=(.*?)(?={'|'.join(ends)})", text, re.DOTALL)
     shown = [value if "@" in value else re.split("[;,)|+]", value)[0] for value in values]
     urls = [url for value in shown if (url := value.strip().strip("\"'"))]
-    if _URL_WITH_USER.search(text) or not all(map(is_plain_url, urls)):
+    if _URL_WITH_USER.search(text) or not all(is_plain_url(url) or is_plain_database_url(url) for url in urls):
         raise UsageError(
-            f"a 'url' in the backends is not of the form {PLAIN_FORM}; reports would store any user name, password or "
-            "key in it",
-            fix="leave such a URL out and put it into an environment variable: write mode=server, and "
-            "set HARNESS_QDRANT_URL or HARNESS_CHROMA_URL; an API key goes into QDRANT_API_KEY or CHROMA_API_KEY",
+            f"a 'url' in the backends is not of the form {PLAIN_FORM} or {DATABASE_FORM}; reports would store any user "
+            "name, password or key in it",
+            fix="leave such a URL out and put it into an environment variable: write mode=server, and set "
+            "HARNESS_QDRANT_URL, HARNESS_CHROMA_URL or HARNESS_POSTGRES_URL; an API key goes into QDRANT_API_KEY or "
+            "CHROMA_API_KEY",
         )
 
 

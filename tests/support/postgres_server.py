@@ -8,16 +8,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from harness.data.inputs import Inputs
-from harness.engines.pgvector.private_server import PrivateServer
+from harness.engines.pgvector.private_server import USER, PrivateServer
 
 __all__ = ["serving", "write_table"]
 
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
-    """Serve from a new folder; the URL of the database, in which the extension is."""
+    """Serve from a new folder; the URL of the database, in which the extension is. ``PGUSER`` names its user."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -25,10 +26,12 @@ def serving(folder: Path) -> Iterator[str]:
     server = PrivateServer(folder / "data", settings)
     server.start()
     try:
-        url = f"postgresql://harness@127.0.0.1:{port}/postgres"
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("CREATE EXTENSION vector")
-        yield url
+        url = f"postgresql://127.0.0.1:{port}/postgres"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PGUSER", USER)
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute("CREATE EXTENSION vector")
+            yield url
     finally:
         server.stop()
 

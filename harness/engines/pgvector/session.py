@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -13,6 +12,7 @@ from harness.engines import remote_server
 from harness.engines.pgvector.private_server import DATABASE, USER, PrivateServer
 from harness.engines.remote_server import Address, Cause, Fault, FaultError, to_backend_error
 from harness.errors import EngineUnavailableError, RejectedInputError
+from harness.plain_url import DATABASE_FORM, is_plain_database_url
 from harness.registry.optional import require
 from harness.registry.parameters import ParameterValue
 
@@ -20,7 +20,6 @@ __all__ = ["URL_VARIABLE", "Retrier", "Session", "address_of", "fault_of", "requ
 
 URL_VARIABLE = "HARNESS_POSTGRES_URL"
 _PORT = 5432
-_PLAIN = re.compile(r"postgres(ql)?://([^\s:@/?#]+@)?[^\s:@/?#]+(:\d+)?/[^\s:@/?#]+")
 _REMEDIES = {
     Cause.UNREACHABLE: "start it, or mend 'url'",
     Cause.BROKEN: "look into the server's log: it may have been restarted, or killed for memory",
@@ -64,16 +63,16 @@ def address_of(url: str, environment: Mapping[str, str] = os.environ) -> Address
 
     Raises RejectedInputError for a URL of another form, EngineUnavailableError for none.
     """
-    if url and not _PLAIN.fullmatch(url):
+    if url and not is_plain_database_url(url):
         raise RejectedInputError(
-            "the URL of the PostgreSQL server is not of the form postgresql://[USER@]HOST[:PORT]/DATABASE",
-            fix=f"mend it; a password may stand in {URL_VARIABLE} or PGPASSWORD only",
+            f"the URL of the PostgreSQL server is not of the form {DATABASE_FORM}",
+            fix=f"mend it; a user name and a password may stand in {URL_VARIABLE}, or in PGUSER and PGPASSWORD",
         )
     named = url or environment.get(URL_VARIABLE, "")
     if not named:
         raise EngineUnavailableError(
             "no PostgreSQL server is named",
-            fix=f"give url=postgresql://USER@HOST:{_PORT}/DATABASE, or set {URL_VARIABLE}",
+            fix=f"give url=postgresql://HOST:{_PORT}/DATABASE, or set {URL_VARIABLE}",
         )
     parts = urlsplit(named)
     secret = unquote(parts.password or "") or environment.get("PGPASSWORD", "")

@@ -201,7 +201,7 @@ def test_a_connection_that_breaks_is_opened_again(tmp_path: Path, postgres_url: 
 def test_servers_that_cannot_be_had(tmp_path: Path) -> None:
     with (
         pytest.raises(EngineUnavailableError, match=r"PostgreSQL at postgresql://127\.0\.0\.1:9/db cannot be reached"),
-        built(tmp_path / "a", "postgresql://me@127.0.0.1:9/db", retry_s=0.0),
+        built(tmp_path / "a", "postgresql://127.0.0.1:9/db", retry_s=0.0),
     ):
         pass
     for url in ("http://host/db", "postgresql://me:secret@host/db", "postgresql://host"):
