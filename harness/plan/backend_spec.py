@@ -170,7 +170,11 @@ def _parse(item: str, cards: Mapping[str, BackendCard], problems: list[HarnessEr
     if card is None and "=" in name:  # csr:k1=3,b=0.95
         stray = f"'{name.partition('=')[0].strip()}=…' is a parameter, and stands where a backend is expected"
         problems.append(
-            UsageError(stray, fix="separate parameters with ';', and backends with ',': csr:k1=3;b=0.95,flat")
+            UsageError(
+                stray,
+                fix="separate parameters with ';', backends with ',', and quote a value that has one: "
+                "csr:k1=3;b=0.95,faiss:index='IVF64,Flat'",
+            )
         )
         return None
     if card is None:
