@@ -7,10 +7,11 @@ A model makes a :class:`Bm25Formula` of a backend's parameters; :func:`weigh` ma
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.data.types import Float32Array, Float64Array, Int64Array, SparseVectors, TermCounts
 from harness.errors import UsageError, nearest
@@ -19,7 +20,9 @@ from harness.registry.parameters import ParameterValue
 
 __all__ = ["SCORINGS", "Bm25Formula", "Scoring", "Weighted", "formula_of", "weigh"]
 
-Idf = Literal["lucene", "robertson"]
+Idf = Literal["lucene", "robertson", "atire", "bm25l", "bm25+"]
+Saturation = Literal["bm25", "bm25l", "bm25+"]
+Arithmetic = Literal["float64", "tantivy", "bm25s"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,18 @@ class Bm25Formula:
         k1: Saturation of term counts, at least 0.
         b: Normalisation by length, from 0 to 1.
         k1_plus_1: Multiply by k1 + 1; false leaves the constant factor out.
-        idf: ``lucene`` is ``ln(1 + (N - df + 0.5) / (df + 0.5))``, ``robertson`` the same without the 1.
+        idf: ``lucene`` is ``ln(1 + (N - df + 0.5) / (df + 0.5))``, ``robertson`` the same without the 1, ``atire``
+            ``ln(N / df)``, ``bm25l`` ``ln((N + 1) / (df + 0.5))``, ``bm25+`` ``ln((N + 1) / df)``.
         idf_floor: Replaces an IDF that is not above 0; None leaves it as it is.
+        saturation: ``bm25`` as above; ``bm25l`` is ``(k1 + 1) · (c + delta) / (k1 + c + delta)`` of
+            ``c = tf / (1 - b + b · |d| / avgdl)``, ``bm25+`` adds delta. Both give something for a term that a document
+            lacks, which every document gets: it is apart, in :attr:`Weighted.absent`.
+        delta: Of these two.
         byte_lengths: Documents' lengths are rounded down to a byte, as Lucene stores them; avgdl is not.
         all_documents: N and avgdl count documents without terms too.
         least_average: avgdl is never taken to be below this.
-        float32: Each step is rounded to float32, in the order of :func:`_in_float32`.
+        arithmetic: ``float64`` rounds the weight once to float32, another name rounds as that engine does.
+        float32_sums: Weights are added in float32, in the order of the query's terms.
     """
 
     k1: float
@@ -46,17 +55,24 @@ class Bm25Formula:
     k1_plus_1: bool = True
     idf: Idf = "lucene"
     idf_floor: float | None = None
+    saturation: Saturation = "bm25"
+    delta: float = 0.0
     byte_lengths: bool = False
     all_documents: bool = False
     least_average: float = 0.0
-    float32: bool = False
+    arithmetic: Arithmetic = "float64"
+    float32_sums: bool = False
 
 
 class Weighted(NamedTuple):
-    """Weights of terms: a score is the sum of ``query · document``; float32 values, over the terms of the counts."""
+    """Weights of terms: a score is the sum of ``query · document``; float32 values, over the terms of the counts.
+
+    ``absent`` float32 (V,) is what a document gets for a term of the query whether it has it or not; None for nothing.
+    """
 
     documents: SparseVectors
     queries: SparseVectors
+    absent: Float32Array | None = None
 
 
 class Scoring(NamedTuple):
@@ -78,19 +94,19 @@ def formula_of(scoring: str, parameters: Mapping[str, ParameterValue]) -> Bm25Fo
 def weigh(counts: TermCounts, formula: Bm25Formula) -> Weighted:
     """Return the weights of every document, IDF and all, and the counts of every query.
 
-    Each weight is computed in float64 and rounded once to float32, or every step is, for a formula of float32.
+    Each weight is computed in float64 and rounded once to float32, or as the formula's arithmetic says.
     N, df and avgdl are those of ``counts``: of one shard, hand over the counts of its documents.
     """
     documents = counts.documents
     statistics = _statistics(counts, formula)
     lengths = statistics.lengths[np.repeat(np.arange(len(documents)), np.diff(documents.indptr))]
-    compute = _in_float32 if formula.float32 else _in_float64
-    values = compute(formula, statistics, documents, lengths)
-    return Weighted(SparseVectors(documents.indptr, documents.indices, values, documents.dimensions), counts.queries)
+    values = _COMPUTE[formula.arithmetic](formula, statistics, documents, lengths)
+    weights = SparseVectors(documents.indptr, documents.indices, values, documents.dimensions)
+    return Weighted(weights, counts.queries, _absent(formula, statistics))
 
 
 class _Statistics(NamedTuple):
-    """N, avgdl (1 for a collection without terms), lengths float64 (n,) as the formula reads them, and df (V,)."""
+    """N, avgdl (1 without terms), lengths float64 (n,) as the formula reads them, and df int64 (V,)."""
 
     documents: int
     average: float
@@ -101,10 +117,9 @@ class _Statistics(NamedTuple):
 def _statistics(counts: TermCounts, formula: Bm25Formula) -> _Statistics:
     lengths = counts.lengths
     documents = len(lengths) if formula.all_documents else int(np.count_nonzero(lengths))
-    average = float(lengths.sum() / documents) if documents and lengths.any() else 1.0
-    average = max(average, formula.least_average)
     read = decoded_lengths()[byte_lengths(lengths)].astype(np.int64) if formula.byte_lengths else lengths
     df = np.bincount(np.asarray(counts.documents.indices), minlength=counts.documents.dimensions)
+    average = max(float(lengths.sum() / documents) if lengths.any() else 1.0, formula.least_average)
     return _Statistics(documents, average, read.astype(np.float64), df.astype(np.int64))
 
 
@@ -112,20 +127,67 @@ def _in_float64(
     formula: Bm25Formula, statistics: _Statistics, documents: SparseVectors, lengths: Float64Array
 ) -> Float32Array:
     tf = np.asarray(documents.values, dtype=np.float64)
-    factor = formula.k1 + 1.0 if formula.k1_plus_1 else 1.0
-    norm = formula.k1 * (1.0 - formula.b + formula.b * lengths / statistics.average)
-    weights = _idf(formula, statistics)[np.asarray(documents.indices)] * factor * tf / (tf + norm)
-    rounded: Float32Array = weights.astype(np.float32)
-    return rounded
+    return _beyond_absent(formula, statistics, documents, _idf(formula, statistics), (tf, lengths))
 
 
-def _in_float32(
+def _as_bm25s(
     formula: Bm25Formula, statistics: _Statistics, documents: SparseVectors, lengths: Float64Array
 ) -> Float32Array:
-    """Round each step: ``weight = idf · (k1 + 1)``, ``norm = k1 · (1 - b + b · |d| / avgdl)``, ``tf / (tf + norm)``."""
-    unit, k1, b = np.float32(1.0), np.float32(formula.k1), np.float32(formula.b)
-    average = np.float32(statistics.average)
+    """Round the IDF to float32, and ``tf · (k1 + 1)``; the rest is float64 until a weight is stored."""
     idf = _idf(formula, statistics).astype(np.float32)
+    return _beyond_absent(formula, statistics, documents, idf, (np.asarray(documents.values), lengths))
+
+
+def _beyond_absent(
+    formula: Bm25Formula,
+    statistics: _Statistics,
+    documents: SparseVectors,
+    idf: npt.NDArray[np.floating],
+    counted: tuple[npt.NDArray[np.floating], Float64Array],
+) -> Float32Array:
+    """Return what a document gets for a term beyond what all documents do, of counts and lengths."""
+    indices, absent = np.asarray(documents.indices), _absent(formula, statistics)
+    weights = idf[indices] * _saturated(formula, *counted, statistics.average)
+    beyond: Float32Array = (weights if absent is None else weights - absent[indices]).astype(np.float32)
+    return beyond
+
+
+def _saturated(
+    formula: Bm25Formula, tf: npt.NDArray[np.floating], lengths: Float64Array, average: float
+) -> npt.NDArray[np.float64]:
+    """Return what the IDF is multiplied by."""
+    k1, b = formula.k1, formula.b
+    relative = 1 - b + b * lengths / average
+    if formula.saturation == "bm25l":
+        shifted = tf / relative + formula.delta
+        of_lengths: Float64Array = (k1 + 1) * shifted / (k1 + shifted)
+        return of_lengths
+    above = tf * (k1 + 1) if formula.k1_plus_1 else tf
+    weight: Float64Array = above / (k1 * relative + tf)
+    return weight + formula.delta if formula.saturation == "bm25+" else weight
+
+
+def _absent(formula: Bm25Formula, statistics: _Statistics) -> Float32Array | None:
+    """Return what a document gets for a term that it lacks, float32 (V,); None for nothing."""
+    if formula.saturation == "bm25":
+        return None
+    saturated = _saturated(formula, np.zeros(1), np.ones(1), 1.0)
+    absent: Float32Array = (_idf(formula, statistics) * saturated).astype(np.float32)
+    return absent
+
+
+def _as_tantivy(
+    formula: Bm25Formula, statistics: _Statistics, documents: SparseVectors, lengths: Float64Array
+) -> Float32Array:
+    """Round each step: ``idf``, ``weight = idf · (k1 + 1)``, ``norm = k1 · (1 - b + b · |d| / avgdl)``, the rest.
+
+    The IDF is ``ln(1 + odds)``; where that sum is near 1, float32 keeps few digits of it.
+    """
+    unit, half, k1, b = np.float32(1.0), np.float32(0.5), np.float32(formula.k1), np.float32(formula.b)
+    df = statistics.df.astype(np.float32)
+    odds = ((statistics.documents - statistics.df).astype(np.float32) + half) / (df + half)
+    idf: Float32Array = np.log((unit + odds).astype(np.float64)).astype(np.float32)
+    average = np.float32(round(statistics.average * statistics.documents)) / np.float32(statistics.documents)
     weight = idf * (unit + k1) if formula.k1_plus_1 else idf
     norm = k1 * (unit - b + b * lengths.astype(np.float32) / average)
     tf = np.asarray(documents.values)
@@ -136,12 +198,20 @@ def _in_float32(
 
 def _idf(formula: Bm25Formula, statistics: _Statistics) -> Float64Array:
     """Return the IDF of each term, float64 (V,)."""
-    odds = (statistics.documents - statistics.df + 0.5) / (statistics.df + 0.5)
+    df: Float64Array = statistics.df.astype(np.float64)
+    documents = statistics.documents
+    odds = (documents - df + 0.5) / (df + 0.5)
     match formula.idf:
         case "lucene":
-            idf: Float64Array = np.log(1.0 + odds)
+            idf: Float64Array = np.log(1 + odds)
         case "robertson":
             idf = np.log(odds)
+        case "atire":
+            idf = np.log(documents / np.maximum(df, 1))
+        case "bm25l":
+            idf = np.log((documents + 1) / (df + 0.5))
+        case "bm25+":
+            idf = np.log((documents + 1) / np.maximum(df, 1))
     return idf if formula.idf_floor is None else np.where(idf > 0, idf, formula.idf_floor)
 
 
@@ -151,7 +221,7 @@ def _as_parameters_say(parameters: Mapping[str, ParameterValue]) -> tuple[float,
 
 def _tantivy(parameters: Mapping[str, ParameterValue]) -> Bm25Formula:
     k1, b = _as_parameters_say(parameters)
-    return Bm25Formula(k1, b, byte_lengths=True, all_documents=True, float32=True)
+    return Bm25Formula(k1, b, byte_lengths=True, all_documents=True, arithmetic="tantivy", float32_sums=True)
 
 
 def _sqlite(parameters: Mapping[str, ParameterValue]) -> Bm25Formula:
@@ -164,11 +234,33 @@ def _milvus(parameters: Mapping[str, ParameterValue]) -> Bm25Formula:
     return Bm25Formula(k1, b, all_documents=True, least_average=1.0)
 
 
+_BM25S: Mapping[str, Bm25Formula] = {
+    "robertson": Bm25Formula(0, 0, k1_plus_1=False, idf="robertson", idf_floor=0.0),
+    "lucene": Bm25Formula(0, 0, k1_plus_1=False),
+    "atire": Bm25Formula(0, 0, idf="atire"),
+    "bm25l": Bm25Formula(0, 0, idf="bm25l", saturation="bm25l"),
+    "bm25+": Bm25Formula(0, 0, idf="bm25+", saturation="bm25+"),
+}
+
+
+def _bm25s(parameters: Mapping[str, ParameterValue]) -> Bm25Formula:
+    k1, b = _as_parameters_say(parameters)
+    variant = _BM25S[str(parameters["variant"])]
+    delta = float(parameters["delta"]) if variant.saturation != "bm25" else 0.0
+    return replace(variant, k1=k1, b=b, delta=delta, all_documents=True, arithmetic="bm25s", float32_sums=True)
+
+
+_COMPUTE: Mapping[Arithmetic, Callable[[Bm25Formula, _Statistics, SparseVectors, Float64Array], Float32Array]] = {
+    "float64": _in_float64,
+    "tantivy": _as_tantivy,
+    "bm25s": _as_bm25s,
+}
 SCORINGS: Mapping[str, Scoring] = {
     "milvus": Scoring(
         _milvus, "knowhere, src/index/sparse/sparse_inverted_index.h; N and the least avgdl were measured"
     ),
     "tantivy": Scoring(_tantivy, "tantivy, src/query/bm25.rs"),
+    "bm25s": Scoring(_bm25s, "bm25s, bm25s/scoring.py; Kamphuis and others, ECIR 2020"),
     "sqlite": Scoring(_sqlite, "SQLite, ext/fts5/fts5_aux.c, fts5Bm25Function"),
 }
 """Every model that a card may name; an engine with a BM25 of its own adds a line."""

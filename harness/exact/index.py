@@ -80,6 +80,11 @@ class SparseIndex:
         """Return the number of stored values."""
         return len(self._searcher.postings.values)
 
+    @property
+    def lists(self) -> Postings:
+        """Return the postings of each dimension."""
+        return self._searcher.postings
+
     def count_documents_with_terms(self) -> int:
         """Count the documents that have at least one stored value: those that BM25's IDF counts."""
         present = np.zeros(len(self), dtype=bool)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,11 +30,12 @@ from harness.data.types import (
 )
 from harness.encoders import bm25
 from harness.exact import bm25_idf
+from harness.exact.bm25_models import Bm25Formula, weigh
 from harness.exact.dense import vector_lengths
 from harness.exact.lucene import byte_lengths as encode_lengths
 from harness.exact.lucene import decoded_lengths
 from harness.exact.qdrant_model import qdrant_idf, qdrant_weights
-from harness.parity.recipes import DenseRecipe, Recipe, empty_rows, idf_by_shard
+from harness.parity.recipes import DenseRecipe, Recipe, empty_rows, idf_by_shard, with_formula
 from harness.parity.references import DenseReference, Fuse, FusedReference, Part, Reference, SparseReference
 
 __all__ = [
@@ -163,8 +164,22 @@ def _has_bm25_idf(recipe: Recipe) -> bool:
 @_cause("missing documents", "the engine does not hold these documents, and counts without them")
 @_of_recipe
 def _missing_documents(recipe: Recipe, missing: Int32Array) -> Recipe | None:
-    # weights that were made before stay as they are
-    return _without(recipe, missing)
+    # weights that were made before stay as they are; an engine with a BM25 of its own makes them of what it holds
+    changed = _without(recipe, missing)
+    if changed is None or recipe.formula is None or recipe.counts is None:
+        return changed
+    held = np.setdiff1d(np.arange(len(recipe.counts.documents)), missing).astype(np.int32)
+    return _of_held(changed, recipe.counts, recipe.formula, held)
+
+
+def _of_held(recipe: Recipe, counts: TermCounts, formula: Bm25Formula, held: Int32Array) -> Recipe:
+    """Return the recipe with weights by the statistics of the documents that are held, and none of the others."""
+    weighted = weigh(counts.of_documents(held), formula)
+    lengths = np.zeros(len(recipe.doc_ids), dtype=np.int64)
+    lengths[held] = np.diff(weighted.documents.indptr)
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    documents = replace(weighted.documents, indptr=indptr)
+    return replace(recipe, documents=documents, absent=weighted.absent)
 
 
 def _without(recipe: Recipe, missing: Int32Array) -> Recipe | None:
@@ -177,7 +192,9 @@ def _without(recipe: Recipe, missing: Int32Array) -> Recipe | None:
 def _missing_documents_idf_kept(recipe: Recipe, missing: Int32Array) -> Recipe | None:
     # deleted and not yet cleaned up
     changed = _without(recipe, missing)
-    if changed is None or not _has_bm25_idf(recipe):
+    if changed is None or recipe.formula is not None:
+        return changed
+    if not _has_bm25_idf(recipe):
         return None
     return replace(changed, idf=idf_by_shard(recipe, bm25_idf))
 
@@ -293,15 +310,37 @@ def _zero_score_padding(case: Case) -> Rescored | None:
 @_cause("IDF over all documents", "N counts documents without terms too")
 @_of_recipe
 def _idf_over_all_documents(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+    if recipe.formula is not None and not recipe.formula.all_documents:
+        return _with_changes(recipe, all_documents=True)
     if not _has_bm25_idf(recipe) or len(recipe.documents.nonempty_rows) == len(recipe.documents):
         return None
     return replace(recipe, idf=idf_by_shard(recipe, bm25_idf, over_all=True))
 
 
+@_cause("statistics of documents with terms", "N and avgdl leave out documents without terms")
+@_of_recipe
+def _statistics_of_filled_documents(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+    if recipe.formula is None or not recipe.formula.all_documents:
+        return None
+    return _with_changes(recipe, all_documents=False)
+
+
+def _with_changes(recipe: Recipe, **fields: Any) -> Recipe | None:  # noqa: ANN401 - fields of a formula
+    """Return the recipe of an engine's own BM25 with one thing about its formula changed."""
+    if recipe.formula is None or recipe.counts is None:
+        return None
+    return with_formula(recipe, recipe.counts, replace(recipe.formula, **fields))
+
+
 @_cause("one IDF for all shards", "N and df are those of the whole dataset")
 @_of_recipe
 def _one_idf_for_all_shards(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    return replace(recipe, shards=None) if recipe.shards is not None and recipe.idf == "bm25" else None
+    if recipe.shards is None:
+        return None
+    whole = replace(recipe, shards=None)
+    if recipe.formula is not None:
+        return _with_changes(whole)
+    return whole if recipe.idf == "bm25" else None
 
 
 @_cause("no IDF", "the engine leaves the IDF out")
@@ -321,6 +360,8 @@ def _query_counts_ignored(recipe: Recipe, _missing: Int32Array) -> Recipe | None
 @_cause("factor (k1 + 1)", "the constant factor is left out, or put in")
 @_of_recipe
 def _other_constant_factor(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+    if recipe.formula is not None:
+        return _with_changes(recipe, k1_plus_1=not recipe.formula.k1_plus_1)
     if recipe.mode not in ("textbook", "lucene") or recipe.counts is None:
         return None
     changed = replace(recipe, k1_plus_1=not recipe.k1_plus_1)
@@ -334,6 +375,8 @@ def _weights(recipe: Recipe, counts: TermCounts, lengths: Int64Array | None = No
 @_cause("byte lengths", "document lengths are rounded to Lucene's single byte")
 @_of_recipe
 def _byte_lengths(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+    if recipe.formula is not None:
+        return None if recipe.formula.byte_lengths else _with_changes(recipe, byte_lengths=True)
     if recipe.mode != "textbook" or recipe.counts is None:
         return None
     lengths = decoded_lengths()[encode_lengths(recipe.counts.lengths)].astype(np.int64)
@@ -351,6 +394,8 @@ def _lucene_arithmetic(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
 @_cause("exact lengths", "document lengths are not rounded to a byte")
 @_of_recipe
 def _textbook_arithmetic(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+    if recipe.formula is not None:
+        return _with_changes(recipe, byte_lengths=False) if recipe.formula.byte_lengths else None
     if recipe.mode != "lucene" or recipe.counts is None:
         return None
     return replace(recipe, mode="textbook", documents=_weights(recipe, recipe.counts))

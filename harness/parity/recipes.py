@@ -51,6 +51,7 @@ class Recipe:
         order: int32 (N,), the rows in the order in which ``lucene`` mode ranks equal scores, None for that of the rows.
         matching: bool (N,), the documents that a filter leaves, None for all of them; statistics count all documents.
         formula: How an engine with a BM25 of its own weighs a term, for such a ``mode``.
+        absent: float32 (V,), what every document gets for a term of the query, for such a formula; None for nothing.
         candidates: The hits that each query may have, by ascending row, None for all documents; their scores mean
             nothing.
     """
@@ -70,6 +71,7 @@ class Recipe:
     matching: BoolArray | None = None
     candidates: Run | None = None
     formula: Bm25Formula | None = None
+    absent: Float32Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,15 +157,15 @@ def make_recipe(
 def with_formula(recipe: Recipe, counts: TermCounts, formula: Bm25Formula) -> Recipe:
     """Return the recipe with the weights of a formula; each shard has statistics of its own."""
     if recipe.shards is None:
-        documents, queries = weigh(counts, formula)
+        documents, _, absent = weigh(counts, formula)
     else:
         values = np.empty(counts.documents.nnz, dtype=np.float32)
         places = np.repeat(recipe.shards, np.diff(counts.documents.indptr))
         for shard in range(shard_count(recipe.shards)):
             rows = np.flatnonzero(recipe.shards == shard).astype(np.int32)
             values[places == shard] = weigh(counts.of_documents(rows), formula).documents.values
-        documents, queries = replace(counts.documents, values=values), counts.queries
-    return replace(recipe, documents=documents, queries=queries, formula=formula)
+        documents, absent = replace(counts.documents, values=values), None
+    return replace(recipe, documents=documents, formula=formula, absent=absent)
 
 
 def empty_rows(vectors: SparseVectors, rows: Int32Array) -> SparseVectors:

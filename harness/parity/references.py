@@ -15,6 +15,7 @@ from harness.data.ranking import TieBreak
 from harness.data.types import Float32Array, Float64Array, Ids, Int32Array, Int64Array, Run, SparseVectors
 from harness.exact import DenseIndex, LuceneIndex, SparseIndex, bm25_idf
 from harness.exact.dense import FilteredDenseIndex, vector_lengths
+from harness.exact.float32_sums import Float32SumIndex
 from harness.exact.shards import shard_count, spread_documents, spread_queries
 from harness.parity.recipes import DenseRecipe, Recipe, idf_by_shard
 
@@ -68,8 +69,9 @@ class _IndexReference(ABC):
 class SparseReference(_IndexReference):
     """The reference of a sparse recipe.
 
-    Equal scores come by descending id, in ``lucene`` mode in the recipe's order. ``threads`` is for retrieval and
-    changes no bit of the result; ``whole`` is a reference with the same documents, whose index is shared.
+    Equal scores come by descending id, in ``lucene`` mode in the recipe's order, and for an engine's own BM25 by row.
+    ``threads`` is for retrieval and changes no bit of the result; ``whole`` is a reference with the same documents,
+    whose index is shared.
     """
 
     name = "sparse"
@@ -91,7 +93,7 @@ class SparseReference(_IndexReference):
         listed = recipe.candidates if recipe.order is None else _listed_by(recipe.candidates, recipe.order)
         run = listed.with_scores(self.score(listed))
         hits = ranking.hits_at(run, np.flatnonzero(run.scores))  # a document that scores 0 is no hit
-        ordered = ranking.order_as(hits, TieBreak.LISTED) if self.mode == "lucene" else ranking.order(hits)
+        ordered = ranking.order(hits) if self.mode == "textbook" else ranking.order_as(hits, TieBreak.LISTED)
         return ranking.cut(ordered, k)
 
     def score(self, run: Run) -> Float32Array:
@@ -110,7 +112,7 @@ class SparseReference(_IndexReference):
         return SparseReference(part, threads=self._threads, whole=self)
 
     @cached_property
-    def index(self) -> SparseIndex | LuceneIndex:
+    def index(self) -> SparseIndex | LuceneIndex | Float32SumIndex:
         """The index of all documents."""
         if self._whole is not None:
             return self._whole.index
@@ -125,6 +127,10 @@ class SparseReference(_IndexReference):
                 shards=recipe.shards,
                 order=recipe.order,
             )
+        if recipe.formula is not None:
+            if recipe.formula.float32_sums:
+                return Float32SumIndex.build(recipe.documents, recipe.absent)
+            return SparseIndex.build(recipe.documents)
         if recipe.shards is not None and recipe.mode == "textbook":
             idf = idf_by_shard(recipe, bm25_idf) if isinstance(recipe.idf, str) else recipe.idf
             return SparseIndex.build(
@@ -135,7 +141,7 @@ class SparseReference(_IndexReference):
         return SparseIndex.build(recipe.documents, idf=recipe.idf, tie_break=recipe.doc_ids.tie_rank)
 
     @cached_property
-    def searched(self) -> SparseIndex | LuceneIndex:
+    def searched(self) -> SparseIndex | LuceneIndex | Float32SumIndex:
         """The index, or the part of it that a filter leaves."""
         if self._whole is not None:
             return self._whole.searched

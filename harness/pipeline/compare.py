@@ -27,6 +27,7 @@ from harness.data.progress import Display, Progress, SilentDisplay
 from harness.errors import HarnessError, UsageError
 from harness.loaders.checks import dataset_findings
 from harness.parity.outcome_parity import References
+from harness.parity.scoring_differences import scoring_differences
 from harness.pipeline.planning import load_planned, plan_for, resolved_for, sampled
 from harness.pipeline.probes import PROBES
 from harness.pipeline.run import run_plan
@@ -167,6 +168,7 @@ class _Part:
     info: schema.DatasetInfo
     reference: str | None = None
     differences: list[schema.PairedDifference] = field(default_factory=list)
+    scorings: list[schema.ScoringDifference] = field(default_factory=list)
     findings: list[schema.FindingInfo] = field(default_factory=list)
     published: PublishedHere = field(default_factory=PublishedHere)
     notes: tuple[str, ...] = ()
@@ -207,6 +209,7 @@ def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cac
         dataset_info(dataset, plan, whole),
         reference=reference,
         differences=differences,
+        scorings=_scorings(scored, reference, dataset),
         findings=[*recorded(in_data, dataset.name), *result_findings(plan, dataset, scored, differences)],
         published=PublishedHere() if at_hand is not None else published_numbers(plan, dataset, trials),
         notes=tuple(reference_notes(plan, scored)),
@@ -220,6 +223,22 @@ def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cac
             corpus=dataset.corpus,
         ),
     )
+
+
+def _scorings(scored: Sequence[Scored], reference: str | None, dataset: Dataset) -> list[schema.ScoringDifference]:
+    """Return why backends differ that all return what their scoring functions say."""
+    outcomes = [one.outcome for one in scored]
+    exact = [one.outcome.trial.label for one in scored if one.parity is not None and not one.parity.different]
+    return [
+        schema.ScoringDifference(
+            dataset=dataset.name,
+            a=difference.a,
+            b=difference.b,
+            queries=len(dataset.queries),
+            changes=[schema.FormulaChange(**asdict(change)) for change in difference.changes],
+        )
+        for difference in scoring_differences(outcomes, exact, reference, dataset)
+    ]
 
 
 def run_on(
@@ -314,6 +333,7 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
         differences=[*(row for part in parts for row in part.differences), *across.differences],
         leaderboard=board,
         frontiers=frontier_stats(record, infos, trials),
+        scorings=[scoring for part in parts for scoring in part.scorings],
         findings=[finding for part in parts for finding in part.findings],
         published=[
             *(number for part in parts for number in part.published.numbers),

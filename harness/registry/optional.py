@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import importlib
+from importlib import metadata
 from types import ModuleType
 
 from harness.errors import EngineFailureError, MissingExtraError
 
-__all__ = ["require"]
+__all__ = ["require", "versions_of"]
+
+
+def versions_of(*packages: str) -> dict[str, str]:
+    """Return the installed version of each package, ``not installed`` where there is none."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
 
 
 def require(module: str, *, extra: str, feature: str, also: str = "") -> ModuleType:

@@ -235,6 +235,26 @@ class TrialResult(Record):
         return self.search.milliseconds if self.search is not None else None
 
 
+class FormulaChange(Record):
+    """A part in which the BM25 formulas of two exact backends differ, and what it does alone, made to the first."""
+
+    part: str
+    before: str = Field(description="it in the formula of `a`, in words")
+    after: str = Field(description="it in the formula of `b`")
+    queries: Count | None = Field(description="queries of which it gives others of the best ten; null for not ranked")
+    overlap: float | None = Field(description="mean share of common documents among the best ten")
+
+
+class ScoringDifference(Record):
+    """Why two exact backends differ: the changes make the formula of `b` of that of `a`."""
+
+    dataset: str
+    a: str
+    b: str
+    queries: Count
+    changes: list[FormulaChange]
+
+
 class PairedDifference(Record):
     """Two backends on one metric that is a mean (`difference` is b - a).
 
@@ -387,6 +407,9 @@ class Result(Record):
     trials: list[TrialResult] = Field(default=[], description="by dataset, then by backend")
     differences: list[PairedDifference] = Field(
         default=[], description="every backend against `plan.resolved.reference`, or every pair (`--all-pairs`)"
+    )
+    scorings: list[ScoringDifference] = Field(
+        default=[], description="exact backends of one analyzer with other BM25 formulas than `plan.resolved.reference`"
     )
     leaderboard: Leaderboard | None = Field(default=None, description="null for one dataset")
     frontiers: list[FrontierStats] = Field(default=[], description="one for each `--sweep` and dataset")

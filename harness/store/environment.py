@@ -16,6 +16,8 @@ from harness._version import __version__
 __all__ = ["HarnessState", "Machine", "harness_state", "machine", "package_versions"]
 
 _PACKAGES = (
+    "apsw",
+    "bm25s",
     "chromadb",
     "duckdb",
     "faiss-cpu",
@@ -41,7 +43,9 @@ _PACKAGES = (
     "qdrant-client",
     "qdrant-edge-py",
     "scipy",
+    "sqlite-vec",
     "stop-words",
+    "tantivy",
     "torch",
     "usearch",
 )

@@ -113,8 +113,10 @@ def count_words(documents: Sequence[str], queries: Sequence[str]) -> TermCounts:
 
 def model_scores(counts: TermCounts, formula: Bm25Formula) -> Expected:
     """Return the scores by an engine's own BM25, and which documents share a term with each query."""
-    documents, queries = (part.to_scipy().astype(np.float64).toarray() for part in weigh(counts, formula))
-    return Expected(queries @ documents.T, (queries != 0) @ (documents != 0).T)
+    weighted = weigh(counts, formula)
+    documents, queries = (part.to_scipy().astype(np.float64).toarray() for part in weighted[:2])
+    absent = 0.0 if weighted.absent is None else (queries @ weighted.absent.astype(np.float64))[:, None]
+    return Expected(queries @ documents.T + absent, (queries != 0) @ (documents != 0).T)
 
 
 def _saturation(count: int, relative_length: float, bm25: Bm25) -> float:

@@ -23,7 +23,8 @@ MAY_IMPORT_ENGINES = {"doctor"}
 # Third-party modules with a place of their own. Everything else that is installed by the base install may be imported
 # anywhere above `errors`.
 PLACES = {
-    "bm25s": set(),
+    "apsw": {"engines"},
+    "bm25s": {"engines"},
     "chromadb": {"engines"},
     "datasets": {"loaders"},
     "huggingface_hub": {"encoders", "loaders"},
@@ -40,9 +41,11 @@ PLACES = {
     "qdrant_client": {"engines"},
     "qdrant_edge": {"engines"},
     "rich": {"cli", "report"},
+    "sqlite_vec": {"engines"},
     "sentence_transformers": {"encoders", "integrations", "rerank"},
     "Stemmer": {"text"},
     "stop_words": {"text"},
+    "tantivy": {"engines"},
     "torch": {"encoders", "exact", "integrations", "registry", "rerank"},
     "transformers": {"encoders", "rerank"},
     "typer": {"cli"},

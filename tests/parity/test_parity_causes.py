@@ -276,6 +276,7 @@ def test_every_hypothesis_has_a_test_and_a_meaning() -> None:
         "within float32 rounding",
         "exact lengths",
         "one IDF for all shards",  # in test_parity_shards.py
+        "statistics of documents with terms",  # in test_causes_of_models.py
         *("missing vectors", "approximate search", "dot product"),  # in test_dense_parity.py
         *("float16 documents", "float16 vectors", "quantisation", "quantisation, approximate search"),
     }

@@ -9,7 +9,15 @@ from sample_report import sample_report
 
 from harness.report.documents.verdicts import comparison_verdicts as verdicts
 from harness.results.leaderboard import differences_across, make_leaderboard
-from harness.results.schema import MetricValue, PairedDifference, ParityStats, Result, TrialResult
+from harness.results.schema import (
+    FormulaChange,
+    MetricValue,
+    PairedDifference,
+    ParityStats,
+    Result,
+    ScoringDifference,
+    TrialResult,
+)
 
 
 def stats(tie_equivalent: int, causes: dict[str, int]) -> ParityStats:
@@ -250,10 +258,18 @@ def test_the_compared_one_is_best_only_where_every_other_is_surely_below(of_c: s
 
 
 def test_backends_that_compute_different_functions_exactly_are_said_to_differ_by_them() -> None:
-    textbook, lucene = (
-        RIGHT.model_copy(update={"reference": "sparse", "mode": mode}) for mode in ("textbook", "lucene")
+    changes = [
+        FormulaChange(part="k1", before="0.9", after="1.2", queries=3, overlap=0.99),
+        FormulaChange(part="length of a document", before="exact", after="in one byte", queries=7, overlap=0.9),
+    ]
+    sample = report(q=RIGHT, l=RIGHT)
+    difference = ScoringDifference(dataset=sample.datasets[0].name, a="q", b="l", queries=64, changes=changes)
+    assert not [line for line in verdicts(sample) if "computed" in line.headline]
+    (said,) = [
+        line for line in verdicts(sample.model_copy(update={"scorings": [difference]})) if "computed" in line.headline
+    ]
+    assert said.headline == "l differs from q by what is computed, not by a fault of an engine"
+    assert said.detail == (
+        "of 64 queries, so many have others of the best ten by each change alone: "
+        "l: length of a document in one byte (7), k1 1.2 (3)"
     )
-    (said,) = [line for line in verdicts(report(q=textbook, l=lucene, c=textbook)) if "computed" in line.headline]
-    assert said.headline == "l differs from q and c by what is computed, not by a fault of an engine"
-    wrong = lucene.model_copy(update={"different": 1, "tie_equivalent": 63, "causes": {"unknown": 1}})
-    assert not [line for line in verdicts(report(q=textbook, l=wrong)) if "computed" in line.headline]

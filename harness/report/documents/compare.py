@@ -25,7 +25,7 @@ from harness.document.model import Block, Column, Document, Facts, Figure, Notes
 from harness.pipeline.probes import PROBES
 from harness.pipeline.probes.probe import REUSED
 from harness.report.documents.board_tables import across_name, leaderboard_tables, leaderboard_values
-from harness.report.documents.parity_tables import frontier_notes, frontier_tables, parity_tables
+from harness.report.documents.parity_tables import frontier_notes, frontier_tables, parity_tables, scoring_tables
 from harness.report.documents.published import published_mean_tables, published_tables, published_values
 from harness.report.documents.quality import pair_tables, quality_table
 from harness.report.documents.verdicts import comparison_verdicts
@@ -62,6 +62,7 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
         quality += [table] if table is not None else []
         quality += [*pair_tables(result, dataset.name, where), *published_tables(result, dataset.name, where)]
         parity += parity_tables(trials, where, candidates=dataset.candidates is not None)
+        parity += scoring_tables([one for one in result.scorings if one.dataset == dataset.name], where)
         cost += _probe_tables(trials, result.machine.cores, where)
     quality += [_datasets_table(result.datasets)] if len(result.datasets) > _NAMED else []
     said = list(comparison_notes(result))

@@ -7,10 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from harness.document.cells import ABSENT, BACKEND, FAILED, absent, count, interval, milliseconds, number, signed, text
 from harness.document.model import Cell, Column, Table
 from harness.results.frontier import RECALL, recall_of
-from harness.results.schema import FrontierPoint, FrontierStats, LossStats, ParityStats, Result, TrialResult
+from harness.results.schema import (
+    FrontierPoint,
+    FrontierStats,
+    LossStats,
+    ParityStats,
+    Result,
+    ScoringDifference,
+    TrialResult,
+)
 from harness.wording import counted
 
-__all__ = ["frontier_notes", "frontier_tables", "parity_tables"]
+__all__ = ["frontier_notes", "frontier_tables", "parity_tables", "scoring_tables"]
 
 _ON_FRONTIER = "●"
 
@@ -30,6 +38,38 @@ def parity_tables(trials: Sequence[TrialResult], where: str = "", *, candidates:
         _losses(dense, where),
     ]
     return [table for table in made if table.rows]
+
+
+def scoring_tables(scorings: Sequence[ScoringDifference], where: str = "") -> list[Table]:
+    """Return the parts in which the formulas of exact backends differ, and what each does alone."""
+    if not scorings:
+        return []
+    rows = [
+        [
+            text(scoring.b),
+            text(change.part),
+            text(change.after),
+            text(change.before),
+            count(change.queries) if change.queries is not None else text(ABSENT),
+            number(change.overlap),
+        ]
+        for scoring in scorings
+        for change in scoring.changes
+    ]
+    columns = [
+        BACKEND,
+        Column("differs by", numeric=False),
+        Column("here", numeric=False),
+        Column(f"in {scorings[0].a}", numeric=False),
+        Column("queries", priority=1),
+        Column("overlap@10", priority=2),
+    ]
+    base, queries = scorings[0].a, counted(scorings[0].queries, "query")
+    legend = [
+        f"{base} is ranked again with each change alone; queries: of {queries}, those with others of the best ten",
+        "all changes together are the backend's own formula, whose ranking it returned",
+    ]
+    return [Table(f"Why scores differ that are all exact{where}", columns, rows, legend, detail=True)]
 
 
 def _is_dense(trial: TrialResult) -> bool:

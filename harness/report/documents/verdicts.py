@@ -6,18 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.document.cells import interval, listed, probability, signed
 from harness.document.model import Tone, Verdict
-from harness.results.schema import LeaderboardRow, PairedDifference, ParityStats, Result, TrialResult
+from harness.results.schema import (
+    FormulaChange,
+    LeaderboardRow,
+    PairedDifference,
+    ParityStats,
+    Result,
+    ScoringDifference,
+    TrialResult,
+)
 from harness.wording import counted
 
 __all__ = ["against_reference", "comparison_verdicts", "reference_of"]
 
 _NAMED = 3
 _LINES = 6
-_SCORING = {
-    "lucene": "the length of a document is kept in one byte, rounded down",
-    "textbook": "the length of a document is exact",
-}
-"""Modes of the sparse reference, and by what their scores differ."""
 _BY_DESIGN = frozenset({"approximate search", "quantisation", "quantisation, approximate search"})
 """The causes by which an index differs that leaves vectors out of sight, or compresses them."""
 
@@ -45,7 +48,7 @@ def comparison_verdicts(result: Result) -> list[Verdict]:
             line for name, trials in of_datasets.items() for line in _quality(_where(name, several), trials, result)
         ]
     lines += _pitfalls(result)
-    lines += _parity(of_datasets)
+    lines += [*_parity(of_datasets), *_scoring_functions(result)]
     lines += _speed(of_datasets)
     return lines
 
@@ -303,29 +306,35 @@ def _parity(of_datasets: Mapping[str, Sequence[TrialResult]]) -> list[Verdict]:
     if len(lines) > _LINES:
         more = len(lines) - _LINES
         lines[_LINES:] = [Verdict("plain", f"and {counted(more, 'more line')} on parity, in the tables")]
-    return [*lines, *_scoring_functions(exact)]
+    return lines
 
 
-def _scoring_functions(exact: Mapping[str, Mapping[str, ParityStats]]) -> Iterator[Verdict]:
+def _scoring_functions(result: Result) -> Iterator[Verdict]:
     """Say why backends differ that all return what their scoring functions say: these functions differ.
 
-    Nothing else can: up to ties, each of them returned what its own function gives for its terms and parameters.
+    Of each the changes that matter come first, by the queries to which each alone gives others of the best ten.
     """
-    by_mode: dict[str, list[str]] = {}
-    for label, parities in exact.items():
-        for parity in parities.values():
-            if parity.reference == "sparse" and label not in by_mode.setdefault(parity.mode, []):
-                by_mode[parity.mode].append(label)
-    told = {mode: labels for mode, labels in by_mode.items() if mode in _SCORING}
-    if len(told) == len(_SCORING):
-        (some, first), (others, second) = sorted(told.items())
-        verb = "differs" if len(first) == 1 else "differ"
-        parameters = "; and by the parameters that labels name" if any("=" in label for label in exact) else ""
-        yield Verdict(
-            "plain",
-            f"{listed(first)} {verb} from {listed(second)} by what is computed, not by a fault of an engine",
-            f"{listed(first)}: {_SCORING[some]}; {listed(second)}: {_SCORING[others]}{parameters}",
-        )
+    for dataset, base in dict.fromkeys((one.dataset, one.a) for one in result.scorings):
+        differences = [one for one in result.scorings if (one.dataset, one.a) == (dataset, base)]
+        verb, where = "differs" if len(differences) == 1 else "differ", _where(dataset, len(result.datasets) > 1)
+        detail = "; ".join(map(_changes, differences))
+        if any(change.queries is not None for one in differences for change in one.changes):
+            queries = counted(differences[0].queries, "query")
+            detail = f"of {queries}, so many have others of the best ten by each change alone: {detail}"
+        names = listed([one.b for one in differences], _LINES)
+        headline = f"{where}{names} {verb} from {base} by what is computed, not by a fault of an engine"
+        yield Verdict("plain", headline, detail)
+
+
+def _changes(difference: ScoringDifference) -> str:
+    ranked = sorted(difference.changes, key=lambda change: -(change.queries or 0))
+    matter = [change for change in ranked if change.queries != 0] or ranked
+    return f"{difference.b}: {', '.join(map(_change, matter))}"
+
+
+def _change(change: FormulaChange) -> str:
+    what = f"{change.part} {change.after}"
+    return what if change.queries is None else f"{what} ({change.queries:,})"
 
 
 def _named(datasets: Sequence[str], total: int) -> str:

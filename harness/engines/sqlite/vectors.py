@@ -1,0 +1,101 @@
+"""sqlite-vec in SQLite: exact search over dense vectors, without a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from harness.data.progress import Progress
+from harness.data.types import Float32Array, Float64Array, Int64Array
+from harness.engines.base import Capabilities, Documents, EngineInfo, LoadedIndex
+from harness.engines.sqlite.database import SqliteEngine
+from harness.registry.optional import require
+
+__all__ = ["SqliteVectorEngine"]
+
+_INSERT = "INSERT INTO documents({}) VALUES ({})"
+_NEAREST = "SELECT rowid, distance FROM documents WHERE embedding MATCH ?{also} AND k = ?"
+_SORTED = """
+    SELECT rowid, vec_distance_{}(embedding, ?) AS distance FROM documents WHERE true{{also}} ORDER BY distance LIMIT ?
+"""
+_LARGEST_K = 4096
+"""What sqlite-vec answers at once; for more, every distance is computed and sorted in SQL."""
+
+
+class SqliteVectorEngine(SqliteEngine[Float32Array]):
+    """A ``vec0`` table of float32 vectors; metadata are columns of it, and a filter precedes the best k."""
+
+    name = "sqlite-dense"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="dense", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True, shares_index=True
+    )
+
+    def info(self) -> EngineInfo:
+        """Import the client and the extension."""
+        self.start()
+        self._extension: Any = require("sqlite_vec", extra="sqlite", feature=f"backend {self.name}")
+        version = f"{self._extension.__version__} in SQLite {self.version}"
+        return EngineInfo("sqlite-vec", version, "embedded")
+
+    def connect(self, folder: Path, *, writing: bool) -> Any:  # noqa: ANN401 - of the client
+        """Open the file, and load the extension into the connection."""
+        database = super().connect(folder, writing=writing)
+        database.enable_load_extension(True)
+        database.load_extension(self._extension.loadable_path())
+        return database
+
+    def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
+        """Insert vectors in one transaction."""
+        metadata, vectors = documents.metadata, documents.column
+        fields = [f"field{place}" for place in range(metadata.num_columns if metadata is not None else 0)]
+        definition = [
+            f"embedding float[{vectors.shape[1]}] distance_metric={self.parameters['similarity']}",
+            *(f"{name} text" for name in fields),
+        ]
+        database = self.connect(folder, writing=True)
+        with database:
+            database.execute(f"CREATE VIRTUAL TABLE documents USING vec0({', '.join(definition)})")
+            names, places = ", ".join(["rowid", "embedding", *fields]), ", ".join("?" * (len(fields) + 2))
+            database.executemany(_INSERT.format(names, places), _rows(vectors, metadata, progress))
+        database.close()
+
+    def load(self, folder: Path) -> LoadedIndex:
+        """Open the file for reading only, and count its rows."""
+        self._database = self.connect(folder, writing=False)
+        ((documents,),) = self._database.execute("SELECT count(*) FROM documents_rowids")
+        dimensions = None
+        for (stored,) in self._database.execute("SELECT embedding FROM documents LIMIT 1"):
+            dimensions = len(stored) // np.dtype(np.float32).itemsize
+        return LoadedIndex(documents, {"dimensions": dimensions or 0, "vectors_in_graph": 0}, dimensions)
+
+    def retrieve(self, query: Float32Array, k: int) -> list[tuple[int, float]]:
+        """Return rows and distances."""
+        values = tuple(_stored(value) for value in self.values)
+        also = f" AND {self.condition}" if self.condition else ""
+        search = _NEAREST if k <= _LARGEST_K else _SORTED.format(self.parameters["similarity"])
+        found = self._database.execute(search.replace("{also}", also), (query.tobytes(), *values, k))
+        hits: list[tuple[int, float]] = found.fetchall()
+        return hits
+
+    def columns(self, answer: list[tuple[int, float]]) -> tuple[Int64Array, Float64Array]:
+        """Turn distances into cosines, or negative squared distances."""
+        table: Any = np.array(answer, dtype=np.float64).reshape(len(answer), 2)
+        distances = table[:, 1]
+        scores = 1.0 - distances if self.parameters["similarity"] == "cosine" else -np.square(distances)
+        return table[:, 0].astype(np.int64), scores
+
+
+def _stored(value: str | None) -> str:
+    """Return a field's value as it is stored: sqlite-vec's columns hold no NULL."""
+    return "" if value is None else f"={value}"
+
+
+def _rows(vectors: Float32Array, metadata: pa.Table | None, progress: Progress) -> Iterator[tuple[Any, ...]]:
+    columns = list(metadata.to_pydict().values()) if metadata is not None else []
+    for row, vector in enumerate(vectors):
+        yield (row, vector.tobytes(), *(_stored(column[row]) for column in columns))
+        progress.advance(1)

@@ -1,0 +1,140 @@
+"""Tantivy, a search library in Rust: its BM25 over analysed terms, in the process.
+
+Tantivy fixes k1 = 1.2 and b = 0.75, stores a document's length in one byte, takes N and avgdl over all documents of all
+segments, and computes in float32 (``src/query/bm25.rs``). Equal scores come by segment and document number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from harness.data.progress import Progress
+from harness.engines.base import Capabilities, Documents, EngineInfo, Filterable, LoadedIndex
+from harness.engines.index_folder import saved_fields
+from harness.registry.optional import require, versions_of
+from harness.registry.parameters import ParameterValue
+
+__all__ = ["TantivyEngine"]
+
+_TERMS = "terms"
+_ROW = "row"
+_MEGABYTE = 1_000_000
+
+
+class TantivyEngine(Filterable[pa.ChunkedArray]):
+    """Documents of terms without positions; a query is a disjunction of its terms, each as often as it has it.
+
+    A filter restricts the matching documents and leaves every score as it is.
+    """
+
+    name = "tantivy"
+    faults = (ValueError, OSError, RuntimeError)
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="terms",
+        exact=True,
+        deterministic=True,
+        reopens=True,
+        keeps_k_prefix=True,
+        shares_index=True,
+        threads=True,
+    )
+
+    _searcher: Any
+    _schema: Any
+    _clauses: list[Any]
+
+    @classmethod
+    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:  # noqa: ARG003 - of the protocol
+        """Return the version of the package."""
+        return versions_of("tantivy")
+
+    def info(self) -> EngineInfo:
+        """Import the library."""
+        self._tantivy: Any = require("tantivy", extra="tantivy", feature="backend tantivy")
+        version, _, index_format = str(self._tantivy.__version__).removeprefix("tantivy v").partition(", ")
+        self._format = index_format.removeprefix("index_format ")
+        self._clauses = []
+        return EngineInfo("Tantivy", version, "embedded")
+
+    def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
+        """Add documents and commit; getting ready is waiting until segments are merged."""
+        tantivy, parameters = self._tantivy, self.parameters
+        fields = [f"field{number}" for number in range(documents.metadata.num_columns if documents.metadata else 0)]
+        index = tantivy.Index(self._new_schema(fields), path=str(folder), reuse=False)
+        threads, commit_every = int(parameters["writer_threads"]), int(parameters["commit_every"])
+        writer = index.writer(heap_size=int(parameters["heap_mb"]) * _MEGABYTE, num_threads=threads)
+        values = documents.metadata.to_pydict().values() if documents.metadata is not None else ()
+        columns = list(zip(fields, values, strict=True))
+        for row, terms in enumerate(_texts(documents.column)):
+            document = tantivy.Document()
+            document.add_text(_TERMS, terms)
+            document.add_unsigned(_ROW, row)
+            for field, column in columns:
+                if column[row] is not None:
+                    document.add_text(field, column[row])
+            writer.add_document(document)
+            progress.advance(1)
+            if commit_every and (row + 1) % commit_every == 0:
+                writer.commit()
+        writer.commit()
+        progress.start("merge", None)
+        writer.wait_merging_threads()
+
+    def _new_schema(self, fields: Iterable[str]) -> Any:  # noqa: ANN401 - of the client
+        builder = self._tantivy.SchemaBuilder()
+        builder.add_text_field(_TERMS, tokenizer_name="whitespace", index_option="freq")
+        builder.add_unsigned_field(_ROW, fast=True)
+        for field in fields:
+            builder.add_text_field(field, tokenizer_name="raw", index_option="basic")
+        return builder.build()
+
+    def load(self, folder: Path) -> LoadedIndex:
+        """Open the last commit."""
+        index = self._tantivy.Index.open(str(folder))
+        self._schema, self._searcher = index.schema, index.searcher()
+        segments, documents = int(self._searcher.num_segments), int(self._searcher.num_docs)
+        return LoadedIndex(documents, {"segments": segments, "index_format": self._format})
+
+    def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterable[Any]:  # noqa: ARG002 - the same for every k
+        """Return Tantivy's queries."""
+        return (self._query(terms) for terms in _texts(queries))
+
+    def _query(self, terms: str) -> Any:  # noqa: ANN401 - of the client
+        if not terms:
+            return None
+        query, occur = self._tantivy.Query, self._tantivy.Occur
+        disjunction = query.boolean_query(
+            [(occur.Should, self._term(_TERMS, term, "freq")) for term in terms.split(" ")]
+        )
+        if not self._clauses:
+            return disjunction
+        return query.boolean_query([(occur.Must, clause) for clause in (disjunction, *self._clauses)])
+
+    def _term(self, field: str, value: str, option: str) -> Any:  # noqa: ANN401 - of the client
+        return self._tantivy.Query.term_query(self._schema, field, value, index_option=option)
+
+    def retrieve(self, query: Any, k: int) -> list[Any]:  # noqa: ANN401 - of the client
+        """Return pairs of a score and the address of a document."""
+        hits: list[Any] = self._searcher.search(query, k, count=False).hits
+        return hits
+
+    def columns(self, answer: list[Any]) -> tuple[list[int], list[float]]:
+        """Read the rows of the documents from their column."""
+        rows = self._searcher.fast_field_values(_ROW, [address for _, address in answer])
+        return rows, [score for score, _ in answer]
+
+    def filter(self, wanted: Mapping[str, str]) -> None:
+        """Require the values, without a part in the score."""
+        numbers = {name: place for place, name in enumerate(saved_fields(self.folder))}
+        self._clauses = [
+            self._tantivy.Query.const_score_query(self._term(f"field{numbers[name]}", value, "basic"), 0.0)
+            for name, value in wanted.items()
+        ]
+
+
+def _texts(column: pa.ChunkedArray) -> Iterable[str]:
+    return (text.as_py() for text in column)

@@ -1,0 +1,116 @@
+"""Exact sparse search for engines that add in float32, in the order of the query's terms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.jit import kernel
+from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors
+from harness.errors import UsageError
+from harness.exact.index import SparseIndex
+from harness.exact.postings import Postings, QueryRows, as_sparse, read_only
+from harness.exact.topk import TopK, check_lists
+
+__all__ = ["Float32SumIndex"]
+
+_UNIT_ROUNDOFF = 2.0**-24
+_SPARE = 32
+
+
+class Float32SumIndex:
+    """Exact top-k under sums of float32, each addition rounded, over columns ascending; a repeated term is added again.
+
+    Query values are counts: a term that a query has twice is added twice. Weights are 0 or more; what all documents
+    get for a term, if anything, is added at the end, and a document that gets no more is no hit. Equal scores come by
+    row ascending.
+    """
+
+    def __init__(self, whole: SparseIndex, searched: SparseIndex, absent: Float32Array | None) -> None:
+        self._whole, self._searched, self._absent = whole, searched, absent
+
+    @classmethod
+    def build(cls, documents: SparseVectors, absent: Float32Array | None = None) -> Float32SumIndex:
+        """Build an index of weighted documents; ``absent`` float32 (V,) is what all of them get for a term.
+
+        Raises UsageError for a weight below 0.
+        """
+        if documents.nnz and np.asarray(documents.values).min() < 0:
+            raise UsageError("a weight is below 0: the order of float32 sums is not modelled for it")
+        index = SparseIndex.build(documents)
+        return cls(index, index, absent)
+
+    def filtered(self, matching: npt.NDArray[np.bool_]) -> Float32SumIndex:
+        """Return an index of only the documents which are ``matching``; see :meth:`SparseIndex.filtered`."""
+        return Float32SumIndex(self._whole, self._whole.filtered(matching), self._absent)
+
+    def retrieve(self, queries: SparseVectors, k: int, threads: int = 1) -> TopK:
+        """Return the best ``k`` documents of every query, best first; fewer where fewer match.
+
+        Candidates are the best by float64 sums, as many as it takes: a sum of n float32 terms is off by n roundings
+        at most (Higham 2002, equation 4.4), so no other document can be among the best.
+        """
+        parts = [TopK(np.zeros(1, dtype=np.int64), np.empty(0, np.int32), np.empty(0, np.float32))]
+        parts += [self._best(queries.slice(row, row + 1), k, threads) for row in range(len(queries))]
+        counts = np.cumsum([len(part.rows) for part in parts], dtype=np.int64)
+        return TopK(counts, np.concatenate([p.rows for p in parts]), np.concatenate([p.scores for p in parts]))
+
+    def _best(self, query: SparseVectors, k: int, threads: int) -> TopK:
+        slack = 1.0 + 4.0 * (float(np.asarray(query.values).sum()) + 2.0) * _UNIT_ROUNDOFF
+        (of_all,) = self._of_all(query)
+        width = k + _SPARE
+        while True:
+            top = self._searched.retrieve(query, width, threads)
+            scores = self.score(query, top.indptr, top.rows)
+            order = np.lexsort((top.rows, -scores))[:k]
+            order = order[scores[order] > of_all]
+            others = len(top.rows) == width and (float(top.scores[-1]) + float(of_all)) * slack
+            if not others or (len(order) == k and float(scores[order[-1]]) > others):
+                return TopK(np.array([0, len(order)], dtype=np.int64), top.rows[order], scores[order])
+            width *= 2
+
+    def _of_all(self, queries: SparseVectors) -> Float32Array:
+        """Return what every document gets for each query, float32 (Q,), added as NumPy adds an array."""
+        if self._absent is None:
+            return np.zeros(len(queries), dtype=np.float32)
+        terms = (np.repeat(*queries.row(row)[:1], queries.row(row)[1].astype(np.int64)) for row in range(len(queries)))
+        return np.array([self._absent[columns].sum() for columns in terms], dtype=np.float32)
+
+    def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:  # noqa: ANN401 - as SparseIndex
+        """Return the exact scores of listed documents; see :meth:`SparseIndex.score`."""
+        vectors = as_sparse(queries, "queries")
+        check_lists(indptr, rows, len(vectors), len(self._whole))
+        scores = np.empty(len(rows), dtype=np.float32)
+        lists = QueryRows(read_only(vectors.indptr), read_only(vectors.indices), read_only(vectors.values))
+        starts, listed = read_only(np.ascontiguousarray(indptr)), read_only(np.ascontiguousarray(rows))
+        _score(self._whole.lists, lists, starts, listed, np.zeros(len(self._whole), dtype=np.float32), scores)
+        return scores if self._absent is None else scores + np.repeat(self._of_all(vectors), np.diff(indptr))
+
+
+@kernel
+def _score(
+    postings: Postings,
+    queries: QueryRows,
+    indptr: Int64Array,
+    rows: Int32Array,
+    sums: Float32Array,
+    scores: Float32Array,
+) -> None:
+    """Score the listed documents of every query; ``sums`` float32 (n,) are zeros, and are afterwards."""
+    for query in range(len(indptr) - 1):
+        if indptr[query] == indptr[query + 1]:
+            continue
+        for place in range(queries.indptr[query], queries.indptr[query + 1]):
+            column = queries.columns[place]
+            for _ in range(np.int64(queries.weights[place])):
+                for posting in range(postings.columns[column], postings.columns[column + 1]):
+                    row = postings.rows[posting]
+                    sums[row] = np.float32(sums[row] + postings.values[posting])
+        for hit in range(indptr[query], indptr[query + 1]):
+            scores[hit] = sums[rows[hit]]
+        for place in range(queries.indptr[query], queries.indptr[query + 1]):
+            column = queries.columns[place]
+            for posting in range(postings.columns[column], postings.columns[column + 1]):
+                sums[postings.rows[posting]] = np.float32(0.0)

@@ -1,0 +1,43 @@
+"""bm25s keeps the contract in each of its variants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import pytest
+
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
+from harness.testing import EngineContract
+
+pytest.importorskip("bm25s", reason="bm25s is not installed")
+
+from harness.engines.bm25s import Bm25sEngine
+
+DEFAULTS = find_cards("backends")["bm25s"].defaults
+
+
+@pytest.mark.contract
+class TestLucene(EngineContract):
+    engine = Bm25sEngine
+    parameters: ClassVar[Mapping[str, ParameterValue]] = DEFAULTS
+    other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"k1": 0.9}
+    scoring = "bm25s"
+    tolerance = 4e-7
+
+
+class TestAtire(TestLucene):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "variant": "atire"}
+
+
+class TestRobertson(TestLucene):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "variant": "robertson"}
+
+
+class TestBm25L(TestLucene):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "variant": "bm25l"}
+
+
+class TestBm25Plus(TestLucene):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "variant": "bm25+"}
