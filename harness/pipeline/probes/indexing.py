@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from harness.data.dataset import Dataset
-from harness.document.cells import BACKEND, number, seconds, size, text, values_of
+from harness.document.cells import BACKEND, count, number, seconds, size, text, values_of
 from harness.document.model import Cell, Column, Table, Value
 from harness.pipeline.probes.probe import Probe, label_cell
 from harness.plan.plan import Plan
@@ -49,12 +49,12 @@ class IndexingProbe(Probe[None]):
 
     def columns(self, plan: Plan) -> set[str]:
         """Name the columns of the index, and the phases where times are taken."""
-        tables = self.tables([], 1) if plan.execution.timing else [_index_table([])]
+        tables = self.tables([], 1) if plan.execution.timing else [_index_table([]), _state_table([])]
         return {column.sort_name for table in tables for column in table.columns}
 
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
-        """Tabulate the index, and the seconds of each phase."""
-        return [_index_table(trials), _phase_table(trials)]
+        """Tabulate the index, its engine's account of it, and the seconds of each phase."""
+        return [_index_table(trials), _state_table(trials), _phase_table(trials)]
 
     def values(self, trial: TrialResult) -> Iterator[Value]:
         """Yield each number of both."""
@@ -159,6 +159,18 @@ def _index_cells(index: IndexStats) -> list[Cell]:
         size(index.peak_anonymous_bytes),
         size(index.peak_rss_bytes),
     ]
+
+
+def _state_table(trials: Sequence[TrialResult]) -> Table:
+    """Tabulate what engines say that they built: segments, vectors in a graph, lists."""
+    rows = [
+        [label_cell(trial), text(name.replace("_", " ")), count(value) if type(value) is int else text(str(value))]
+        for trial in trials
+        if trial.index is not None
+        for name, value in trial.index.state.items()
+    ]
+    columns = [BACKEND, Column("state", numeric=False, names=True), Column("as the engine says")]
+    return Table("State of the index", columns, rows, detail=True)
 
 
 def _phase_table(trials: Sequence[TrialResult]) -> Table:
