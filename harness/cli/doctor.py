@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import typer
 
 from harness.cli.app import ExitCode
-from harness.cli.plain import terminal_width, wrapped
+from harness.cli.cards import name_column, sentence_column, texts_table
+from harness.cli.output import page, print_json, print_result
 from harness.cli.verb import verb
+from harness.document.model import Table
 from harness.plan.config import DoctorRequest
 from harness.plan.option_fields import require
 
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from harness.doctor import Finding
 
 __all__ = ["doctor"]
-
-_STATE, _NAME = 6, 22
 
 
 @verb(DoctorRequest)
@@ -36,9 +36,9 @@ def doctor(request: DoctorRequest) -> None:
 
     findings = examine(_urls(request))
     if request.format == "json":
-        typer.echo(json.dumps([{**finding._asdict(), "state": finding.state.value} for finding in findings], indent=2))
+        print_json([{**finding._asdict(), "state": finding.state.value} for finding in findings])
     else:
-        typer.echo("\n".join(line for finding in findings for line in _lines(finding)))
+        print_result(page(_table(findings)))
         counted = Counter(finding.state for finding in findings)
         typer.echo("\n" + ", ".join(f"{counted[state]} {state.value}" for state in State))
     if any(finding.state is State.FAIL for finding in findings):
@@ -75,9 +75,11 @@ def _remove_left(urls: dict[str, str], *, yes: bool) -> None:
     typer.echo(f"{count} removed", err=True)
 
 
-def _lines(finding: Finding) -> list[str]:
-    indent = " " * (_STATE + _NAME)
-    width = terminal_width()
-    first = f"{finding.state.value:<{_STATE}}{finding.name:<{_NAME}}"
-    remedy = wrapped(finding.remedy, f"{indent}  ", f"{indent}→ ", width) if finding.remedy else []
-    return [*wrapped(finding.detail, indent, first, width), *remedy]
+def _table(findings: Sequence[Finding]) -> Table:
+    """Return a row for each finding, and one below for what to do about it."""
+    rows = []
+    for finding in findings:
+        rows.append((finding.state.value, finding.name, finding.detail))
+        if finding.remedy:
+            rows.append(("", "", f"→ {finding.remedy}"))
+    return texts_table(["state", name_column("part"), sentence_column("finding")], rows)

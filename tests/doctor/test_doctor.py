@@ -271,7 +271,7 @@ def test_the_command_fails_when_what_was_asked_for_is_not_there() -> None:
     pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
     result = run("--url", "http://127.0.0.1:9")
     assert result.exit_code == 3
-    assert "fail  Qdrant server         Qdrant at http://127.0.0.1:9 cannot be reached" in result.stdout
+    assert "fail Qdrant server Qdrant at http://127.0.0.1:9 cannot be reached" in " ".join(result.stdout.split())
     assert result.stdout.splitlines()[-1].endswith("1 fail")
     assert result.stderr == ""
 

@@ -19,6 +19,7 @@ from harness.wording import counted, readable, shortened
 __all__ = ["folded", "render_terminal"]
 
 _UNLIMITED = 10_000
+_RULE = "──"
 _GAP = 2
 _NARROWEST, _NARROWEST_NAME = 16, 24
 """Columns of the terminal that a column of texts keeps at least, and the first one, which names the rows."""
@@ -66,7 +67,8 @@ def render_terminal(
     if hidden:
         console.print()
         page.line(f"--verbose shows {counted(hidden, 'more table')} and notes, the page every query", "dim")
-    return "\n".join(line.rstrip() for line in sink.getvalue().splitlines()) + "\n"
+    lines = (line.rstrip() for line in sink.getvalue().splitlines())
+    return "\n".join(line[:width] if line.startswith(_RULE) else line for line in lines) + "\n"
 
 
 def _is_detail(block: Block) -> bool:
@@ -298,11 +300,14 @@ class _Drawing:
         widths = self._widths(places, width)
         for at, limit in zip(places, widths, strict=True):
             column = self._columns[at]
+            lines = [line for row in rows for line in self._text(at, row, limit).plain.split("\n")]
             drawn.add_column(
                 Text(column.heading),
                 justify="right" if column.numeric else "left",
                 no_wrap=column.numeric,
-                width=limit,
+                width=max([limit, *map(cell_len, lines)])
+                if column.folds
+                else limit,  # a path or an address stays whole
                 overflow="fold",
             )
         for row in rows:
@@ -313,8 +318,11 @@ class _Drawing:
 
         column = self._columns[at]
         text = column.texts[row]
-        broken = text if column.numeric or column.whole else _broken(text, limit)
-        return Text(broken, style="bold" if column.best[row] else "")
+        if column.folds:
+            text = folded(text, limit, 0)
+        elif not (column.numeric or column.whole):
+            text = _broken(text, limit)
+        return Text(text, style="bold" if column.best[row] else "")
 
     def _widths(self, places: Sequence[int], width: int | None) -> list[int]:
         natural = {at: self._columns[at].width() for at in places}
