@@ -168,3 +168,19 @@ def test_each_of_several_corpora_is_compared_by_itself(tmp_path: Path) -> None:
         "chunks": True, "other": True, "golden set": False,
     }  # fmt: skip
     assert "csr on other" in found.render("markdown")
+    (warning,) = found.change.warnings
+    assert warning.startswith("other: THE DOCUMENTS ARE NOT THE SAME (5 documents before, 5 now)")
+    report = json.loads((tmp_path / "after" / "report.json").read_bytes())
+    failed = {
+        "status": "failed",
+        "error": {"type": "X", "message": "no memory", "log": []},
+        "questions": [],
+        "metrics": {},
+    }
+    report["trials"] = [trial | (failed if trial["dataset"] == "other" else {}) for trial in report["trials"]]
+    (tmp_path / "after" / "report.json").write_text(json.dumps(report))
+    broken = harness.diff(tmp_path / "before", tmp_path / "after", max_drop=1).change
+    assert [(one.dataset, one.error) for one in broken.backends if one.status == "failed"] == [
+        ("other", "failed now: no memory")
+    ]
+    assert broken.gate == "invalid"

@@ -177,42 +177,51 @@ def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapsh
     pairs = _paired_datasets(before, after)
     names = [other.report.dataset.name for _, other in pairs]
     labels = labels_by_dataset(how.labels, names) if how.labels is not None else {}
-    matched = [_match(one, other, how, labels.get(name)) for (one, other), name in zip(pairs, names, strict=True)]
-    loaded = [one for one in matched if one.relation.common_queries]
-    asked = [PairsOnDataset(one.compared.before, one.compared.after, one.good, one.compared.queries) for one in matched]
-    judged = judge_pairs(asked, how.rules)
-    backends = [change for one, found in zip(matched, judged, strict=True) for change in _changes(one, found, how)]
-    lacking = [_without(before, [one for one, _ in pairs]), _without(after, [other for _, other in pairs])]
+    matched = [
+        _match(earlier, later, how, labels.get(name)) for (earlier, later), name in zip(pairs, names, strict=True)
+    ]
+    loaded = [dataset for dataset in matched if dataset.relation.common_queries]
+    to_judge = [
+        PairsOnDataset(dataset.compared.before, dataset.compared.after, dataset.good, dataset.compared.queries)
+        for dataset in matched
+    ]
+    judged = judge_pairs(to_judge, how.rules)
+    backends = [
+        change for dataset, metrics in zip(matched, judged, strict=True) for change in _changes(dataset, metrics, how)
+    ]
+    lacking = [_without(before, [earlier for earlier, _ in pairs]), _without(after, [later for _, later in pairs])]
     change = Change(
         before=_info(before),
         after=_info(after),
         settings=_settings(loaded),
-        data=[one.relation for one in matched],
+        data=[dataset.relation for dataset in matched],
         tests=sum(
-            one.p is not None and one.wins + one.losses > 0
-            for found in judged
-            for metrics in found.values()
-            for one in metrics
+            judgement.p is not None and judgement.wins + judgement.losses > 0
+            for of_pairs in judged
+            for metrics in of_pairs.values()
+            for judgement in metrics
         ),
         backends=backends,
-        only_before=list(dict.fromkeys(label for one in matched for label in one.pairing.only_before)),
-        only_after=list(dict.fromkeys(label for one in matched for label in one.pairing.only_after)),
+        only_before=list(dict.fromkeys(label for dataset in matched for label in dataset.pairing.only_before)),
+        only_after=list(dict.fromkeys(label for dataset in matched for label in dataset.pairing.only_after)),
         datasets_only_before=lacking[0],
         datasets_only_after=lacking[1],
         warnings=[*_lacking_warnings(*lacking), *_label_warnings(how.labels, names), *_joined_warnings(loaded)],
         gate=_gate(backends, after, how.rules),
     )
-    return Compared(change, [one.compared for one in loaded])
+    return Compared(change, [dataset.compared for dataset in loaded])
 
 
 def compared_again(change: Change, before: Sequence[ResultSnapshot], after: Sequence[ResultSnapshot]) -> Compared:
     """Return a stored change, to which no labels were added, with the results that it is about."""
     datasets = []
-    for one, other in _paired_datasets(before, after):
-        if one.report.dataset.error is not None or other.report.dataset.error is not None:
+    for earlier, later in _paired_datasets(before, after):
+        if earlier.report.dataset.error is not None or later.report.dataset.error is not None:
             continue
-        common = common_queries(one, other, labels=0)
-        datasets.append(ComparedDataset(one, other, _ordered(one, other, common), _judgments(one, other, common)))
+        common = common_queries(earlier, later, labels=0)
+        datasets.append(
+            ComparedDataset(earlier, later, _ordered(earlier, later, common), _judgments(earlier, later, common))
+        )
     return Compared(change, datasets)
 
 
@@ -223,14 +232,14 @@ def _paired_datasets(
 
     One that could not be loaded goes by the place where it was looked for.
     """
-    one, other = before[0], after[0]
-    if one.kind != other.kind:
+    first, second = before[0], after[0]
+    if first.kind != second.kind:
         raise ResultError(
-            f"'{one.source}' is a result of `harness {one.kind}`, and '{other.source}' of `harness {other.kind}`",
+            f"'{first.source}' is a result of `harness {first.kind}`, and '{second.source}' of `harness {second.kind}`",
             fix="compare two of the same command",
         )
     if len(before) == len(after) == 1:
-        return [(one, other)]
+        return [(first, second)]
     pairs = []
     for snapshot in after:
         same = [earlier for earlier in before if _is_same(earlier.report.dataset, snapshot.report.dataset)]
@@ -238,17 +247,17 @@ def _paired_datasets(
     if not pairs:
         ours, theirs = (", ".join(snapshot.report.dataset.name for snapshot in side) for side in (before, after))
         raise ResultError(
-            f"no dataset of '{one.source}' ({ours}) has a counterpart in '{other.source}' ({theirs})",
+            f"no dataset of '{first.source}' ({ours}) has a counterpart in '{second.source}' ({theirs})",
             fix="compare results of the same datasets",
         )
     return pairs
 
 
-def _is_same(one: DatasetInfo, other: DatasetInfo) -> bool:
+def _is_same(earlier: DatasetInfo, later: DatasetInfo) -> bool:
     """Tell whether two results mean the same dataset, whatever its content is."""
-    if one.error is None and other.error is None:
-        return one.name == other.name
-    places = [{info.name, info.provenance.get("path", info.name)} for info in (one, other)]
+    if earlier.error is None and later.error is None:
+        return earlier.name == later.name
+    places = [{info.name, info.provenance.get("path", info.name)} for info in (earlier, later)]
     return not places[0].isdisjoint(places[1])
 
 
@@ -317,9 +326,9 @@ def _changes(
 
 def _dossier(matched: _Matched, pair: Pair, judged: Sequence[MetricJudgement], how: CompareRules) -> Dossier:
     """Return the dossier of a pair, by the first metric that failed the gate, else the first worse, else the first."""
-    metrics = [one for one in judged if not one.metric.startswith(OVERLAP)]
-    failed = [one.metric for one in metrics if one.gate == "failed"]
-    worse = [one.metric for one in metrics if one.verdict == "worse"]
+    metrics = [judgement for judgement in judged if not judgement.metric.startswith(OVERLAP)]
+    failed = [judgement.metric for judgement in metrics if judgement.gate == "failed"]
+    worse = [judgement.metric for judgement in metrics if judgement.verdict == "worse"]
     compared = matched.compared
     return make_dossier(
         compared.before,
@@ -327,7 +336,7 @@ def _dossier(matched: _Matched, pair: Pair, judged: Sequence[MetricJudgement], h
         pair,
         compared.queries,
         compared.qrels,
-        metric=next(iter([*failed, *worse, *(one.metric for one in metrics)]), None),
+        metric=next(iter([*failed, *worse, *(judgement.metric for judgement in metrics)]), None),
         depth=how.depth,
         limit=how.queries,
         same_judgments=matched.relation.judgments == "same" and not matched.relation.labels,
@@ -337,22 +346,22 @@ def _dossier(matched: _Matched, pair: Pair, judged: Sequence[MetricJudgement], h
 def _settings(matched: Sequence[_Matched]) -> list[SettingChange]:
     """Return every setting that differs, once where it does so on all datasets."""
     places: dict[str, dict[str, SettingChange]] = {}
-    for one in matched:
-        for setting in one.settings:
-            places.setdefault(setting.model_dump_json(), {})[one.compared.name] = setting
+    for dataset in matched:
+        for setting in dataset.settings:
+            places.setdefault(setting.model_dump_json(), {})[dataset.compared.name] = setting
     return [
-        setting.model_copy(update={"dataset": dataset})
-        for found in places.values()
-        for dataset, setting in ([(None, next(iter(found.values())))] if len(found) == len(matched) else found.items())
+        setting.model_copy(update={"dataset": name})
+        for named in places.values()
+        for name, setting in ([(None, next(iter(named.values())))] if len(named) == len(matched) else named.items())
     ]
 
 
 def _joined_warnings(matched: Sequence[_Matched]) -> list[str]:
     """Return the warnings of all datasets, each once; of several datasets those are named that it is about."""
     places: dict[str, list[str]] = {}
-    for one in matched:
-        for warning in one.warnings:
-            places.setdefault(warning, []).append(one.compared.name)
+    for dataset in matched:
+        for warning in dataset.warnings:
+            places.setdefault(warning, []).append(dataset.compared.name)
     return [
         warning if len(names) == len(matched) else f"{', '.join(names)}: {warning}" for warning, names in places.items()
     ]
@@ -374,10 +383,10 @@ def _judgments(before: ResultSnapshot, after: ResultSnapshot, common: Common) ->
     Of checks that match chunks, both: each side knows those that it found.
     """
     if before.qrels is not None and after.qrels is not None and not (before.rescorable and after.rescorable):
-        found = grades_of(before.qrels)
+        joined = grades_of(before.qrels)
         for query, grades in grades_of(after.qrels).items():
-            found[query] = {**found.get(query, {}), **grades}
-        return to_qrels(found)
+            joined[query] = {**joined.get(query, {}), **grades}
+        return to_qrels(joined)
     if after.qrels is not None:
         return after.qrels
     return before.qrels if common.relation.judgments == "same" else None
@@ -429,7 +438,9 @@ def _gate(
     """Return the gate; a backend that failed, or without a metric, and a dataset not loaded were not judged."""
     if rules.allowed_drop is None and not rules.allowed:
         return None
-    if any(not backend.metrics for backend in backends) or any(one.report.dataset.error is not None for one in after):
+    if any(not backend.metrics for backend in backends) or any(
+        snapshot.report.dataset.error is not None for snapshot in after
+    ):
         return "invalid"
     failed = any(metric.gate == "failed" for backend in backends for metric in backend.metrics)
     return "failed" if failed else "passed"

@@ -62,18 +62,20 @@ def cost_changes(
 def _not_comparable(
     before: ResultSnapshot, after: ResultSnapshot, ours: TrialResult, theirs: TrialResult
 ) -> str | None:
-    """Why costs cannot stand side by side; None where they can."""
+    """Say why costs cannot stand side by side; None where they can."""
     machine = machine_changes(before.report, after.report)
     if machine:
-        return "another machine: " + ", ".join(f"{one.setting} {one.before}, now {one.after}" for one in machine)
+        return "another machine: " + ", ".join(
+            f"{change.setting} {change.before}, now {change.after}" for change in machine
+        )
     for name in ("k", "isolation"):
-        one, other = (side.report.plan.resolved.get(name) for side in (before, after))
-        if one != other:
-            return f"{name} was {one}, and is {other}"
+        earlier, later = (side.report.plan.resolved.get(name) for side in (before, after))
+        if earlier != later:
+            return f"{name} was {earlier}, and is {later}"
     if ours.search is not None and theirs.search is not None:
-        one, other = ours.search.queries_per_call, theirs.search.queries_per_call
-        if one != other:
-            return f"queries in one call: {one} before, {other} now"
+        earlier, later = ours.search.queries_per_call, theirs.search.queries_per_call
+        if earlier != later:
+            return f"queries in one call: {earlier} before, {later} now"
     if ours.reused or theirs.reused:
         return "measured by an earlier comparison, and re-used (--resume)"
     return None
@@ -85,22 +87,22 @@ def _samples(
     queries = [query for query in before if query in after and query in common]
     if not queries:
         return None
-    one, other = (np.array([side[query] for query in queries], dtype=np.int64) for side in (before, after))
-    return _Samples(one, other)
+    earlier, later = (np.array([side[query] for query in queries], dtype=np.int64) for side in (before, after))
+    return _Samples(earlier, later)
 
 
 def _timed(samples: _Samples, seed: int, reason: str | None) -> list[CostChange]:
     ratios = _resampled(samples, seed) if reason is None and len(samples.before) > 1 else {}
     made = []
     for name, figure in _TIMED.items():
-        one, other = (float(figure(side.reshape(1, -1).astype(np.float64))[0]) for side in samples)
+        earlier, later = (float(figure(side.reshape(1, -1).astype(np.float64))[0]) for side in samples)
         low, high = (float(end) for end in np.percentile(ratios[name], _ENDS)) if name in ratios else (None, None)
         made.append(
             CostChange(
                 cost=name,
-                before=one,
-                after=other,
-                ratio=other / one if reason is None else None,
+                before=earlier,
+                after=later,
+                ratio=later / earlier if reason is None else None,
                 ci_low=low,
                 ci_high=high,
                 samples_before=samples.before.size,
@@ -113,21 +115,21 @@ def _timed(samples: _Samples, seed: int, reason: str | None) -> list[CostChange]
 
 
 def _resampled(samples: _Samples, seed: int) -> dict[str, Float64Array]:
-    """The ratio of each figure on resampled queries: the same queries on both sides, with all their passes."""
+    """Return the ratio of each figure on resampled queries: the same on both sides, with all their passes."""
     rng, queries = np.random.default_rng(seed), len(samples.before)
     size = max(1, _BATCH // max(samples.before.size, samples.after.size))
-    found: dict[str, list[Float64Array]] = {name: [] for name in _TIMED}
+    ratios: dict[str, list[Float64Array]] = {name: [] for name in _TIMED}
     for start in range(0, _RESAMPLES, size):
         sets = min(size, _RESAMPLES - start)
         drawn = rng.integers(queries, size=(sets, queries))
-        one, other = (side[drawn].reshape(sets, -1).astype(np.float64) for side in samples)
+        earlier, later = (side[drawn].reshape(sets, -1).astype(np.float64) for side in samples)
         for name, figure in _TIMED.items():
-            found[name].append(figure(other) / figure(one))
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+            ratios[name].append(figure(later) / figure(earlier))
+    return {name: np.concatenate(parts) for name, parts in ratios.items()}
 
 
 def _verdict(low: float | None, high: float | None) -> Verdict:
-    """By the interval of the ratio: beyond the tolerance, within it, or neither."""
+    """Judge by the interval of the ratio: beyond the tolerance, within it, or neither."""
     if low is None or high is None:
         return "undecided"
     if low > TOLERANCE:
@@ -140,37 +142,37 @@ def _verdict(low: float | None, high: float | None) -> Verdict:
 def _measured_once(ours: TrialResult, theirs: TrialResult, reason: str | None) -> list[CostChange]:
     figures = [_single(ours), _single(theirs)]
     made = []
-    for name, one in figures[0].items():
-        other = figures[1].get(name)
-        if one is None or other is None:
+    for name, earlier in figures[0].items():
+        later = figures[1].get(name)
+        if earlier is None or later is None:
             continue
-        ratio = other / one if one > 0 and reason is None else None
+        ratio = later / earlier if earlier > 0 and reason is None else None
         made.append(
             CostChange(
                 cost=name,
-                before=one,
-                after=other,
+                before=earlier,
+                after=later,
                 ratio=ratio,
                 ci_low=None,
                 ci_high=None,
                 samples_before=1,
                 samples_after=1,
-                verdict="x" if reason is not None else _of_one(one, other),
+                verdict="x" if reason is not None else _verdict_of_single(earlier, later),
                 reason=reason,
             )
         )
     return made
 
 
-def _of_one(one: float, other: float) -> Verdict:
-    """Without an interval: the ratio alone, to the same tolerance."""
-    if other > one * TOLERANCE:
+def _verdict_of_single(earlier: float, later: float) -> Verdict:
+    """Judge by the ratio alone, to the same tolerance: there is no interval."""
+    if later > earlier * TOLERANCE:
         return "higher"
-    return "lower" if other * TOLERANCE < one else "same"
+    return "lower" if later * TOLERANCE < earlier else "same"
 
 
 def _single(backend: TrialResult) -> dict[str, float | None]:
-    """Costs that are measured once in a run, in the report's units; None where they were not."""
+    """Return costs that are measured once in a run, in the report's units; None where they were not."""
     index = backend.index
     built_here = index is not None and index.built_by is None
     return {

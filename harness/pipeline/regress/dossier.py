@@ -304,19 +304,19 @@ def _value(
 def _to_label(swings: Sequence[Swing], rankings: _Rankings) -> list[ToLabel]:
     return [
         ToLabel(
-            query=one.query,
-            document=one.document,
-            rank_before=_rank(rankings.first[0], one),
-            rank_after=_rank(rankings.first[1], one),
-            swing=one.size,
+            query=swing.query,
+            document=swing.document,
+            rank_before=_rank(rankings.first[0], swing),
+            rank_after=_rank(rankings.first[1], swing),
+            swing=swing.size,
         )
-        for one in swings
+        for swing in swings
     ]
 
 
-def _rank(first: Mapping[str, Sequence[str]], one: Swing) -> int | None:
-    listed = first.get(one.query, ())
-    return list(listed).index(one.document) + 1 if one.document in listed else None
+def _rank(first: Mapping[str, Sequence[str]], swing: Swing) -> int | None:
+    listed = first.get(swing.query, ())
+    return list(listed).index(swing.document) + 1 if swing.document in listed else None
 
 
 class Swing(NamedTuple):
@@ -346,17 +346,17 @@ class JudgmentSensitivity:
     def swings(self, queries: Sequence[str]) -> list[Swing]:
         """Return the unjudged documents that matter, the largest swing first; each is assumed relevant by itself."""
         known = [query for query in queries if query in self.rankings.grades]
-        asked = [(query, document) for query in known for document in self.rankings.unjudged(query)]
+        unjudged = [(query, document) for query in known for document in self.rankings.unjudged(query)]
         measures = self._measures()
-        if not asked or not measures:
+        if not unjudged or not measures:
             return []
-        alone = {f"{number}": (query, [document]) for number, (query, document) in enumerate(asked)}
+        alone = {f"{number}": (query, [document]) for number, (query, document) in enumerate(unjudged)}
         name = self.metric if self.metric in measures else next(iter(measures))
         measures = {name: measures[name]}
         then = [figures[name] for figures in self._scored(alone, measures)]
         now = [figures[name] for figures in self._scored({query: (query, ()) for query in known}, measures)]
         swings = []
-        for number, (query, document) in enumerate(asked):
+        for number, (query, document) in enumerate(unjudged):
             if_relevant = then[1][f"{number}"] - then[0][f"{number}"]
             swings.append(Swing(query, document, if_relevant - (now[1][query] - now[0][query])))
         return sorted((swing for swing in swings if abs(swing.size) > _ROUNDING), key=lambda swing: -abs(swing.size))

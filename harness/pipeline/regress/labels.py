@@ -78,19 +78,19 @@ def label_lines(change: Change, texts: Mapping[tuple[str, str], str]) -> bytes:
     for backend in change.backends:
         for changed in backend.dossier.queries if backend.dossier is not None else ():
             queries[backend.dataset, changed.query] = changed.text
-        for one in backend.dossier.to_label if backend.dossier is not None else ():
-            key = backend.dataset, one.query, one.document
+        for label in backend.dossier.to_label if backend.dossier is not None else ():
+            key = backend.dataset, label.query, label.document
             known = wanted.get(key)
-            if known is None or abs(one.swing) > abs(float(str(known["swing"]))):
+            if known is None or abs(label.swing) > abs(float(str(known["swing"]))):
                 wanted[key] = {
                     **({"dataset": backend.dataset} if change.several else {}),
-                    "query_id": one.query,
-                    "doc_id": one.document,
+                    "query_id": label.query,
+                    "doc_id": label.document,
                     "grade": None,
-                    "swing": one.swing,
+                    "swing": label.swing,
                     "backend": backend.after,
-                    "rank_before": one.rank_before,
-                    "rank_after": one.rank_after,
+                    "rank_before": label.rank_before,
+                    "rank_after": label.rank_after,
                 }
     ordered = sorted(wanted.items(), key=lambda item: -abs(float(str(item[1]["swing"]))))
     lines = []
@@ -213,7 +213,7 @@ def grades_of(qrels: Qrels, queries: Iterable[str] | None = None) -> dict[str, d
 
 def to_qrels(grades: Grades) -> Qrels:
     """Return the same judgments as columns."""
-    rows = [(query, document, grade) for query, found in grades.items() for document, grade in found.items()]
+    rows = [(query, document, grade) for query, judged in grades.items() for document, grade in judged.items()]
     columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[], [], []]
     return group_judgments(Judgments(list(range(len(rows))), *columns), Problems("judgments"))
 
@@ -269,8 +269,8 @@ def relabelled(side: ResultSnapshot, qrels: Qrels) -> tuple[ResultSnapshot, list
     lost = [name for name in side.measures if name not in wanted]
     rule = QuerySet(str(side.report.plan.resolved["queries"]))
     figures: dict[str, Mapping[str, Mapping[str, float]]] = {}
-    for label, found in side.figures.items():
-        kept = {name: values for name, values in found.items() if name.startswith(OVERLAP)}
+    for label, known in side.figures.items():
+        kept = {name: values for name, values in known.items() if name.startswith(OVERLAP)}
         run = side.hits(label)
         scored = score_again(side, run, qrels, wanted, queries=rule) if run is not None and wanted else {}
         figures[label] = {**scored, **kept}
@@ -281,8 +281,8 @@ def repeated(run: Run, queries: Sequence[str], names: Sequence[str], depth: int 
     """Return the rankings of ``queries``, which may repeat, under other ``names``; a query without hits has none."""
     rows = run.query_ids.rows_of(Ids.of(queries))
     known = np.flatnonzero(rows >= 0)
-    found = run.of_queries(rows[known])
+    chosen = run.of_queries(rows[known])
     indptr = np.zeros(len(rows) + 1, dtype=np.int64)
-    indptr[known + 1] = np.diff(found.indptr)
-    again = Run(Ids.of(names), run.doc_ids, np.cumsum(indptr), found.rows, found.scores)
+    indptr[known + 1] = np.diff(chosen.indptr)
+    again = Run(Ids.of(names), run.doc_ids, np.cumsum(indptr), chosen.rows, chosen.scores)
     return again if depth is None else ranking.cut(again, depth)

@@ -50,42 +50,42 @@ class Pairing(NamedTuple):
     only_after: tuple[str, ...]
 
 
-def pair_backends(before: Sequence[TrialResult], after: Sequence[TrialResult], given: Sequence[Pair] = ()) -> Pairing:
-    """Pair by ``given`` first, then by the same label, then by the same name, then what is left by position.
+def pair_backends(before: Sequence[TrialResult], after: Sequence[TrialResult], stated: Sequence[Pair] = ()) -> Pairing:
+    """Pair by ``stated`` first, then by the same label, then by the same name, then what is left by position.
 
     Backends of one name are paired in their order when there are as many on both sides; so are those that are left
-    at last, whatever they are called. Raises UsageError when ``given`` names a label that is not there, ResultError
+    at last, whatever they are called. Raises UsageError when ``stated`` names a label that is not there, ResultError
     when nothing is paired.
     """
-    left, right = {one.label: one for one in before}, {one.label: one for one in after}
+    left, right = {trial.label: trial for trial in before}, {trial.label: trial for trial in after}
     chosen: dict[Pair, PairedBy] = {}
 
-    def take(one: str, other: str, how: PairedBy) -> None:
-        del left[one], right[other]
-        chosen[Pair(one, other)] = how
+    def take(earlier: str, later: str, how: PairedBy) -> None:
+        del left[earlier], right[later]
+        chosen[Pair(earlier, later)] = how
 
-    for pair in given:
+    for pair in stated:
         refuse_missing(pair.before, left)
         refuse_missing(pair.after, right)
         take(*pair, "given")
     former = {current_spelling(label): label for label in left}
     for label in [label for label in right if current_spelling(label) in former]:
         take(former[current_spelling(label)], label, "label")
-    for name in dict.fromkeys(one.name for one in right.values()):
-        ours = [label for label, one in left.items() if one.name == name]
-        theirs = [label for label, one in right.items() if one.name == name]
+    for name in dict.fromkeys(trial.name for trial in right.values()):
+        ours = [label for label, trial in left.items() if trial.name == name]
+        theirs = [label for label, trial in right.items() if trial.name == name]
         if len(ours) == len(theirs):
-            for one, other in zip(ours, theirs, strict=True):
-                take(one, other, "name")
+            for earlier, later in zip(ours, theirs, strict=True):
+                take(earlier, later, "name")
     if len(left) == len(right):
-        for one, other in zip(list(left), list(right), strict=True):
-            take(one, other, "position")
+        for earlier, later in zip(list(left), list(right), strict=True):
+            take(earlier, later, "position")
     if not chosen:
         raise ResultError(
             f"no backend of {', '.join(left) or 'nothing'} has a counterpart among {', '.join(right) or 'nothing'}",
             fix="compare results of the same backends",
         )
-    place = {one.label: number for number, one in enumerate(after)}
+    place = {trial.label: number for number, trial in enumerate(after)}
     ordered = sorted(chosen, key=lambda pair: place[pair.after])
     return Pairing({pair: chosen[pair] for pair in ordered}, tuple(left), tuple(right))
 
@@ -186,36 +186,37 @@ class _Relation(NamedTuple):
 
 
 def _relation(before: ResultSnapshot, after: ResultSnapshot) -> _Relation:
-    one, other = before.report.dataset, after.report.dataset
-    if one.sha256 == other.sha256:  # backends that have their own documents show none
-        return _Relation("same" if one.documents else "unknown", "same", "same", "same")
-    if one.content is None or other.content is None:
+    earlier, later = before.report.dataset, after.report.dataset
+    own_documents = not earlier.documents and not later.documents  # of backends that a check only asks
+    if earlier.sha256 == later.sha256:
+        return _Relation("unknown" if own_documents else "same", "same", "same", "same")
+    if earlier.content is None or later.content is None:
         return _Relation("unknown", "unknown", "unknown", "unknown")
     unsaid = any(info.candidates is not None and digests.candidates is None for info, digests in (
-        (one, one.content), (other, other.content),
+        (earlier, earlier.content), (later, later.content),
     ))  # fmt: skip
     return _Relation(
-        _same(one.content.documents, other.content.documents),
-        _same(one.content.queries, other.content.queries),
-        _same(one.content.judgments, other.content.judgments),
-        "unknown" if unsaid else _same(one.content.candidates, other.content.candidates),
+        "unknown" if own_documents else _same(earlier.content.documents, later.content.documents),
+        _same(earlier.content.queries, later.content.queries),
+        _same(earlier.content.judgments, later.content.judgments),
+        "unknown" if unsaid else _same(earlier.content.candidates, later.content.candidates),
     )
 
 
-def _same(one: str | None, other: str | None) -> Sameness:
-    return "same" if one == other else "different"
+def _same(earlier: str | None, later: str | None) -> Sameness:
+    return "same" if earlier == later else "different"
 
 
 def _warnings(before: ResultSnapshot, after: ResultSnapshot, relation: DataRelation, same_id: int) -> list[str]:
-    one, other = before.report.dataset, after.report.dataset
+    earlier, later = before.report.dataset, after.report.dataset
     warnings = []
     if relation.documents == "different":
-        counts = f"{counted(one.documents, 'document')} before, {other.documents:,} now"
+        counts = f"{counted(earlier.documents, 'document')} before, {later.documents:,} now"
         warnings.append(f"THE DOCUMENTS ARE NOT THE SAME ({counts}): differences are the documents' too")
-    if relation.documents == "unknown":
+    if relation.documents == relation.queries == "unknown":
         warnings.append("the data are not the same, and the earlier result does not say which part of them changed")
     if relation.judgments == "different":
-        counts = f"{one.judgments:,} before, {other.judgments:,} now"
+        counts = f"{earlier.judgments:,} before, {later.judgments:,} now"
         warnings.append(f"THE JUDGMENTS ARE NOT THE SAME ({counts}): differences are the judgments' too")
     if relation.candidates == "different":
         warnings.append("THE CANDIDATES ARE NOT THE SAME: queries are ranked among other documents than before")
@@ -234,14 +235,14 @@ def _warnings(before: ResultSnapshot, after: ResultSnapshot, relation: DataRelat
 
 def changed_settings(before: ResultSnapshot, after: ResultSnapshot, pairs: Sequence[Pair]) -> list[SettingChange]:
     """Return every setting that differs: of the data, the plan, each pair of backends, versions and machine."""
-    one, other = before.report, after.report
+    earlier, later = before.report, after.report
     return [
-        *_changes("dataset", None, _dataset(one), _dataset(other)),
-        *_changes("plan", None, _plan(one), _plan(other)),
+        *_changes("dataset", None, _dataset(earlier), _dataset(later)),
+        *_changes("plan", None, _plan(earlier), _plan(later)),
         *(change for pair in pairs for change in _of_pair(before.trial(pair.before), after.trial(pair.after))),
-        *_changes("harness", None, one.harness.model_dump(), other.harness.model_dump()),
-        *_changes("packages", None, _packages(one), _packages(other)),
-        *_changes("machine", None, _machine(one), _machine(other)),
+        *_changes("harness", None, earlier.harness.model_dump(), later.harness.model_dump()),
+        *_changes("packages", None, _packages(earlier), _packages(later)),
+        *_changes("machine", None, _machine(earlier), _machine(later)),
     ]
 
 
@@ -252,14 +253,16 @@ def machine_changes(before: Result, after: Result) -> list[SettingChange]:
 
 def _of_pair(before: TrialResult, after: TrialResult) -> Iterator[SettingChange]:
     yield from _changes("engine", after.label, _engine(before), _engine(after))
-    given = [
-        {name: value for name, value in one.parameters.items() if name not in _OF_NO_CONSEQUENCE}
-        for one in (before, after)
+    parameters = [
+        {name: value for name, value in side.parameters.items() if name not in _OF_NO_CONSEQUENCE}
+        for side in (before, after)
     ]
-    yield from _changes("parameters", after.label, *given)
+    yield from _changes("parameters", after.label, *parameters)
     names = {*before.encoder, *after.encoder} - _MEASURED
-    left_out = {name for name in names if all(_repeats_parameter(one, name) for one in (before, after))}
-    facts = [{name: said for name, said in one.encoder.items() if name in names - left_out} for one in (before, after)]
+    left_out = {name for name in names if all(_repeats_parameter(side, name) for side in (before, after))}
+    facts = [
+        {name: said for name, said in side.encoder.items() if name in names - left_out} for side in (before, after)
+    ]
     yield from _changes("encoder", after.label, *facts)
 
 

@@ -59,16 +59,16 @@ def _of_check(folder: Path, result: Result) -> list[ResultSnapshot]:
         reason = result.preflight[0].message if result.preflight else "every backend failed"
         raise ResultError(f"nothing was scored by the check in '{folder}': {reason}", fix="mend it, and check again")
     if len(result.corpora) > 1:
-        return [_on_dataset(folder, result.on(name)) for name in dict.fromkeys(trial.dataset for trial in answered)]
+        return [_on_dataset(folder, result.on(info.name)) for info in result.datasets if result.of_dataset(info.name)]
     return [_on_dataset(folder, result)]
 
 
 def _on_dataset(folder: Path, result: Result) -> ResultSnapshot:
-    """Return the part of a check that is of one corpus, some of whose backends answered questions."""
+    """Return the part of a check that is of one corpus; where no backend answered, the dataset has their error."""
     answered = {trial.label: trial for trial in result.trials if trial.questions}
-    asked = next(iter(answered.values())).questions
+    questions = next((trial.questions for trial in answered.values()), [])
     exact = result.golden_set.match == MatchRule.EXACT
-    texts = {question.id: question.question for question in asked if question.question is not None}
+    texts = {question.id: question.question for question in questions if question.question is not None}
 
     return ResultSnapshot(
         source=str(folder),
@@ -77,7 +77,7 @@ def _on_dataset(folder: Path, result: Result) -> ResultSnapshot:
         hits=lambda label: read_stored_run(folder, answered[label].dataset, label) if label in answered else None,
         texts=texts,
         digests={query: text_digest(text) for query, text in texts.items()},
-        qrels=to_qrels(_expected(asked) if exact else _first_hits(answered.values())),
+        qrels=to_qrels(_expected(questions) if exact else _first_hits(answered.values())),
         kind="check",
         rescorable=exact,
     )
@@ -89,10 +89,10 @@ def _figures(trial: TrialResult) -> dict[str, dict[str, float]]:
     return {name: {question.id: question.values[name] for question in scored} for name in trial.metrics}
 
 
-def _expected(asked: Iterable[QuestionResult]) -> dict[str, dict[str, int]]:
+def _expected(questions: Iterable[QuestionResult]) -> dict[str, dict[str, int]]:
     return {
         question.id: {expected.id: expected.grade for expected in question.expected}
-        for question in asked
+        for question in questions
         if question.expected
     }
 
@@ -111,6 +111,9 @@ def _as_comparison(result: Result) -> Result:
     settings = {name: value for name, value in result.plan.resolved.items() if name not in _OF_NO_CONSEQUENCE}
     settings["timing"] = not settings.pop("no_timing", False)
     (dataset,) = result.corpora or result.datasets
+    trials = [_scored_or_failed(result, trial, dataset.name) for trial in result.trials]
+    if not any(trial.questions for trial in result.trials):
+        dataset = dataset.model_copy(update={"error": trials[0].error})
     places = result.plan.resolved.get("corpora")
     named = dict(str(place).split("=", 1) for place in places) if isinstance(places, list) else {}
     return result.model_copy(
@@ -120,7 +123,7 @@ def _as_comparison(result: Result) -> Result:
                 resolved={**settings, "queries": "relevant"},
             ),
             "datasets": [dataset],
-            "trials": [_scored_or_failed(result, trial, dataset.name) for trial in result.trials],
+            "trials": trials,
         }
     )
 

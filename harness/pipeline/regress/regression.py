@@ -133,29 +133,29 @@ class Regression:
         return self.render()
 
 
-def with_rankings(found: Regression, folder: Path, *, cards: Path | None = None) -> Regression:
+def with_rankings(stored: Regression, folder: Path, *, cards: Path | None = None) -> Regression:
     """A stored regression with the rankings of both sides, if they still are where they were, and the documents.
 
     ``no_texts`` says what is missing.
     """
-    report, change = found.report, found.change
+    report, change = stored.report, stored.change
     if any(relation.labels for relation in change.data):
         why = "The rankings of all queries are in the page that was written with it: labels were added, which it lacks."
-        return replace(found, no_texts=why)
+        return replace(stored, no_texts=why)
     try:
         before = read_snapshots(Path(change.before.source))
         after = read_snapshots(folder if report.kind == "regress" else Path(change.after.source))
     except HarnessError as error:
-        return replace(found, no_texts=f"The rankings of all queries are not in this file: {error.what}.")
+        return replace(stored, no_texts=f"The rankings of all queries are not in this file: {error.what}.")
     if (before[0].report.created, after[0].report.created) != (change.before.created, change.after.created):
         why = "The rankings of all queries are not in this file: other results are there now."
-        return replace(found, no_texts=why)
+        return replace(stored, no_texts=why)
     # stored with --no-text, whatever the baseline holds
-    if report.kind == "regress" and not any(one.texts for one in after):
-        before = [replace(one, texts={}) for one in before]
-        return replace(found, compared=compared_again(change, before, after), no_texts=LEFT_OUT)
+    if report.kind == "regress" and not any(snapshot.texts for snapshot in after):
+        before = [replace(snapshot, texts={}) for snapshot in before]
+        return replace(stored, compared=compared_again(change, before, after), no_texts=LEFT_OUT)
     documents = documents_of_side(after, cards=cards)
-    return replace(found, compared=compared_again(change, before, after), documents=documents)
+    return replace(stored, compared=compared_again(change, before, after), documents=documents)
 
 
 def documents_of_side(side: Sequence[ResultSnapshot], *, cards: Path | None = None) -> dict[str, Documents]:

@@ -38,7 +38,9 @@ def rerun_plan(regress: RegressRequest, changes: Mapping[str, object], before: S
             f"'{first.source}' is the result of a check, and a check has a command of its own to run it again",
             fix="run `harness check` again, and compare both results: harness diff BEFORE AFTER",
         )
-    objects = [info.name for one in before if (info := one.report.dataset).provenance.get("format") == "objects"]
+    objects = [
+        info.name for snapshot in before if (info := snapshot.report.dataset).provenance.get("format") == "objects"
+    ]
     if regress.dataset is None and objects:
         raise UsageError(
             f"the dataset '{', '.join(objects)}' of '{first.source}' was an object in Python",
@@ -109,12 +111,12 @@ def changed_backends(specs: Sequence[BackendSpec], settings: Sequence[str]) -> l
     the expressions that come out.
     """
     changes = [_parse(text) for text in settings]
-    names = {one.name for spec in specs for one in _parts(spec)}
+    names = {part.name for spec in specs for part in _parts(spec)}
     for change in changes:
         if change.name not in {*names, _EVERY}:
             raise UnknownNameError("backend of the baseline", change.name, names)
-        if not any(change.of(one) for spec in specs for one in _parts(spec)):
-            known = {key for spec in specs for one in _parts(spec) for key in one.parameters}
+        if not any(change.of(part) for spec in specs for part in _parts(spec)):
+            known = {key for spec in specs for part in _parts(spec) for key in part.parameters}
             raise UnknownNameError("parameter of the baseline's backends", next(iter(change.values)), known)
     labels = [f"{spec.label}=" if spec.unlabelled is not None else "" for spec in specs]
     return [f"{label}{_expression(spec, changes)}" for label, spec in zip(labels, specs, strict=True)]
@@ -137,10 +139,10 @@ def _parts(spec: BackendSpec) -> list[BackendSpec]:
 
 
 def _expression(spec: BackendSpec, changes: Sequence[_Change]) -> str:
-    given = {key: spell(value) for key, value in spec.overrides.items()}
+    overrides = {key: spell(value) for key, value in spec.overrides.items()}
     for change in changes:
-        given |= change.of(spec)
-    shown = ";".join(f"{key}={value}" for key, value in given.items())
+        overrides |= change.of(spec)
+    shown = ";".join(f"{key}={value}" for key, value in overrides.items())
     components = [_expression(component, changes) for component in spec.components]
     if spec.kind == "run":
         return spec.unlabelled or spec.label

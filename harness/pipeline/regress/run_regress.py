@@ -53,10 +53,10 @@ def regress(baseline: str | Path, *, display: Display | None = None, **options: 
     """
     own = {**option_fields(RegressRequest), **option_fields(JudgedOutput)}
     changes = {name: value for name, value in options.items() if name in set(option_fields(CompareRequest)) - set(own)}
-    given = {name: value for name, value in options.items() if name not in changes}
+    own_options = {name: value for name, value in options.items() if name not in changes}
     request, output = from_keywords(
         "harness.regress",
-        {"baseline": baseline, **given},
+        {"baseline": baseline, **own_options},
         RegressRequest,
         JudgedOutput,
         also=option_fields(CompareRequest).keys(),
@@ -85,7 +85,7 @@ def run_regress(
     change = compared.change if output.keep_text else without_texts(compared.change)
     update = {"kind": "regress", "command": rerun_command(request, changes, output), "change": change}
     report = comparison.report.model_copy(update=update)
-    documents = {name: Documents(one.corpus, one.no_texts) for name, one in comparison.contents.items()}
+    documents = {name: Documents(content.corpus, content.no_texts) for name, content in comparison.contents.items()}
     texts = _texts_to_label(change, documents) if output.keep_text else {}
     return Regression(report, comparison, label_lines(change, texts), compared, documents)
 
@@ -148,9 +148,9 @@ def run_diff(request: DiffRequest, output: Output, *, documents: bool = True) ->
 
 def _refuse_unknown(before: Sequence[ResultSnapshot], plan: Plan, how: CompareRules) -> None:
     """Refuse what names nothing now, not after an hour of work."""
-    how.rules.refuse_unknown({name for one in before for figures in one.figures.values() for name in figures})
+    how.rules.refuse_unknown({name for snapshot in before for figures in snapshot.figures.values() for name in figures})
     for pair in how.pairs:
-        refuse_missing(pair.before, {trial.label: None for one in before for trial in one.report.trials})
+        refuse_missing(pair.before, {trial.label: None for snapshot in before for trial in snapshot.report.trials})
         refuse_missing(pair.after, [trial.label for trial in plan.trials])
 
 
@@ -159,7 +159,7 @@ def _texts_to_label(change: Change, documents: Mapping[str, Documents]) -> dict[
     wanted: dict[str, set[str]] = {}
     for backend in change.backends:
         if backend.dossier is not None:
-            wanted.setdefault(backend.dataset, set()).update(one.document for one in backend.dossier.to_label)
+            wanted.setdefault(backend.dataset, set()).update(label.document for label in backend.dossier.to_label)
     return {
         (dataset, document): text
         for dataset, named in wanted.items()

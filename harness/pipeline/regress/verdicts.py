@@ -52,28 +52,28 @@ class Rules:
 
 
 def noise_warnings(before: ResultSnapshot, after: ResultSnapshot, pairs: Iterable[Pair]) -> list[str]:
-    """That some verdicts may be noise: of backends whose builds differ, where a side has no spread over builds."""
+    """Warn that verdicts may be noise: of backends whose builds differ, where a side has no spread over builds."""
     once: list[str] = []
     combined: list[str] = []
     for pair in pairs:
         results = before.trial(pair.before), after.trial(pair.after)
         if _may_be_noise(*results):
-            (combined if any(one.stages is not None for one in results) else once).append(pair.after)
-    found = []
+            (combined if any(trial.stages is not None for trial in results) else once).append(pair.after)
+    warnings = []
     if once:
         by = "harness compare --rebuilds 3" if after.kind == "check" else "--rebuilds 3, for both results,"
         why = "every build gives other rankings, and one build is a sample, so a difference may be noise"
-        found.append(f"no noise floor for {', '.join(once)}: {why}; {by} measures it")
+        warnings.append(f"no noise floor for {', '.join(once)}: {why}; {by} measures it")
     if combined:
         why = "it is made of engines whose every build gives other rankings, so a difference may be noise"
-        found.append(
+        warnings.append(
             f"no noise floor for {', '.join(combined)}: {why}; --rebuilds 3 measures these engines by themselves"
         )
-    return found
+    return warnings
 
 
 def metric_warnings(before: ResultSnapshot, after: ResultSnapshot) -> list[str]:
-    """The metrics that are not judged because one of the results lacks them."""
+    """Warn of metrics that are not judged because a result lacks them."""
     ours, theirs = before.measures, after.measures
     lacking = {
         "later": [name for name in ours if name not in theirs],
@@ -87,10 +87,11 @@ def metric_warnings(before: ResultSnapshot, after: ResultSnapshot) -> list[str]:
 
 
 def _may_be_noise(before: TrialResult, after: TrialResult) -> bool:
-    """One that both times returned what its reference does has no noise."""
+    """Tell whether a backend's builds differ unmeasured; what agreed with its reference both times has no noise."""
     both = before, after
-    exact = all(one.parity is not None and one.parity.different == 0 for one in both)
-    return not exact and any(one.deterministic is False for one in both) and any(one.spread is None for one in both)
+    if all(trial.parity is not None and trial.parity.different == 0 for trial in both):
+        return False
+    return any(trial.deterministic is False for trial in both) and any(trial.spread is None for trial in both)
 
 
 class PairsOnDataset(NamedTuple):
@@ -115,7 +116,7 @@ class _Question(NamedTuple):
     within_ties: bool
 
 
-def judge_pairs(asked: Sequence[PairsOnDataset], rules: Rules) -> list[dict[Pair, list[MetricJudgement]]]:
+def judge_pairs(datasets: Sequence[PairsOnDataset], rules: Rules) -> list[dict[Pair, list[MetricJudgement]]]:
     """Judge every metric of every pair over the common queries that both sides were evaluated on, for each dataset.
 
     Everything on all datasets is one family, by whose size p-values are adjusted.
@@ -126,14 +127,17 @@ def judge_pairs(asked: Sequence[PairsOnDataset], rules: Rules) -> list[dict[Pair
     """
     questions = [
         question
-        for place, dataset in enumerate(asked)
+        for place, dataset in enumerate(datasets)
         for pair in dataset.pairs
         for question in _questions(place, dataset, pair, rules)
     ]
     rules.refuse_unknown({question.figure for question in questions})
-    judged: list[dict[Pair, list[MetricJudgement]]] = [{pair: [] for pair in dataset.pairs} for dataset in asked]
+    judged: list[dict[Pair, list[MetricJudgement]]] = [{pair: [] for pair in dataset.pairs} for dataset in datasets]
     changes = [
-        Change(one.before, one.after, rules.margin, one.allowed_drop, one.noise, one.within_ties) for one in questions
+        Change(
+            question.before, question.after, rules.margin, question.allowed_drop, question.noise, question.within_ties
+        )
+        for question in questions
     ]
     family = judge_family(changes, seed=rules.seed, test=rules.test)
     for question, judgement in zip(questions, family, strict=True):
@@ -148,16 +152,16 @@ def _questions(place: int, dataset: PairsOnDataset, pair: Pair, rules: Rules) ->
     ties = _Ties(before, after, pair)
     names = [name for name in theirs if name in ours]
     metrics = [name for name in names if not name.startswith(OVERLAP) and is_mean(parse_metrics([name])[0])]
-    asked = []
+    questions = []
     for name in [*metrics, *(name for name in names if name.startswith(OVERLAP))]:
         both = [query for query in queries if query in ours[name] and query in theirs[name]]
-        one, other = (np.array([side[name][query] for query in both], dtype=np.float64) for side in (ours, theirs))
-        exact = bool(metrics) and name.startswith(OVERLAP) and bool(np.all(one == 1.0) and np.all(other == 1.0))
+        earlier, later = (np.array([side[name][query] for query in both], dtype=np.float64) for side in (ours, theirs))
+        exact = bool(metrics) and name.startswith(OVERLAP) and bool(np.all(earlier == 1.0) and np.all(later == 1.0))
         if both and not exact:
-            changed = [both[at] for at in np.flatnonzero(one != other).tolist()]
+            changed = [both[at] for at in np.flatnonzero(earlier != later).tolist()]
             noise, allowed = _noise(results, name), _allowed(name, rules, metrics)
-            asked.append(_Question(place, pair, name, one, other, noise, allowed, ties.explain(changed)))
-    return asked
+            questions.append(_Question(place, pair, name, earlier, later, noise, allowed, ties.explain(changed)))
+    return questions
 
 
 class _Ties:
