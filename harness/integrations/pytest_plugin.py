@@ -1,4 +1,4 @@
-"""The pytest plug-in: golden sets as test items, and a fixture to hold one against backends in code.
+"""The pytest plug-in: golden sets as test items, and a fixture to ask backends its questions in code.
 
 It comes with the package and does nothing where no golden set is named. What is heavy is imported when one is.
 """
@@ -158,7 +158,7 @@ class GoldenItem(pytest.Item):
 
     @classmethod
     def make(cls, parent: GoldenFile, what: str, label: str, line: int | None) -> GoldenItem:
-        """The item of one backend."""
+        """Return the item of a trial."""
         item: GoldenItem = cls.from_parent(parent, name=f"{what}[{label}]")
         item.what, item.label, item.line = what, label, line
         return item
@@ -208,7 +208,7 @@ class GoldenItem(pytest.Item):
 
 
 class RequirementItem(GoldenItem):
-    """One requirement held against one backend."""
+    """One requirement of one backend."""
 
     def case(self, report: Result) -> Case:
         """A failure says the figure, and the questions behind it. The figure goes into pytest's own JUnit XML too."""
@@ -239,7 +239,7 @@ class QuestionItem(GoldenItem):
 
 @pytest.fixture(scope="session")
 def golden_check(request: pytest.FixtureRequest) -> Callable[..., Checked]:
-    """``golden_check(golden, corpus=…, backends=…, require=[…])``: hold a golden set against backends.
+    """``golden_check(golden, corpus=…, backends=…, require=[…])``: ask backends the questions of a golden set.
 
     Takes what ``harness.check`` takes, and from ``harness.toml``, the ini file and the command line what is not given.
     The same call asks once in a session. ``golden_check().assert_requirements()`` fails with what is not met.

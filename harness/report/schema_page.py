@@ -23,12 +23,12 @@ def describe_schema() -> str:
         ("report.json", SCHEMA_VERSION, Result),
         ("a baseline", BASELINE_VERSION, Baseline),
     )
-    told: dict[type[BaseModel], str] = {Result: "report.json"}
-    parts = [f"{name}, schema {version}\n\n{_tree(model, told, ())}" for name, version, model in files]
+    described: dict[type[BaseModel], str] = {Result: "report.json"}
+    parts = [f"{name}, schema {version}\n\n{_tree(model, described, ())}" for name, version, model in files]
     return "\n".join(parts)
 
 
-def _tree(model: type[BaseModel], told: dict[type[BaseModel], str], path: tuple[str, ...]) -> str:
+def _tree(model: type[BaseModel], described: dict[type[BaseModel], str], path: tuple[str, ...]) -> str:
     """Return a line for each field, and one for neighbours of which nothing is to be said but their types."""
     lines: list[str] = []
     plain: list[str] = []
@@ -47,12 +47,12 @@ def _tree(model: type[BaseModel], told: dict[type[BaseModel], str], path: tuple[
             continue
         end_plain()
         there = (*path, field.alias or name)
-        as_there = f"fields as in {told[inner]}" if inner is not None and inner in told else ""
+        as_there = f"fields as in {described[inner]}" if inner is not None and inner in described else ""
         said = [field.description or "", as_there] if as_there else [meaning]
         lines.append(f"{f'{indent}{shown}':<{_COLUMN}} {'; '.join(filter(None, said))}".rstrip())
         if inner is not None and not as_there:
-            told[inner] = ".".join(there)
-            lines += _tree(inner, told, there).splitlines()
+            described[inner] = ".".join(there)
+            lines += _tree(inner, described, there).splitlines()
     end_plain()
     return "\n".join([*lines, ""])
 
@@ -65,9 +65,9 @@ def _inner_model(annotation: object) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     for argument in typing.get_args(annotation):
-        found = _inner_model(argument)
-        if found is not None:
-            return found
+        model = _inner_model(argument)
+        if model is not None:
+            return model
     return None
 
 

@@ -114,7 +114,7 @@ def _means(report: Result) -> list[Figure]:
 
 def _quality(report: Result, values: pa.Table, runs: Mapping[str, Run], qrels: Qrels | None) -> list[Figure]:
     """Means with intervals, differences query by query, recall by depth, and how far rankings overlap."""
-    metrics = list(dict.fromkeys(name for one in report.trials for name in one.metrics))
+    metrics = list(dict.fromkeys(name for trial in report.trials for name in trial.metrics))
     drawings = [Bars(name, _bars(report, name)) for name in metrics[:_DRAWN]]
     made = [Figure(drawing.title(), drawing) for drawing in drawings]
     made += _differences(report, values, metrics[:1])
@@ -129,12 +129,12 @@ def _quality(report: Result, values: pa.Table, runs: Mapping[str, Run], qrels: Q
 
 def _bars(report: Result, metric: str) -> list[Bar]:
     rows = []
-    for number, one in enumerate(report.trials):
-        value = one.metrics.get(metric)
+    for number, trial in enumerate(report.trials):
+        value = trial.metrics.get(metric)
         rows.append(
-            Bar(one.label, value.mean, value.ci_low, value.ci_high, number)
+            Bar(trial.label, value.mean, value.ci_low, value.ci_high, number)
             if value
-            else Bar(one.label, None, None, None, number)
+            else Bar(trial.label, None, None, None, number)
         )
     return rows
 
@@ -143,14 +143,14 @@ def _differences(report: Result, values: pa.Table, metrics: Sequence[str]) -> li
     reference = reference_of(report, report.dataset.name)
     made: list[Figure] = []
     for metric in metrics:
-        others = [one.label for one in report.trials if metric in one.metrics and one.label != reference]
+        others = [trial.label for trial in report.trials if metric in trial.metrics and trial.label != reference]
         for label in others[:_DRAWN]:
-            found = _paired(values, metric, label, str(reference))
+            differences = _paired(values, metric, label, str(reference))
             title = f"{metric}, {label} minus {reference}, query by query"
             made.append(
                 Figure(
                     title,
-                    Differences(label, str(reference), metric, found),
+                    Differences(label, str(reference), metric, differences),
                     "Sorted from the greatest loss to the greatest gain.",
                 )
             )
@@ -173,7 +173,7 @@ def _recall(report: Result, runs: Mapping[str, Run], qrels: Qrels) -> Figure:
     measures: list[Measure] = [parse_metric(f"R@{depth}") for depth in depths]
     rows = {}
     for label, run in runs.items():
-        found = score(
+        scores = score(
             run,
             qrels,
             measures,
@@ -181,7 +181,7 @@ def _recall(report: Result, runs: Mapping[str, Run], qrels: Qrels) -> Figure:
             queries=QuerySet(str(resolved["queries"])),
             relevance=int(str(resolved["relevance"])),
         )
-        rows[label] = [summary.value for summary in found.means()]
+        rows[label] = [summary.value for summary in scores.means()]
     note = "Share of a query's relevant documents among the first k, mean over the same queries as above."
     return Figure("Recall by depth", Curves("Recall", depths, rows, _numbers(report)), note)
 
@@ -200,18 +200,18 @@ def _overlaps(runs: Sequence[Run]) -> Float64Array:
                 .sum(axis=1)
             )
             longest = np.maximum(lengths[a], lengths[b])
-            found = np.divide(common, longest, out=np.ones(len(ids)), where=longest > 0)
-            shares[a, b] = shares[b, a] = found.mean() if len(found) else 1.0
+            shares_of_queries = np.divide(common, longest, out=np.ones(len(ids)), where=longest > 0)
+            shares[a, b] = shares[b, a] = shares_of_queries.mean() if len(shares_of_queries) else 1.0
     return shares
 
 
 def _parity(report: Result) -> list[Figure]:
     """How many queries of each backend are how close to its exact reference."""
     rows = {}
-    for one in report.trials:
-        if one.parity is not None:
-            p = one.parity
-            rows[one.label] = (p.bit_equal, p.identical - p.bit_equal, p.tie_equivalent - p.identical, p.different)
+    for trial in report.trials:
+        if trial.parity is not None:
+            p = trial.parity
+            rows[trial.label] = (p.bit_equal, p.identical - p.bit_equal, p.tie_equivalent - p.identical, p.different)
     if not rows:
         return []
     note = (
@@ -225,14 +225,15 @@ def _parity(report: Result) -> list[Figure]:
 def _cost(report: Result, latencies: pa.Table | None) -> list[Figure]:
     """Quality against latency and memory, and how latencies are distributed, where they were measured."""
     numbers = _numbers(report)
-    timed = [one for one in report.trials if one.search is not None and one.search.milliseconds is not None]
+    times = {trial.label: stats for trial in report.trials if (stats := trial.milliseconds) is not None}
     made = _frontiers(report)
-    samples = _samples(latencies, [one.label for one in timed]) if latencies is not None else {}
+    samples = _samples(latencies, list(times)) if latencies is not None else {}
     if samples:
         note = "Share of all timed searches that took at most so long; markers at the median and the 95th percentile."
         made.append(Figure("Latency of a query, one client", Distribution(samples, numbers), note))
-    elif timed:
-        made.append(_percentiles(timed, numbers))
+    elif times:
+        remark = " This result keeps no single samples, so nothing finer is drawn."
+        made.append(percentile_figure("Latency of a query, one client", times, numbers, remark))
     return made
 
 
@@ -260,8 +261,8 @@ def _quality_of(report: Result, label: str, metric: str) -> tuple[float, float |
     """Return the mean of a backend with its interval, over the datasets where there are several."""
     if len(report.datasets) > 1:
         rows = report.leaderboard.rows if report.leaderboard is not None else []
-        found = [row for row in rows if (row.backend, row.metric) == (label, metric)]
-        return next(((row.mean, row.ci_low, row.ci_high) for row in found if row.mean is not None), None)
+        known = [row for row in rows if (row.backend, row.metric) == (label, metric)]
+        return next(((row.mean, row.ci_low, row.ci_high) for row in known if row.mean is not None), None)
     values = [trial.metrics[metric] for trial in report.trials if trial.label == label and metric in trial.metrics]
     return next(((value.mean, value.ci_low, value.ci_high) for value in values), None)
 
@@ -278,20 +279,14 @@ def _peak(trial: TrialResult) -> float | None:
 
 def _samples(latencies: pa.Table, labels: Sequence[str]) -> dict[str, Float64Array]:
     """Milliseconds of each search, of the labels that have any."""
-    found = {}
+    samples = {}
     for label in labels:
         of_label = as_numpy(latencies.filter(pc.equal(latencies["backend"], text_scalar(label)))["search_ns"])
         if len(of_label):
-            found[label] = of_label / _NS_PER_MS
-    return found
-
-
-def _percentiles(timed: Sequence[TrialResult], numbers: Mapping[str, int]) -> Figure:
-    times = {trial.label: stats for trial in timed if (stats := trial.milliseconds) is not None}
-    remark = " This result keeps no single samples, so nothing finer is drawn."
-    return percentile_figure("Latency of a query, one client", times, numbers, remark)
+            samples[label] = of_label / _NS_PER_MS
+    return samples
 
 
 def _numbers(report: Result) -> dict[str, int]:
     """The series of each backend: the same colour and marker in every picture."""
-    return {one.label: number for number, one in enumerate(report.trials)}
+    return {trial.label: number for number, trial in enumerate(report.trials)}

@@ -43,7 +43,7 @@ class NamedScores(NamedTuple):
     @property
     def named_findings(self) -> list[Finding]:
         """The pitfalls, with the name of the run in their messages."""
-        return [one._replace(message=f"{self.name}: {one.message}") for one in self.findings]
+        return [finding._replace(message=f"{self.name}: {finding.message}") for finding in self.findings]
 
 
 def scores_document(
@@ -111,7 +111,8 @@ def _queries(run: NamedScores) -> Table:
 
 def _columns(first: str, scores: Scores) -> list[Column]:
     metrics = [
-        Column(str(one), best=None if kind_of(one.name).aggregate == "sum" else "highest") for one in scores.measures
+        Column(str(metric), best=None if kind_of(metric.name).aggregate == "sum" else "highest")
+        for metric in scores.measures
     ]
     return [Column(first, numeric=False), *metrics]
 
@@ -128,20 +129,21 @@ def _cell(summary: Summary, others: Iterable[Summary] = ()) -> Cell:
 
 def _values(run: NamedScores, judgments: str) -> Iterator[Value]:
     evaluated = run.scores.counts.evaluated
-    for one in run.scores.means():
-        mean = _known(one.value)
-        yield Value(judgments, run.name, str(one.measure), mean, n=evaluated)
-        if not math.isnan(one.low):
-            yield Value(judgments, run.name, f"ties.{one.measure}", mean, one.low, one.high, evaluated)
+    for summary in run.scores.means():
+        mean = _known(summary.value)
+        yield Value(judgments, run.name, str(summary.measure), mean, n=evaluated)
+        if not math.isnan(summary.low):
+            yield Value(judgments, run.name, f"ties.{summary.measure}", mean, summary.low, summary.high, evaluated)
 
 
 def audit_document(name: str, judgments: str, audit: Audit) -> Document:
     """Return everything that is shown of the audit of the run of that name."""
-    given = [] if audit.published is None else [(f"{audit.published.text} is given by", _matches(audit.published))]
-    told = [(_heading(group), _explained(group[0])) for group in _groups(audit)]
-    told += [("Differs too, without effect on this run", idle)] if (idle := _idle(audit)) else []
+    matching = [] if audit.published is None else [(f"{audit.published.text} is given by", _matches(audit.published))]
+    explained = [(_heading(group), _explained(group[0])) for group in _groups(audit)]
+    explained += [("Differs too, without effect on this run", idle)] if (idle := _idle(audit)) else []
     published, differences = (
-        [Facts(heading, [("", line) for line in lines], open=True) for heading, lines in part] for part in (given, told)
+        [Facts(heading, [("", line) for line in lines], open=True) for heading, lines in part]
+        for part in (matching, explained)
     )
     return Document(
         title=f"{shortened(name)} under the conventions of {len(CONVENTIONS)} tools",
@@ -162,16 +164,17 @@ def audit_document(name: str, judgments: str, audit: Audit) -> Document:
 
 def _by_tool(audit: Audit) -> Table:
     """Tabulate the values, one row a tool: five metrics fit 80 columns so."""
-    moved = {(one.measure, one.convention) for one in audit.differences if one.causes and not _same_mean(one)}
+    differing = [difference for difference in audit.differences if difference.causes and not _same_mean(difference)]
+    moved = {(difference.measure, difference.convention) for difference in differing}
     rows = []
     for name in (HARNESS.name, *(convention.name for convention in CONVENTIONS)):
-        cells = [_tool_cell(audit.values[one][name], differs=(one, name) in moved) for one in audit.measures]
+        cells = [_tool_cell(audit.values[metric][name], differs=(metric, name) in moved) for metric in audit.measures]
         rows.append([text(name), *cells])
     shown = [cell for row in rows for cell in row]
     differs = any(cell.mark for cell in shown)
     legend = [f"{_DIFFERS} differs from harness" if differs else "no value differs from harness"]
     legend += [_NOT_COMPUTED] if any(cell.text == ABSENT for cell in shown) else []
-    return Table("Scores", [Column("tool", numeric=False), *(Column(str(one)) for one in audit.measures)], rows, legend)
+    return Table("Scores", [Column("tool", numeric=False), *map(Column, map(str, audit.measures))], rows, legend)
 
 
 def _tool_cell(value: float | None, *, differs: bool) -> Cell:
@@ -187,8 +190,13 @@ def _audited_values(name: str, judgments: str, audit: Audit) -> Iterator[Value]:
     for measure in audit.measures:
         for convention, value in audit.values[measure].items():
             yield Value(judgments, name, f"{measure} as {convention}", _known(value))
-    for one in audit.differences:
-        yield Value(judgments, name, f"difference.{one.measure} as {one.convention}", one.there - one.here)
+    for difference in audit.differences:
+        yield Value(
+            judgments,
+            name,
+            f"difference.{difference.measure} as {difference.convention}",
+            difference.there - difference.here,
+        )
     for match in () if audit.published is None else audit.published.matches:
         yield Value(judgments, name, f"published.{_match_name(match)}", match.value)
 
@@ -200,9 +208,9 @@ def _number(value: float | None) -> str:
 def _groups(audit: Audit) -> Iterator[list[Difference]]:
     """Differences with an effect; those of one measure with the same value and causes together."""
     groups: dict[Any, list[Difference]] = {}
-    for one in audit.differences:
-        if one.causes:
-            groups.setdefault((one.measure, one.there, one.causes), []).append(one)
+    for difference in audit.differences:
+        if difference.causes:
+            groups.setdefault((difference.measure, difference.there, difference.causes), []).append(difference)
     yield from groups.values()
 
 
@@ -257,13 +265,18 @@ def _example(example: Example) -> str:
 
 def _idle(audit: Audit) -> list[str]:
     """Differing choices that changed no value of any measure, with the tools that make them."""
-    used = {(one.convention, change) for one in audit.differences for cause in one.causes for change in cause}
+    used = {
+        (difference.convention, change)
+        for difference in audit.differences
+        for cause in difference.causes
+        for change in cause
+    }
     tools: dict[Change, list[str]] = {}
-    for one in audit.differences:
-        for change in one.without_effect:
+    for difference in audit.differences:
+        for change in difference.without_effect:
             names = tools.setdefault(change, [])
-            if (one.convention, change) not in used and one.convention not in names:
-                names.append(one.convention)
+            if (difference.convention, change) not in used and difference.convention not in names:
+                names.append(difference.convention)
     return [f"{_said(change)} in {', '.join(names)}" for change, names in tools.items() if names]
 
 

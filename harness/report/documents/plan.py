@@ -42,8 +42,11 @@ def plan_document(previews: Sequence[Preview]) -> Document:
 def _blocks(plan: Plan, known: Sequence[LookUp]) -> Iterator[Block]:
     settings = _settings(plan)
     yield Facts(f"dataset {settings.pop('dataset')}", list(settings.items()), open=True)
-    for trial, found in zip(plan.trials, known, strict=True):
-        rows = [("parameters", _parameters(trial)), *(("", said) for said in (_prospect(found), *_said(plan, found)))]
+    for trial, preview in zip(plan.trials, known, strict=True):
+        rows = [
+            ("parameters", _parameters(trial)),
+            *(("", said) for said in (_prospect(preview), *_said(plan, preview))),
+        ]
         yield Facts(f"backend {trial.label}", rows, open=True)
     yield Notes(plan.notes)
 
@@ -54,13 +57,13 @@ def plan_csv(previews: Sequence[Preview]) -> str:
     writer = csv.writer(sink, lineterminator="\n")
     writer.writerow(["dataset", "backend", "parameter", "value"])
     for plan, known in previews:
-        for trial, found in zip(plan.trials, known, strict=True):
+        for trial, preview in zip(plan.trials, known, strict=True):
             about = (str(plan.request.dataset), trial.label)
             writer.writerows([*about, name, value] for name, value in trial.parameters.items())
-            writer.writerow([*about, "(stored outcome)", _prospect(found)])
-            writer.writerow([*about, "(builds)", found.builds])
-            if found.remote is not None:
-                writer.writerow([*about, "(remote calls)", found.remote])
+            writer.writerow([*about, "(stored outcome)", _prospect(preview)])
+            writer.writerow([*about, "(builds)", preview.builds])
+            if preview.remote is not None:
+                writer.writerow([*about, "(remote calls)", preview.remote])
     return sink.getvalue()
 
 
@@ -76,13 +79,13 @@ def _record(plan: Plan, known: Sequence[LookUp]) -> dict[str, object]:
             "label": trial.label,
             "backend": trial.spec.name,
             "parameters": dict(trial.parameters),
-            "key": found.name,
-            "reused": found.stored is not None,
-            "reason": found.reason,
-            "remote": found.remote,
-            "builds": found.builds,
+            "key": preview.name,
+            "reused": preview.stored is not None,
+            "reason": preview.reason,
+            "remote": preview.remote,
+            "builds": preview.builds,
         }
-        for trial, found in zip(plan.trials, known, strict=True)
+        for trial, preview in zip(plan.trials, known, strict=True)
     ]
     measures = [str(measure) for measure in plan.measures]
     return {**plan.given(), "metrics": measures, "trials": trials, "notes": list(plan.notes)}
@@ -94,7 +97,7 @@ def _files(plan: Plan) -> str:
     named += [f"{role}={name}" for role, name in plan.files.columns.items()]
     named += [f"at most {plan.request.max_docs:,} documents"] if plan.request.max_docs is not None else []
     named += [f"identical ids: {plan.request.identical_ids}"] if plan.request.identical_ids != "auto" else []
-    return "".join(f", {one}" for one in named)
+    return "".join(f", {name}" for name in named)
 
 
 def _settings(plan: Plan) -> dict[str, str]:
@@ -132,13 +135,13 @@ def _execution(options: ExecutionOptions, rebuilds: int) -> str:
     return ", ".join(words)
 
 
-def _said(plan: Plan, found: LookUp) -> list[str]:
+def _said(plan: Plan, preview: LookUp) -> list[str]:
     """Return the number of builds where several are asked for, and the calls of a remote model."""
     said = []
-    if plan.request.rebuilds > 1 and found.builds:
-        said.append(f"{found.builds} builds" if found.builds > 1 else "1 build: the engine is deterministic")
-    if found.remote is not None:
-        said.append(found.remote)
+    if plan.request.rebuilds > 1 and preview.builds:
+        said.append(f"{preview.builds} builds" if preview.builds > 1 else "1 build: the engine is deterministic")
+    if preview.remote is not None:
+        said.append(preview.remote)
     return said
 
 
@@ -149,7 +152,7 @@ def _parameters(trial: Trial) -> str:
     return "; ".join([*made_of, *(f"{name}={value}" for name, value in trial.parameters.items())])
 
 
-def _prospect(found: LookUp) -> str:
+def _prospect(preview: LookUp) -> str:
     """Return whether a trial runs or is re-used, with the reason and the key."""
-    key = f", key {found.name}" if found.name is not None else ""
-    return f"{'is re-used' if found.stored is not None else 'runs'}: {found.reason}{key}"
+    key = f", key {preview.name}" if preview.name is not None else ""
+    return f"{'is re-used' if preview.stored is not None else 'runs'}: {preview.reason}{key}"

@@ -68,8 +68,8 @@ def regression_html(
         return render_page(change_document(report, unknown=no_texts))
     document = change_document(report, list(_figures(compared)))
     texts = {
-        one.name: documents.get(one.name, Documents(None, no_texts)) if keep_text else Documents(None, no_texts)
-        for one in compared.datasets
+        dataset.name: documents.get(dataset.name, Documents(None, no_texts)) if keep_text else Documents(None, no_texts)
+        for dataset in compared.datasets
     }
     return render_page(document, _explorers(compared, texts, keep_text=keep_text), instead_of="changed")
 
@@ -77,7 +77,7 @@ def regression_html(
 def _figures(compared: Compared) -> Iterator[Figure]:
     """Yield after minus before where any query changed, the metrics that the verdict is about first."""
     order = _metrics(compared.change)
-    datasets = {one.name: one for one in compared.datasets}
+    datasets = {dataset.name: dataset for dataset in compared.datasets}
     judged = [(backend, metric) for backend in compared.change.backends for metric in backend.metrics]
     changed = [pair for pair in judged if pair[1].wins + pair[1].losses]
     for backend, metric in sorted(changed, key=lambda pair: order.index(pair[1].metric))[:_DRAWN]:
@@ -95,32 +95,32 @@ def _explorers(compared: Compared, documents: Mapping[str, Documents], *, keep_t
 
     A pair that one of the datasets lacks has no hits there.
     """
-    rankings = [(one, _rankings(compared.change, one)) for one in compared.datasets]
-    kept = {place: ranking.kept for _, found in rankings for place, ranking in found.items()}
+    rankings = [(dataset, _rankings(compared.change, dataset)) for dataset in compared.datasets]
+    kept = {place: ranking.kept for _, of_pairs in rankings for place, ranking in of_pairs.items()}
     if not kept:
         return []
     return [
-        _explorer(compared.change, one, found, kept, documents[one.name], keep_text=keep_text)
-        for one, found in rankings
+        _explorer(compared.change, dataset, of_pairs, kept, documents[dataset.name], keep_text=keep_text)
+        for dataset, of_pairs in rankings
     ]
 
 
 def _explorer(
     change: Change,
-    one: ComparedDataset,
-    found: Mapping[_Place, _Ranking],
+    dataset: ComparedDataset,
+    known: Mapping[_Place, _Ranking],
     kept: Mapping[_Place, int | None],
     documents: Documents,
     *,
     keep_text: bool,
 ) -> Explorer:
     """Return the queries of one dataset; ``kept`` has the rankings that all datasets share, some with hits there."""
-    places, failed = list(kept), [place not in found for place in kept]
-    rankings = [found.get(place, _Ranking(_NO_HITS, {}, kept[place], None)) for place in places]
+    places, failed = list(kept), [place not in known for place in kept]
+    rankings = [known.get(place, _Ranking(_NO_HITS, {}, kept[place], None)) for place in places]
     metrics = _metrics(change)
-    texts = {**one.before.texts, **one.after.texts} if keep_text else {}
-    in_order = [texts.get(query, "") for query in one.queries]
-    ids = Ids.of(one.queries)
+    texts = {**dataset.before.texts, **dataset.after.texts} if keep_text else {}
+    in_order = [texts.get(query, "") for query in dataset.queries]
+    ids = Ids.of(dataset.queries)
     against = [places.index(place._replace(when="before")) for place in places]
     corpus = documents.corpus if texts else None
     return Explorer(
@@ -128,17 +128,17 @@ def _explorer(
         labels=[place.label for place in places],
         runs=[ranking.run for ranking in rankings],
         metrics=metrics,
-        values=_values(rankings, against, metrics, one.queries) if metrics else None,
+        values=_values(rankings, against, metrics, dataset.queries) if metrics else None,
         queries=Queries(ids, pa.chunked_array([strings(in_order)]), "") if texts else None,
-        qrels=one.qrels,
-        relevance=int(str(one.after.report.plan.resolved["relevance"])),
+        qrels=dataset.qrels,
+        relevance=int(str(dataset.after.report.plan.resolved["relevance"])),
         corpus=corpus,
         no_texts=documents.no_texts if documents.corpus is None else "",
         against=against,
         kept=list(kept.values()),
-        failed=np.repeat(np.array(failed)[:, None], len(one.queries), axis=1) if any(failed) else None,
+        failed=np.repeat(np.array(failed)[:, None], len(dataset.queries), axis=1) if any(failed) else None,
         kept_ranks=[ranking.kept_ranks for ranking in rankings],
-        dataset=one.name,
+        dataset=dataset.name,
     )
 
 

@@ -22,17 +22,17 @@ def workflow_commands(annotations: Sequence[Annotation], file: str | None) -> li
         shown = annotations[: SHOWN_BY_GITHUB - 1]
         more = f"{len(annotations) - len(shown)} more errors are in the summary of this step and in report.json"
         shown = [*shown, Annotation("and more", more)]
-    return [_command(one, file) for one in shown]
+    return [_command(annotation, file) for annotation in shown]
 
 
-def _command(one: Annotation, file: str | None) -> str:
-    properties = {"title": one.title}
+def _command(annotation: Annotation, file: str | None) -> str:
+    properties = {"title": annotation.title}
     if file is not None:
         properties["file"] = file
-        if one.line is not None:
-            properties["line"] = str(one.line)
+        if annotation.line is not None:
+            properties["line"] = str(annotation.line)
     listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::error {listed}::{_data(one.message)}"
+    return f"::error {listed}::{_data(annotation.message)}"
 
 
 def _data(text: str) -> str:

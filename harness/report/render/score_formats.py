@@ -52,14 +52,15 @@ def scores_json(runs: Sequence[NamedScores], findings: Sequence[Finding], *, per
 
 def _plain_findings(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     return [
-        {"check": one.check, "message": one.message, "fix": one.fix, "examples": list(one.examples)} for one in findings
+        {"check": finding.check, "message": finding.message, "fix": finding.fix, "examples": list(finding.examples)}
+        for finding in findings
     ]
 
 
 def _values(summaries: Sequence[Summary]) -> dict[str, dict[str, float | None]]:
     return {
-        str(one.measure): {"value": _plain(one.value), "low": _plain(one.low), "high": _plain(one.high)}
-        for one in summaries
+        str(summary.measure): {"value": _plain(summary.value), "low": _plain(summary.low), "high": _plain(summary.high)}
+        for summary in summaries
     }
 
 
@@ -100,12 +101,12 @@ def audit_json(name: str, audit: Audit) -> str:
     """Return everything about an audit: values, differences with their causes, and what gives a published number."""
     content: dict[str, Any] = {
         "run": name,
-        "conventions": {one.name: {"library": one.library, "version": one.version} for one in CONVENTIONS},
+        "conventions": {item.name: {"library": item.library, "version": item.version} for item in CONVENTIONS},
         "measures": {
             str(measure): {convention: _plain(value) for convention, value in audit.values[measure].items()}
             for measure in audit.measures
         },
-        "differences": [_difference(one) for one in audit.differences],
+        "differences": [_difference(difference) for difference in audit.differences],
     }
     if audit.published is not None:
         published = audit.published
@@ -117,16 +118,16 @@ def audit_json(name: str, audit: Audit) -> str:
     return _dumped(content)
 
 
-def _difference(one: Difference) -> dict[str, Any]:
+def _difference(difference: Difference) -> dict[str, Any]:
     return {
-        "measure": str(one.measure),
-        "convention": one.convention,
-        "harness": _plain(one.here),
-        "value": _plain(one.there),
-        "causes": [[change._asdict() for change in cause] for cause in one.causes],
-        "alone": [change._asdict() | {"value": _plain(value)} for change, value in one.alone],
-        "without_effect": [change._asdict() for change in one.without_effect],
-        "examples": [example._asdict() for example in one.examples],
+        "measure": str(difference.measure),
+        "convention": difference.convention,
+        "harness": _plain(difference.here),
+        "value": _plain(difference.there),
+        "causes": [[change._asdict() for change in cause] for cause in difference.causes],
+        "alone": [change._asdict() | {"value": _plain(value)} for change, value in difference.alone],
+        "without_effect": [change._asdict() for change in difference.without_effect],
+        "examples": [example._asdict() for example in difference.examples],
     }
 
 
