@@ -424,6 +424,20 @@ def judged_metric(**changes: object) -> MetricJudgement:
             ),
         ),
         (
+            {
+                "allowed_drop": None,
+                "gate": None,
+                "gate_p": None,
+                "verdict": "undecided",
+                "queries": 3,
+                "detectable": 1.9,
+            },
+            (
+                "R@1000 fell by 0.013 (0.887 → 0.874): 8 queries lost, 1 gained; chance of this without a change 4.0%; "
+                "3 queries are too few to show any difference"
+            ),
+        ),
+        (
             {"before": 0.874, "after": 0.8743, "difference": 0.0003, "verdict": "same", "gate": "passed"},
             (
                 "R@1000 rose by 0.0003 (0.8740 → 0.8743): 8 queries lost, 1 gained; allowed 0; "

@@ -274,7 +274,11 @@ def sentence(metric: MetricJudgement, comparisons: int = 1, gated_comparisons: i
         corrected = f" after correction for {tests} comparisons" if tests > 1 else ""
         said.append(f"chance of this {beyond} {_percent(p)}{corrected}")
     if metric.verdict in ("same", "undecided") and metric.detectable is not None:
-        said.append(f"{counted(metric.queries, 'query')} would have shown a difference of {_plain(metric.detectable)}")
+        queries, largest = counted(metric.queries, "query"), max(metric.before, metric.after)
+        shown = f"would have shown a difference of {_plain(metric.detectable)}"
+        if metric.detectable > 1 >= largest:  # of means of at most 1, none is so large
+            shown = f"{'is' if metric.queries == 1 else 'are'} too few to show any difference"
+        said.append(f"{queries} {shown}")
     return "; ".join(said)
 
 
