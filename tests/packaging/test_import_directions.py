@@ -136,7 +136,10 @@ def test_rooms_import_only_from_rooms_of_earlier_stages(imports: list[Import], s
 
 @pytest.mark.parametrize(
     ("kind", "allowed"),
-    [(r"engines\.(chroma|csr|flat|lucene|milvus|qdrant)", MAY_IMPORT_ENGINES), ("loaders", MAY_IMPORT_LOADERS)],
+    [
+        (r"engines\.(chroma|csr|flat|lucene|milvus|qdrant|weaviate)", MAY_IMPORT_ENGINES),
+        ("loaders", MAY_IMPORT_LOADERS),
+    ],
 )
 def test_the_core_imports_no_engine_and_no_loader(imports: list[Import], kind: str, allowed: set[str]) -> None:
     room = kind.partition("\\")[0]

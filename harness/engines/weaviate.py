@@ -1,0 +1,381 @@
+"""Weaviate, a server: dense vectors over REST, and searches in GraphQL.
+
+It was tested against a stub of its protocol only, and never seen for real: the stub proves what is sent and how answers
+are read, not what a Weaviate answers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import httpx
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from harness.data.progress import Progress
+from harness.data.types import Float32Array, Float64Array, Int32Array
+from harness.engines import remote_server
+from harness.engines.base import Capabilities, Documents, EngineInfo, Filterable, LoadedIndex, Storage, records_of
+from harness.engines.remote_server import (
+    Address,
+    Cause,
+    Fault,
+    FaultError,
+    Place,
+    cause_of_status,
+    read_address,
+    to_backend_error,
+)
+from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
+from harness.errors import BackendError, EngineFailureError, EngineTimeoutError, EngineUnavailableError
+from harness.registry.parameters import ParameterValue
+
+__all__ = ["URL_VARIABLE", "Server", "WeaviateEngine"]
+
+T = TypeVar("T")
+
+URL_VARIABLE = "HARNESS_WEAVIATE_URL"
+_PLACE = Place("Weaviate", 8080, URL_VARIABLE, "WEAVIATE_API_KEY")
+_DISTANCES = {"cosine": "cosine", "dot": "dot", "l2": "l2-squared"}
+_UNSEEN = "tested against a stub of its protocol only: no Weaviate was ever seen"
+_PAGE = 1_000
+_POLL_S = 0.1
+_ERROR_STATUS = 400
+_REMEDIES = {
+    Cause.UNREACHABLE: "start it, or mend 'url'",
+    Cause.BROKEN: "look into the server's log: it may have been restarted, or killed for memory",
+    Cause.SLOW: "raise 'timeout_s' or 'retry_s', or send less at once: lower 'insert_batch'",
+    Cause.LIMITED: "lower 'insert_batch', raise 'retry_s', or lift the server's limit",
+    Cause.BUSY: "wait until the server is ready and run again, or raise 'retry_s'",
+    Cause.MISSING: "somebody else removed it, or 'url' names another server: look, and run again",
+    Cause.CONFLICT: "run again",
+    Cause.REFUSED: "if the message does not say what to change, report it with this message",
+    Cause.FAILED: "the server's log, or that of a proxy before it, says more",
+    Cause.UNREADABLE: "check that 'url' names Weaviate's REST port and that no proxy changes its answers",
+}
+
+
+class _Retrier(remote_server.Retrier):
+    """Calls that are repeated while the fault may pass: see :class:`harness.engines.remote_server.Retrier`."""
+
+    def errors(self) -> tuple[type[Exception], ...]:
+        """Return the errors of a call: of HTTP, and of answers that have another form."""
+        return httpx.HTTPError, orjson.JSONDecodeError, KeyError, TypeError, ValueError
+
+    def fault_of(self, error: Exception) -> Fault:
+        """Say what an error of a call means."""
+        if isinstance(error, httpx.ConnectError):
+            return Fault(Cause.UNREACHABLE, str(error))
+        if isinstance(error, httpx.TimeoutException):
+            return Fault(Cause.SLOW, type(error).__name__)
+        if isinstance(error, httpx.HTTPStatusError):
+            answer = error.response
+            return Fault(cause_of_status(answer.status_code), f"{answer.status_code}: {_message_of(answer)}")
+        if isinstance(error, httpx.TransportError):
+            return Fault(Cause.BROKEN, str(error) or type(error).__name__)
+        return Fault(Cause.UNREADABLE, f"{type(error).__name__}: {error}")
+
+
+class Server:
+    """A Weaviate that answered; several threads may use it."""
+
+    def __init__(self, url: str, key_variable: str, timeout_s: float, retry_s: float) -> None:
+        """Connect to the server at ``url``, or where ``HARNESS_WEAVIATE_URL`` says.
+
+        Raises:
+            EngineUnavailableError: Nothing answers, or something else.
+            RejectedInputError: The address holds what must not be shown.
+        """
+        self.address: Address = read_address(_PLACE, url, key_variable, os.environ)
+        self.retrier, headers = _Retrier(retry_s), dict(self.address.headers)
+        if self.address.api_key is not None:
+            headers["authorization"] = f"Bearer {self.address.api_key}"
+        self._http = httpx.Client(base_url=self.address.url, headers=headers, timeout=timeout_s)
+        try:
+            with self.translated(lambda: "asking for its version"):
+                meta = _Retrier(0).call(lambda: self.send("GET", "/v1/meta"))
+            self.version = str(meta.get("version", "")) if isinstance(meta, dict) else ""
+            if not re.match(r"\d+\.\d+", self.version):
+                raise EngineUnavailableError(f"what answers at {self.address.url} is not Weaviate", fix="mend 'url'")
+        except BaseException:
+            self._http.close()
+            raise
+
+    def send(self, method: str, path: str, body: object = None, **options: str | int) -> Any:  # noqa: ANN401 - JSON
+        """Make one call and return its decoded answer, None for an empty one; raises what the retrier knows."""
+        content = None if body is None else orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
+        headers = {"content-type": "application/json"} if content is not None else None
+        answer = self._http.request(method, path, content=content, headers=headers, params=options or None)
+        if answer.status_code >= _ERROR_STATUS:
+            raise httpx.HTTPStatusError("refused", request=answer.request, response=answer)
+        return orjson.loads(answer.content) if answer.content else None
+
+    def call(self, doing: str, method: str, path: str, body: object = None, **options: str | int) -> Any:  # noqa: ANN401
+        """Make one call, again while its fault may pass, and translate its errors."""
+        with self.translated(lambda: doing):
+            return self.retrier.call(lambda: self.send(method, path, body, **options))
+
+    def ask(self, query: str) -> Any:  # noqa: ANN401 - decoded JSON
+        """Answer a query in GraphQL with its ``data``; raises FaultError, also for an error inside the answer."""
+        answer = self.retrier.call(lambda: self.send("POST", "/v1/graphql", {"query": query}))
+        if answer.get("errors"):
+            words = "; ".join(str(error.get("message")) for error in answer["errors"])
+            raise FaultError(Fault(Cause.REFUSED, words), 1, 0.0)
+        return answer["data"]
+
+    @contextmanager
+    def translated(self, doing: Callable[[], str]) -> Iterator[None]:
+        """Turn a FaultError into an error of the harness that names the server and what was being done."""
+        try:
+            yield
+        except FaultError as error:
+            raise to_backend_error(error, self.address, doing(), _REMEDIES) from error
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.retrier.give_up()
+        self._http.close()
+
+
+class WeaviateEngine(Filterable[Float32Array]):
+    """Dense vectors in Weaviate's HNSW graph, or scanned (``index=flat``).
+
+    An object's id is its row as a UUID. Metadata are properties of texts that Weaviate does not split: it trims them,
+    so that they are kept between quotation marks.
+    """
+
+    name = "weaviate"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="dense",
+        exact=False,
+        deterministic=False,
+        reopens=True,
+        keeps_k_prefix=False,
+        shares_index=True,
+        threads=True,
+        gaps={"test_a_graph_is_searched": "no Weaviate was there to test: a stub of its protocol makes no graph"},
+    )
+    search_parameters = frozenset({"url", "api_key_env", "keep", "timeout_s", "retry_s", "optimize_timeout_s"})
+
+    _server: Server
+    _collection = ""
+    _where = ""
+    _fields: Mapping[str, str] = {}
+    """Properties by the field that they hold."""
+
+    def info(self) -> EngineInfo:
+        """Connect, and find the collection of the folder where there is one."""
+        wanted = self.parameters
+        url, key = str(wanted["url"]), str(wanted["api_key_env"])
+        self._server = Server(url, key, float(wanted["timeout_s"]), float(wanted["retry_s"]))
+        self.resources.callback(self._server.close)
+        if self.finished:
+            self._collection = saved_name(self.folder)
+            found = self._server.call("looking for the collection", "GET", f"/v1/schema/{self._collection}")
+            self._fields = {field["description"]: field["name"] for field in found.get("properties") or []}
+        return EngineInfo("Weaviate", self._server.version, "server", _UNSEEN)
+
+    def create(self, folder: Path, documents: Documents[Float32Array]) -> None:
+        """Make the empty collection, with a property for each field of the metadata."""
+        name = re.sub(r"[^A-Za-z0-9_]", "_", new_name(folder)).capitalize()
+        fields = [] if documents.metadata is None else documents.metadata.column_names
+        self._fields = {field: f"field{number}" for number, field in enumerate(fields)}
+        kept = {"dataType": ["text"], "tokenization": "field", "indexFilterable": True, "indexSearchable": False}
+        described = [{"name": place, "description": field, **kept} for field, place in self._fields.items()]
+        self._collection = name
+        save_name(folder, name)
+        self.resources.callback(self._remove)
+        body = {
+            "class": name,
+            "vectorizer": "none",
+            "vectorIndexType": self.parameters["index"],
+            "vectorIndexConfig": self._graph(),
+            "properties": described,
+        }
+        self._server.call("creating the collection", "POST", "/v1/schema", body)
+
+    def _graph(self) -> Mapping[str, ParameterValue]:
+        distance = {"distance": _DISTANCES[str(self.parameters["similarity"])]}
+        if self.parameters["index"] == "flat":
+            return distance
+        own = {"efConstruction": "ef_construction", "maxConnections": "max_connections", "ef": "ef"}
+        return {**distance, **{name: self.parameters[parameter] for name, parameter in own.items()}}
+
+    def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:  # noqa: ARG002
+        """Send all documents in batches; getting ready is waiting until every vector is in the index."""
+        size = int(self.parameters["insert_batch"])
+        for start in range(0, len(documents), size):
+            stop = min(start + size, len(documents))
+            objects = self._objects(documents.column[start:stop], start, documents.metadata)
+            doing = f"storing documents {start} to {stop - 1}"
+            answers = self._server.call(doing, "POST", "/v1/batch/objects", {"objects": objects})
+            self._require_success(answers, documents, start)
+            progress.advance(stop - start)
+        progress.start("index", None)
+        self._await_idle()
+
+    def _objects(self, vectors: Float32Array, start: int, metadata: pa.Table | None) -> list[Mapping[str, Any]]:
+        stop = start + len(vectors)
+        records = [{}] * len(vectors) if metadata is None else records_of(metadata, start, stop)
+        return [
+            {
+                "class": self._collection,
+                "id": _id_of(row),
+                "vector": vector,
+                "properties": {self._fields[field]: _quoted(value) for field, value in record.items()},
+            }
+            for row, vector, record in zip(range(start, stop), vectors, records, strict=True)
+        ]
+
+    def _require_success(self, answers: Any, documents: Documents[Float32Array], start: int) -> None:  # noqa: ANN401
+        for place, answer in enumerate(answers):
+            errors = (answer.get("result") or {}).get("errors") or {}
+            if errors:
+                words = "; ".join(str(error.get("message")) for error in errors.get("error", []))
+                raise EngineFailureError(f"Weaviate refused document '{documents.ids[start + place]}': {words}")
+
+    def _await_idle(self) -> None:
+        deadline = time.monotonic() + float(self.parameters["optimize_timeout_s"])
+        while any(shard.get("vectorQueueLength") for shard in self._shards()):
+            if time.monotonic() > deadline:
+                raise EngineTimeoutError(
+                    f"Weaviate was still indexing after {self.parameters['optimize_timeout_s']:g} s",
+                    fix="raise 'optimize_timeout_s'",
+                )
+            time.sleep(_POLL_S)
+
+    def _shards(self) -> list[Mapping[str, Any]]:
+        told = self._server.call("asking for its state", "GET", "/v1/nodes", output="verbose")
+        shards = [shard for node in told["nodes"] for shard in node.get("shards") or []]
+        return [shard for shard in shards if shard.get("class") == self._collection]
+
+    def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
+        """Count the objects, and list what is missing of those that were just sent."""
+        with self._server.translated(lambda: "counting the objects"):
+            told = self._server.ask(f"{{Aggregate{{{self._collection}{{meta{{count}}}}}}}}")
+        documents, missing = int(told["Aggregate"][self._collection][0]["meta"]["count"]), np.empty(0, dtype=np.int32)
+        if not self.finished and documents != len(self.ids):
+            stored = np.fromiter(self._stored_rows(), dtype=np.int32)
+            missing = np.setdiff1d(np.arange(len(self.ids), dtype=np.int32), stored)
+        index = str(self.parameters["index"])
+        state: dict[str, ParameterValue] = {
+            "server": self._server.address.url,
+            "authentication": self._server.address.authentication,
+            "collection": self._collection,
+            "kept": self.parameters["keep"],
+            "repeated_calls": self._server.retrier.repeated,
+            "index": index,
+            "shards": len(self._shards()),
+            "vectors_in_graph": documents if index == "hnsw" else 0,
+        }
+        return LoadedIndex(documents, state, self._dimensions(), missing)
+
+    def _dimensions(self) -> int | None:
+        options: dict[str, str | int] = {"class": self._collection, "limit": 1, "include": "vector"}
+        objects = self._server.call("reading an object", "GET", "/v1/objects", **options)["objects"]
+        return len(objects[0]["vector"]) if objects else None
+
+    def _stored_rows(self) -> Iterable[int]:
+        last = ""
+        while True:
+            options: dict[str, str | int] = {"class": self._collection, "limit": _PAGE, "after": last}
+            page = self._server.call("listing the objects", "GET", "/v1/objects", **options)["objects"]
+            if not page:
+                return
+            yield from (_row_of(entry["id"]) for entry in page)
+            last = page[-1]["id"]
+
+    def prepare(self, queries: Float32Array, k: int) -> list[str]:
+        """Spell each query in GraphQL."""
+        texts = (orjson.dumps(query, option=orjson.OPT_SERIALIZE_NUMPY).decode() for query in queries)
+        return [
+            f"{{Get{{{self._collection}(nearVector:{{vector:{text}}} limit:{k}{self._where})"
+            "{_additional{id distance}}}}"
+            for text in texts
+        ]
+
+    def retrieve(self, query: str, k: int) -> Sequence[Mapping[str, Any]]:  # noqa: ARG002 - the query has it
+        """Ask Weaviate."""
+        answer: Sequence[Mapping[str, Any]] = self._server.ask(query)["Get"][self._collection]
+        return answer
+
+    def columns(self, answer: Sequence[Mapping[str, Any]]) -> tuple[Int32Array, Float64Array]:
+        """Return the rows of ids, and the scores that distances stand for."""
+        hits = [hit["_additional"] for hit in answer]
+        rows = np.array([_row_of(hit["id"]) for hit in hits], dtype=np.int32)
+        distances = np.array([hit["distance"] for hit in hits], dtype=np.float64)
+        # 0 minus, because a minus alone makes a distance of 0 the score -0.0
+        return rows, (1.0 if self.parameters["similarity"] == "cosine" else 0.0) - distances
+
+    @contextmanager
+    def translated(
+        self,
+        doing: Callable[[], str],
+        kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - the fault decides
+        fix: str | None = None,  # noqa: ARG002
+    ) -> Iterator[None]:
+        """Raise the errors of calls as ours."""
+        if not hasattr(self, "_server"):
+            yield
+            return
+        with self._server.translated(doing):
+            yield
+
+    @property
+    def repeated_calls(self) -> int:
+        """Calls that were made again so far."""
+        return self._server.retrier.repeated
+
+    def filter(self, wanted: Mapping[str, str]) -> None:
+        """Filter by properties."""
+        spelt = {self._fields[field]: json.dumps(_quoted(value), ensure_ascii=False) for field, value in wanted.items()}
+        operands = [f'{{operator:Equal path:["{place}"] valueText:{value}}}' for place, value in spelt.items()]
+        if len(operands) > 1:
+            self._where = f" where:{{operator:And operands:[{','.join(operands)}]}}"
+        else:
+            self._where = f" where:{operands[0]}" if operands else ""
+
+    def size(self, folder: Path) -> Storage:  # noqa: ARG002 - a server
+        """Return nothing known: a server tells nothing about its disk."""
+        return Storage(None, 0)
+
+    def _remove(self) -> None:
+        """Remove the collection that was made here, unless it is to be kept."""
+        if self.parameters["keep"]:
+            return
+        removing, path = _Retrier(REMOVAL_S), f"/v1/schema/{self._collection}"
+        remove_collection(
+            *(self._collection, self._server.address),
+            lambda: removing.call(lambda: self._server.send("DELETE", path)),
+            "--weaviate-url",
+        )
+
+
+def _message_of(answer: httpx.Response) -> str:
+    """Return Weaviate's own words where there are some, else the body's beginning."""
+    try:
+        return "; ".join(str(error["message"]) for error in orjson.loads(answer.content)["error"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return answer.text.strip() or "without a message"
+
+
+def _id_of(row: int) -> str:
+    """Return a row as a UUID; none is zero, which is none."""
+    return str(uuid.UUID(int=row + 1))
+
+
+def _row_of(name: str) -> int:
+    return uuid.UUID(name).int - 1
+
+
+def _quoted(value: str) -> str:
+    return f'"{value}"'
