@@ -52,6 +52,8 @@ def _urls(request: DoctorRequest) -> dict[str, str]:
         "Chroma": request.chroma_url,
         "OpenSearch": request.opensearch_url,
         "Elasticsearch": request.elasticsearch_url,
+        "Milvus": request.milvus_url,
+        "Weaviate": request.weaviate_url,
     }
 
 

@@ -12,8 +12,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from harness.doctor.finding import Finding, fail, ok, warn
+from harness.engines import weaviate
 from harness.engines.chroma import connection as chroma
 from harness.engines.chroma.parameters import ChromaParameters
+from harness.engines.milvus import connection as milvus
+from harness.engines.milvus.parameters import IndexSettings, MilvusParameters
 from harness.engines.opensearch import connection as opensearch
 from harness.engines.qdrant import connection as qdrant
 from harness.engines.qdrant.parameters import ServerSettings
@@ -25,7 +28,8 @@ __all__ = ["SERVERS", "EngineServer", "examine_server", "left_collections", "rem
 _PATIENCE_S = 5
 _PAGE = 100
 _UNKNOWN = "report it with this message"
-_MADE_BY_HARNESS = re.compile(r"harness-[A-Za-z0-9_-]{0,40}-[0-9a-f]{8}")
+_MADE_BY_HARNESS = re.compile(r"[Hh]arness[_-][A-Za-z0-9_-]{0,40}[_-][0-9a-f]{8}")
+"""Milvus's names have no hyphens, Weaviate's begin with a capital letter too."""
 _SHOWN = 3
 
 
@@ -139,7 +143,53 @@ class _OpenSearch(EngineServer):
             connected.close()
 
 
-_KNOWN = _Qdrant(), _Chroma(), _OpenSearch(opensearch.OPENSEARCH), _OpenSearch(opensearch.ELASTICSEARCH)
+class _Milvus(EngineServer):
+    engine, option, variable = "Milvus", "--milvus-url", milvus.URL_VARIABLE
+
+    @contextmanager
+    def session(self, url: str) -> Iterator[Session]:
+        parameters = {**find_cards("backends")["milvus"].defaults, "mode": "server", "url": url}
+        settings = MilvusParameters.of({**parameters, "timeout_s": _PATIENCE_S}, IndexSettings.dense(parameters))
+        address, retrier = milvus.address_of(settings), milvus.Retrier(_PATIENCE_S)
+        client, version = milvus.connect(address, settings)
+
+        def names() -> list[str]:
+            with milvus.server_errors(address, lambda: "listing its collections"):
+                return list(map(str, retrier.call(lambda: client.list_collections(retry_times=0))))
+
+        def remove(name: str) -> None:
+            with milvus.server_errors(address, lambda: f"removing the collection '{name}'"):
+                retrier.call(lambda: client.drop_collection(name, retry_times=0))
+
+        try:
+            yield Session(f"{address.url}, Milvus {version}", "", names, remove)
+        finally:
+            client.close()
+
+
+class _Weaviate(EngineServer):
+    engine, option, variable = "Weaviate", "--weaviate-url", weaviate.URL_VARIABLE
+
+    @contextmanager
+    def session(self, url: str) -> Iterator[Session]:
+        key = str(find_cards("backends")["weaviate"].defaults["api_key_env"])
+        server = weaviate.Server(url, key, _PATIENCE_S, _PATIENCE_S)
+
+        def names() -> list[str]:
+            told = server.call("listing its collections", "GET", "/v1/schema")
+            return [str(collection["class"]) for collection in told["classes"]]
+
+        def remove(name: str) -> None:
+            server.call(f"removing the collection '{name}'", "DELETE", f"/v1/schema/{name}")
+
+        try:
+            yield Session(f"{server.address.url}, Weaviate {server.version}", "", names, remove)
+        finally:
+            server.close()
+
+
+_PRODUCTS = opensearch.OPENSEARCH, opensearch.ELASTICSEARCH
+_KNOWN = _Qdrant(), _Chroma(), *map(_OpenSearch, _PRODUCTS), _Milvus(), _Weaviate()
 SERVERS: Mapping[str, EngineServer] = MappingProxyType({server.engine: server for server in _KNOWN})
 
 

@@ -988,6 +988,14 @@ class DoctorRequest(Options):
             default_text="HARNESS_ELASTICSEARCH_URL",
         ),
     ] = ""
+    milvus_url: Annotated[
+        str,
+        Option(help="A Milvus server to look at.", group=SERVERS, metavar="URL", default_text="HARNESS_MILVUS_URL"),
+    ] = ""
+    weaviate_url: Annotated[
+        str,
+        Option(help="A Weaviate server to look at.", group=SERVERS, metavar="URL", default_text="HARNESS_WEAVIATE_URL"),
+    ] = ""
     remove_left_collections: Annotated[
         bool,
         Option(

@@ -24,6 +24,7 @@ class WeaviateStub(FaultyServer):
     routes = (
         ("GET", "/v1/meta", "meta"),
         ("POST", "/v1/schema", "create"),
+        ("GET", "/v1/schema", "schema"),
         ("GET", r"/v1/schema/(\w+)", "find"),
         ("DELETE", r"/v1/schema/(\w+)", "remove"),
         ("POST", "/v1/batch/objects", "insert"),
@@ -52,6 +53,9 @@ class WeaviateStub(FaultyServer):
             return {"status": 422, "error": [{"message": "class name already exists"}]}
         self.classes[body["class"]], self.objects[body["class"]] = body, {}
         return body
+
+    def schema(self, name: str, body: Any) -> Any:
+        return {"classes": list(self.classes.values())}
 
     def find(self, name: str, body: Any) -> Any:
         return self.classes.get(name, {"status": 404})

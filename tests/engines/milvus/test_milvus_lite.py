@@ -24,6 +24,8 @@ from milvus_indexes import COLLECTION, write_file
 from harness.data.arrow import strings
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
+from harness.doctor import State
+from harness.doctor.servers import SERVERS, examine_server
 from harness.engines.milvus.collection import LARGEST_K
 from harness.engines.milvus.connection import fault_of, require_milvus
 from harness.engines.milvus.engine import MilvusEngine, MilvusSparseEngine
@@ -227,3 +229,6 @@ def test_a_server_that_is_not_there_is_named() -> None:
     parameters = {**DENSE, "url": "http://127.0.0.1:9", "timeout_s": 1}
     with pytest.raises(EngineUnavailableError, match=r"Milvus at http://127\.0\.0\.1:9 cannot be reached"):
         MilvusEngine.identity(parameters)
+    finding = examine_server(SERVERS["Milvus"], "http://127.0.0.1:9")
+    assert finding.state is State.FAIL
+    assert finding.detail.startswith("Milvus at http://127.0.0.1:9 cannot be reached while connecting")
