@@ -6,6 +6,7 @@ A model makes a :class:`Bm25Formula` of a backend's parameters; :func:`weigh` ma
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -204,15 +205,29 @@ def _float32_parts(
 ) -> tuple[Float32Array, Float32Array]:
     """Return the IDF of each term, and ``k1 · (1 - b + b · |d| / avgdl)`` of each length, every step rounded.
 
-    The IDF is ``ln(1 + odds)``; where that sum is near 1, float32 keeps few digits of it.
+    The IDF is ``ln(1 + odds)``; where that sum is near 1, float32 keeps few digits of it. The logarithm is that of the
+    C library, which Tantivy calls: it is not always the nearest float32.
     """
     unit, half, k1, b = np.float32(1.0), np.float32(0.5), np.float32(formula.k1), np.float32(formula.b)
     df = statistics.df.astype(np.float32)
     odds = ((statistics.documents - statistics.df).astype(np.float32) + half) / (df + half)
-    idf: Float32Array = np.log((unit + odds).astype(np.float64)).astype(np.float32)
+    idf = _logf(unit + odds)
     average = np.float32(round(statistics.average * statistics.documents)) / np.float32(statistics.documents)
     norm: Float32Array = k1 * (unit - b + b * lengths.astype(np.float32) / average)
     return idf, norm
+
+
+def _logf(values: Float32Array) -> Float32Array:
+    """Return logarithms by the C library's ``logf``; rounded ones of float64 where it has none to be called."""
+    distinct, places = np.unique(values, return_inverse=True)
+    try:
+        logf = ctypes.CDLL(None).logf
+    except (AttributeError, OSError, TypeError):  # Windows has no library of the process
+        rounded: Float32Array = np.log(values.astype(np.float64)).astype(np.float32)
+        return rounded
+    logf.restype, logf.argtypes = ctypes.c_float, [ctypes.c_float]
+    logarithms: Float32Array = np.array([logf(value) for value in distinct.tolist()], dtype=np.float32)[places]
+    return logarithms
 
 
 def _idf(formula: Bm25Formula, statistics: _Statistics) -> Float64Array:

@@ -50,3 +50,12 @@ class TestTantivy(EngineContract):
         tied = np.diff(hits.scores) == 0
         assert tied.any()
         assert (np.diff(hits.rows)[tied] > 0).all()
+
+    @pytest.mark.parametrize(("documents", "containing"), [(37, 31), (44, 20), (64, 13), (69, 68)])
+    def test_the_logarithm_is_that_of_the_c_library(self, tmp_path: Path, documents: int, containing: int) -> None:
+        """glibc's ``logf`` is not the nearest float32 for these odds; the scores are the model's to the bit."""
+        texts = [word(1)] * containing + [word(2)] * (documents - containing)
+        sample = self.collection(texts, [word(1)])
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            hits = self.search(engine, sample.queries, documents, 1)
+        assert hits.scores[0] == np.float32(sample.expected.scores[0, 0])
