@@ -16,7 +16,7 @@ from harness.data.progress import Progress
 from harness.data.types import Float32Array
 from harness.engines.base import Capabilities, Documents, EngineInfo, Filterable, LoadedIndex
 from harness.errors import BackendError, EngineFailureError
-from harness.registry.optional import require
+from harness.registry.optional import require, versions_of
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["DuckdbEngine"]
@@ -51,6 +51,11 @@ class DuckdbEngine(Filterable[Float32Array]):
     _connection: Any
     _search: str
     _values: Mapping[str, str]
+
+    @classmethod
+    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:  # noqa: ARG003 - of the protocol
+        """Return the version of the library."""
+        return versions_of("duckdb")
 
     def info(self) -> EngineInfo:
         """Import the library; what its functions raise are its errors."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,7 +23,7 @@ from harness.engines.base import (
 )
 from harness.engines.interface import Caveats
 from harness.errors import EngineUnavailableError
-from harness.registry.optional import require
+from harness.registry.optional import require, versions_of
 from harness.registry.parameters import ParameterValue
 from harness.wording import counted
 
@@ -66,10 +65,15 @@ class HnswlibEngine(Filterable[Float32Array]):
         self._short: set[bytes] = set()
         """Queries for which the graph reached too few documents."""
 
+    @classmethod
+    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:  # noqa: ARG003 - of the protocol
+        """Return the version of the library."""
+        return versions_of("hnswlib")
+
     def info(self) -> EngineInfo:
         """Import the library, which tells its version by its distribution only."""
         self._library = require("hnswlib", extra="hnswlib", feature="the backend 'hnswlib'")
-        return EngineInfo("hnswlib", version("hnswlib"), "embedded")
+        return EngineInfo("hnswlib", versions_of("hnswlib")["hnswlib"], "embedded")
 
     def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
         """Put all vectors into the graph, numbered by row; getting ready is writing the file."""

@@ -14,7 +14,7 @@ from harness.data.types import Float32Array, Similarity
 from harness.engines.base import Capabilities, Documents, Engine, EngineInfo, LoadedIndex
 from harness.engines.interface import Caveats, ComparedVectors
 from harness.errors import RejectedInputError
-from harness.registry.optional import require
+from harness.registry.optional import require, versions_of
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["UsearchEngine"]
@@ -46,6 +46,11 @@ class UsearchEngine(Engine[Float32Array]):
     faults = (RuntimeError, ValueError)
 
     _index: Any
+
+    @classmethod
+    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:  # noqa: ARG003 - of the protocol
+        """Return the version of the library."""
+        return versions_of("usearch")
 
     def info(self) -> EngineInfo:
         """Import the library."""

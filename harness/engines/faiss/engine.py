@@ -40,6 +40,7 @@ from harness.engines.faiss.structure import (
 )
 from harness.engines.interface import Caveats, ComparedVectors
 from harness.errors import RejectedInputError
+from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["FaissEngine"]
@@ -81,6 +82,11 @@ class FaissEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
         self._similarity = str(parameters["similarity"])
+
+    @classmethod
+    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:  # noqa: ARG003 - of the protocol
+        """Return the version of the library."""
+        return versions_of("faiss-cpu")
 
     def info(self) -> EngineInfo:
         """Import FAISS; one thread runs until searches say otherwise."""

@@ -61,6 +61,13 @@ def rows(engine: Engine[Any]) -> list[int]:
     return hits
 
 
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_stored_trial_is_kept_by_the_version_of_the_library(name: str, tmp_path: Path) -> None:
+    identity = ENGINES[name].identity(CARDS[name].defaults)
+    with built(tmp_path, name) as (engine, _):
+        assert list(identity.values()) == [engine.info().version]
+
+
 @pytest.mark.parametrize(
     ("name", "parameters", "wanted"),
     [
