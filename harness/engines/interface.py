@@ -123,7 +123,7 @@ class IndexReport:
 
     @property
     def approximate(self) -> bool:
-        """Whether searches may miss documents that the engine holds, because they look at a part of its index.
+        """Return whether searches may miss documents that the engine holds: they look at a part of its index.
 
         The state says so by ``approximate``, or else by a graph or lists (``vectors_in_graph``, ``vectors_in_lists``).
         """

@@ -220,7 +220,7 @@ class FaissEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
 
     @property
     def source(self) -> Path | None:
-        """The user's file, or the folder that it is in; None for an index of the harness's own."""
+        """Return the user's file, or the folder that it is in; None for an index of the harness's own."""
         return Path(str(self.parameters["path"])).expanduser().absolute() if self.parameters["external"] else None
 
     def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - nothing is copied
