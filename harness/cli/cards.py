@@ -122,6 +122,8 @@ def _accepted(parameter: Parameter) -> str:
     low, high = parameter.minimum, parameter.maximum
     if parameter.choices:
         which = f", one of {', '.join(_value(choice) for choice in parameter.choices)}"
+    elif low is not None and low == high:
+        which = f", {low:g} only"
     elif low is not None:
         which = f", at least {low:g}" if high is None else f", {low:g} to {high:g}"
     else:

@@ -117,6 +117,8 @@ class Parameter:
                 raise ValueError(f"{value!r} is not finite")
             if isinstance(checked, int) and not -_BEYOND <= checked < _BEYOND:
                 raise ValueError(f"{value!r} is beyond 64 bits")
+            if self.minimum is not None and self.minimum == self.maximum != checked:
+                raise ValueError(f"{value!r} is not {self.minimum:g}, the only value: {self.help}")
             if self.minimum is not None and checked < self.minimum:
                 raise ValueError(f"{value!r} is below {self.minimum:g}")
             if self.maximum is not None and checked > self.maximum:
