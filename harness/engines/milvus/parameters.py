@@ -59,7 +59,11 @@ class IndexSettings:
 
     @classmethod
     def sparse(cls, parameters: Mapping[str, ParameterValue]) -> Self:
-        """Read those of a field of sparse vectors."""
+        """Read those of a field of sparse vectors; raises RejectedInputError for idf=true, which Milvus has not."""
+        if parameters["idf"]:
+            raise RejectedInputError(
+                "Milvus multiplies sparse vectors by no idf", fix="leave idf out, or take milvus-bm25 for texts"
+            )
         building = {"inverted_index_algo": parameters["algorithm"]}
         return cls("SPARSE_INVERTED_INDEX", "IP", building, {"drop_ratio_search": parameters["drop_ratio_search"]})
 

@@ -37,3 +37,15 @@ def test_it_ranks_as_exact_search_does_and_so_does_a_file_that_is_there(tmp_path
         assert trial.parity is not None, f"{label} has no reference: {trial}"
         assert trial.parity.tie_equivalent == trial.parity.queries
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".db"] == ["theirs.db"]
+
+
+def test_sparse_vectors_are_held_against_plain_dot_products(tmp_path: Path) -> None:
+    comparison = harness.compare(
+        dataset=str(write_collection(tmp_path / "data")),
+        backends=["own=milvus-sparse:model=python:word_vectors:SparseWords"],
+        k=3,
+        out=tmp_path / "out",
+    )
+    parity = comparison.trial("own").parity
+    assert parity is not None
+    assert parity.tie_equivalent == parity.queries

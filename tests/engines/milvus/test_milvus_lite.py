@@ -122,9 +122,11 @@ def test_the_rewrite_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         engine.open(tmp_path, IDS)
 
 
-def test_lite_has_no_hnsw_and_keeps_nothing() -> None:
+def test_what_lite_or_milvus_lacks_is_refused() -> None:
     with pytest.raises(RejectedInputError, match="no HNSW"):
         MilvusEngine({**DENSE, "index": "HNSW"})
+    with pytest.raises(RejectedInputError, match="by no idf"):
+        MilvusSparseEngine({**SPARSE, "idf": True})
     with pytest.raises(RejectedInputError, match="keep cannot be set with mode=lite"):
         MilvusEngine({**DENSE, "keep": True})
 
