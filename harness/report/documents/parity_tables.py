@@ -66,7 +66,7 @@ def scoring_tables(scorings: Sequence[ScoringDifference], where: str = "") -> li
     ]
     base, queries = scorings[0].a, counted(scorings[0].queries, "query")
     legend = [
-        f"{base} is ranked again with each change alone; queries: of {queries}, those with others of the best ten",
+        f"{base} is ranked again with each change alone; queries: of {queries}, those whose best ten it alters",
         "all changes together are the backend's own formula, whose ranking it returned",
     ]
     return [Table(f"Why scores differ that are all exact{where}", columns, rows, legend, detail=True)]
