@@ -20,6 +20,7 @@ from harness.engines.milvus.parameters import IndexSettings, MilvusParameters
 from harness.engines.opensearch import connection as opensearch
 from harness.engines.qdrant import connection as qdrant
 from harness.engines.qdrant.parameters import ServerSettings
+from harness.engines.remote_server import server_errors
 from harness.errors import BackendError
 from harness.registry.lookup import find_cards
 
@@ -74,12 +75,12 @@ class _Qdrant(EngineServer):
         client = connected.client
 
         def names() -> list[str]:
-            with qdrant.server_errors(address, lambda: "listing its collections"):
+            with server_errors(address, lambda: "listing its collections"):
                 listed = qdrant.Retrier(0).call(client.get_collections)
             return [str(collection.name) for collection in listed.collections]
 
         def remove(name: str) -> None:
-            with qdrant.server_errors(address, lambda: f"removing the collection '{name}'"):
+            with server_errors(address, lambda: f"removing the collection '{name}'"):
                 qdrant.Retrier(_PATIENCE_S).call(lambda: client.delete_collection(name))
 
         try:
@@ -101,13 +102,13 @@ class _Chroma(EngineServer):
 
         def names() -> list[str]:
             listed: list[str] = []
-            with chroma.server_errors(address, lambda: "listing its collections"):
+            with server_errors(address, lambda: "listing its collections"):
                 while page := retrier.call(partial(client.list_collections, _PAGE, len(listed))):
                     listed += [str(collection.name) for collection in page]
             return listed
 
         def remove(name: str) -> None:
-            with chroma.server_errors(address, lambda: f"removing the collection '{name}'"):
+            with server_errors(address, lambda: f"removing the collection '{name}'"):
                 retrier.call(lambda: client.delete_collection(name))
 
         try:
@@ -129,12 +130,12 @@ class _OpenSearch(EngineServer):
         address, retrier = connected.address, opensearch.Retrier(_PATIENCE_S)
 
         def names() -> list[str]:
-            with opensearch.server_errors(address, lambda: "listing its indexes"):
+            with server_errors(address, lambda: "listing its indexes"):
                 listed = retrier.call(lambda: connected.call("GET", "/_cat/indices", options={"format": "json"}))
             return [str(index["index"]) for index in listed]
 
         def remove(name: str) -> None:
-            with opensearch.server_errors(address, lambda: f"removing the index '{name}'"):
+            with server_errors(address, lambda: f"removing the index '{name}'"):
                 retrier.call(lambda: connected.call("DELETE", f"/{name}"))
 
         try:
@@ -154,11 +155,11 @@ class _Milvus(EngineServer):
         client, version = milvus.connect(address, settings)
 
         def names() -> list[str]:
-            with milvus.server_errors(address, lambda: "listing its collections"):
+            with server_errors(address, lambda: "listing its collections"):
                 return list(map(str, retrier.call(lambda: client.list_collections(retry_times=0))))
 
         def remove(name: str) -> None:
-            with milvus.server_errors(address, lambda: f"removing the collection '{name}'"):
+            with server_errors(address, lambda: f"removing the collection '{name}'"):
                 retrier.call(lambda: client.drop_collection(name, retry_times=0))
 
         try:
@@ -176,11 +177,11 @@ class _Weaviate(EngineServer):
         server = weaviate.Server(url, key, _PATIENCE_S, _PATIENCE_S)
 
         def names() -> list[str]:
-            told = server.call("listing its collections", "GET", "/v1/schema")
+            told = server.ask("listing its collections", "GET", "/v1/schema")
             return [str(collection["class"]) for collection in told["classes"]]
 
         def remove(name: str) -> None:
-            server.call(f"removing the collection '{name}'", "DELETE", f"/v1/schema/{name}")
+            server.ask(f"removing the collection '{name}'", "DELETE", f"/v1/schema/{name}")
 
         try:
             yield Session(f"{server.address.url}, Weaviate {server.version}", "", names, remove)

@@ -13,10 +13,11 @@ import random
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from harness.errors import (
@@ -37,11 +38,11 @@ __all__ = [
     "FaultError",
     "Place",
     "Retrier",
-    "cause_of_code",
     "cause_of_status",
+    "grpc_fault",
     "read_address",
     "redact",
-    "to_backend_error",
+    "server_errors",
 ]
 
 _FIRST_PAUSE_S = 0.2
@@ -51,17 +52,36 @@ _HIDDEN = "***"
 T = TypeVar("T")
 
 
+class Cause(Enum):
+    """Why a call failed. The value says what happened, after the server's name; ``{engine}`` stands for its kind."""
+
+    UNREACHABLE = "cannot be reached"
+    BROKEN = "broke the connection"
+    SLOW = "gave no answer in time"
+    LIMITED = "limits the rate of requests"
+    BUSY = "is not ready"
+    UNAUTHORISED = "refused the credentials"
+    MISSING = "does not have what was asked for"
+    CONFLICT = "has it already"
+    REFUSED = "refused the request"
+    FAILED = "reported an error of its own"
+    UNREADABLE = "answered what is no answer of {engine}"
+
+
 class Place(NamedTuple):
-    """How servers of one engine are named.
+    """How servers of one engine are named, and what is said of their faults.
 
     ``engine`` as people call it; ``url_variable`` and ``key_variable`` are environment variables, the second a default
-    that the parameter ``api_key_env`` may replace.
+    that the parameter ``api_key_env`` may replace. ``batch`` names in quotes the parameters that make calls smaller;
+    ``remedies`` stand in place of those for any server.
     """
 
     engine: str
     port: int
     url_variable: str
     key_variable: str
+    batch: str = "'batch_size'"
+    remedies: Mapping[Cause, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +89,7 @@ class Address:
     """A server: ``url`` without user-info, fit to be shown, and the secrets apart.
 
     ``key_variable`` names the environment variable that an API key is looked for in; ``headers`` hold a user name and a
-    password; ``secrets`` are whatever must not be shown.
+    password; ``secrets`` are whatever must not be shown. ``batch`` and ``remedies`` are those of its :class:`Place`.
     """
 
     engine: str
@@ -79,6 +99,8 @@ class Address:
     api_key: str | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
+    batch: str = field(default="'batch_size'", repr=False)
+    remedies: Mapping[Cause, str] = field(default_factory=dict, repr=False)
 
     @property
     def authentication(self) -> str:
@@ -129,6 +151,8 @@ def read_address(place: Place, url: str, key_variable: str, environment: Mapping
         api_key=key or None,
         headers=headers,
         secrets=(*secrets, *([key] if key else [])),
+        batch=place.batch,
+        remedies=place.remedies,
     )
 
 
@@ -160,22 +184,18 @@ def _basic(user: str, password: str) -> tuple[dict[str, str], list[str]]:
     return {"authorization": f"Basic {token}"}, [secret for secret in (token, password) if secret]
 
 
-class Cause(Enum):
-    """Why a call failed. The value says what happened, after the server's name; ``{engine}`` stands for its kind."""
-
-    UNREACHABLE = "cannot be reached"
-    BROKEN = "broke the connection"
-    SLOW = "gave no answer in time"
-    LIMITED = "limits the rate of requests"
-    BUSY = "is not ready"
-    UNAUTHORISED = "refused the credentials"
-    MISSING = "does not have what was asked for"
-    CONFLICT = "has it already"
-    REFUSED = "refused the request"
-    FAILED = "reported an error of its own"
-    UNREADABLE = "answered what is no answer of {engine}"
-
-
+_REMEDIES = {
+    Cause.UNREACHABLE: "start it, or mend 'url'",
+    Cause.BROKEN: "look into the server's log: it may have been restarted, or killed for memory",
+    Cause.SLOW: "raise 'timeout_s' or 'retry_s', or send less at once: lower {batch}",
+    Cause.LIMITED: "lower {batch}, raise 'retry_s', or lift the server's limit",
+    Cause.BUSY: "wait until the server is ready and run again, or raise 'retry_s'",
+    Cause.MISSING: "somebody else removed it, or 'url' names another server: look, and run again",
+    Cause.CONFLICT: "run again",
+    Cause.REFUSED: "if the message does not say what to change, report it with this message",
+    Cause.FAILED: "the server's log, or that of a proxy before it, says more",
+    Cause.UNREADABLE: "check that 'url' names {engine} and that no proxy changes its answers",
+}
 _PASSING = frozenset({Cause.UNREACHABLE, Cause.BROKEN, Cause.SLOW, Cause.LIMITED, Cause.BUSY})
 _BY_STATUS = {401: Cause.UNAUTHORISED, 403: Cause.UNAUTHORISED, 404: Cause.MISSING, 409: Cause.CONFLICT}
 _BY_STATUS |= {408: Cause.SLOW, 429: Cause.LIMITED, 502: Cause.BUSY, 503: Cause.BUSY, 504: Cause.SLOW}
@@ -208,17 +228,19 @@ def cause_of_status(status: int) -> Cause:
     return _BY_STATUS.get(status, Cause.FAILED if status >= _OF_THE_SERVER else Cause.REFUSED)
 
 
-def cause_of_code(code: str) -> Cause:
-    """Return what the name of a gRPC status other than OK means."""
-    return _BY_CODE.get(code, Cause.REFUSED)
-
-
 class Fault(NamedTuple):
     """One failed call: its cause, the other side's words (see :func:`redact`), and the pause that it asked for."""
 
     cause: Cause
     text: str
     pause_s: float | None = None
+
+
+def grpc_fault(error: Any) -> Fault:  # noqa: ANN401 - grpc is imported late
+    """Return what an ``RpcError`` of gRPC means; some have neither a status nor details."""
+    code = error.code().name if hasattr(error, "code") else "UNKNOWN"
+    details = error.details() if hasattr(error, "details") else str(error)
+    return Fault(_BY_CODE.get(code, Cause.REFUSED), f"gRPC {code}: {details}")
 
 
 class FaultError(Exception):
@@ -290,21 +312,27 @@ class Retrier(ABC):
         return max(pause, fault.pause_s or 0.0)
 
 
-def to_backend_error(error: FaultError, address: Address, doing: str, remedies: Mapping[Cause, str]) -> BackendError:
-    """Return the error of the harness for a fault of the server at ``address``, to be raised from ``error``.
+@contextmanager
+def server_errors(address: Address, doing: Callable[[], str]) -> Iterator[None]:
+    """Turn a FaultError into an error of the harness that names the server, what was being done, and a remedy.
 
-    EngineUnavailableError, EngineTimeoutError or EngineFailureError; ``doing`` is what was being done.
+    Raises EngineUnavailableError, EngineTimeoutError and EngineFailureError.
     """
-    fault = error.fault
-    again = f", {error.tries} tries in {error.seconds:.0f} s" if error.tries > 1 else ""
-    happened = fault.cause.value.format(engine=address.engine)
-    return _KINDS.get(fault.cause, EngineUnavailableError)(
-        f"{address.engine} at {address.url} {happened} while {doing} ({redact(fault.text, address)}{again})",
-        fix=_of_credentials(address) if fault.cause is Cause.UNAUTHORISED else remedies[fault.cause],
-    )
+    try:
+        yield
+    except FaultError as error:
+        fault = error.fault
+        again = f", {error.tries} tries in {error.seconds:.0f} s" if error.tries > 1 else ""
+        happened = fault.cause.value.format(engine=address.engine)
+        raise _KINDS.get(fault.cause, EngineUnavailableError)(
+            f"{address.engine} at {address.url} {happened} while {doing()} ({redact(fault.text, address)}{again})",
+            fix=_remedy(fault.cause, address),
+        ) from error
 
 
-def _of_credentials(address: Address) -> str:
+def _remedy(cause: Cause, address: Address) -> str:
+    if cause is not Cause.UNAUTHORISED:
+        return address.remedies.get(cause, _REMEDIES[cause]).format(engine=address.engine, batch=address.batch)
     if address.secrets:
         return f"what was sent ({address.authentication}) is not accepted: check {address.key_variable}, and its rights"
     return f"put the API key into the environment variable {address.key_variable}, or name another with api_key_env"

@@ -12,9 +12,9 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import httpx
 import numpy as np
@@ -23,69 +23,38 @@ import pyarrow as pa
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Float64Array, Int32Array
-from harness.engines import remote_server
 from harness.engines.base import Capabilities, Documents, EngineInfo, Filterable, LoadedIndex, Storage, records_of
-from harness.engines.remote_server import (
-    Address,
-    Cause,
-    Fault,
-    FaultError,
-    Place,
-    cause_of_status,
-    read_address,
-    to_backend_error,
-)
+from harness.engines.http_server import HttpRetrier, HttpServer
+from harness.engines.remote_server import Address, Cause, Fault, FaultError, Place, read_address, server_errors
 from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
 from harness.errors import BackendError, EngineFailureError, EngineTimeoutError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["URL_VARIABLE", "Server", "WeaviateEngine"]
 
-T = TypeVar("T")
-
 URL_VARIABLE = "HARNESS_WEAVIATE_URL"
-_PLACE = Place("Weaviate", 8080, URL_VARIABLE, "WEAVIATE_API_KEY")
+_PLACE = Place(
+    *("Weaviate", 8080, URL_VARIABLE, "WEAVIATE_API_KEY", "'insert_batch'"),
+    {Cause.UNREADABLE: "check that 'url' names Weaviate's REST port and that no proxy changes its answers"},
+)
 _DISTANCES = {"cosine": "cosine", "dot": "dot", "l2": "l2-squared"}
 _UNSEEN = "tested against a stub of its protocol only: no Weaviate was ever seen"
 _PAGE = 1_000
 _POLL_S = 0.1
-_ERROR_STATUS = 400
-_REMEDIES = {
-    Cause.UNREACHABLE: "start it, or mend 'url'",
-    Cause.BROKEN: "look into the server's log: it may have been restarted, or killed for memory",
-    Cause.SLOW: "raise 'timeout_s' or 'retry_s', or send less at once: lower 'insert_batch'",
-    Cause.LIMITED: "lower 'insert_batch', raise 'retry_s', or lift the server's limit",
-    Cause.BUSY: "wait until the server is ready and run again, or raise 'retry_s'",
-    Cause.MISSING: "somebody else removed it, or 'url' names another server: look, and run again",
-    Cause.CONFLICT: "run again",
-    Cause.REFUSED: "if the message does not say what to change, report it with this message",
-    Cause.FAILED: "the server's log, or that of a proxy before it, says more",
-    Cause.UNREADABLE: "check that 'url' names Weaviate's REST port and that no proxy changes its answers",
-}
 
 
-class _Retrier(remote_server.Retrier):
-    """Calls that are repeated while the fault may pass: see :class:`harness.engines.remote_server.Retrier`."""
+class _Retrier(HttpRetrier):
+    """Calls that are repeated while the fault may pass."""
 
-    def errors(self) -> tuple[type[Exception], ...]:
-        """Return the errors of a call: of HTTP, and of answers that have another form."""
-        return httpx.HTTPError, orjson.JSONDecodeError, KeyError, TypeError, ValueError
-
-    def fault_of(self, error: Exception) -> Fault:
-        """Say what an error of a call means."""
-        if isinstance(error, httpx.ConnectError):
-            return Fault(Cause.UNREACHABLE, str(error))
-        if isinstance(error, httpx.TimeoutException):
-            return Fault(Cause.SLOW, type(error).__name__)
-        if isinstance(error, httpx.HTTPStatusError):
-            answer = error.response
-            return Fault(cause_of_status(answer.status_code), f"{answer.status_code}: {_message_of(answer)}")
-        if isinstance(error, httpx.TransportError):
-            return Fault(Cause.BROKEN, str(error) or type(error).__name__)
-        return Fault(Cause.UNREADABLE, f"{type(error).__name__}: {error}")
+    def words_of(self, answer: httpx.Response) -> str:
+        """Return Weaviate's own words where there are some, else the body's beginning."""
+        try:
+            return "; ".join(str(error["message"]) for error in orjson.loads(answer.content)["error"])
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            return answer.text
 
 
-class Server:
+class Server(HttpServer):
     """A Weaviate that answered; several threads may use it."""
 
     def __init__(self, url: str, key_variable: str, timeout_s: float, retry_s: float) -> None:
@@ -99,51 +68,38 @@ class Server:
         self.retrier, headers = _Retrier(retry_s), dict(self.address.headers)
         if self.address.api_key is not None:
             headers["authorization"] = f"Bearer {self.address.api_key}"
-        self._http = httpx.Client(base_url=self.address.url, headers=headers, timeout=timeout_s)
+        super().__init__(self.address.url, headers, timeout_s)
         try:
             with self.translated(lambda: "asking for its version"):
-                meta = _Retrier(0).call(lambda: self.send("GET", "/v1/meta"))
+                meta = _Retrier(0).call(lambda: self.call("GET", "/v1/meta"))
             self.version = str(meta.get("version", "")) if isinstance(meta, dict) else ""
             if not re.match(r"\d+\.\d+", self.version):
                 raise EngineUnavailableError(f"what answers at {self.address.url} is not Weaviate", fix="mend 'url'")
         except BaseException:
-            self._http.close()
+            self.close()
             raise
 
-    def send(self, method: str, path: str, body: object = None, **options: str | int) -> Any:  # noqa: ANN401 - JSON
-        """Make one call and return its decoded answer, None for an empty one; raises what the retrier knows."""
-        content = None if body is None else orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
-        headers = {"content-type": "application/json"} if content is not None else None
-        answer = self._http.request(method, path, content=content, headers=headers, params=options or None)
-        if answer.status_code >= _ERROR_STATUS:
-            raise httpx.HTTPStatusError("refused", request=answer.request, response=answer)
-        return orjson.loads(answer.content) if answer.content else None
-
-    def call(self, doing: str, method: str, path: str, body: object = None, **options: str | int) -> Any:  # noqa: ANN401
-        """Make one call, again while its fault may pass, and translate its errors."""
+    def ask(self, doing: str, method: str, path: str, body: object = None, **options: str | int) -> Any:  # noqa: ANN401
+        """Make one call, again while its fault may pass, and translate its errors; see :meth:`HttpServer.call`."""
         with self.translated(lambda: doing):
-            return self.retrier.call(lambda: self.send(method, path, body, **options))
+            return self.retrier.call(lambda: self.call(method, path, body, options=options))
 
-    def ask(self, query: str) -> Any:  # noqa: ANN401 - decoded JSON
+    def query(self, graphql: str) -> Any:  # noqa: ANN401 - decoded JSON
         """Answer a query in GraphQL with its ``data``; raises FaultError, also for an error inside the answer."""
-        answer = self.retrier.call(lambda: self.send("POST", "/v1/graphql", {"query": query}))
+        answer = self.retrier.call(lambda: self.call("POST", "/v1/graphql", {"query": graphql}))
         if answer.get("errors"):
             words = "; ".join(str(error.get("message")) for error in answer["errors"])
             raise FaultError(Fault(Cause.REFUSED, words), 1, 0.0)
         return answer["data"]
 
-    @contextmanager
-    def translated(self, doing: Callable[[], str]) -> Iterator[None]:
-        """Turn a FaultError into an error of the harness that names the server and what was being done."""
-        try:
-            yield
-        except FaultError as error:
-            raise to_backend_error(error, self.address, doing(), _REMEDIES) from error
+    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
+        """Return the context in which to make calls that raise FaultError."""
+        return server_errors(self.address, doing)
 
     def close(self) -> None:
         """Close the connections."""
         self.retrier.give_up()
-        self._http.close()
+        super().close()
 
 
 class WeaviateEngine(Filterable[Float32Array]):
@@ -180,7 +136,7 @@ class WeaviateEngine(Filterable[Float32Array]):
         self.resources.callback(self._server.close)
         if self.finished:
             self._collection = saved_name(self.folder)
-            found = self._server.call("looking for the collection", "GET", f"/v1/schema/{self._collection}")
+            found = self._server.ask("looking for the collection", "GET", f"/v1/schema/{self._collection}")
             self._fields = {field["description"]: field["name"] for field in found.get("properties") or []}
         return EngineInfo("Weaviate", self._server.version, "server", _UNSEEN)
 
@@ -201,7 +157,7 @@ class WeaviateEngine(Filterable[Float32Array]):
             "vectorIndexConfig": self._graph(),
             "properties": described,
         }
-        self._server.call("creating the collection", "POST", "/v1/schema", body)
+        self._server.ask("creating the collection", "POST", "/v1/schema", body)
 
     def _graph(self) -> Mapping[str, ParameterValue]:
         distance = {"distance": _DISTANCES[str(self.parameters["similarity"])]}
@@ -217,7 +173,7 @@ class WeaviateEngine(Filterable[Float32Array]):
             stop = min(start + size, len(documents))
             objects = self._objects(documents.column[start:stop], start, documents.metadata)
             doing = f"storing documents {start} to {stop - 1}"
-            answers = self._server.call(doing, "POST", "/v1/batch/objects", {"objects": objects})
+            answers = self._server.ask(doing, "POST", "/v1/batch/objects", {"objects": objects})
             self._require_success(answers, documents, start)
             progress.advance(stop - start)
         progress.start("index", None)
@@ -254,14 +210,14 @@ class WeaviateEngine(Filterable[Float32Array]):
             time.sleep(_POLL_S)
 
     def _shards(self) -> list[Mapping[str, Any]]:
-        told = self._server.call("asking for its state", "GET", "/v1/nodes", output="verbose")
+        told = self._server.ask("asking for its state", "GET", "/v1/nodes", output="verbose")
         shards = [shard for node in told["nodes"] for shard in node.get("shards") or []]
         return [shard for shard in shards if shard.get("class") == self._collection]
 
     def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
         """Count the objects, and list what is missing of those that were just sent."""
         with self._server.translated(lambda: "counting the objects"):
-            told = self._server.ask(f"{{Aggregate{{{self._collection}{{meta{{count}}}}}}}}")
+            told = self._server.query(f"{{Aggregate{{{self._collection}{{meta{{count}}}}}}}}")
         documents, missing = int(told["Aggregate"][self._collection][0]["meta"]["count"]), np.empty(0, dtype=np.int32)
         if not self.finished and documents != len(self.ids):
             stored = np.fromiter(self._stored_rows(), dtype=np.int32)
@@ -281,14 +237,14 @@ class WeaviateEngine(Filterable[Float32Array]):
 
     def _dimensions(self) -> int | None:
         options: dict[str, str | int] = {"class": self._collection, "limit": 1, "include": "vector"}
-        objects = self._server.call("reading an object", "GET", "/v1/objects", **options)["objects"]
+        objects = self._server.ask("reading an object", "GET", "/v1/objects", **options)["objects"]
         return len(objects[0]["vector"]) if objects else None
 
     def _stored_rows(self) -> Iterable[int]:
         last = ""
         while True:
             options: dict[str, str | int] = {"class": self._collection, "limit": _PAGE, "after": last}
-            page = self._server.call("listing the objects", "GET", "/v1/objects", **options)["objects"]
+            page = self._server.ask("listing the objects", "GET", "/v1/objects", **options)["objects"]
             if not page:
                 return
             yield from (_row_of(entry["id"]) for entry in page)
@@ -305,7 +261,7 @@ class WeaviateEngine(Filterable[Float32Array]):
 
     def retrieve(self, query: str, k: int) -> Sequence[Mapping[str, Any]]:  # noqa: ARG002 - the query has it
         """Ask Weaviate."""
-        answer: Sequence[Mapping[str, Any]] = self._server.ask(query)["Get"][self._collection]
+        answer: Sequence[Mapping[str, Any]] = self._server.query(query)["Get"][self._collection]
         return answer
 
     def columns(self, answer: Sequence[Mapping[str, Any]]) -> tuple[Int32Array, Float64Array]:
@@ -355,17 +311,9 @@ class WeaviateEngine(Filterable[Float32Array]):
         removing, path = _Retrier(REMOVAL_S), f"/v1/schema/{self._collection}"
         remove_collection(
             *(self._collection, self._server.address),
-            lambda: removing.call(lambda: self._server.send("DELETE", path)),
+            lambda: removing.call(lambda: self._server.call("DELETE", path)),
             "--weaviate-url",
         )
-
-
-def _message_of(answer: httpx.Response) -> str:
-    """Return Weaviate's own words where there are some, else the body's beginning."""
-    try:
-        return "; ".join(str(error["message"]) for error in orjson.loads(answer.content)["error"])
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return answer.text.strip() or "without a message"
 
 
 def _id_of(row: int) -> str:

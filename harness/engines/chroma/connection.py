@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -16,16 +15,8 @@ import orjson
 
 from harness.engines import remote_server
 from harness.engines.chroma.parameters import ChromaParameters
-from harness.engines.remote_server import (
-    Address,
-    Cause,
-    Fault,
-    FaultError,
-    Place,
-    cause_of_status,
-    read_address,
-    to_backend_error,
-)
+from harness.engines.http_server import status_fault, transport_fault
+from harness.engines.remote_server import Address, Cause, Fault, Place, read_address, server_errors
 from harness.engines.server_collection import within
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.registry.optional import require
@@ -42,29 +33,22 @@ __all__ = [
     "http_session",
     "persistent_client",
     "require_chroma",
-    "server_errors",
 ]
 
 PACKAGE = "chromadb"
 URL_VARIABLE = "HARNESS_CHROMA_URL"
-_PLACE = Place("Chroma", 8000, URL_VARIABLE, "CHROMA_API_KEY")
+_PLACE = Place(
+    *("Chroma", 8000, URL_VARIABLE, "CHROMA_API_KEY", "'upsert_batch'"),
+    {
+        Cause.UNREACHABLE: "start it (harness up), or mend 'url'; 'harness doctor' says what can be reached",
+        Cause.MISSING: "somebody else removed it, or 'url', 'tenant' or 'database' names another: look, and run again",
+    },
+)
 _MAJOR = 1
 _SILENT = (
     "Chroma's server calls itself 1.0.0 in every release that was looked at (1.5.9 is the newest of them): "
     "look at the package or image for its real version"
 )
-_REMEDIES = {
-    Cause.UNREACHABLE: "start it (harness up), or mend 'url'; 'harness doctor' says what can be reached",
-    Cause.BROKEN: "look into the server's log: it may have been restarted, or killed for memory",
-    Cause.SLOW: "raise 'timeout_s' or 'retry_s', or send less at once: lower 'upsert_batch'",
-    Cause.LIMITED: "lower 'upsert_batch', raise 'retry_s', or lift the server's limit",
-    Cause.BUSY: "wait until the server is ready and run again, or raise 'retry_s'",
-    Cause.MISSING: "somebody else removed it, or 'url', 'tenant' or 'database' names another: look, and run again",
-    Cause.CONFLICT: "run again",
-    Cause.REFUSED: "if the message does not say what to change, report it with this message",
-    Cause.FAILED: "the server's log, or that of a proxy before it, says more",
-    Cause.UNREADABLE: "check that 'url' names Chroma and that no proxy changes its answers",
-}
 _ERROR_STATUS = 400
 _MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError)
 """What the client lets out where an answer has another shape than it expects."""
@@ -218,12 +202,8 @@ def fault_of(error: Exception, answer: Any = None) -> Fault:  # noqa: ANN401 - h
     """
     chroma, httpx = require_chroma("chromadb.errors").ChromaError, require_chroma("httpx")
     for cause in _chain(error):
-        if isinstance(cause, httpx.ConnectError):
-            return Fault(Cause.UNREACHABLE, str(cause))
-        if isinstance(cause, httpx.TimeoutException):
-            return Fault(Cause.SLOW, type(cause).__name__)
-        if isinstance(cause, httpx.TransportError):
-            return Fault(Cause.BROKEN, str(cause) or type(cause).__name__)
+        if (fault := transport_fault(cause)) is not None:
+            return fault
         if isinstance(cause, httpx.HTTPStatusError):
             answer = cause.response
     if type(error) is not Exception and not isinstance(error, (*_MALFORMED, chroma, httpx.HTTPError)):
@@ -231,9 +211,7 @@ def fault_of(error: Exception, answer: Any = None) -> Fault:  # noqa: ANN401 - h
     if answer is None or answer.status_code < _ERROR_STATUS:
         return Fault(Cause.UNREADABLE, f"{type(error).__name__}: {error}")
     words = _message_of(answer) if isinstance(error, httpx.HTTPStatusError) else str(error)
-    text = f"{answer.status_code} {answer.reason_phrase}: {words.strip() or 'without a message'}"
-    pause = answer.headers.get("retry-after", "")  # a date is not kept to
-    return Fault(cause_of_status(answer.status_code), text, float(pause) if pause.isdecimal() else None)
+    return status_fault(answer, words)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -249,15 +227,3 @@ def _message_of(answer: Any) -> str:  # noqa: ANN401 - httpx is imported late
         return str(orjson.loads(answer.content)["message"])
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return str(answer.text)
-
-
-@contextmanager
-def server_errors(address: Address, doing: Callable[[], str]) -> Iterator[None]:
-    """Turn a FaultError into an error of the harness that names the server and what was being done.
-
-    Raises EngineUnavailableError, EngineTimeoutError and EngineFailureError.
-    """
-    try:
-        yield
-    except FaultError as error:
-        raise to_backend_error(error, address, doing(), _REMEDIES) from error

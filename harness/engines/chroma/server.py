@@ -18,11 +18,10 @@ from harness.engines.chroma.connection import (
     close_http_client,
     connect,
     http_session,
-    server_errors,
 )
 from harness.engines.chroma.parameters import ChromaParameters
 from harness.engines.interface import EngineInfo, Storage
-from harness.engines.remote_server import Cause, FaultError
+from harness.engines.remote_server import Cause, FaultError, server_errors
 from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
 from harness.errors import EngineUnavailableError
 from harness.registry.parameters import ParameterValue

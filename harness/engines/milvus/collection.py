@@ -25,11 +25,10 @@ from harness.engines.milvus.connection import (
     connect,
     open_client,
     require_milvus,
-    server_errors,
 )
 from harness.engines.milvus.lite import LiteServer, lite_version
 from harness.engines.milvus.parameters import MilvusParameters
-from harness.engines.remote_server import Address, Cause, FaultError
+from harness.engines.remote_server import Address, Cause, FaultError, server_errors
 from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
@@ -78,7 +77,7 @@ class Collection:
         self._folder: Path | None = None
         self._counted: int | None = None
         self.name, self._metric = _LITE_COLLECTION, parameters.index.metric
-        self._address = Address(engine="Milvus Lite", url="", port=0, key_variable="")
+        self._address = _lite_address("")
 
     @property
     def info(self) -> EngineInfo:
@@ -148,7 +147,7 @@ class Collection:
         require_milvus()
         self._version, self._folder = lite_version(), file.parent
         self._lite = LiteServer(file)
-        self._address = Address(engine="Milvus Lite", url=str(file), port=0, key_variable="")
+        self._address = _lite_address(str(file))
         with self.translated(lambda: "connecting"):
             uri = self._lite.address
             self._client = Retrier(0).call(lambda: open_client(uri, self.parameters.timeout_s))
@@ -315,8 +314,6 @@ class Collection:
 
     def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
         """Return the context in which to call :meth:`search`."""
-        if self._lite is not None:
-            return server_errors(self._address, doing, _LITE_REMEDIES)
         return server_errors(self._address, doing)
 
     def state(self) -> Mapping[str, ParameterValue]:
@@ -382,6 +379,10 @@ class Collection:
     def _call(self, doing: str, operation: Callable[[], T]) -> T:
         with self.translated(lambda: f"{doing} ('{self.name}')"):
             return self._retrier.call(operation)
+
+
+def _lite_address(file: str) -> Address:
+    return Address(engine="Milvus Lite", url=file, port=0, key_variable="", remedies=_LITE_REMEDIES)
 
 
 def _copy(source: Path, target: Path, progress: Progress) -> None:

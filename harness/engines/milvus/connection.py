@@ -8,8 +8,7 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -22,9 +21,9 @@ from harness.engines.remote_server import (
     Fault,
     FaultError,
     Place,
-    cause_of_code,
+    grpc_fault,
     read_address,
-    to_backend_error,
+    server_errors,
 )
 from harness.errors import EngineUnavailableError
 from harness.registry.optional import require
@@ -39,12 +38,19 @@ __all__ = [
     "fault_of",
     "open_client",
     "require_milvus",
-    "server_errors",
 ]
 
 PACKAGE = "pymilvus"
 URL_VARIABLE = "HARNESS_MILVUS_URL"
-_PLACE = Place("Milvus", 19530, URL_VARIABLE, "MILVUS_TOKEN")
+_PLACE = Place(
+    *("Milvus", 19530, URL_VARIABLE, "MILVUS_TOKEN", "'insert_batch'"),
+    {
+        Cause.UNREACHABLE: "start it (harness up milvus), or mend 'url'",
+        Cause.MISSING: "somebody else removed it, or 'url' or 'database' names another: look, and run again",
+        Cause.FAILED: "the server's log says more",
+        Cause.UNREADABLE: "check that 'url' names Milvus's gRPC port and that no proxy changes its answers",
+    },
+)
 _OLDEST = (2, 4)
 """The first version with sparse vectors."""
 _LONGEST_CONNECTING_S = 10.0
@@ -59,18 +65,6 @@ _BY_ERROR = {
 }
 """Numbers that Milvus gives its errors; the rest are failures of its own."""
 _NOT_READY = re.compile(r"not ready|starting|no available", re.IGNORECASE)
-_REMEDIES = {
-    Cause.UNREACHABLE: "start it (harness up milvus), or mend 'url'",
-    Cause.BROKEN: "look into the server's log: it may have been restarted, or killed for memory",
-    Cause.SLOW: "raise 'timeout_s' or 'retry_s', or send less at once: lower 'insert_batch'",
-    Cause.LIMITED: "lower 'insert_batch', raise 'retry_s', or lift the server's limit",
-    Cause.BUSY: "wait until the server is ready and run again, or raise 'retry_s'",
-    Cause.MISSING: "somebody else removed it, or 'url' or 'database' names another: look, and run again",
-    Cause.CONFLICT: "run again",
-    Cause.REFUSED: "if the message does not say what to change, report it with this message",
-    Cause.FAILED: "the server's log says more",
-    Cause.UNREADABLE: "check that 'url' names Milvus's gRPC port and that no proxy changes its answers",
-}
 
 
 class Connection(NamedTuple):
@@ -164,9 +158,7 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(cause, grpc.RpcError):  # the client says what it did about it, and of what is below
         error = cause
     if isinstance(error, grpc.RpcError):
-        code = error.code().name if hasattr(error, "code") else "UNKNOWN"
-        details = error.details() if hasattr(error, "details") else str(error)
-        return Fault(cause_of_code(code), f"gRPC {code}: {details}")
+        return grpc_fault(error)
     number, words = getattr(error, "code", None), str(getattr(error, "message", error))
     if isinstance(error, exceptions.ParamError | exceptions.ConnectionConfigException):
         return Fault(Cause.REFUSED, words)
@@ -174,17 +166,3 @@ def fault_of(error: Exception) -> Fault:
     if known is Cause.FAILED and _NOT_READY.search(words):
         known = Cause.BUSY
     return Fault(known, f"error {number}: {words}")
-
-
-@contextmanager
-def server_errors(
-    address: Address, doing: Callable[[], str], remedies: Mapping[Cause, str] = _REMEDIES
-) -> Iterator[None]:
-    """Turn a FaultError into an error of the harness that names the server and what was being done.
-
-    Raises EngineUnavailableError, EngineTimeoutError and EngineFailureError.
-    """
-    try:
-        yield
-    except FaultError as error:
-        raise to_backend_error(error, address, doing(), remedies) from error

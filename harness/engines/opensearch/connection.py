@@ -4,45 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import httpx
 import orjson
 
-from harness.engines import remote_server
-from harness.engines.remote_server import (
-    Address,
-    Cause,
-    Fault,
-    FaultError,
-    Place,
-    cause_of_status,
-    read_address,
-    to_backend_error,
-)
+from harness.engines.http_server import HttpRetrier, HttpServer
+from harness.engines.remote_server import Address, Cause, Fault, Place, read_address, server_errors
 from harness.errors import EngineUnavailableError
 
-__all__ = ["ELASTICSEARCH", "OPENSEARCH", "Connection", "Product", "Retrier", "connect", "server_errors"]
+__all__ = ["ELASTICSEARCH", "OPENSEARCH", "Connection", "Product", "Retrier", "connect"]
 
-_JSON = {"content-type": "application/json"}
-_LINES = {"content-type": "application/x-ndjson"}
 _ENCODING = "gzip"
 """The only one that is offered: OpenSearch 2.19 without direct buffers never answers a client that offers zstd."""
-_ERROR_STATUS = 400
-_REMEDIES = {
-    Cause.UNREACHABLE: "start it, or mend 'url'",
-    Cause.BROKEN: "look into the server's log: it may have been restarted, or killed for memory",
-    Cause.SLOW: "raise 'timeout_s' or 'retry_s', or send less at once: lower 'batch_size'",
-    Cause.LIMITED: "lower 'batch_size', raise 'retry_s', or give the server more memory",
-    Cause.BUSY: "wait until the server is ready and run again, or raise 'retry_s'",
-    Cause.MISSING: "somebody else removed it, or 'url' names another server: look, and run again",
-    Cause.CONFLICT: "run again",
-    Cause.REFUSED: "if the message does not say what to change, report it with this message",
-    Cause.FAILED: "the server's log, or that of a proxy before it, says more",
-    Cause.UNREADABLE: "check that 'url' names such a server and that no proxy changes its answers",
-}
+
+
+_REMEDIES = {Cause.LIMITED: "lower 'batch_size', raise 'retry_s', or give the server more memory"}
 
 
 class Product(NamedTuple):
@@ -60,80 +38,32 @@ class Product(NamedTuple):
 
 
 OPENSEARCH = Product(
-    "OpenSearch", Place("OpenSearch", 9200, "HARNESS_OPENSEARCH_URL", "OPENSEARCH_API_KEY"), range(1, 4), "Bearer", 3
+    "OpenSearch",
+    Place("OpenSearch", 9200, "HARNESS_OPENSEARCH_URL", "OPENSEARCH_API_KEY", remedies=_REMEDIES),
+    range(1, 4),
+    "Bearer",
+    3,
 )
 ELASTICSEARCH = Product(
     "Elasticsearch",
-    Place("Elasticsearch", 9200, "HARNESS_ELASTICSEARCH_URL", "ELASTICSEARCH_API_KEY"),
+    Place("Elasticsearch", 9200, "HARNESS_ELASTICSEARCH_URL", "ELASTICSEARCH_API_KEY", remedies=_REMEDIES),
     range(7, 10),
     "ApiKey",
     None,
 )
 
 
-class Connection:
-    """An HTTP client of a server that answered; several threads may use it."""
+class Connection(HttpServer):
+    """A client of a server that answered."""
 
-    def __init__(self, client: httpx.Client, product: Product, address: Address, version: str) -> None:
-        self.product, self.address, self.version = product, address, version
-        self._client = client
+    def __init__(self, product: Product, address: Address, headers: Mapping[str, str], timeout_s: float) -> None:
+        super().__init__(address.url, headers, timeout_s)
+        self.product, self.address, self.version = product, address, ""
 
     @property
     def major(self) -> int:
         """Return the server's major version."""
         return int(self.version.partition(".")[0])
-
-    def call(
-        self,
-        method: str,
-        path: str,
-        body: object = None,
-        *,
-        lines: bytes | None = None,
-        timeout_s: float | None = None,
-        options: Mapping[str, str | int] | None = None,
-    ) -> Any:  # noqa: ANN401 - decoded JSON
-        """Make one call and return its decoded answer.
-
-        Args:
-            method: Of HTTP.
-            path: Below the server's address.
-            body: Sent as JSON; None for none.
-            lines: Sent as it is, one JSON document a line, instead of ``body``.
-            timeout_s: Seconds that this call may take, where that is not those of every call.
-            options: Of the call, as the URL's query.
-        """
-        content = lines if lines is not None else None if body is None else orjson.dumps(body)
-        return orjson.loads(
-            self.send(method, path, content, _LINES if lines is not None else _JSON, timeout_s, options)
-        )
-
-    def send(
-        self,
-        method: str,
-        path: str,
-        content: bytes | None,
-        headers: Mapping[str, str] = _JSON,
-        timeout_s: float | None = None,
-        options: Mapping[str, str | int] | None = None,
-    ) -> bytes:
-        """Make one call and return its answer as bytes; raises what :class:`Retrier` knows."""
-        request = self._client.build_request(
-            method,
-            path,
-            content=content,
-            headers=headers if content is not None else None,
-            params=options,
-            timeout=httpx.USE_CLIENT_DEFAULT if timeout_s is None else timeout_s,
-        )
-        answer = self._client.send(request)
-        if answer.status_code >= _ERROR_STATUS:
-            raise httpx.HTTPStatusError("refused", request=request, response=answer)
-        return answer.content
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
 
 
 def connect(
@@ -150,8 +80,7 @@ def connect(
     headers = {"accept-encoding": _ENCODING, **address.headers}
     if address.api_key is not None:
         headers["authorization"] = f"{product.scheme} {address.api_key}"
-    client = httpx.Client(base_url=address.url, headers=headers, timeout=timeout_s)
-    connection = Connection(client, product, address, "")
+    connection = Connection(product, address, headers, timeout_s)
     try:
         with server_errors(address, lambda: "asking for its version"):
             root = Retrier(0).call(lambda: connection.call("GET", "/"))
@@ -182,57 +111,28 @@ def _version_of(root: Any, product: Product, address: Address) -> str:  # noqa: 
     return number
 
 
-class Retrier(remote_server.Retrier):
-    """Calls that are repeated while the fault may pass: see :class:`harness.engines.remote_server.Retrier`."""
+class Retrier(HttpRetrier):
+    """Calls that are repeated while the fault may pass; documents that a busy server rejects are a fault too."""
 
     def errors(self) -> tuple[type[Exception], ...]:
-        """Return the errors of a call: of HTTP, of answers without JSON or of another form, and of rejected items."""
-        return (httpx.HTTPError, orjson.JSONDecodeError, KeyError, TypeError, RejectedItemsError)
+        """Return the errors of a call, rejected documents among them."""
+        return (*super().errors(), RejectedItemsError)
 
     def fault_of(self, error: Exception) -> Fault:
         """Say what an error of a call means."""
-        if isinstance(error, RejectedItemsError):
-            return Fault(Cause.LIMITED, str(error))
-        if isinstance(error, httpx.ConnectError):
-            return Fault(Cause.UNREACHABLE, str(error))
-        if isinstance(error, httpx.TimeoutException):
-            return Fault(Cause.SLOW, type(error).__name__)
-        if isinstance(error, httpx.HTTPStatusError):
-            return _of_answer(error.response)
-        if isinstance(error, httpx.TransportError):
-            return Fault(Cause.BROKEN, str(error) or type(error).__name__)
-        return Fault(Cause.UNREADABLE, f"{type(error).__name__}: {error}")
+        return Fault(Cause.LIMITED, str(error)) if isinstance(error, RejectedItemsError) else super().fault_of(error)
+
+    def words_of(self, answer: httpx.Response) -> str:
+        """Return the server's own reason where there is one, the innermost first, else the body's beginning."""
+        try:
+            error = orjson.loads(answer.content)["error"]
+            reasons = [cause["reason"] for cause in [*error.get("root_cause", []), error] if cause.get("reason")]
+            inner = error.get("failed_shards") or []
+            reasons += [shard["reason"]["caused_by"]["reason"] for shard in inner if "caused_by" in shard["reason"]]
+            return "; ".join(dict.fromkeys(map(str, reasons))) or str(error)
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+            return str(answer.text)
 
 
 class RejectedItemsError(Exception):
     """Documents of a bulk request that the server was too busy for: sent again, they may pass."""
-
-
-def _of_answer(answer: httpx.Response) -> Fault:
-    text = f"{answer.status_code} {answer.reason_phrase}: {_message_of(answer).strip() or 'without a message'}"
-    pause = answer.headers.get("retry-after", "")  # a date is not kept to
-    return Fault(cause_of_status(answer.status_code), text, float(pause) if pause.isdecimal() else None)
-
-
-def _message_of(answer: httpx.Response) -> str:
-    """Return the server's own reason where there is one, the innermost first, else the body's beginning."""
-    try:
-        error = orjson.loads(answer.content)["error"]
-        reasons = [cause["reason"] for cause in [*error.get("root_cause", []), error] if cause.get("reason")]
-        inner = error.get("failed_shards") or []
-        reasons += [shard["reason"]["caused_by"]["reason"] for shard in inner if "caused_by" in shard["reason"]]
-        return "; ".join(dict.fromkeys(map(str, reasons))) or str(error)
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-        return str(answer.text)
-
-
-@contextmanager
-def server_errors(address: Address, doing: Callable[[], str]) -> Iterator[None]:
-    """Turn a FaultError into an error of the harness that names the server and what was being done.
-
-    Raises EngineUnavailableError, EngineTimeoutError and EngineFailureError.
-    """
-    try:
-        yield
-    except FaultError as error:
-        raise to_backend_error(error, address, doing(), _REMEDIES) from error

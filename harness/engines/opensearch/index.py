@@ -15,9 +15,9 @@ from urllib.parse import quote
 import orjson
 
 from harness.engines.interface import Storage
-from harness.engines.opensearch.connection import Connection, RejectedItemsError, Retrier, server_errors
+from harness.engines.opensearch.connection import Connection, RejectedItemsError, Retrier
 from harness.engines.opensearch.parameters import SearchParameters
-from harness.engines.remote_server import Cause, FaultError, redact
+from harness.engines.remote_server import Cause, FaultError, redact, server_errors
 from harness.engines.server_collection import REMOVAL_S, remove_collection
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
@@ -30,6 +30,7 @@ METADATA = "metadata"
 _PAGE = 10_000
 """Documents in one page when all are listed, and the most hits of a search that servers allow unless told otherwise."""
 _SCROLL = "2m"
+_LINES = "application/x-ndjson"
 _POLL_S = 0.1
 _BUSY = (429, 503)
 _NAMED = 3
@@ -110,8 +111,8 @@ class ServerIndex:
         content = bytes(lines)
 
         def store() -> None:
-            answer = self.connection.call("POST", f"{self._path}/_bulk", lines=content)
-            self._require_stored(answer["items"], len(documents))
+            answer = self.connection.send("POST", f"{self._path}/_bulk", content, _LINES)
+            self._require_stored(orjson.loads(answer)["items"], len(documents))
 
         self._retrier.call(store)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from harness.engines import remote_server
 from harness.engines.pgvector.private_server import DATABASE, USER, PrivateServer
-from harness.engines.remote_server import Address, Cause, Fault, FaultError, to_backend_error
+from harness.engines.remote_server import Address, Cause, Fault, server_errors
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.plain_url import DATABASE_FORM, is_plain_database_url
 from harness.registry.optional import require
@@ -21,16 +21,10 @@ __all__ = ["URL_VARIABLE", "Retrier", "Session", "address_of", "fault_of", "requ
 URL_VARIABLE = "HARNESS_POSTGRES_URL"
 _PORT = 5432
 _REMEDIES = {
-    Cause.UNREACHABLE: "start it, or mend 'url'",
-    Cause.BROKEN: "look into the server's log: it may have been restarted, or killed for memory",
     Cause.SLOW: "raise 'timeout_s' or 'retry_s', or the server's own limit on statements",
     Cause.LIMITED: "raise the server's max_connections, or 'retry_s'",
-    Cause.BUSY: "wait until the server is ready and run again, or raise 'retry_s'",
     Cause.MISSING: "if the extension is missing: CREATE EXTENSION vector; if the table: somebody else removed it",
-    Cause.CONFLICT: "run again",
-    Cause.REFUSED: "if the message does not say what to change, report it with this message",
     Cause.FAILED: "the server's log says more",
-    Cause.UNREADABLE: "check that 'url' names PostgreSQL and that no proxy changes its answers",
 }
 _BY_STATE = {
     "57P03": Cause.BUSY,
@@ -84,6 +78,7 @@ def address_of(url: str, environment: Mapping[str, str] = os.environ) -> Address
         key_variable="PGPASSWORD",
         api_key=secret or None,
         secrets=(secret,) if secret else (),
+        remedies=_REMEDIES,
     )
 
 
@@ -146,7 +141,7 @@ class Session:
     @classmethod
     def of_private(cls, server: PrivateServer, parameters: Mapping[str, ParameterValue]) -> Session:
         """Return a session with a server of the worker's own."""
-        address = Address("PostgreSQL", "the worker's own server", 0, "PGPASSWORD")
+        address = Address("PostgreSQL", "the worker's own server", 0, "PGPASSWORD", remedies=_REMEDIES)
         where = {"host": server.host, "user": USER, "dbname": DATABASE, "port": str(_PORT)}
         return cls(_Where(where), address, parameters)
 
@@ -220,13 +215,9 @@ class Session:
 
         return self._retrier.call(attempt)
 
-    @contextmanager
-    def translated(self, doing: Callable[[], str]) -> Iterator[None]:
-        """Turn a FaultError into an error of the harness that names the server and what was being done."""
-        try:
-            yield
-        except FaultError as error:
-            raise to_backend_error(error, self.address, doing(), _REMEDIES) from error
+    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
+        """Return the context in which to make calls that raise FaultError."""
+        return server_errors(self.address, doing)
 
     def renew(self) -> None:
         """End the reading transaction: what comes sees the state of now."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import orjson
 
 from harness.engines import remote_server
+from harness.engines.http_server import transport_fault
 from harness.engines.qdrant.parameters import ServerSettings
 from harness.engines.remote_server import (
     Address,
@@ -20,10 +20,10 @@ from harness.engines.remote_server import (
     Fault,
     FaultError,
     Place,
-    cause_of_code,
     cause_of_status,
+    grpc_fault,
     read_address,
-    to_backend_error,
+    server_errors,
 )
 from harness.errors import EngineUnavailableError
 from harness.registry.optional import require
@@ -37,28 +37,22 @@ __all__ = [
     "connect",
     "fault_of",
     "require_client",
-    "server_errors",
 ]
 
 URL_VARIABLE = "HARNESS_QDRANT_URL"
-_PLACE = Place("Qdrant", 6333, URL_VARIABLE, "QDRANT_API_KEY")
+_PLACE = Place(
+    *("Qdrant", 6333, URL_VARIABLE, "QDRANT_API_KEY", "'batch_size' or 'upload_threads'"),
+    {
+        Cause.UNREACHABLE: "start it (harness up), or mend 'url'; 'harness doctor' says what can be reached",
+        Cause.MISSING: "somebody else removed the collection, or 'url' names another service: look, and run again",
+        Cause.UNREADABLE: "check that 'url' names Qdrant's REST port and that no proxy changes its answers",
+    },
+)
 _PROBE_S = 2
 _OLDEST = (1, 10)
 """The first version with the IDF of sparse vectors and with the query API."""
 
 _REPLICA = re.compile(r"\breplicas? (of|set for) shard\b", re.IGNORECASE)
-_REMEDIES = {
-    Cause.UNREACHABLE: "start it (harness up), or mend 'url'; 'harness doctor' says what can be reached",
-    Cause.BROKEN: "look into the server's log: it may have been restarted, or killed for memory",
-    Cause.SLOW: "raise 'timeout_s' or 'retry_s', or send less at once: lower 'batch_size' or 'upload_threads'",
-    Cause.LIMITED: "lower 'upload_threads' or 'batch_size', raise 'retry_s', or lift the server's limit",
-    Cause.BUSY: "wait until the server is ready and run again, or raise 'retry_s'",
-    Cause.MISSING: "somebody else removed the collection, or 'url' names another service: look, and run again",
-    Cause.CONFLICT: "run again",
-    Cause.REFUSED: "if the message does not say what to change, report it with this message",
-    Cause.FAILED: "the server's log, or that of a proxy before it, says more",
-    Cause.UNREADABLE: "check that 'url' names Qdrant's REST port and that no proxy changes its answers",
-}
 
 
 class Connection(NamedTuple):
@@ -183,7 +177,7 @@ class Retrier(remote_server.Retrier):
 
 def fault_of(error: Exception) -> Fault:
     """Say what an error of the client of servers means."""
-    http, httpx = require_client("qdrant_client.http.exceptions"), require_client("httpx")
+    http = require_client("qdrant_client.http.exceptions")
     common = require_client("qdrant_client.common.client_exceptions")
     if isinstance(error, http.ResponseHandlingException):
         error = error.source
@@ -196,16 +190,9 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, common.QdrantException):  # a Retry-After that is a date: the client reads seconds only
         return Fault(Cause.LIMITED, f"429 {error}")
     if isinstance(error, require_client("grpc").RpcError):
-        code = error.code().name if hasattr(error, "code") else "UNKNOWN"
-        details = error.details() if hasattr(error, "details") else str(error)
-        return Fault(_of_replicas(cause_of_code(code), str(details)), f"gRPC {code}: {details}")
-    if isinstance(error, httpx.ConnectError):
-        return Fault(Cause.UNREACHABLE, str(error))
-    if isinstance(error, httpx.TimeoutException):
-        return Fault(Cause.SLOW, type(error).__name__)
-    if isinstance(error, httpx.TransportError):
-        return Fault(Cause.BROKEN, str(error) or type(error).__name__)
-    return Fault(Cause.UNREADABLE, f"{type(error).__name__}: {error}")
+        fault = grpc_fault(error)
+        return fault._replace(cause=_of_replicas(fault.cause, fault.text))
+    return transport_fault(error) or Fault(Cause.UNREADABLE, f"{type(error).__name__}: {error}")
 
 
 def _of_replicas(cause: Cause, words: str) -> Cause:
@@ -221,15 +208,3 @@ def _words_of(error: Any) -> str:  # noqa: ANN401 - UnexpectedResponse of the cl
     except (orjson.JSONDecodeError, KeyError, TypeError):
         message = content.decode(errors="replace").strip() or "without a message"
     return f"{error.reason_phrase}: {message}"
-
-
-@contextmanager
-def server_errors(address: Address, doing: Callable[[], str]) -> Iterator[None]:
-    """Turn a FaultError into an error of the harness that names the server and what was being done.
-
-    Raises EngineUnavailableError, EngineTimeoutError and EngineFailureError.
-    """
-    try:
-        yield
-    except FaultError as error:
-        raise to_backend_error(error, address, doing(), _REMEDIES) from error

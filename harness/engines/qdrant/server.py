@@ -21,7 +21,6 @@ from harness.engines.qdrant.connection import (
     address_of,
     connect,
     require_client,
-    server_errors,
 )
 from harness.engines.qdrant.external_index import DenseSchema, VectorSchemas, choose_vectors
 from harness.engines.qdrant.parameters import (
@@ -35,7 +34,7 @@ from harness.engines.qdrant.parameters import (
     Quantisation,
     SparseSettings,
 )
-from harness.engines.remote_server import Address, Cause, FaultError, redact
+from harness.engines.remote_server import Address, Cause, FaultError, redact, server_errors
 from harness.engines.server_collection import REMOVAL_S, remove_collection, save_name
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue

@@ -15,10 +15,10 @@ from grpc import RpcError, StatusCode
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from harness.engines.qdrant.connection import Connection, Retrier, address_of, check_versions, fault_of, server_errors
+from harness.engines.qdrant.connection import Connection, Retrier, address_of, check_versions, fault_of
 from harness.engines.qdrant.parameters import QdrantSettings, ServerSettings
 from harness.engines.qdrant.server import ServerCollection
-from harness.engines.remote_server import Cause, FaultError, redact
+from harness.engines.remote_server import Cause, FaultError, redact, server_errors
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.lookup import find_cards
 

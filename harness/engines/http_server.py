@@ -1,0 +1,111 @@
+"""Servers that are asked over HTTP: a client that sends JSON, the meaning of its errors, and calls made again."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import orjson
+
+from harness.engines.remote_server import Cause, Fault, Retrier, cause_of_status
+
+__all__ = ["JSON", "HttpRetrier", "HttpServer", "status_fault", "transport_fault"]
+
+JSON = "application/json"
+_ERROR_STATUS = 400
+
+
+class HttpServer:
+    """An HTTP client of one server; several threads may use it."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], timeout_s: float) -> None:
+        self._client = httpx.Client(base_url=url, headers=dict(headers), timeout=timeout_s)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        content: bytes | None = None,
+        kind: str = JSON,
+        *,
+        timeout_s: float | None = None,
+        options: Mapping[str, str | int] | None = None,
+    ) -> bytes:
+        """Make one call and return its answer as bytes; raises what :class:`HttpRetrier` knows.
+
+        Args:
+            method: Of HTTP.
+            path: Below the server's address.
+            content: What is sent along.
+            kind: The type of ``content``.
+            timeout_s: Seconds that this call may take, where that is not those of every call.
+            options: Of the call, as the URL's query.
+        """
+        request = self._client.build_request(
+            method,
+            path,
+            content=content,
+            headers={"content-type": kind} if content is not None else None,
+            params=options or None,
+            timeout=httpx.USE_CLIENT_DEFAULT if timeout_s is None else timeout_s,
+        )
+        answer = self._client.send(request)
+        if answer.status_code >= _ERROR_STATUS:
+            raise httpx.HTTPStatusError("refused", request=request, response=answer)
+        return answer.content
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        timeout_s: float | None = None,
+        options: Mapping[str, str | int] | None = None,
+    ) -> Any:  # noqa: ANN401 - decoded JSON
+        """Make one call and return its decoded answer, None for an empty one; ``body`` is sent as JSON, None not."""
+        content = None if body is None else orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
+        answer = self.send(method, path, content, timeout_s=timeout_s, options=options)
+        return orjson.loads(answer) if answer else None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+
+class HttpRetrier(Retrier):
+    """Calls of an :class:`HttpServer`, repeated while the fault may pass."""
+
+    def errors(self) -> tuple[type[Exception], ...]:
+        """Return the errors of a call: of HTTP, and of answers that are no JSON or have another form."""
+        return httpx.HTTPError, orjson.JSONDecodeError, KeyError, TypeError, ValueError
+
+    def fault_of(self, error: Exception) -> Fault:
+        """Say what an error of a call means."""
+        if isinstance(error, httpx.HTTPStatusError):
+            return status_fault(error.response, self.words_of(error.response))
+        return transport_fault(error) or Fault(Cause.UNREADABLE, f"{type(error).__name__}: {error}")
+
+    @abstractmethod
+    def words_of(self, answer: httpx.Response) -> str:
+        """Return the server's own message in an answer that refuses, else the body's beginning."""
+
+
+def status_fault(answer: httpx.Response, words: str) -> Fault:
+    """Return what an answer with a status above 399 means; ``words`` are the server's."""
+    text = f"{answer.status_code} {answer.reason_phrase}: {words.strip() or 'without a message'}"
+    pause = answer.headers.get("retry-after", "")  # a date is not kept to
+    return Fault(cause_of_status(answer.status_code), text, float(pause) if pause.isdecimal() else None)
+
+
+def transport_fault(error: BaseException) -> Fault | None:
+    """Return what an error of HTTP below any answer means; None for another error."""
+    if isinstance(error, httpx.ConnectError):
+        return Fault(Cause.UNREACHABLE, str(error))
+    if isinstance(error, httpx.TimeoutException):
+        return Fault(Cause.SLOW, type(error).__name__)
+    if isinstance(error, httpx.TransportError):
+        return Fault(Cause.BROKEN, str(error) or type(error).__name__)
+    return None
