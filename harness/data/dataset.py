@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,16 @@ import orjson
 import pyarrow as pa
 
 from harness.data.arrow import numbers, strings, take_rows
-from harness.data.columns import DOCUMENT_ROLES, QUERY_ROLES, ColumnMap, RecordBatch, Role, parse_columns, text_batches
+from harness.data.columns import (
+    DOCUMENT_ROLES,
+    QUERY_ROLES,
+    ColumnMap,
+    RecordBatch,
+    Role,
+    TextBatch,
+    parse_columns,
+    text_batches,
+)
 from harness.data.filtering import Filtered
 from harness.data.frames import as_table
 from harness.data.judgments import refuse_unknown
@@ -32,7 +41,16 @@ from harness.data.texts import (
 from harness.data.types import Corpus, Ids, Qrels, Queries
 from harness.errors import UsageError
 
-__all__ = ["Dataset", "DatasetFiles", "IdenticalIds", "TextColumns", "sample_documents", "sample_queries", "texts_of"]
+__all__ = [
+    "Dataset",
+    "DatasetFiles",
+    "IdenticalIds",
+    "TextColumns",
+    "sample_documents",
+    "sample_queries",
+    "text_columns",
+    "texts_of",
+]
 
 _SHAPES = """one of
   {id: text} or {id: {"title": …, "text": …}}
@@ -64,19 +82,28 @@ def texts_of(value: object, subject: str, roles: Sequence[Role], named: Mapping[
         UsageError: the object has none of the shapes.
         DataError: a field is missing, an id is neither text nor a whole number, or there twice; or nothing is there.
     """
-    problems, lines = Problems(subject, "record"), np.empty(0, dtype=np.int64)
+    problems = Problems(subject, "record")
     records, fixed = _records(value, subject, roles)
     named = {role: field for role, field in named.items() if role not in fixed}
     batch = RecordBatch(list(range(1, len(records) + 1)), records)
-    parts = []
-    for texts in text_batches([batch], ColumnMap(roles, named, "columns"), problems):
-        lines = np.array(texts.lines, dtype=np.int64)
+    return text_columns(text_batches([batch], ColumnMap(roles, named, "columns"), problems), problems)
+
+
+def text_columns(batches: Iterable[TextBatch], problems: Problems) -> TextColumns:
+    """Return ids and texts of batches, title and text joined by a space; their ``lines`` count from 1.
+
+    Raises DataError for ids that are none or there twice, for what is noted already, and where nothing is there.
+    """
+    parts, lines = [], list[int]()
+    for texts in batches:
+        numbers = texts.lines or range(len(lines) + 1, len(lines) + 1 + len(texts.ids))
         if len(texts.ids):
-            parts.append(joined(texts, lines, JoinRule(), problems))
+            parts.append(joined(texts, np.array(numbers, dtype=np.int64), JoinRule(), problems))
+            lines += numbers[: parts[-1].num_rows]
     table = pa.Table.from_batches(parts, schema=TEXT_SCHEMA)
     ids = table.column("id").combine_chunks() if parts else strings([])
     if len(ids):
-        note_duplicates(ids, lines, problems)
+        note_duplicates(ids, np.array(lines, dtype=np.int64), problems)
     elif not problems.count:
         problems.add(None, "there are none")
     problems.raise_if_any()

@@ -42,7 +42,7 @@ from harness.loaders.mteb_files import UNDIVIDED, Reading, belongings, hub_folde
 from harness.registry.optional import require
 from harness.store.cache import JSON, Cache
 
-__all__ = ["MtebLoader"]
+__all__ = ["MtebLoader", "document_batches", "language_of", "query_batches"]
 
 _PREFIX = "mteb:"
 _SCHEME = 1
@@ -381,13 +381,7 @@ def _load(name: _Name, task: Any) -> _Content:  # noqa: ANN401
 
 def _documents(name: _Name, content: Callable[[], _Content], key: Mapping[str, JSON] | None) -> TextSource:
     def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001 - ids and texts are checked later
-        corpus = content().corpus
-        titled = "title" in corpus.column_names
-        for start, batch in _batches(corpus):
-            rows = zip(batch["title"] if titled else [""] * len(batch["text"]), batch["text"], strict=True)
-            titles, texts = zip(*(_title_and_text(title or "", text or "") for title, text in rows), strict=True)
-            ids = [str(document_id) for document_id in batch[_id_column(corpus)]]
-            yield TextBatch(ids, texts, titles if titled else None, range(start, start + len(ids)))
+        return document_batches(content().corpus)
 
     return TextSource(f"{name} documents", read, str(name), _part(key, "documents"), unit="document")
 
@@ -396,14 +390,13 @@ def _queries(name: _Name, content: Callable[[], _Content], key: Mapping[str, JSO
     def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001
         loaded = content()
         unjudged = 0
-        for start, batch in _batches(loaded.queries):
-            ids = [str(query) for query in batch[_id_column(loaded.queries)]]
-            instructions = batch.get("instruction", [None] * len(ids))
-            judged_rows = [at for at, query in enumerate(ids) if query in loaded.judged.qrels]
-            texts = [_query_text(batch["text"][at], instructions[at]) for at in judged_rows]
-            unjudged += len(ids) - len(judged_rows)
-            if judged_rows:
-                yield TextBatch([ids[at] for at in judged_rows], texts, lines=[start + at for at in judged_rows])
+        for batch in query_batches(loaded.queries):
+            numbered = zip(batch.ids, batch.texts, batch.lines or (), strict=True)
+            kept = [row for row in numbered if row[0] in loaded.judged.qrels]
+            unjudged += len(batch.ids) - len(kept)
+            if kept:
+                ids, texts, lines = zip(*kept, strict=True)
+                yield TextBatch(ids, texts, lines=lines)
         if unjudged:
             notes.append(f"{unjudged:,} without judgments were left out, as MTEB does")
 
@@ -421,6 +414,35 @@ def _judgments(judged_queries: _Judged, problems: Problems) -> Judgments:
         [doc for _, doc, _ in judged],
         [int(grade) for _, _, grade in judged],
     )
+
+
+def document_batches(corpus: _Corpus) -> Iterator[TextBatch]:
+    """Yield the documents of a corpus as MTEB's tasks hold it, with its titles and texts."""
+    titled = "title" in corpus.column_names
+    for start, batch in _batches(corpus):
+        rows = zip(batch["title"] if titled else [""] * len(batch["text"]), batch["text"], strict=True)
+        titles, texts = zip(*(_title_and_text(title or "", text or "") for title, text in rows), strict=True)
+        ids = [str(document_id) for document_id in batch[_id_column(corpus)]]
+        yield TextBatch(ids, texts, titles if titled else None, range(start, start + len(ids)))
+
+
+def query_batches(queries: _Corpus) -> Iterator[TextBatch]:
+    """Yield queries as MTEB's tasks hold them, with their instructions."""
+    for start, batch in _batches(queries):
+        ids = [str(query) for query in batch[_id_column(queries)]]
+        instructions = batch.get("instruction", [None] * len(ids))
+        texts = [_query_text(text, instruction) for text, instruction in zip(batch["text"], instructions, strict=True)]
+        yield TextBatch(ids, texts, lines=range(start, start + len(ids)))
+
+
+def language_of(about: Any, subset: str) -> str | None:  # noqa: ANN401
+    """Return the language of a subset of a task, by its metadata; None where documents and queries have different ones.
+
+    A code of two letters where there is one, as analyzers have it.
+    """
+    listed = about.eval_langs if isinstance(about.eval_langs, list) else about.eval_langs[subset]
+    codes = {two_letter_code(code) for code in listed}
+    return codes.pop() if len(codes) == 1 else None
 
 
 def _batches(table: _Corpus) -> Iterator[tuple[int, Mapping[str, Sequence[Any]]]]:
@@ -457,7 +479,7 @@ def _about(name: _Name, task: Any) -> _About:  # noqa: ANN401
         tuple(about.eval_splits),
         "drop" if task.ignore_identical_ids else "keep",
         _provenance(name, task),
-        _language(name, about),
+        language_of(about, name.subset),
     )
 
 
@@ -481,13 +503,6 @@ def _part(key: Mapping[str, JSON] | None, part: str) -> Mapping[str, JSON] | Non
     return None if key is None else {**key, "part": part}
 
 
-def _language(name: _Name, about: Any) -> str | None:  # noqa: ANN401
-    """Return the language of a subset; None where documents and queries have different ones."""
-    listed = about.eval_langs if isinstance(about.eval_langs, list) else about.eval_langs[name.subset]
-    codes = {two_letter_code(code) for code in listed}
-    return codes.pop() if len(codes) == 1 else None
-
-
 def _provenance(name: _Name, task: Any) -> dict[str, str]:  # noqa: ANN401
     about = task.metadata
     facts = {
@@ -502,7 +517,7 @@ def _provenance(name: _Name, task: Any) -> dict[str, str]:  # noqa: ANN401
         "reference": about.reference,
         "citation": " ".join((about.bibtex_citation or "").split()),
         "superseded_by": about.superseded_by,
-        "language": _language(name, about),
+        "language": language_of(about, name.subset),
     }
     return {key: str(value) for key, value in facts.items() if value}
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.packaging
 
 # The core finds engines by name, through the cards; only the calls of the Python interface load a dataset. The
 # doctor reaches a server by the engine's own way.
-MAY_IMPORT_LOADERS = {"cli", "pipeline", "results"}
+MAY_IMPORT_LOADERS = {"cli", "integrations", "pipeline", "results"}
 MAY_IMPORT_ENGINES = {"doctor"}
 
 # Third-party modules with a place of their own. Everything else that is installed by the base install may be imported
@@ -33,7 +33,7 @@ PLACES = {
     "jinja2": {"report"},
     "jnius": {"java"},
     "jnius_config": {"java"},
-    "mteb": {"loaders"},
+    "mteb": {"integrations", "loaders"},
     "numba": {"data", "exact"},
     "pymilvus": {"engines"},
     "pyserini": {"java"},
