@@ -21,8 +21,10 @@ __all__ = [
     "Drawing",
     "Matrix",
     "Percentiles",
+    "Saturation",
     "Spot",
     "Strips",
+    "Throughput",
     "Tradeoff",
 ]
 
@@ -120,6 +122,22 @@ class Tradeoff:
         return best
 
 
+class Throughput(NamedTuple):
+    """Rates that one backend was asked, rising: (answered a second, p99 in ms), and which is its knee; None without."""
+
+    label: str
+    points: Sequence[tuple[float, float]]
+    knee: int | None
+    series: int
+
+
+@dataclass(frozen=True, slots=True)
+class Saturation:
+    """Throughput against the 99th percentile of latency, one curve a backend."""
+
+    rows: Sequence[Throughput]
+
+
 @dataclass(frozen=True, slots=True)
 class Percentiles:
     """Median, 90th, 95th and 99th percentile in milliseconds of each label; ``series`` numbers the labels."""
@@ -136,4 +154,4 @@ class Distribution:
     series: Mapping[str, int]
 
 
-Drawing = Bars | Curves | Differences | Distribution | Matrix | Percentiles | Strips | Tradeoff
+Drawing = Bars | Curves | Differences | Distribution | Matrix | Percentiles | Saturation | Strips | Tradeoff

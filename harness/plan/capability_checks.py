@@ -70,7 +70,7 @@ def _refuse_load(load: LoadOptions, capabilities: Capabilities, *, external: boo
             "--cold, --concurrency and --rate need an engine that can open its index again",
             fix="leave them or this backend out",
         )
-    several = load.concurrency or load.rates
+    several = load.concurrency or load.open_loop
     if several and load.clients is ClientKind.THREADS and not capabilities.threads:
         raise UsageError(
             "--clients threads: this engine's client holds Python's lock while it searches, or may not be shared",

@@ -452,11 +452,12 @@ class CompareRequest(ScoringOptions):
     rate: Annotated[
         str | float | Sequence[float] | None,
         Option(
-            help="Also time a server at so many queries a second, whether it keeps up or not: 50,100.",
+            help="Also ask so many queries a second, whether the backend keeps up or not: 50,100. Or sweep: raise the "
+            "rate to saturation, and mark the knee.",
             group=TIMING,
-            metavar="LIST",
+            metavar="LIST|sweep",
             commas=True,
-            form="queries a second, such as 50,100",
+            form="queries a second, such as 50,100, or sweep",
         ),
     ] = None
     cold: Annotated[

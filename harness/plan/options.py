@@ -13,6 +13,7 @@ from harness.plan.config import ClientKind, Isolation
 from harness.stats.timing import Arrivals
 
 __all__ = [
+    "SWEEP",
     "WARM_UP_SECONDS",
     "ExecutionOptions",
     "LoadOptions",
@@ -23,6 +24,8 @@ __all__ = [
     "warm_up_seconds",
 ]
 
+SWEEP = "sweep"
+"""What ``--rate`` is for rates that rise to saturation."""
 WARM_UP_SECONDS = 5.0
 _WARM_UP_VARIABLE = "HARNESS_WARM_UP"
 _SMALLEST_SIZE = 1024**2
@@ -91,13 +94,15 @@ class ExecutionOptions:
 class LoadOptions:
     """Measurements beyond one warm client: a cold index, several clients at once, queries at a fixed rate.
 
-    ``concurrency`` are numbers of clients of the closed loop; ``rates`` are queries a second of the open loop.
+    ``concurrency`` are numbers of clients of the closed loop; ``rates`` are queries a second of the open loop, and
+    ``sweep`` raises them until the backend is saturated.
     """
 
     cold: bool = False
     concurrency: tuple[int, ...] = ()
     clients: ClientKind = ClientKind.PROCESSES
     rates: tuple[float, ...] = ()
+    sweep: bool = False
     arrivals: Arrivals = "poisson"
     seconds: float = 5.0
     seed: int = 42
@@ -105,23 +110,27 @@ class LoadOptions:
     @property
     def wanted(self) -> bool:
         """True if anything is to be measured."""
-        return self.cold or bool(self.concurrency) or bool(self.rates)
+        return self.cold or bool(self.concurrency) or self.open_loop
+
+    @property
+    def open_loop(self) -> bool:
+        """True if queries are asked at fixed rates."""
+        return self.sweep or bool(self.rates)
 
     def unused(self) -> Iterator[tuple[str, str]]:
         """Yield options that would change nothing, each with what it needs."""
         default = LoadOptions()
-        if not self.rates and self.arrivals != default.arrivals:
+        if not self.open_loop and self.arrivals != default.arrivals:
             yield "--arrivals", "--rate"
-        if not self.rates and not self.concurrency:
+        if not self.open_loop and not self.concurrency:
             if self.clients is not default.clients:
                 yield "--clients", "--concurrency or --rate"
             if self.seconds != default.seconds:
                 yield "--load-seconds", "--concurrency or --rate"
 
-    @property
-    def open_loop_clients(self) -> int:
-        """The number of clients of the largest level of the closed loop, 8 without one."""
-        return max(self.concurrency, default=_OPEN_LOOP_CLIENTS)
+    def open_loop_clients(self, most: int | None = None) -> int:
+        """Return the number of clients of the largest level of the closed loop; without one 8, or ``most`` if less."""
+        return max(self.concurrency, default=min(_OPEN_LOOP_CLIENTS, most or _OPEN_LOOP_CLIENTS))
 
 
 def warm_up_seconds(value: float | None) -> float:
@@ -180,7 +189,7 @@ def parse_levels(value: str | int | Sequence[int] | None) -> tuple[int, ...]:
 
 def parse_rates(value: str | float | Sequence[float] | None) -> tuple[float, ...]:
     """Parse queries a second, ``50,100`` or a sequence; none for None. Raises UsageError."""
-    rates = _numbers(value, float, "--rate", "50,100")
+    rates = _numbers(value, float, "--rate", "50,100, or sweep")
     if any(not 0 < rate < float("inf") for rate in rates):
         raise UsageError(f"--rate {_shown(value)}", fix="rates are queries a second, above 0")
     return rates

@@ -22,6 +22,7 @@ from harness.plan.dataset_list import NamedDataset
 from harness.plan.expressions import expand, in_list
 from harness.plan.option_fields import checked, command_words, flat, raise_together
 from harness.plan.options import (
+    SWEEP,
     WARM_UP_SECONDS,
     ExecutionOptions,
     LoadOptions,
@@ -176,7 +177,7 @@ class Plan:
             "columns": columns_text(self.files.columns) or None,
             "warm_up": self.execution.warm_up if self.request.timing else None,
             "concurrency": ",".join(map(str, self.load.concurrency)) or None,
-            "rate": ",".join(f"{rate:g}" for rate in self.load.rates) or None,
+            "rate": SWEEP if self.load.sweep else ",".join(f"{rate:g}" for rate in self.load.rates) or None,
         }
 
 
@@ -205,9 +206,6 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     if measures is not None:
         mistakes.catch(lambda: require_closed_form(measures, ties))
     trials = tuple(_trial(spec, request, lucene_available=lucene_available) for spec in specs)
-    if load is not None and load.rates and trials and not any(may_be_server(trial) for trial in trials):
-        what = "--rate is for servers, and every backend of this plan runs inside its client"
-        mistakes.add(UsageError(what, fix="use --concurrency, or name a server: qdrant:url=http://HOST:6333"))
     for trial in trials:
         mistakes.catch(partial(_check_model, trial))
     for name in sorted({trial.analyzer for trial in trials if trial.analyzer is not None} - set(analyzer_names())):
@@ -402,7 +400,8 @@ def _execution(request: CompareRequest, mistakes: _Mistakes) -> ExecutionOptions
 
 def _load(request: CompareRequest, mistakes: _Mistakes) -> LoadOptions | None:
     concurrency = mistakes.catch(lambda: parse_levels(request.concurrency))
-    rates = mistakes.catch(lambda: parse_rates(request.rate))
+    sweep = request.rate == SWEEP
+    rates = mistakes.catch(lambda: parse_rates(None if sweep else request.rate))
     if concurrency is None or rates is None:
         return None
     options = LoadOptions(
@@ -410,6 +409,7 @@ def _load(request: CompareRequest, mistakes: _Mistakes) -> LoadOptions | None:
         concurrency=concurrency,
         clients=ClientKind(request.clients),
         rates=rates,
+        sweep=sweep,
         arrivals="constant" if request.arrivals == "constant" else "poisson",
         seconds=request.load_seconds,
         seed=request.seed,

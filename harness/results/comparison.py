@@ -401,11 +401,16 @@ def _latencies(search: SearchStats) -> dict[str, float | int | None]:
 
 
 def _lacks_a_level(trial: TrialResult) -> bool:
-    levels: list[ClosedLoopStats | OpenLoopStats] = [*trial.closed_loop, *trial.open_loop]
+    knee = trial.knee
+    if knee is not None and knee.rate is None:
+        return True
+    # what fails beyond the knee is how a backend meets more than it can do
+    loops = [level for level in trial.open_loop if knee is None or knee.rate is None or level.rate <= knee.rate]
+    levels: list[ClosedLoopStats | OpenLoopStats] = [*trial.closed_loop, *loops]
     if any(level.clients_failed >= (1 if level.kind == "threads" else level.clients) for level in levels):
         return True
     measured = [(level.milliseconds, level.errors) for level in trial.closed_loop]
-    measured += [(level.service_ms, level.errors) for level in trial.open_loop]
+    measured += [(level.service_ms, level.errors) for level in loops]
     if trial.cold is not None:
         measured.append((trial.cold.milliseconds, trial.cold.errors))
     return any(times is None or errors > _FAILED_SHARE * (times.n + errors) for times, errors in measured)

@@ -48,6 +48,7 @@ from harness.results.schema_costs import (
     ColdStats,
     ExternalIndexStats,
     IndexStats,
+    KneeStats,
     LatencyStats,
     OpenLoopStats,
     PhaseTimes,
@@ -74,6 +75,7 @@ __all__ = [
     "HarnessInfo",
     "IdenticalIdsInfo",
     "IndexStats",
+    "KneeStats",
     "LatencyStats",
     "Leaderboard",
     "LeaderboardRow",
@@ -213,6 +215,7 @@ class TrialResult(Record):
     cold: ColdStats | None = None
     closed_loop: list[ClosedLoopStats] = Field(default=[])
     open_loop: list[OpenLoopStats] = Field(default=[])
+    knee: KneeStats | None = Field(default=None, description="null unless rates rose to saturation (`--rate sweep`)")
     queries: EvaluatedCounts | None = None
     metrics: dict[str, MetricValue] = Field(default={})
     parity: ParityStats | None = None

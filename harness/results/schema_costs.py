@@ -14,6 +14,7 @@ __all__ = [
     "ColdStats",
     "ExternalIndexStats",
     "IndexStats",
+    "KneeStats",
     "LatencyStats",
     "OpenLoopStats",
     "PhaseTimes",
@@ -183,7 +184,7 @@ class ClosedLoopStats(Record):
 
 
 class OpenLoopStats(Record):
-    """Queries that were due at a fixed rate, whether the server kept up or not."""
+    """Queries that were due at a fixed rate, whether the backend kept up or not."""
 
     rate: float = Field(description="queries per second that were asked for")
     arrivals: Literal["constant", "poisson"]
@@ -205,3 +206,23 @@ class OpenLoopStats(Record):
     different_queries: Count
     peak_rss_bytes: int | None
     peak_anonymous_bytes: int | None
+
+
+class KneeStats(Record):
+    """Where throughput ends in a sweep of rates (`--rate sweep`).
+
+    A rate is sustained when it is no overload, at most one query in a hundred fails, and its p99 is at most 5 times the
+    lowest p99 of the sweep.
+    """
+
+    rate: float | None = Field(
+        description="the knee: the largest rate that is sustained with every lower one; null where the lowest was not"
+    )
+    qps: float | None = Field(description="queries per second that were answered at it")
+    p99_ms: float | None = Field(description="at it")
+    unloaded_p99_ms: float = Field(description="the lowest p99 of the sweep")
+    beyond: float | None = Field(
+        description="the lowest rate that was not sustained; null where the sweep ended before saturation"
+    )
+    limit: Literal["overload", "errors", "p99"] | None = Field(description="why that rate was not sustained")
+    highest_qps: float = Field(description="most queries per second that were answered at any rate")

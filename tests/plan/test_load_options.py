@@ -36,8 +36,9 @@ def test_wrong_rates_are_refused(given: str) -> None:
 
 
 def test_an_open_loop_has_as_many_clients_as_the_largest_closed_one() -> None:
-    assert LoadOptions(concurrency=(1, 16, 4)).open_loop_clients == 16
-    assert LoadOptions(rates=(5.0,)).open_loop_clients == 8
+    assert LoadOptions(concurrency=(1, 16, 4)).open_loop_clients(2) == 16
+    assert LoadOptions(rates=(5.0,)).open_loop_clients() == LoadOptions(sweep=True).open_loop_clients(64) == 8
+    assert LoadOptions(rates=(5.0,)).open_loop_clients(2) == 2
     assert not LoadOptions().wanted
 
 
@@ -86,10 +87,12 @@ def test_a_dry_run_says_what_would_be_measured() -> None:
     )
 
 
-def test_a_rate_without_any_server_is_refused() -> None:
-    with pytest.raises(UsageError, match="every backend of this plan runs inside its client"):
-        make_plan(CompareRequest(backends="csr,qdrant", rate="10"), lucene_available=False)
-    mixed = CompareRequest(backends="csr,qdrant:url=http://127.0.0.1:6333", rate="10")
-    assert make_plan(mixed, lucene_available=False).load.rates == (10.0,)
-    from_the_environment = CompareRequest(backends="qdrant:mode=server", rate="10")
-    assert make_plan(from_the_environment, lucene_available=False).load.rates == (10.0,)
+def test_rates_are_a_list_or_rise_to_saturation() -> None:
+    listed = make_plan(CompareRequest(backends="csr", rate="10,20"), lucene_available=False)
+    assert (listed.load.rates, listed.load.sweep, listed.given()["rate"]) == ((10.0, 20.0), False, "10,20")
+    swept = make_plan(CompareRequest(backends="csr", rate="sweep", arrivals="constant"), lucene_available=False)
+    assert (swept.load.rates, swept.load.sweep, swept.given()["rate"]) == ((), True, "sweep")
+    assert "--rate sweep" in " ".join(swept.command())
+    assert "rates up to saturation (constant, " in plan_text([Preview(swept, KNOWN)], "table")
+    with pytest.raises(UsageError, match="write --rate 50,100, or sweep"):
+        make_plan(CompareRequest(backends="csr", rate="sweeep"), lucene_available=False)

@@ -19,8 +19,10 @@ from harness.document.figures import (
     Distribution,
     Matrix,
     Percentiles,
+    Saturation,
     Spot,
     Strips,
+    Throughput,
     Tradeoff,
 )
 from harness.report.html.pictures import (
@@ -30,6 +32,7 @@ from harness.report.html.pictures import (
     distribution,
     matrix,
     percentiles,
+    saturation,
     spread_out,
     strips,
     tradeoff,
@@ -127,6 +130,14 @@ def test_differences_of_any_number_of_queries(values: list[float]) -> None:
     assert f" on {counted(len(values), 'query')}, sorted" in words(
         differences(Differences("a", "b", "AP", np.array(values)))
     )
+
+
+def test_a_ring_marks_the_knee_of_each_backend() -> None:
+    rows = [Throughput("a", [(10.0, 1.0), (20.0, 1.5)], 1, 0), Throughput("<b>", [(10.0, 2.0)], None, 1)]
+    drawn = saturation(Saturation(rows))
+    assert str(drawn).count('class="knee"') == 1
+    assert "a: knee at 20.0/s, p99 1.500 ms; 10.0/s, p99 1.000 ms, 20.0/s, p99 1.500 ms" in words(drawn)
+    assert "<b>: no knee; 10.0/s, p99 2.000 ms." in words(drawn)
 
 
 def test_the_frontier_is_what_no_other_backend_beats() -> None:

@@ -51,6 +51,15 @@ class Shared(BruteForce):
         return report
 
 
+class Slow(Shared):
+    """Takes 20 ms a call, so that a single client gets 50 queries a second at most."""
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        time.sleep(0.02)
+        found = super().search(queries, k, clock)
+        return found._replace(search_ns=found.search_ns + 20_000_000)
+
+
 class Locked(Shared):
     """One process at a time, as Qdrant Edge."""
 

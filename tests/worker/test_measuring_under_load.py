@@ -14,7 +14,9 @@ from small_world import QUERIES, write_cards, write_collection
 from warm_harness import harness_command
 
 import harness
+from harness.document.figures import Saturation
 from harness.errors import UsageError
+from harness.report.documents.comparison_figures import comparison_figures
 from harness.results.comparison import Comparison
 from harness.results.schema import TrialResult
 
@@ -30,6 +32,7 @@ ENGINES = {
     "each-other": "AnswersDifferQueryByQuery",
     "server": "Server",
     "short-lived": "DiesWhileHeld",
+    "slow": "Slow",
 }
 
 WITH_TERMS = len(QUERIES) - 1  # one has no term that a document has
@@ -185,14 +188,47 @@ def test_clients_end_with_the_server_whose_index_they_ask(collection: Path, card
     assert "killed by signal SIGKILL" in error.message
 
 
-def test_a_rate_leaves_the_rest_of_an_embedded_backend_as_it_is(collection: Path, cards: Path) -> None:
+def test_queries_at_a_fixed_rate_wait_for_the_first_free_process_of_an_embedded_backend(
+    collection: Path, cards: Path
+) -> None:
     backend = only(
-        harness.compare("shared", collection, k=3, cards=cards, rate="10", concurrency="1", load_seconds=0.2)
+        harness.compare("locked", collection, k=3, cards=cards, rate="20", concurrency="2", load_seconds=0.5)
     )
     assert backend.error is None
-    assert backend.open_loop == []
-    assert len(backend.closed_loop) == 1
-    assert "no open loop: --rate is for servers" in backend.notes
+    (fixed,) = backend.open_loop
+    assert (fixed.clients, fixed.kind, fixed.clients_failed, fixed.unserved) == (2, "processes", 0, 0)
+    assert fixed.milliseconds is not None
+    assert fixed.milliseconds.n == fixed.queries
+    assert backend.knee is None
+
+
+def test_rates_rise_until_a_backend_is_saturated_and_the_knee_is_marked(
+    collection: Path, cards: Path, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"k": 3, "cards": cards, "concurrency": "1", "load_seconds": 0.2, "resume": "missing"}
+    found = harness.compare("slow", collection, rate="sweep", **options)
+    trial = only(found)
+    rates = [level.rate for level in trial.open_loop]
+    assert rates == sorted(set(rates))
+    knee = trial.knee
+    assert knee is not None
+    assert knee.limit is not None  # a search takes 20 ms at least, so that doubling ends
+    assert knee.beyond in rates
+    assert knee.rate is None or knee.rate in rates
+    assert max(rates) >= 25
+    shown = found.render(verbose=True)
+    assert "Search, the knee of rates up to saturation" in shown
+    assert f"knee.unloaded_p99_ms,{knee.unloaded_p99_ms}" in found.render("csv")
+    (drawn,) = [figure for figure in comparison_figures(found, {})["cost"] if isinstance(figure.drawing, Saturation)]
+    (row,) = drawn.drawing.rows
+    assert [round(point[0], 6) for point in row.points] == [round(level.qps or 0, 6) for level in trial.open_loop]
+    assert row.knee == (rates.index(knee.rate) if knee.rate is not None else None)
+    found.save(tmp_path / "out")
+    assert only(Comparison.load(tmp_path / "out")).knee == knee
+    again = only(harness.compare("slow", collection, rate="sweep", **options))
+    assert again.reused
+    assert again.knee == knee
+    assert not only(harness.compare("slow", collection, rate="20", **options)).reused
 
 
 def test_levels_are_checked_before_anything_runs(collection: Path, cards: Path) -> None:

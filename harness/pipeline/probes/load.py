@@ -1,4 +1,4 @@
-"""The probe of load: a cold pass, clients in closed loops, queries at fixed rates."""
+"""The probe of load: a cold pass, clients in closed loops, queries at fixed rates, and rates up to the knee."""
 
 from __future__ import annotations
 
@@ -25,14 +25,23 @@ from harness.document.cells import (
     values_of,
 )
 from harness.document.model import Cell, Column, Table, Value
-from harness.pipeline.probes.load_runs import LoadRecord, LoadRecords, LoadRuns
+from harness.pipeline.probes.load_runs import LoadRecord, LoadRecords, LoadRuns, rate_level, scheduled
 from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell
 from harness.plan.options import LoadOptions
 from harness.plan.plan import Plan, Trial
 from harness.results.schema import TrialResult
-from harness.results.schema_costs import ClosedLoopStats, ColdStats, LatencyStats, OpenLoopStats, SearchStats
+from harness.results.schema_costs import (
+    ClosedLoopStats,
+    ColdStats,
+    KneeStats,
+    LatencyStats,
+    OpenLoopStats,
+    SearchStats,
+)
 from harness.results.scored import Scored, has_terms
-from harness.stats.timing import OpenLoop, latency, open_loop, throughput
+from harness.stats.saturation import P99_FACTOR, knee
+from harness.stats.timing import latency, throughput
+from harness.store.environment import machine
 from harness.wording import counted
 from harness.worker.outcome import Measurements
 
@@ -40,6 +49,8 @@ __all__ = ["LoadProbe", "closed_loops", "loads_with_terms", "open_loops"]
 
 _NS_PER_S = 1e9
 _NS_PER_MS = 1e6
+_KNEE = "◆"
+_LIMITS = {"overload": "overload", "errors": "queries failed", "p99": f"p99 above {P99_FACTOR:g} times"}
 
 
 class LoadProbe(Probe[LoadRecords]):
@@ -54,13 +65,14 @@ class LoadProbe(Probe[LoadRecords]):
         return plan.load.wanted
 
     def run(self, probed: ProbedTrial, progress: Progress) -> LoadRecords:
-        """Measure: a server without a cold pass, whose memory is not ours to empty; others without rates.
+        """Measure: a server without a cold pass, whose memory is not ours to empty.
 
-        Where there is no server, there is no queue that other clients' arrivals could fill.
+        Queries at fixed rates wait for a server, or for the first of the processes that each hold an embedded engine.
         """
-        options = replace(probed.plan.load, cold=False) if probed.held else replace(probed.plan.load, rates=())
-        shared = probed.shared or probed.held
-        return LoadRecords(LoadRuns(options, probed.job, probed.folder, probed.clients, shared).run(progress))
+        options = replace(probed.plan.load, cold=False) if probed.held else probed.plan.load
+        shared, most = probed.shared or probed.held, None if probed.held else machine().cores
+        runs = LoadRuns(options, probed.job, probed.folder, probed.clients, shared, options.open_loop_clients(most))
+        return LoadRecords(runs.run(progress))
 
     def planned(self, plan: Plan) -> str:
         """Say which loads, and for how long each."""
@@ -69,9 +81,12 @@ class LoadProbe(Probe[LoadRecords]):
         held = f"{options.seconds:g} s each"
         if options.concurrency:
             words.append(f"{', '.join(map(str, options.concurrency))} clients ({options.clients.value}), {held}")
-        if options.rates:
+        if options.open_loop:
             rates = ", ".join(f"{rate:g}" for rate in options.rates)
-            words.append(f"{rates} queries/s ({options.arrivals}, {options.open_loop_clients} clients), {held}")
+            asked = "rates up to saturation" if options.sweep else f"{rates} queries/s"
+            most, cores = options.open_loop_clients(), options.open_loop_clients(machine().cores)
+            clients = f"{most} clients" if most == cores else f"{most} clients of a server, {cores} of an engine here"
+            words.append(f"{asked} ({options.arrivals}, {clients}), {held}")
         return "; ".join(words)
 
     def levels(self, plan: Plan) -> list[str]:
@@ -82,6 +97,7 @@ class LoadProbe(Probe[LoadRecords]):
             *(["a cold pass"] if options.cold else []),
             *(f"{count} clients ({clients})" for count in options.concurrency),
             *(f"{rate:g} queries/s ({clients}, {options.arrivals})" for rate in options.rates),
+            *([f"rates up to saturation ({clients}, {options.arrivals})"] if options.sweep else []),
         ]
 
     def conditions(self, plan: Plan) -> Mapping[str, object]:
@@ -101,9 +117,14 @@ class LoadProbe(Probe[LoadRecords]):
         return next(failures, None)
 
     def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:  # noqa: ARG002
-        """Return the fields ``cold``, ``closed_loop`` and ``open_loop``."""
+        """Return the fields ``cold``, ``closed_loop``, ``open_loop`` and ``knee``."""
         loads = self._loads(scored)
-        return {"cold": cold_stats(loads), "closed_loop": closed_loops(loads), "open_loop": open_loops(loads)}
+        return {
+            "cold": cold_stats(loads),
+            "closed_loop": closed_loops(loads),
+            "open_loop": open_loops(loads),
+            "knee": knee_stats(loads) if plan.load.sweep else None,
+        }
 
     def notes(self, scored: Scored, plan: Plan) -> list[str]:
         """Return what was not measured or went wrong."""
@@ -121,7 +142,7 @@ class LoadProbe(Probe[LoadRecords]):
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:
         """Tabulate the cold pass, the closed loops and the open loops."""
         on = "1 core" if cores == 1 else f"{cores} cores"
-        return [_cold_table(trials), _closed_table(trials, on), _open_table(trials, on)]
+        return [_cold_table(trials), _closed_table(trials, on), _knee_table(trials, on), _open_table(trials, on)]
 
     def values(self, trial: TrialResult) -> Iterator[Value]:
         """Yield each number of each level."""
@@ -130,6 +151,7 @@ class LoadProbe(Probe[LoadRecords]):
             yield from values_of(trial.dataset, trial.label, f"closed_loop.{closed.clients}.", closed.model_dump())
         for level in trial.open_loop:
             yield from values_of(trial.dataset, trial.label, f"open_loop.{level.rate:g}.", level.model_dump())
+        yield from values_of(trial.dataset, trial.label, "", trial.model_dump(include={"knee"}))
 
 
 def loads_with_terms(loads: Sequence[LoadRecord], terms: BoolArray) -> tuple[LoadRecord, ...]:
@@ -222,14 +244,21 @@ def _open_loop(record: LoadRecord, rate: float, arrivals: Literal["constant", "p
     )
 
 
-def scheduled(record: LoadRecord) -> OpenLoop:
-    """Return what the queries of an open loop came to, against the times at which they were due."""
-    return open_loop(
-        record.due_ns,
-        record.samples,
-        end_ns=record.end_ns,
-        gave_up_ns=record.gave_up_ns,
-        clients=record.clients,
+def knee_stats(records: Sequence[LoadRecord]) -> KneeStats | None:
+    """Return the knee of the rates that were measured; None where nothing was answered at any of them."""
+    loops = {record.rate: record for record in records if record.rate is not None}
+    found = knee([rate_level(record) for record in loops.values()])
+    if found is None:
+        return None
+    answered = {rate: scheduled(record).answered_per_second for rate, record in loops.items()}
+    return KneeStats(
+        rate=found.at.rate if found.at is not None else None,
+        qps=answered[found.at.rate] if found.at is not None else None,
+        p99_ms=found.at.p99_ms if found.at is not None else None,
+        unloaded_p99_ms=found.unloaded_p99_ms,
+        beyond=found.beyond.rate if found.beyond is not None else None,
+        limit=found.limit,
+        highest_qps=max(answered.values()),
     )
 
 
@@ -249,8 +278,6 @@ def _notes(loads: Sequence[LoadRecord], options: LoadOptions) -> list[str]:
     notes = []
     if options.cold and not any(record.kind == "cold" for record in loads):
         notes.append("no cold pass (--cold): the caches are the server's")
-    if options.rates and not any(record.rate is not None for record in loads):
-        notes.append("no open loop: --rate is for servers")
     for record in loads:
         where = _in_words(record)
         if record.failures:
@@ -262,7 +289,7 @@ def _notes(loads: Sequence[LoadRecord], options: LoadOptions) -> list[str]:
         if record.different_queries:
             different = counted(record.different_queries, "query was", "queries were")
             notes.append(f"{where}: {different} answered otherwise than by one client")
-        if record.rate is not None and scheduled(record).overloaded:
+        if record.rate is not None and not options.sweep and scheduled(record).overloaded:
             waiting = counted(scheduled(record).backlog, "query was", "queries were")
             notes.append(f"{where}: overload, {waiting} waiting at the end")
     return notes
@@ -344,23 +371,58 @@ def _open_table(trials: Sequence[TrialResult], cores: str) -> Table:
         Column("waiting", priority=1),
         Column("errors"),
     ]
-    rows = [[label_cell(trial), *_open_cells(level)] for trial in trials for level in trial.open_loop]
+    rows = [[label_cell(trial), *_open_cells(level, trial.knee)] for trial in trials for level in trial.open_loop]
     legend = [
         "p50 to p99 count from when a query was due, service (p50) from when it was asked",
         "waiting: due and not yet asked at the end, !: overload",
+        *([f"{_KNEE}: the knee"] if any(trial.knee is not None for trial in trials) else []),
     ]
     return Table(f"Search, queries at a fixed rate, {cores}", columns, rows, legend)
 
 
-def _open_cells(level: OpenLoopStats) -> list[Cell]:
+def _open_cells(level: OpenLoopStats, knee: KneeStats | None) -> list[Cell]:
+    at_knee = knee is not None and level.rate == knee.rate
     return [
-        number(level.rate, ",g"),
+        replace(number(level.rate, ",g"), mark=_KNEE if at_knee else ""),
         number(level.due_qps, ",.1f"),
         text(FAILED) if level.qps is None else number(level.qps, ",.1f"),
         *latencies(level.milliseconds, FAILED),
         milliseconds(level.service_ms.p50 if level.service_ms is not None else None),
         Cell(f"{level.backlog:,}{' !' if level.overloaded else ''}", value=level.backlog),
         _errors(level),
+    ]
+
+
+def _knee_table(trials: Sequence[TrialResult], cores: str) -> Table:
+    """Tabulate where the throughput of each backend ends."""
+    columns = [
+        BACKEND,
+        Column("knee rate"),
+        Column("answered/s", best="highest"),
+        Column("p99 ms", best="lowest"),
+        Column("p99 at rest"),
+        Column("most/s", priority=1),
+        Column("beyond", numeric=False),
+    ]
+    rows = [[label_cell(trial), *_knee_cells(trial.knee)] for trial in trials if trial.knee is not None]
+    legend = [
+        f"knee: highest rate: no overload, at most 1 query in 100 failed, p99 at most {P99_FACTOR:g} times as at rest",
+        "at rest: the lowest p99 of all rates; beyond: the next rate that was measured, and what was too much",
+    ]
+    return Table(f"Search, the knee of rates up to saturation, {cores}", columns, rows, legend)
+
+
+def _knee_cells(stats: KneeStats) -> list[Cell]:
+    beyond = "not saturated"
+    if stats.beyond is not None:
+        beyond = f"{stats.beyond:,g}/s: {_LIMITS[str(stats.limit)]}"
+    return [
+        number(stats.rate, ",g"),
+        number(stats.qps, ",.1f"),
+        milliseconds(stats.p99_ms),
+        milliseconds(stats.unloaded_p99_ms),
+        number(stats.highest_qps, ",.1f"),
+        text(beyond),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Load a finished index: cold, and by several clients, in closed loops and at fixed rates.
+"""Load a finished index: cold, and by several clients, in closed loops and at fixed rates, to saturation if asked.
 
 :class:`LoadRuns` is the parent's side. Every client is a worker, with a worker's limits, log and end. Those of one
 measurement begin together: the parent names the time when each of them is ready, or gone.
@@ -22,16 +22,20 @@ from harness.data.types import Int64Array
 from harness.errors import HarnessError
 from harness.plan.config import ClientKind
 from harness.plan.options import LoadOptions
-from harness.stats.timing import Arrivals, Samples, arrivals_ns
+from harness.stats.saturation import RateLevel, next_rate
+from harness.stats.timing import Arrivals, OpenLoop, Samples, arrivals_ns, latency, open_loop
 from harness.store.disk import copy_folder
 from harness.store.record_files import load, save
 from harness.worker.executor import Executor, side_by_side
-from harness.worker.jobs import ClientJob, ClientRecord, LoadKind, TrialJob
+from harness.worker.jobs import ClientJob, ClientRecord, LoadKind, TrialJob, TrialRecord
 from harness.worker.load_client import DUE, GO, READY
 from harness.worker.process import Finished
 
-__all__ = ["LoadRecord", "LoadRecords", "LoadRuns"]
+__all__ = ["LoadRecord", "LoadRecords", "LoadRuns", "rate_level", "scheduled"]
 
+_NS_PER_S = 1e9
+_FIRST_SHARE = 1 / 8
+"""Rate at which a sweep begins, as a share of what a single client got."""
 _LEAD_NS = 100_000_000
 """Between naming the start and the start itself: every client has noticed by then."""
 
@@ -86,6 +90,7 @@ class LoadRuns:
     """Measurements to be made on the index of one trial, whose results lie in ``folder``.
 
     ``shared``: several processes may have the index open at once. Otherwise all but the first get copies of it.
+    ``open_loop_clients`` ask at fixed rates.
     """
 
     options: LoadOptions
@@ -93,6 +98,7 @@ class LoadRuns:
     folder: Path
     executor: Executor
     shared: bool
+    open_loop_clients: int = 1
 
     def run(self, progress: Progress) -> tuple[LoadRecord, ...]:
         """Measure cold first, then the closed loops, then the open ones.
@@ -102,8 +108,17 @@ class LoadRuns:
         options = self.options
         levels = [_Level("cold", 1)] if options.cold else []
         levels += [_Level("closed", clients) for clients in options.concurrency]
-        levels += [_Level("open", options.open_loop_clients, rate) for rate in options.rates]
-        return tuple(self._measure(level, progress) for level in levels)
+        levels += [_Level("open", self.open_loop_clients, rate) for rate in options.rates]
+        measured = [self._measure(level, progress) for level in levels]
+        return (*measured, *(self._swept(progress) if options.sweep else ()))
+
+    def _swept(self, progress: Progress) -> list[LoadRecord]:
+        """Measure rates until the knee is known, the lowest first."""
+        record, swept = load(self.folder, TrialRecord), list[LoadRecord]()
+        single = record.search_ns.size / max(1, int(record.search_ns.sum() + record.transfer_ns.sum())) * _NS_PER_S
+        while (rate := next_rate([rate_level(one) for one in swept], _FIRST_SHARE * single)) is not None:
+            swept.append(self._measure(_Level("open", self.open_loop_clients, rate), progress))
+        return sorted(swept, key=lambda one: one.rate or 0.0)
 
     def _measure(self, level: _Level, progress: Progress) -> LoadRecord:
         threads = self.options.clients is ClientKind.THREADS and level.kind != "cold"
@@ -175,7 +190,7 @@ class LoadRuns:
     ) -> LoadRecord:
         records = [end.record for end in ends if end.record is not None]
         memory = [end.memory for end in ends if end.memory is not None]
-        end_ns = start_ns + int(self.options.seconds * 1e9)
+        end_ns = start_ns + int(self.options.seconds * _NS_PER_S)
         return LoadRecord(
             kind=level.kind,
             clients=level.clients,
@@ -185,7 +200,7 @@ class LoadRuns:
             rate=level.rate,
             arrivals=self.options.arrivals if level.rate is not None else None,
             end_ns=end_ns,
-            gave_up_ns=end_ns + int(self.options.seconds * 1e9),
+            gave_up_ns=end_ns + int(self.options.seconds * _NS_PER_S),
             failures=tuple(end.failure for end in ends if end.failure is not None),
             first_error=next((record.first_error for record in records if record.first_error is not None), None),
             different_queries=len({query for record in records for query in record.different_queries}),
@@ -195,6 +210,29 @@ class LoadRuns:
             peak_anonymous_bytes=_sum([finished.peak_anonymous_bytes for finished in memory]),
             index_copies=0 if self.shared or threads else len(ends) - 1,
         )
+
+
+def scheduled(record: LoadRecord) -> OpenLoop:
+    """Return what the queries of an open loop came to, against the times at which they were due."""
+    return open_loop(
+        record.due_ns,
+        record.samples,
+        end_ns=record.end_ns,
+        gave_up_ns=record.gave_up_ns,
+        clients=record.clients,
+    )
+
+
+def rate_level(record: LoadRecord) -> RateLevel:
+    """Return an open loop as rules of saturation see it: one whose clients all failed has no percentile."""
+    loop = scheduled(record)
+    alive = len(loop.service_ns) > 0 and len(record.failures) < (1 if record.threads else record.clients)
+    return RateLevel(
+        rate=record.rate or 0.0,
+        p99_ms=latency(loop.latency_ns).p99 if alive else None,
+        overloaded=loop.overloaded,
+        failed_share=loop.failed / max(1, len(record.samples)),
+    )
 
 
 class _End(NamedTuple):

@@ -20,8 +20,10 @@ from harness.document.figures import (
     Differences,
     Distribution,
     Matrix,
+    Saturation,
     Spot,
     Strips,
+    Throughput,
     Tradeoff,
 )
 from harness.document.model import Figure
@@ -89,7 +91,8 @@ def comparison_figures(compared: Compared, runs: Mapping[str, Run]) -> dict[str,
     """
     report = compared.report
     if len(report.datasets) > 1:
-        return {"quality": _means(report), "cost": _frontiers(report)}
+        loads = [made for info in report.datasets for made in _saturation(report.on(info.name), f", {info.name}")]
+        return {"quality": _means(report), "cost": [*_frontiers(report), *loads]}
     return {
         "quality": _quality(report, compared.values, runs, compared.qrels),
         "parity": _parity(report),
@@ -234,7 +237,20 @@ def _cost(report: Result, latencies: pa.Table | None) -> list[Figure]:
     elif times:
         remark = " This result keeps no single samples, so nothing finer is drawn."
         made.append(percentile_figure("Latency of a query, one client", times, numbers, remark))
-    return made
+    return [*made, *_saturation(report)]
+
+
+def _saturation(report: Result, where: str = "") -> list[Figure]:
+    """Return throughput against p99, of backends whose rates rose to saturation; ``where`` ends the title."""
+    rows = []
+    for number, trial in enumerate(report.trials):
+        knee = trial.knee
+        levels = [level for level in trial.open_loop if level.qps and level.milliseconds] if knee is not None else []
+        points = [(level.qps or _LEAST, level.milliseconds.p99) for level in levels if level.milliseconds]
+        at = next((at for at, level in enumerate(levels) if knee is not None and level.rate == knee.rate), None)
+        rows += [Throughput(trial.label, points, at, number)] if points else []
+    note = "Queries at fixed rates, the lowest first; p99 counts from when a query was due. A ring marks the knee."
+    return [Figure(f"Throughput against p99{where}", Saturation(rows), note)] if rows else []
 
 
 def _frontiers(report: Result) -> list[Figure]:

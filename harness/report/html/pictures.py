@@ -16,6 +16,7 @@ from harness.document.figures import (
     Drawing,
     Matrix,
     Percentiles,
+    Saturation,
     Spot,
     Strips,
     Tradeoff,
@@ -26,6 +27,7 @@ from harness.report.html.svg import (
     Axis,
     Node,
     Svg,
+    circle,
     figure,
     group,
     line,
@@ -50,6 +52,7 @@ __all__ = [
     "draw",
     "matrix",
     "percentiles",
+    "saturation",
     "spread_out",
     "strips",
     "tradeoff",
@@ -59,7 +62,7 @@ _HEIGHT, _LEFT, _TOP, _BOTTOM, _LEADER, _GAP = 270, 46, 14, 40, 18, 15
 _VALUE_WIDTH, _BAR_ROW, _BAR_THICK = 56, 26, 14
 _DIFFERENCES_HEIGHT, _DIFFERENCES_BOTTOM, _STEPS = 200, 34, 500
 _CELL, _SHADES, _STRIP_ROW = 40, 5, 34
-_BOX_ROW, _LEAST = 32, 1e-6
+_BOX_ROW, _LEAST, _RING = 32, 1e-6, 9
 _SHARES = np.linspace(0, 1, 101)
 
 
@@ -79,6 +82,8 @@ def draw(drawing: Drawing, blocks: Sequence[Block]) -> Svg:
             return matrix(drawing)
         case Percentiles():
             return percentiles(drawing)
+        case Saturation():
+            return saturation(drawing)
         case Strips():
             return strips(drawing)
         case Tradeoff():
@@ -311,6 +316,36 @@ def tradeoff(drawing: Tradeoff, peers: Sequence[Tradeoff] = ()) -> Svg:
 
 def _spot_words(spot: Spot, drawing: Tradeoff) -> str:
     return f"{spot.label}: {drawing.metric} {spot.quality:.4f}, {drawing.cost} {spot.cost:,.3f} {drawing.unit}"
+
+
+def saturation(drawing: Saturation) -> Svg:
+    """Draw throughput to the right and the 99th percentile upwards, both logarithmic; a ring marks each knee."""
+    rows = drawing.rows
+    points = [point for row in rows for point in row.points]
+    right = WIDTH - room_for(row.label for row in rows) - _LEADER
+    across = logarithmic(min(x for x, _ in points), max(x for x, _ in points), _LEFT, right)
+    up = logarithmic(min(y for _, y in points), max(y for _, y in points), _HEIGHT - _BOTTOM, _TOP)
+    nodes = _grid(across, up, "answered a second (logarithmic)")
+    nodes.append(text(_LEFT, _TOP - 2, "p99, ms (logarithmic)", "tick", "start"))
+    ends = spread_out([up.at(row.points[-1][1]) for row in rows])
+    said = []
+    for row, end in zip(rows, ends, strict=True):
+        places = [(across.at(x), up.at(y)) for x, y in row.points]
+        nodes.append(path(places, f"curve {series(row.series)}"))
+        for at, ((x, y), point) in enumerate(zip(places, row.points, strict=True)):
+            nodes += [circle(x, y, _RING, "knee")] if at == row.knee else []
+            nodes.append(marker(x, y, row.series, f"{row.label}: {_rate_words(point)}"))
+        nodes += [
+            line(places[-1][0] + 7, places[-1][1], across.end + 14, end, "leader"),
+            text(across.end + 18, end + 4, shortened(row.label)),
+        ]
+        knee = f"knee at {_rate_words(row.points[row.knee])}" if row.knee is not None else "no knee"
+        said.append(f"{row.label}: {knee}; {', '.join(map(_rate_words, row.points))}")
+    return picture(WIDTH, _HEIGHT, nodes, f"Throughput against p99. {'; '.join(said)}.")
+
+
+def _rate_words(point: tuple[float, float]) -> str:
+    return f"{point[0]:,.1f}/s, p99 {point[1]:,.3f} ms"
 
 
 def percentiles(drawing: Percentiles) -> Svg:

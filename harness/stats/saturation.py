@@ -1,0 +1,100 @@
+"""Find the knee of an open loop: the largest rate that a backend sustains, and which rate to measure next.
+
+A rate is sustained when it is no overload (:func:`harness.stats.timing.open_loop`), at most one query in a hundred
+fails, and the 99th percentile stays at most :data:`P99_FACTOR` times as high as that of the backend at rest, the lowest
+one of the sweep. The knee is the largest rate that is sustained together with every lower one that was measured.
+
+It is the rule of MLPerf Inference's server scenario (Reddi et al., *MLPerf Inference Benchmark*, ISCA 2020):
+the largest rate of random arrivals at which a percentile stays within a bound. There the bound is part of the
+task; here it follows from the backend at rest. For one server with exponential times of service (M/M/1) at load r
+percentiles are 1/(1 - r) times those at rest, so a factor of 5 is a load of 80 %. Rules of curvature such as Kneedle
+(Satopää et al., 2011) were not taken: they want a smooth curve of many points, and a percentile is neither.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+__all__ = ["MOST_LEVELS", "P99_FACTOR", "Knee", "RateLevel", "knee", "next_rate"]
+
+P99_FACTOR = 5.0
+MOST_LEVELS = 20
+_FINE = 1.1
+_FAILED_SHARE = 0.01
+_DIGITS = 3
+Limit = Literal["overload", "errors", "p99"]
+
+
+class RateLevel(NamedTuple):
+    """One rate as it was measured: queries a second, the 99th percentile (None without an answer), and what failed."""
+
+    rate: float
+    p99_ms: float | None
+    overloaded: bool
+    failed_share: float
+
+
+class Knee(NamedTuple):
+    """Where throughput ends.
+
+    ``at`` is the largest sustained rate, None where even the lowest rate was too much. ``unloaded_p99_ms`` is the
+    lowest 99th percentile of all rates. ``beyond`` is the lowest rate that was not sustained, and ``limit`` why not;
+    both are None where every rate was sustained.
+    """
+
+    at: RateLevel | None
+    unloaded_p99_ms: float
+    beyond: RateLevel | None
+    limit: Limit | None
+
+
+def knee(levels: Sequence[RateLevel]) -> Knee | None:
+    """Return the knee of rates in any order, each measured once; None where nothing was answered at any of them."""
+    known = [level.p99_ms for level in levels if level.p99_ms is not None]
+    if not known:
+        return None
+    at, unloaded = None, min(known)
+    for level in sorted(levels):
+        limit = _limit(level, unloaded)
+        if limit is not None:
+            return Knee(at, unloaded, level, limit)
+        at = level
+    return Knee(at, unloaded, None, None)
+
+
+def _limit(level: RateLevel, unloaded_p99_ms: float) -> Limit | None:
+    """Return why a rate is not sustained; None where it is."""
+    if level.p99_ms is None or level.failed_share > _FAILED_SHARE:
+        return "errors"
+    if level.overloaded:
+        return "overload"
+    return "p99" if level.p99_ms > P99_FACTOR * unloaded_p99_ms else None
+
+
+def next_rate(levels: Sequence[RateLevel], first: float) -> float | None:
+    """Return which rate to measure after ``levels``, beginning with ``first``; None when the knee is known.
+
+    Rates double until one is not sustained, or halve until one is; then the bracket is cut at its geometric middle
+    until its ends lie within a tenth. It also ends after :data:`MOST_LEVELS`, and where nothing was answered.
+    """
+    if not levels:
+        return _rounded(first)
+    if len(levels) >= MOST_LEVELS or levels[-1].p99_ms is None:
+        return None
+    found = knee(levels)
+    if found is None:
+        return None
+    if found.beyond is None:
+        return _rounded(2 * max(level.rate for level in levels))
+    if found.at is None:
+        return _rounded(found.beyond.rate / 2)
+    if found.beyond.rate <= _FINE * found.at.rate:
+        return None
+    return _rounded(math.sqrt(found.at.rate * found.beyond.rate))
+
+
+def _rounded(rate: float) -> float:
+    """Round to three digits, so that a rate reads as one: far finer than the bracket."""
+    return float(f"{rate:.{_DIGITS}g}")

@@ -1,0 +1,96 @@
+"""Where throughput ends: which rates are measured one after the other, and which of them is the knee."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from harness.stats.saturation import MOST_LEVELS, P99_FACTOR, RateLevel, knee, next_rate
+
+Measure = Callable[[float], RateLevel]
+
+
+def queue(capacity: float) -> Measure:
+    """Return one server with exponential times (M/M/1): the p99 of latency is ln 100 / (capacity - rate)."""
+
+    def measure(rate: float) -> RateLevel:
+        if rate >= capacity:
+            return RateLevel(rate, 60_000.0, overloaded=True, failed_share=0.0)
+        return RateLevel(rate, 4605.17 / (capacity - rate), overloaded=False, failed_share=0.0)
+
+    return measure
+
+
+def swept(measure: Measure, first: float) -> list[RateLevel]:
+    levels = list[RateLevel]()
+    while (rate := next_rate(levels, first)) is not None:
+        levels.append(measure(rate))
+    return levels
+
+
+def test_rates_double_and_then_close_in_on_the_knee() -> None:
+    levels = swept(queue(1000), 10)
+    assert [level.rate for level in levels[:8]] == [10, 20, 40, 80, 160, 320, 640, 1280]
+    found = knee(levels)
+    assert found is not None
+    assert found.at is not None
+    assert found.beyond is not None
+    # at rest p99 is 1 / 0.99 of an idle server's, so the bound of 5 times lies at 1 - 0.99 / 5 of the capacity
+    bound = 1000 * (1 - 0.99 / P99_FACTOR)
+    assert found.at.rate <= bound < found.beyond.rate <= 1.1 * found.at.rate
+    assert found.limit == "p99"
+    assert found.unloaded_p99_ms == levels[0].p99_ms
+    assert len(levels) == 11
+
+
+def test_rates_are_halved_where_the_first_is_too_much() -> None:
+    levels = swept(queue(1000), 8000)
+    assert [level.rate for level in levels[:5]] == [8000, 4000, 2000, 1000, 500]
+    found = knee(levels)
+    assert found is not None
+    assert found.at is not None
+
+
+def test_a_backend_that_never_keeps_up_has_no_knee() -> None:
+    levels = swept(lambda rate: RateLevel(rate, 100.0, overloaded=True, failed_share=0.0), 100)
+    assert len(levels) == MOST_LEVELS
+    found = knee(levels)
+    assert found is not None
+    assert (found.at, found.beyond, found.limit) == (None, min(levels), "overload")
+
+
+def test_a_backend_that_is_never_saturated_has_its_highest_rate() -> None:
+    levels = swept(lambda rate: RateLevel(rate, 1.0, overloaded=False, failed_share=0.0), 1)
+    found = knee(levels)
+    assert found is not None
+    assert (found.at, found.beyond, found.limit) == (max(levels), None, None)
+
+
+@pytest.mark.parametrize(
+    ("level", "limit"),
+    [
+        (RateLevel(20, 5.0, overloaded=False, failed_share=0.0), None),
+        (RateLevel(20, 5.1, overloaded=False, failed_share=0.0), "p99"),
+        (RateLevel(20, 1.0, overloaded=True, failed_share=0.0), "overload"),
+        (RateLevel(20, 1.0, overloaded=True, failed_share=0.02), "errors"),
+        (RateLevel(20, None, overloaded=False, failed_share=0.0), "errors"),
+    ],
+)
+def test_what_makes_a_rate_too_much(level: RateLevel, limit: str | None) -> None:
+    found = knee([level, RateLevel(10, 1.0, overloaded=False, failed_share=0.01)])
+    assert found is not None
+    assert found.limit == limit
+
+
+def test_a_rate_above_one_that_is_not_sustained_is_no_knee() -> None:
+    levels = [RateLevel(rate, p99, overloaded=False, failed_share=0.0) for rate, p99 in ((1, 1.0), (2, 9.0), (4, 1.0))]
+    found = knee(levels)
+    assert found is not None
+    assert (found.at, found.beyond) == (levels[0], levels[1])
+
+
+def test_nothing_is_known_where_nothing_was_answered() -> None:
+    gone = RateLevel(10, None, overloaded=False, failed_share=1.0)
+    assert knee([]) is knee([gone]) is None
+    assert next_rate([gone], 10) is None
