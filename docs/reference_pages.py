@@ -11,6 +11,7 @@ from itertools import groupby
 from harness.cli.app import VERBS, load_verb
 from harness.cli.config import FILE_NAME, configured_verbs
 from harness.cli.init import Choices, template
+from harness.cli.matrix import CAPABILITIES, LEGEND, matrix_row
 from harness.cli.verb import DeclaredVerb, VerbGroup
 from harness.encoders.prompts import KnownPrompts, known_prompts
 from harness.metrics.conventions import ASPECTS, CONVENTIONS, HARNESS, Aspect, Convention
@@ -19,8 +20,19 @@ from harness.metrics.parse import kind_named
 from harness.metrics.table import KINDS, NOT_OFFERED
 from harness.plan.config import GROUPS
 from harness.plan.option_fields import OptionField
+from harness.registry.cards import BackendCard
+from harness.registry.lookup import find_cards
+from harness.registry.proven import proven_engines
 
-__all__ = ["commands_page", "config_page", "conventions_page", "metric_section", "metrics_page", "prompts_page"]
+__all__ = [
+    "backends_page",
+    "commands_page",
+    "config_page",
+    "conventions_page",
+    "metric_section",
+    "metrics_page",
+    "prompts_page",
+]
 
 _ABOUT_METRICS = """\
 # Metrics
@@ -193,6 +205,40 @@ def _prompt_row(models: list[KnownPrompts]) -> str:
 def _spelt(prompt: str) -> str:
     """Write a prompt as a backend expression takes it."""
     return f"`{json.dumps(prompt, ensure_ascii=False)}`" if prompt else "–"
+
+
+_ABOUT_BACKENDS = """\
+# Backends and what they can do
+
+Written by `python docs/generate.py` from the cards and from `harness/registry/proven.json`, which the contract suite
+writes (`pytest -m contract --update-proven`): nothing in it is written by hand. `harness backends` prints the table,
+also with `--format markdown` and `json`; `harness backends NAME` shows one backend with its parameters.
+"""
+
+
+def backends_page() -> str:
+    """Return the page on the backends, as Markdown: what each can do, what nobody verified, and what engines cannot."""
+    cards = find_cards("backends")
+    head = f"| backend | {' | '.join(CAPABILITIES)} | verified on |\n|{'---|' * (len(CAPABILITIES) + 2)}"
+    gaps = [line for card in cards.values() for line in _gap_lines(card)]
+    return "\n".join(
+        [
+            *(_ABOUT_BACKENDS, head, *map(_backend_row, cards.values()), ""),
+            *(f"- {line}" for line in LEGEND),
+            *("", "## Gaps", "", "Tests of the contract that an engine cannot pass, with the reason:", "", *gaps, ""),
+        ]
+    )
+
+
+def _backend_row(card: BackendCard) -> str:
+    row = matrix_row(card)
+    answers = [row.answers[name].replace("-", "–") for name in CAPABILITIES]
+    return f"| `{card.name}` | {' | '.join(answers)} | {'; '.join(row.verified_on) or 'not verified'} |"
+
+
+def _gap_lines(card: BackendCard) -> list[str]:
+    gaps = proven_engines()[card.engine].gaps
+    return [f"- `{card.name}`: {test.removeprefix('test_').replace('_', ' ')}: {why}" for test, why in gaps.items()]
 
 
 _ABOUT_CONFIG = f"""# {FILE_NAME}

@@ -137,6 +137,7 @@ def pytest_collection_finish() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files anew instead of comparing")
+    parser.addoption("--update-proven", action="store_true", help="write what the contract suite proved of engines")
     parser.addoption("--interruptions", type=int, default=1, help="random moments at which each test interrupts a run")
 
 
@@ -218,6 +219,25 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
     report = yield
     _fail_if_forbidden(report)
     return report
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Record the contract suite's proofs where all reports arrive, and write them at the end."""
+    if session.config.getoption("--update-proven") and "PYTEST_XDIST_WORKER" not in os.environ:
+        session.config.pluginmanager.register(_Proofs(), "proofs of the contract suite")
+
+
+class _Proofs:
+    def __init__(self) -> None:
+        from harness.testing.proven import ProofRecorder
+
+        self.recorder = ProofRecorder()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.recorder.add(report)
+
+    def pytest_sessionfinish(self) -> None:
+        self.recorder.write()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 
+from harness.cli.matrix import matrix_row, matrix_table
 from harness.cli.output import page, print_json, print_result
 from harness.cli.verb import verb
-from harness.document.model import Cell, Column, Facts, Table
+from harness.document.model import Block, Cell, Column, Document, Facts, Section, Table
 from harness.errors import BackendError, CardError, UnknownNameError
 from harness.plan.config import BackendsRequest
 from harness.plan.option_fields import require
@@ -20,13 +21,18 @@ __all__ = ["backends", "name_column", "sentence_column", "texts_table"]
 
 @verb(BackendsRequest)
 def backends(request: BackendsRequest) -> None:
-    """List the backends, and what a backend can be made of others by; or show one with its parameters."""
+    """List the backends, what each can do, and what a backend can be made of others by; or show one's parameters.
+
+    What it can do is what the contract suite proved on a real engine, whose version is named.
+    """
     require(request)
     known, name = find_cards("backends", request.cards), request.backend
     stages: Mapping[str, Stage] = {**fusions(), **rerankers()}
     if name is None:
         if request.format == "json":
-            print_json([asdict(card) for card in known.values()])
+            print_json([{**asdict(card), **_proven(card)} for card in known.values()])
+        elif request.format == "markdown":
+            print_result(_markdown(matrix_table(known.values()), title="what they can do"))
         else:
             print_result(_list(known.values()))
         return
@@ -34,11 +40,13 @@ def backends(request: BackendsRequest) -> None:
     if card is None:
         raise UnknownNameError("backend", name, known)
     if request.format == "json":
-        print_json(asdict(card))
-    else:
-        facts = _facts(card) if isinstance(card, BackendCard) else []
-        parameters = _parameters(card.parameters.values(), scoped=isinstance(card, BackendCard))
-        print_result(page(*facts, parameters, title=f"{card.name}: {card.summary}"))
+        print_json({**asdict(card), **(_proven(card) if isinstance(card, BackendCard) else {})})
+        return
+    facts = _facts(card) if isinstance(card, BackendCard) else []
+    parameters = _parameters(card.parameters.values(), scoped=isinstance(card, BackendCard))
+    blocks: list[Block] = [*facts, parameters]
+    title = f"{card.name}: {card.summary}"
+    print_result(_markdown(*blocks, title=title) if request.format == "markdown" else page(*blocks, title=title))
 
 
 def texts_table(columns: Iterable[str | Column], rows: Iterable[Sequence[str]], title: str = "") -> Table:
@@ -57,13 +65,26 @@ def sentence_column(name: str) -> Column:
     return Column(name, numeric=False, folds=True)
 
 
-def _list(cards: Iterable[BackendCard]) -> str:
+def _proven(card: BackendCard) -> dict[str, object]:
+    row = matrix_row(card)
+    return {"capabilities": row.answers, "verified_on": row.verified_on}
+
+
+def _markdown(*blocks: Block, title: str = "") -> str:
+    from harness.report.render.markdown import render_markdown
+
+    document = Document(title, "", (), [Section("", "", blocks)], (), "", kind="backends", name=title)
+    return render_markdown(document)
+
+
+def _list(cards: Collection[BackendCard]) -> str:
     listed = [(card.name, card.extra or "-", card.summary) for card in cards]
     forms = [(f"{name}:A+B", stage.summary) for name, stage in fusions().items()]
     forms += [(f"A|{name}", stage.summary) for name, stage in rerankers().items()]
     summary = sentence_column("summary")
     return page(
         texts_table([name_column("backend"), "extra", summary], listed),
+        matrix_table(cards),
         texts_table([name_column("made of others"), summary], forms),
     )
 
@@ -74,10 +95,17 @@ def _facts(card: BackendCard) -> list[Facts]:
         ("install", f"pip install 'retrieval-harness[{card.extra}]'" if card.extra else "in the base install"),
         ("encoder", card.encoder),
         ("reference", _reference(card.reference)),
+        *_proven_facts(card),
         ("card", str(card.path)),
         *_gaps(card),
     ]
     return [Facts("", rows, open=True)]
+
+
+def _proven_facts(card: BackendCard) -> list[tuple[str, str]]:
+    row = matrix_row(card)
+    can = [name if answer == "yes" else f"{name} ({answer})" for name, answer in row.answers.items() if answer != "-"]
+    return [("can", ", ".join(can)), ("verified", "; ".join(row.verified_on) or "on no real engine")]
 
 
 def _parameters(parameters: Iterable[Parameter], *, scoped: bool) -> Table:

@@ -1020,6 +1020,7 @@ class ListRequest(Options):
 class BackendsRequest(ListRequest):
     """What ``harness backends`` shows."""
 
+    format: Annotated[str, replace(FORMAT, choices=("table", "markdown", "json"))] = "table"
     backend: Annotated[
         str | None,
         Option(argument=True, help="Show this one with its parameters.", metavar="BACKEND", completes="backends"),

@@ -84,6 +84,11 @@ class IndexStats(Record):
     peak_anonymous_bytes: int | None = Field(
         description="highest anonymous memory above the worker's state before the engine opened; null without one"
     )
+    peak_server_bytes: int | None = Field(
+        default=None,
+        description="highest memory of the engine's server processes that the worker started, which both peaks "
+        "include; null without any",
+    )
     state: dict[str, Json] = Field(description="the engine's own account of its index")
     external_index: ExternalIndexStats | None = Field(
         default=None, description="null for an index that was built for this result"

@@ -127,7 +127,9 @@ class ExternalIndexContract(Base):
         engine = self.engine({**self.parameters, **parameters})
         assert isinstance(engine, ExternalIndexProtocol), "the engine has not the methods of ExternalIndexProtocol"
         try:
-            yield _Open(engine, engine, engine.attach(_new(tmp_path / "work"), RecordingProgress()))
+            attached = engine.attach(_new(tmp_path / "work"), RecordingProgress())
+            self.record(attached.info)
+            yield _Open(engine, engine, attached)
         finally:
             engine.close()
 

@@ -15,7 +15,7 @@ import pytest
 from harness.data.arrow import strings
 from harness.data.inputs import Inputs
 from harness.data.types import Float64Array, Ids, Int32Array, Similarity
-from harness.engines.interface import Capabilities, EngineProtocol, IndexReport, SearchResult
+from harness.engines.interface import Capabilities, EngineInfo, EngineProtocol, IndexReport, SearchResult
 from harness.exact.bm25_models import formula_of
 from harness.registry.parameters import ParameterValue
 from harness.testing.expected import (
@@ -36,9 +36,11 @@ from harness.testing.samples import STEP_NS, RecordingProgress, StepClock, plain
 from harness.text.term_texts import term_texts
 
 __all__ = [
+    "PROPERTY",
     "Base",
     "Built",
     "Collection",
+    "applies",
     "assert_exact",
     "assert_same",
     "assert_same_scores",
@@ -53,6 +55,8 @@ __all__ = [
 
 T = TypeVar("T", bound=Callable[..., None])
 _CONDITION = "_contract_condition"
+PROPERTY = "contract"
+"""Name of the property of a test's report that says which engine it tested: see :mod:`harness.testing.proven`."""
 
 
 def assert_well_formed(result: SearchResult, queries: int, documents: int, k: int) -> None:
@@ -175,6 +179,12 @@ def only_where(condition: Callable[[Capabilities], bool]) -> Callable[[T], T]:
     return only_for(lambda engine: condition(engine.capabilities))
 
 
+def applies(test: object, engine: type[EngineProtocol]) -> bool:
+    """Return whether a test of the contract means something for an engine class."""
+    condition = getattr(test, _CONDITION, None)
+    return condition is None or bool(condition(engine))
+
+
 def has_terms(capabilities: Capabilities) -> bool:
     """Return whether documents match by terms alone: every dense vector matches every other."""
     return capabilities.input in {"text", "terms", "sparse"}
@@ -223,6 +233,15 @@ class Base:
     """Parameters under which an approximate engine of dense vectors makes its graph of 3,000 vectors of 64 dimensions,
     and searches it with the smallest ef: they replace those of ``parameters``."""
 
+    stub: ClassVar[bool] = False
+    """True where a stub of the engine's protocol answers: then requests are proven, and nothing of the engine."""
+
+    proves: ClassVar[type[EngineProtocol] | None] = None
+    """The class that proofs are of, where ``engine`` is a subclass that only declares other gaps; None: ``engine``."""
+
+    _facts: dict[str, str | bool]
+    """What is recorded of a test: it is filled when an engine opens."""
+
     def __init_subclass__(cls) -> None:
         """Leave out tests that mean nothing for the engine, so that they are no skips either."""
         super().__init_subclass__()
@@ -230,9 +249,23 @@ class Base:
         if not isinstance(declared, Capabilities):  # an abstract suite, or an engine that a test will find wanting
             return
         for name in dir(cls):
-            condition = getattr(getattr(cls, name), _CONDITION, None)
-            if condition is not None and not condition(cls.engine):
+            if not applies(getattr(cls, name), cls.engine):
                 setattr(cls, name, None)
+
+    @pytest.fixture(autouse=True)
+    def _record(self, request: pytest.FixtureRequest) -> None:
+        proven = self.proves or self.engine
+        target = f"{proven.__module__}:{proven.__qualname__}"
+        self._facts = {"target": target, "stub": self.stub, "test": request.node.originalname}
+        request.node.user_properties.append((PROPERTY, self._facts))
+
+    def record(self, info: EngineInfo) -> None:
+        """Record the engine that a test runs."""
+        self._facts |= {
+            "engine": info.name,
+            "version": info.version,
+            "mode": "server" if info.is_server else "embedded",
+        }
 
     @pytest.fixture(autouse=True)
     def _expect_declared_gap(self, request: pytest.FixtureRequest) -> None:
@@ -300,7 +333,7 @@ class Base:
         folder.mkdir(exist_ok=True)
         engine = self.engine({**self.parameters, **(parameters or {})})
         try:
-            engine.open(folder, ids)
+            self.record(engine.open(folder, ids))
             yield engine
         finally:
             engine.close()

@@ -10,13 +10,16 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
 from harness.worker.spawn import MARK_VARIABLE
 
-__all__ = ["end_family", "family_memory", "guard_group", "has_ended"]
+__all__ = ["Used", "end_family", "family_memory", "guard_group", "has_ended", "memory_of", "started_by"]
 
 _POLL_S = 0.02
 _GUARD = "trap '' TERM; read _; kill -9 0"
@@ -50,6 +53,45 @@ def family_memory(leader: int, limit: int) -> int:
     if resident <= limit:
         return resident
     return sum(_bytes(member, "pss") for member in members)
+
+
+class Used(NamedTuple):
+    """Bytes of memory: ``resident``, and of these ``anonymous``, what is no copy of a file."""
+
+    resident: int
+    anonymous: int
+
+
+def started_by(leader: int) -> list[psutil.Process]:
+    """Return the processes that a worker started, and those that they started, without the one that guards it."""
+    guard = ["/bin/sh", "-c", _GUARD]
+    started = []
+    with suppress(psutil.Error):
+        for child in psutil.Process(leader).children(recursive=True):
+            with suppress(psutil.Error):  # gone meanwhile
+                if child.cmdline() not in ([], guard):  # a zombie has no command
+                    started.append(child)
+    return started
+
+
+def memory_of(processes: Iterable[psutil.Process]) -> Used:
+    """Return what processes use together; a page that several share counts once, where the system can tell (Linux).
+
+    Memory that they share by no file's name, as PostgreSQL's buffers, is anonymous.
+    """
+    used = [_used(process) for process in processes]
+    return Used(sum(one.resident for one in used), sum(one.anonymous for one in used))
+
+
+def _used(process: psutil.Process) -> Used:
+    try:
+        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    except OSError:  # gone meanwhile, or no Linux, or another user's
+        resident = _bytes(process, "rss")
+        return Used(resident, resident)
+    kibibytes = {name: int(value.split()[0]) for name, _, value in (line.partition(":") for line in lines[1:])}
+    anonymous = kibibytes.get("Pss_Anon", 0) + kibibytes.get("Pss_Shmem", 0)
+    return Used(kibibytes.get("Pss", 0) * 1024, anonymous * 1024)
 
 
 def _family(leader: int) -> list[psutil.Process]:

@@ -25,7 +25,7 @@ from harness.engines.interface import LEFT_BEHIND
 from harness.errors import EngineFailureError, EngineTimeoutError, HarnessError, MemoryLimitError
 from harness.store.record_files import is_saved, load
 from harness.worker import spawn
-from harness.worker.descendants import end_family, family_memory, has_ended
+from harness.worker.descendants import Used, end_family, family_memory, has_ended, memory_of, started_by
 from harness.worker.failure import RemoteError, ReportedError
 from harness.worker.jobs import HELD
 
@@ -44,11 +44,16 @@ _messages = logging.getLogger("harness")
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A job that ended well: memory in bytes as the parent saw it (None where nobody could), and its last log lines."""
+    """A job that ended well: memory in bytes as the parent saw it (None where nobody could), and its last log lines.
+
+    Both peaks include the server processes that an engine started, of which ``peak_server_bytes`` is the peak; None
+    without any.
+    """
 
     peak_rss_bytes: int | None
     peak_anonymous_bytes: int | None
     log: tuple[str, ...]
+    peak_server_bytes: int | None = None
 
 
 class Worker:
@@ -72,6 +77,8 @@ class Worker:
         self._held = False
         self._family_seen = 0.0
         self._finished = False
+        self._own_peak_rss = 0
+        self._servers, self._servers_seen, self._peak_servers = Used(0, 0), 0.0, 0
         self._peak_rss: int | None = None
         self._base_anonymous: int | None = None
         self._peak_anonymous: int | None = None
@@ -98,7 +105,7 @@ class Worker:
         if process.returncode != 0 or not self._finished:
             raise self._explain(process.returncode)
         peak = None if self._peak_anonymous is None else max(0, self._peak_anonymous - (self._base_anonymous or 0))
-        return Finished(self._peak_rss, peak, tuple(self._log_tail()))
+        return Finished(self._peak_rss, peak, tuple(self._log_tail()), self._peak_servers or None)
 
     def _log_tail(self) -> list[str]:
         """Return the last lines that the worker wrote to standard error (where standard output goes too)."""
@@ -125,7 +132,7 @@ class Worker:
                     return
                 *lines, pending = (pending + received).split(b"\n")
                 for line in lines:
-                    self._take(orjson.loads(line), progress)
+                    self._take(orjson.loads(line), progress, process.pid)
             elif ended:  # a process that it forked may keep the pipe open
                 return
 
@@ -146,7 +153,7 @@ class Worker:
             )
 
     def _check_memory(self, leader: int) -> None:
-        limit, used, whose = self._memory_limit_bytes, self._peak_rss or 0, ""
+        limit, used, whose = self._memory_limit_bytes, self._own_peak_rss, ""
         if limit is None:
             return
         if used <= limit and time.monotonic() - self._family_seen > _FAMILY_POLL_S:
@@ -171,11 +178,13 @@ class Worker:
                 )
             time.sleep(_POLL_S)
 
-    def _take(self, message: dict[str, object], progress: Progress) -> None:
+    def _take(self, message: dict[str, object], progress: Progress, leader: int) -> None:
         match message["event"]:
             case "start":
                 phase, total = str(message["phase"]), message["total"]
                 self._hold(holding=phase == HELD)
+                if self._base_anonymous is not None:  # the engine is open: has it started servers?
+                    self._watch_servers(leader)
                 progress.start(phase, int(str(total)) if total is not None else None)
             case "advance":
                 progress.advance(int(str(message["amount"])))
@@ -184,7 +193,8 @@ class Worker:
                 self._peak_anonymous = self._base_anonymous
             case "finished":
                 self._finished = True
-                self._peak_rss = int(str(message["peak_rss_bytes"]))
+                self._own_peak_rss = int(str(message["peak_rss_bytes"]))
+                self._peak_rss = max(self._peak_rss or 0, self._own_peak_rss)
             case other:
                 raise AssertionError(f"the worker sent an unknown event: {other}")
 
@@ -193,9 +203,19 @@ class Worker:
             memory = process.memory_info()
         except (psutil.NoSuchProcess, psutil.ZombieProcess):
             return
-        self._peak_rss = max(self._peak_rss or 0, int(memory.rss))
+        if self._peak_servers and time.monotonic() - self._servers_seen > _FAMILY_POLL_S:
+            self._watch_servers(process.pid)
+        self._own_peak_rss = max(self._own_peak_rss, int(memory.rss))
+        self._peak_rss = max(self._peak_rss or 0, int(memory.rss) + self._servers.resident)
         if self._peak_anonymous is not None and hasattr(memory, "shared"):
-            self._peak_anonymous = max(self._peak_anonymous, int(memory.rss - memory.shared))
+            used = int(memory.rss - memory.shared) + self._servers.anonymous
+            self._peak_anonymous = max(self._peak_anonymous, used)
+
+    def _watch_servers(self, leader: int) -> None:
+        """Look at what the job's engine started: from the first time on that there is something, again and again."""
+        self._servers = memory_of(started_by(leader))
+        self._peak_servers = max(self._peak_servers, self._servers.resident)
+        self._servers_seen = time.monotonic()
 
     def _explain(self, code: int) -> HarnessError:
         if is_saved(self._job, ReportedError):

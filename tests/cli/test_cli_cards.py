@@ -68,7 +68,11 @@ def test_backends_are_listed_with_extra_and_summary(cards: Path, capsys: pytest.
     backends(cards=cards)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["backend", "extra", "summary"]
-    assert [line.split(maxsplit=2) for line in lines if line.startswith("zzz")] == [["zzz", "zed", "A made-up engine"]]
+    assert next(line.split(maxsplit=2) for line in lines if line.startswith("zzz")) == [
+        "zzz",
+        "zed",
+        "A made-up engine",
+    ]
 
 
 def test_one_backend_shows_every_parameter(cards: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,3 +153,52 @@ def test_fusions_and_second_stages_are_listed_and_shown(capsys: pytest.CaptureFi
     assert "weights   ''   str" in re.sub(" {4,}", "   ", capsys.readouterr().out)
     backends(backend="judge", format="json")
     assert json.loads(capsys.readouterr().out)["parameters"]["candidates"]["default"] == 100
+
+
+def test_the_matrix_fits_its_terminal(
+    cards: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In two parts in 80 columns, in one in 140; a card that cannot be imported is not verified."""
+    monkeypatch.setenv("COLUMNS", "80")
+    backends(cards=cards)
+    narrow = capsys.readouterr().out
+    assert [line for line in narrow.splitlines() if len(line) > 80] == []
+    assert "what each can do (continued)" in narrow
+    monkeypatch.setenv("COLUMNS", "140")
+    backends(cards=cards)
+    wide = capsys.readouterr().out
+    assert "(continued)" not in wide
+    assert [line.split()[1:] for line in wide.splitlines() if line.startswith("zzz ")][1:] == [
+        [*"????????", "not", "verified"]
+    ]
+
+
+def test_the_matrix_is_there_for_programs_and_for_pages(cards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    backends(cards=cards, format="json")
+    listed = {card["name"]: card for card in json.loads(capsys.readouterr().out)}
+    assert (listed["flat"]["capabilities"]["dense"], listed["flat"]["capabilities"]["sparse"]) == ("yes", "-")
+    assert listed["weaviate"]["capabilities"]["dense"] == "?"
+    assert listed["weaviate"]["verified_on"] == []
+    backends(cards=cards, format="markdown")
+    page = capsys.readouterr().out
+    assert "| `weaviate` | - | - | ? | - | ? | - | ? | `?` | `not verified` |" in page
+    backends(backend="weaviate", cards=cards, format="markdown")
+    assert "verified: on no real engine" in capsys.readouterr().out
+
+
+def test_a_backend_of_another_package_has_what_its_class_declares(
+    cards: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = "'sparse', exact=True, deterministic=True, reopens=True, keeps_k_prefix=True"
+    (cards / "made_up_engine.py").write_text(
+        "from harness.engines.interface import Capabilities\n"
+        f"class Engine:\n    capabilities = Capabilities({declared})\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(cards)
+    card = cards / "backends" / "zzz.toml"
+    card.write_text(BACKEND.replace("made.up:Engine", "made_up_engine:Engine"), encoding="utf-8")
+    backends(cards=cards, format="json")
+    (mine,) = [card for card in json.loads(capsys.readouterr().out) if card["name"] == "zzz"]
+    assert (mine["capabilities"]["sparse"], mine["capabilities"]["dense"]) == ("?", "-")
+    assert mine["verified_on"] == []

@@ -275,6 +275,18 @@ class ChildEatsMemory(BruteForce):
         raise AssertionError("nobody stopped it")
 
 
+class StartsAServer(BruteForce):
+    """Takes little itself: a server that it starts when it opens takes 120 MiB, as a child of its own."""
+
+    def open(self, folder: Path, ids: Ids) -> EngineInfo:
+        program = "import time; held = b'x' * (120 * 1024**2); print('up', flush=True); time.sleep(600)"
+        command = ["/bin/sh", "-c", f'{sys.executable} -c "{program}" & wait']
+        self.server = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert self.server.stdout is not None
+        self.server.stdout.readline()
+        return super().open(folder, ids)
+
+
 class SharesMemory(BruteForce):
     """Takes 300 MiB, and for a second three forked processes hold the same pages."""
 

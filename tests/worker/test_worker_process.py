@@ -132,6 +132,22 @@ def test_what_a_child_takes_counts_against_the_limit(tmp_path: Path) -> None:
         worker.run(Recorder())
 
 
+def test_both_peaks_include_a_server_that_the_engine_started(tmp_path: Path) -> None:
+    """Through the shell that starts it; the shell that guards every worker is no server."""
+    (tmp_path / "alone").mkdir()
+    alone = Worker(job_folder(tmp_path / "alone", "BruteForce")).run(Recorder())
+    served = Worker(job_folder(tmp_path, "StartsAServer"), memory_limit_bytes=2 * 1024**3).run(Recorder())
+    mebibyte = 1024**2
+    assert alone.peak_server_bytes is None
+    assert served.peak_server_bytes is not None
+    assert 120 * mebibyte <= served.peak_server_bytes < 160 * mebibyte
+    assert served.peak_anonymous_bytes is not None
+    assert served.peak_anonymous_bytes >= 120 * mebibyte
+    assert served.peak_rss_bytes is not None
+    assert alone.peak_rss_bytes is not None
+    assert served.peak_rss_bytes - alone.peak_rss_bytes > 100 * mebibyte
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what processes share")
 def test_pages_that_processes_share_count_once(tmp_path: Path) -> None:
     folder = job_folder(tmp_path, "SharesMemory")

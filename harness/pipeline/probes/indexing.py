@@ -110,6 +110,7 @@ def _index(record: TrialRecord, memory: Finished | None, dataset: Dataset, *, ti
         log_bytes=record.storage.log_bytes,
         peak_rss_bytes=memory.peak_rss_bytes if memory is not None else None,
         peak_anonymous_bytes=memory.peak_anonymous_bytes if memory is not None else None,
+        peak_server_bytes=memory.peak_server_bytes if memory is not None else None,
         state=dict(ingestion.state),
         external_index=_external_index(external) if external is not None else None,
     )
@@ -145,7 +146,15 @@ def _index_table(trials: Sequence[TrialResult]) -> Table:
         Column("peak memory", best="lowest", help="highest anonymous memory above the worker's state before"),
         Column("peak RSS"),
     ]
-    return Table("Index", columns, rows, detail=True)
+    served = [
+        f"{trial.label} {size(trial.index.peak_server_bytes).text}"
+        for trial in trials
+        if trial.index is not None and trial.index.peak_server_bytes is not None
+    ]
+    legend = (
+        [f"both peaks include the engine's server, which the worker started: {', '.join(served)}"] if served else []
+    )
+    return Table("Index", columns, rows, legend=legend, detail=True)
 
 
 def _index_cells(index: IndexStats) -> list[Cell]:

@@ -73,6 +73,7 @@ def stub_is_named() -> Iterator[None]:
 class TestStub(ServedContract):
     """Real requests over REST, answered by Qdrant's own engine behind the stub, set up as for a real server."""
 
+    stub = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**ON_SERVER, "transport": "rest"}
 
 

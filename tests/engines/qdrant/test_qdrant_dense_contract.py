@@ -86,6 +86,8 @@ def serving(request: pytest.FixtureRequest) -> Iterator[None]:
 class TestStub(FaultsOfAServer, DenseQdrant):
     """Real requests over REST, answered by Qdrant's own engine behind the stub."""
 
+    stub = True
+
     def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         """Somebody else's collection, which leaves nothing in ``folder``."""
         name = f"theirs-{uuid.uuid4()}"

@@ -40,6 +40,7 @@ class ByDistributions(QdrantHybridEngine):
 
 class Hybrid(FaultsInTheProcess, EngineContract):
     engine = ByDistributions
+    proves = QdrantHybridEngine
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "fusion": "dbsf"}
     graph_parameters: ClassVar[Mapping[str, ParameterValue] | None] = {**GRAPH, "candidates": 10}
     tolerance = 2e-6
@@ -144,6 +145,8 @@ def serving(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.mark.usefixtures("serving")
 class TestStub(FaultsOfAServer, Hybrid):
     """Real requests over REST, answered by Qdrant's own engine behind the stub."""
+
+    stub = True
 
     def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         """Somebody else's collection, which leaves nothing in ``folder``."""

@@ -1,0 +1,97 @@
+"""Say of each backend what it can do, and what of that the contract suite proved on a real engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from harness.document.model import Cell, Column, Table
+from harness.errors import BackendError, CardError
+from harness.registry.cards import BackendCard
+from harness.registry.lookup import load_engine
+from harness.registry.proven import Declared, proven_engines
+
+__all__ = ["CAPABILITIES", "LEGEND", "Row", "matrix_row", "matrix_table"]
+
+Answer = Literal["yes", "?", "-"]
+"""``yes`` is proven, ``?`` is declared and not verified on a real engine, ``-`` is not there."""
+CAPABILITIES = ("text", "sparse", "dense", "hybrid", "filter", "external", "server", "concurrency")
+_COLUMN_OF_INPUT = {"terms": "text"}
+_OF_INPUT = ("text", "sparse", "dense", "hybrid")
+_NOT_VERIFIED = "not verified"
+LEGEND = (
+    "yes: the contract suite proved it on the engine named under 'verified on'",
+    "?: not verified: declared, and tested against a stub of the engine's protocol at most",
+    "text, sparse, dense, hybrid: what the engine indexes (text: texts, or analysed terms that it weighs itself)",
+    "filter: k of the documents that match; external: an index that somebody else made; server: by url=",
+    "concurrency: processes share one index, threads one engine, clients one server; copies: each process has its own",
+)
+
+
+class Row(NamedTuple):
+    """Hold what is said of a backend: an answer for each capability but concurrency, which has words of its own."""
+
+    answers: dict[str, str]
+    verified_on: tuple[str, ...]
+
+
+def matrix_row(card: BackendCard) -> Row:
+    """Return the answers of a card: of the file that the contract suite wrote, or as its own class declares them.
+
+    A class that cannot be imported here declares nothing.
+    """
+    known = proven_engines().get(card.engine) or _declared(card)
+    if known is None:
+        return Row(dict.fromkeys(CAPABILITIES, "?"), ())
+    takes = _COLUMN_OF_INPUT.get(known.input, known.input)
+    answers = {
+        **{name: _answer(name == takes, known.verified("results")) for name in _OF_INPUT},
+        "filter": _answer(known.filters, known.verified("filter")),
+        "external": _answer(known.external, known.verified("external")),
+        "server": _answer("url" in card.parameters, known.verified("results", "server")),
+        "concurrency": _concurrency(known, card),
+    }
+    return Row(answers, known.verified_on)
+
+
+def matrix_table(cards: Iterable[BackendCard]) -> Table:
+    """Return a row for each card: what it can do, and on which version of which engine that was proven."""
+    columns = [
+        Column("backend", numeric=False, whole=True),
+        *(Column(name, numeric=name != "concurrency") for name in CAPABILITIES),
+        Column("verified on", numeric=False),
+    ]
+    rows = []
+    for card in cards:
+        row = matrix_row(card)
+        cells = [
+            Cell(row.answers[name], tone="unsure" if row.answers[name] == "?" else "plain") for name in CAPABILITIES
+        ]
+        rows.append([Cell(card.name), *cells, Cell("; ".join(row.verified_on) or _NOT_VERIFIED)])
+    return Table("what each can do", columns, rows, legend=LEGEND)
+
+
+def _answer(declared: bool, proven: bool) -> Answer:
+    return "-" if not declared else "yes" if proven else "?"
+
+
+def _concurrency(known: Declared, card: BackendCard) -> str:
+    if not known.verified("sharing"):
+        return "?"
+    ways = [name for name, there in (("processes", known.shares_index), ("threads", known.threads)) if there]
+    if "url" in card.parameters and known.verified("sharing", "server"):
+        ways.append("server")
+    return ", ".join(ways) or "copies"
+
+
+def _declared(card: BackendCard) -> Declared | None:
+    """Return what the class of a card without proofs declares; its module is imported for it."""
+    from harness.engines.interface import Capabilities  # brings numpy, which cards with proofs do without
+
+    try:
+        told = getattr(load_engine(card), "capabilities", None)
+    except (BackendError, CardError):
+        return None
+    if not isinstance(told, Capabilities):
+        return None
+    return Declared(told.input, told.filters, told.external, told.shares_index, told.threads, told.gaps)
