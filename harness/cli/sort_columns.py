@@ -11,13 +11,20 @@ from harness.errors import UnknownNameError, UsageError
 if TYPE_CHECKING:
     from harness.plan.plan import Plan
 
-__all__ = ["CHANGE_COLUMNS", "CHECK_COLUMNS", "COMPARISON_COLUMNS", "check_sort", "check_sort_of_comparison"]
+__all__ = [
+    "AT_DEPTH",
+    "CHANGE_COLUMNS",
+    "CHECK_COLUMNS",
+    "COMPARISON_COLUMNS",
+    "check_sort",
+    "check_sort_of_comparison",
+]
 
 _EVERYWHERE = {"backend", "dataset"}
 COMPARISON_COLUMNS = frozenset({
     *_EVERYWHERE, "answered", "evaluated", "backends", "reference", "bit-equal", "identical", "tie-equiv.", "RBO",
     "Δscore", "proven causes", "loss", "in graph", "similarity", "published for", "published with", "− published",
-    "metric", "difference", "p", "W/T/L", "documents", "queries", "judged", "relevant",
+    "metric", "difference", "p", "W/T/L", "documents", "queries", "judged", "relevant", "differs by", "here",
 })  # fmt: skip
 """Columns about quality and parity; those of probes, metrics, datasets and parameters come from the plan."""
 _OF_SEVERAL_DATASETS = {"rank", "mean rank", "wins", "model", "dimensions", "parameters", "mean"}
@@ -30,13 +37,14 @@ CHANGE_COLUMNS = frozenset({
     *_EVERYWHERE, "metric", "before", "after", "difference", "p", "W/T/L", "verdict", "gate", "setting", "cost",
     "ratio", "n", "why", "effect", "shows from", "queries needed", "noise floor",
 })  # fmt: skip
-_AT_DEPTH = re.compile(r"(overlap|recall|identical|)@\d+")
+AT_DEPTH = re.compile(r"(overlap|recall|identical|)@\d+")
+"""Columns whose name says the depth that they look to."""
 
 
 def check_sort(name: str | None, known: Iterable[str]) -> None:
     """Refuse, before anything runs, a column to sort by that no table will have; raises UnknownNameError."""
     columns = set(known)
-    if name is not None and name not in columns and not _AT_DEPTH.fullmatch(name):
+    if name is not None and name not in columns and not AT_DEPTH.fullmatch(name):
         raise UnknownNameError("column to sort by", name, columns)
 
 

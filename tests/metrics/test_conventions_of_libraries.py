@@ -164,6 +164,7 @@ def test_sentence_transformers(seed: int):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("documents", [8, 400], ids=["short", "long"])
+@pytest.mark.filterwarnings("ignore:.*unsafe cast from uint64 to int64")  # where its kernels are compiled anew
 def test_ranx(seed: int, documents: int):
     """Long rankings are those in which the quicksort moves equal scores."""
     ranx = pytest.importorskip("ranx", reason="ranx is not installed")
