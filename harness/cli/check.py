@@ -30,7 +30,7 @@ def check(request: CheckRequest, output: CheckOutput) -> None:
     Example: harness check golden.jsonl --corpus chunks.jsonl --backends chroma,lucene --k 5 --require 'Hit@5>=0.9'
     """
     require(output)
-    with early_worker(str(request.backends or ""), request.isolation, request.cards):
+    with early_worker(str(request.backends or ""), request.isolation, request.executor, request.cards):
         from harness.pipeline.check.check_plan import plan_check
         from harness.pipeline.check.run_check import run_check
         from harness.store.result_folder import check_target

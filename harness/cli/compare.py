@@ -34,7 +34,11 @@ def compare(request: CompareRequest, output: CompareOutput) -> None:
     Example: harness compare --backends 'qdrant,lucene:k1=1.2;b=0.75,csr' --dataset ./my-dataset --k 100
     """
     require(output)
-    with nullcontext() if output.dry_run else early_worker(str(request.backends), request.isolation, request.cards):
+    with (
+        nullcontext()
+        if output.dry_run
+        else early_worker(str(request.backends), request.isolation, request.executor, request.cards)
+    ):
         from harness.pipeline.planning import plan_for
 
         plan = plan_for(request)

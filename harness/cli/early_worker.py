@@ -8,14 +8,18 @@ from pathlib import Path
 __all__ = ["early_worker"]
 
 
-def early_worker(backends: str, isolation: str, cards: Path | None) -> AbstractContextManager[None]:
-    """Start a worker that imports what a trial of the first of ``backends`` needs, unless backends need no process.
+def early_worker(backends: str, isolation: str, executor: str, cards: Path | None) -> AbstractContextManager[None]:
+    """Start a worker that imports what a trial of the first of ``backends`` needs, unless none runs here.
 
     What the command line says is not checked yet: a backend that is not understood has nothing of its own imported.
     """
     from harness.worker.spawn import start_early
 
-    if isolation != "process" or (backends and all(name.startswith("run:") for name in backends.split(","))):
+    if (
+        isolation != "process"
+        or executor != "local"
+        or (backends and all(name.startswith("run:") for name in backends.split(",")))
+    ):
         return nullcontext()
     return start_early("harness.worker.trial", *_engine(backends, cards))
 

@@ -34,9 +34,9 @@ def regress(request: RegressRequest, output: JudgedOutput, changes: Mapping[str,
     """
     require(output)
     check_sort(output.sort, CHANGE_COLUMNS)
-    first, isolation = str(request.backends or ""), str(changes.get("isolation", "process"))
+    isolation, executor = str(changes.get("isolation", "process")), str(changes.get("executor", "local"))
     cards = changes.get("cards")
-    with early_worker(first, isolation, cards if isinstance(cards, Path) else None):
+    with early_worker(str(request.backends or ""), isolation, executor, cards if isinstance(cards, Path) else None):
         from harness.pipeline.regress.run_regress import run_regress
 
         check_ci_files(output.junit, output.summary)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["Clock", "Display", "Progress", "SilentDisplay"]
+__all__ = ["Clock", "CombinedProgress", "Display", "Progress", "SilentDisplay"]
 
 Clock = Callable[[], int]
 """Nanoseconds from a monotonic clock; injected, so that tests do not wait."""
@@ -29,6 +30,23 @@ class Display(Protocol):
 
     def done(self, label: str, outcome: str) -> None:
         """Show that one backend is finished; ``outcome`` is a few words."""
+
+
+class CombinedProgress:
+    """Progress of jobs that do parts of the same work, shown as that of one job; any thread may call it."""
+
+    def __init__(self, progress: Progress, phase: str, total: int) -> None:
+        """Begin ``phase``, of ``total`` units in all jobs together."""
+        self._progress, self._lock = progress, threading.Lock()
+        progress.start(phase, total)
+
+    def start(self, phase: str, total: int | None) -> None:
+        """Show nothing: each job has phases of its own."""
+
+    def advance(self, amount: int) -> None:
+        """Count ``amount`` more units as done."""
+        with self._lock:
+            self._progress.advance(amount)
 
 
 class SilentDisplay:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from harness.document.figures import Percentiles
 from harness.document.model import Cell, Column, Facts, Figure, Section, Tone, Value
 from harness.results.schema import (
+    ClusterInfo,
     HarnessInfo,
     IdenticalIdsInfo,
     LatencyStats,
@@ -162,9 +163,15 @@ def identical_ids(info: IdenticalIdsInfo | None, noun: str) -> list[str]:
 
 
 def made_by(
-    harness: HarnessInfo, machine: MachineInfo, created: str, title: str = "Made by", *, unfolded: bool = False
+    harness: HarnessInfo,
+    machine: MachineInfo,
+    created: str,
+    title: str = "Made by",
+    *,
+    cluster: ClusterInfo | None = None,
+    unfolded: bool = False,
 ) -> Facts:
-    """Return version and commit, when, and on what machine."""
+    """Return version and commit, when, and on what machine and cluster."""
     state = ", with uncommitted changes" if harness.dirty else ""
     rows = {
         "harness": f"{harness.version}{f', commit {harness.commit}' if harness.commit else ''}{state}",
@@ -172,8 +179,16 @@ def made_by(
         "system": f"{machine.system} · {machine.python}",
         "processor": f"{machine.processor} · {machine.cores} cores · {machine.memory_bytes / _GIB:.1f} GiB",
         **machine.thread_limits,
+        **({"cluster": _cluster(cluster)} if cluster is not None else {}),
     }
     return Facts(title, list(rows.items()), open=unfolded)
+
+
+def _cluster(cluster: ClusterInfo) -> str:
+    gpus = f" · {counted(cluster.gpus, 'GPU')}" if cluster.gpus else ""
+    lost = f" · {counted(cluster.lost, 'job')} ran again because a node was lost" if cluster.lost else ""
+    size = f"{counted(cluster.nodes, 'node')} · {counted(cluster.cores, 'core')}{gpus}"
+    return f"Ray {cluster.ray} · {size} · reached in {cluster.start_seconds:.1f} s, in no other time{lost}"
 
 
 def flat_rows(values: Mapping[str, object]) -> list[tuple[str, str]]:

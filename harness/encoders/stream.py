@@ -10,7 +10,8 @@ from __future__ import annotations
 import io
 import logging
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,12 +30,15 @@ from harness.errors import DataError
 from harness.registry.parameters import ParameterValue
 from harness.store.columns import load_vectors
 
-__all__ = ["Done", "Made", "encode_into", "read_made", "rows_begun", "truncate"]
+__all__ = ["Done", "Made", "Shard", "encode_into", "join", "read_made", "rows_begun", "shards", "truncate"]
 
 _BATCHES = 8
 """Batches in a chunk: enough of them that sorting its texts by length saves padding."""
 _CALLS = 1
 """Calls in a chunk of a model behind an endpoint: none is lost, and paid for again, when the next call fails."""
+_SHARD_CHUNKS = 16
+"""Chunks in a part that is encoded apart: 4,096 texts in batches of 32."""
+_SHARDS = "shards"
 _ROWS = 16_384
 """Rows in a chunk of vectors that are truncated."""
 _HEADER_BYTES = 128
@@ -71,6 +75,14 @@ class Done(NamedTuple):
     chunks: int
 
 
+class Shard(NamedTuple):
+    """Part of an encoding, the texts from ``start`` up to ``stop``, in a folder of its own."""
+
+    folder: Path
+    start: int
+    stop: int
+
+
 @dataclass(frozen=True, slots=True)
 class _State:
     """State of an encoding, ``progress.json``: ``rows`` texts are encoded, with ``values`` weights if sparse."""
@@ -105,18 +117,18 @@ def encode_into(
     """
     if (folder / _MADE).exists():
         return Done(0, 0)
-    begun = state = _read_state(folder, texts, role, settings)
+    begun = state = _read_state(folder, len(texts), role, settings)
     before = f", {state.rows:,} done before" if state.rows else ""
     progress.start(f"encode {role}{before}", len(texts) - state.rows)
     columns: _Columns | None = None
-    size = settings.batch_size * (_CALLS if settings.source.kind == "http" else _BATCHES)
+    size = _chunk(settings)
     try:
         for start in range(state.rows, len(texts), size):
             part = texts.slice(start, start + size)
             started = clock()
             rows = _finished(model.encode(part, role), part, role, settings)
             took = clock() - started
-            _refuse_other_width(rows, part, state)
+            _refuse_other_width(rows, f"'{part.ids[0]}'", state)
             if columns is None:
                 columns = _Columns(folder, role, state, rows)
             state = columns.append(rows, replace(state, took_ns=state.took_ns + took, chunks=state.chunks + 1))
@@ -128,6 +140,56 @@ def encode_into(
     finally:
         if columns is not None:
             columns.close()
+    _complete(folder, role, state, settings, prompt, model.facts)
+    return Done(state.rows - begun.rows, state.chunks - begun.chunks)
+
+
+def shards(folder: Path, rows: int, role: Role, settings: Settings) -> list[Shard]:
+    """Divide what is left to encode of ``rows`` texts into parts that can be encoded apart, on other machines too.
+
+    A part is 16 of the chunks that one process would encode, so that the model gets the very same batches. The parts do
+    not depend on how many jobs encode them: whoever encodes next uses finished ones and resumes those that were begun.
+    """
+    begun, size = rows_begun(folder), _SHARD_CHUNKS * _chunk(settings)
+    bounds = ((start, min(start + size, rows)) for start in range(begun, rows, size))
+    return [Shard(folder / _SHARDS / f"{role}-{start}-{stop}", start, stop) for start, stop in bounds]
+
+
+def join(folder: Path, parts: Sequence[Shard], role: Role, settings: Settings, prompt: str) -> None:
+    """Put the finished ``parts`` of :func:`shards` together in ``folder``, as if one process had encoded all texts.
+
+    Raises DataError when their vectors have different widths: the machines have different models.
+    """
+    state = _read_state(folder, parts[-1].stop, role, settings)
+    columns: _Columns | None = None
+    facts: Mapping[str, ParameterValue] = {}
+    try:
+        for part in parts:
+            rows, made = load_vectors(part.folder, role), read_made(part.folder)
+            if len(rows) != part.stop - part.start or state.rows != part.start:
+                raise AssertionError(f"'{part.folder}' holds {len(rows)} rows, to be put after {state.rows}")
+            _refuse_other_width(rows, f"text {part.start}", state)
+            columns = columns or _Columns(folder, role, state, rows)
+            facts = facts or made.facts
+            done = replace(state, took_ns=state.took_ns + made.took_ns, chunks=state.chunks + made.chunks)
+            state = columns.append(rows, done)
+        if columns is not None:
+            columns.finish()
+    finally:
+        if columns is not None:
+            columns.close()
+    _complete(folder, role, state, settings, prompt, facts)
+
+
+def _chunk(settings: Settings) -> int:
+    """Return the number of texts that are encoded and stored at a time."""
+    return settings.batch_size * (_CALLS if settings.source.kind == "http" else _BATCHES)
+
+
+def _complete(
+    folder: Path, role: Role, state: _State, settings: Settings, prompt: str, facts: Mapping[str, ParameterValue]
+) -> None:
+    """Write the record of a finished encoding, and remove what only served to resume it."""
     sparse = settings.encoder == "splade"
     if sparse:
         np.save(folder / f"{role}.dimensions.npy", np.int64(state.dimensions), allow_pickle=False)
@@ -138,12 +200,13 @@ def encode_into(
         values=state.values if sparse else None,
         prompt=prompt,
         batch_size=settings.batch_size,
-        facts=model.facts,
+        facts=facts,
         chunks=state.chunks,
     )
     _write(folder / _MADE, asdict(made))
     (folder / _PROGRESS).unlink(missing_ok=True)
-    return Done(state.rows - begun.rows, state.chunks - begun.chunks)
+    if (folder / _SHARDS).exists():
+        shutil.rmtree(folder / _SHARDS)
 
 
 def truncate(source: Path, target: Path, ids: Ids, role: Role, settings: Settings) -> None:
@@ -234,9 +297,9 @@ def _files(folder: Path, role: Role, state: _State, *, sparse: bool) -> list[tup
     ]
 
 
-def _refuse_other_width(rows: Rows, texts: Inputs, state: _State) -> None:
+def _refuse_other_width(rows: Rows, first: str, state: _State) -> None:
     if state.rows and not isinstance(rows, SparseVectors) and rows.shape[1] != state.dimensions:
-        problem = f"{rows.shape[1]} dimensions from '{texts.ids[0]}' on, {state.dimensions} before"
+        problem = f"{rows.shape[1]} dimensions from {first} on, {state.dimensions} before"
         raise DataError("the model's vectors", [problem])
 
 
@@ -294,7 +357,7 @@ def _no_rows(settings: Settings, state: _State) -> Rows:
     return SparseVectors(np.zeros(1, dtype=np.int64), indices, values, state.dimensions)
 
 
-def _read_state(folder: Path, texts: Inputs, role: Role, settings: Settings) -> _State:
+def _read_state(folder: Path, texts: int, role: Role, settings: Settings) -> _State:
     path, sparse = folder / _PROGRESS, settings.encoder == "splade"
     if not path.exists():
         return _State()
@@ -304,8 +367,8 @@ def _read_state(folder: Path, texts: Inputs, role: Role, settings: Settings) -> 
             raise ValueError(f"{state} is no state")
     except (ValueError, TypeError) as error:
         return _begin_again(folder, f"{_PROGRESS} cannot be read: {error}")
-    if state.rows > len(texts):
-        return _begin_again(folder, f"{_PROGRESS} tells of {state.rows} texts, and there are {len(texts)}")
+    if state.rows > texts:
+        return _begin_again(folder, f"{_PROGRESS} tells of {state.rows} texts, and there are {texts}")
     width = None if sparse else state.dimensions
     for _, file, dtype, rows in _files(folder, role, state, sparse=sparse):
         if rows and (not file.is_file() or file.stat().st_size < _file_bytes(rows, dtype, width)):

@@ -55,6 +55,7 @@ from harness.store.environment import harness_state, machine, package_versions
 from harness.store.result_folder import check_target
 from harness.store.scratch import scratch_folder
 from harness.wording import counted
+from harness.worker.executor import cluster_facts
 from harness.worker.failure import Failure, failure_of
 from harness.worker.outcome import Outcome
 
@@ -136,6 +137,8 @@ def run(
     analyzer, is a failed trial of every backend. ``output`` is only recorded with the command.
     """
     cache, shown = Cache(), display if display is not None else SilentDisplay()
+    if (cluster := cluster_facts(plan.execution.executor)) is not None:
+        shown.done("ray", str(cluster))
     parts: list[_Part] = []
     failures: list[HarnessError] = []
     for named in plan.datasets:
@@ -308,7 +311,7 @@ def _failed(plan: Plan, failure: Failure) -> _Part:
 
 def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Comparison:
     """Put the parts of all datasets together, and rank the backends over them."""
-    seed = plan.request.seed
+    seed, cluster = plan.request.seed, cluster_facts(plan.execution.executor)
     trials = [trial for part in parts for trial in part.trials]
     reference = next((part.reference for part in parts if part.reference is not None), None)
     board = make_leaderboard(trials, _families(plan, parts), seed)
@@ -325,6 +328,7 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
         command=command,
         harness=schema.HarnessInfo(**asdict(harness_state())),
         machine=schema.MachineInfo(**asdict(machine())),
+        cluster=schema.ClusterInfo(**asdict(cluster)) if cluster is not None else None,
         packages=package_versions(),
         plan=record,
         datasets=infos,

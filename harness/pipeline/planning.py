@@ -16,7 +16,7 @@ from harness.loaders import check_dataset, filter_dataset, load_dataset
 from harness.loaders.registry import parts_of
 from harness.pipeline.resume import Identities, LookUp, StoredTrials
 from harness.plan.capability_checks import refuse_impossible
-from harness.plan.config import CompareRequest
+from harness.plan.config import LOCAL, CompareRequest
 from harness.plan.dataset_list import NamedDataset, parse_datasets
 from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, in_language, make_plan
 from harness.results.hit_rules import HitRules
@@ -223,7 +223,8 @@ def _preview(plan: Plan, cache: Cache, display: Display) -> Preview:
     dataset = sampled(load_planned(plan, cache, display), plan.request)
     plan = resolved_for(plan, dataset)
     with tempfile.TemporaryDirectory(prefix="harness-preview-") as work:
-        identities = Identities(create_executor(plan.execution), Path(work), display, fetch=False)
+        executor = create_executor(replace(plan.execution, executor=LOCAL))  # a preview starts no cluster
+        identities = Identities(executor, Path(work), display, fetch=False)
         stored = StoredTrials(cache, HitRules.of(dataset).deepened(plan), dataset, identities)
         return Preview(plan, [_look_up(stored, trial, plan, dataset, cache) for trial in plan.trials])
 

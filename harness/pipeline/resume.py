@@ -27,7 +27,7 @@ from harness.data.progress import Display
 from harness.encoders.settings import model_encoder
 from harness.engines.interface import Identified
 from harness.pipeline.probes import PROBES
-from harness.plan.config import Resume
+from harness.plan.config import LOCAL, Resume
 from harness.plan.plan import Plan, Trial
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
@@ -171,6 +171,8 @@ def conditions_of(plan: Plan, trial: Trial) -> Conditions:
     Raises HarnessError where the engine cannot be loaded, which says whether its builds differ.
     """
     machine, options = environment.machine(), asdict(plan.execution)
+    if plan.execution.executor == LOCAL:
+        del options["executor"]  # nor do outcomes name it that were stored when there was no other
     conditions = {
         "machine": {
             "processor": machine.processor,

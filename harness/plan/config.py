@@ -104,6 +104,10 @@ class Resume(StrEnum):
     """
 
 
+LOCAL = "local"
+"""The executor that runs workers on this machine."""
+
+
 class Isolation(StrEnum):
     """Where a backend runs."""
 
@@ -285,6 +289,16 @@ class RunOptions(Options):
             choices=tuple(Isolation),
         ),
     ] = Isolation.PROCESS.value
+    executor: Annotated[
+        str,
+        Option(
+            help="Where backends, encoders and rerankers run: local, on this machine; ray, on a Ray cluster that is "
+            "started here or that RAY_ADDRESS names; ray:ADDRESS, on that one.",
+            group=SEARCH,
+            metavar="local|ray[:ADDRESS]",
+            form="local, ray or ray:ADDRESS",
+        ),
+    ] = LOCAL
     max_calls: Annotated[
         int | None,
         Option(

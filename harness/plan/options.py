@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from harness.errors import UsageError
-from harness.plan.config import ClientKind, Isolation
+from harness.plan.config import LOCAL, ClientKind, Isolation
 from harness.stats.timing import Arrivals
 
 __all__ = [
@@ -41,6 +41,7 @@ class ExecutionOptions:
     """Everything in a plan that decides how it runs, and nothing about its results."""
 
     isolation: Isolation = Isolation.PROCESS
+    executor: str = LOCAL
     timing: bool = True
     jobs: int = 1
     repeat: int = 1
@@ -57,7 +58,9 @@ class ExecutionOptions:
 
     def contradictions(self) -> Iterator[UsageError]:
         """Yield an error for each pair of options that exclude one another."""
-        if self.jobs > 1 and self.timing:
+        if re.fullmatch(r"local|ray(:.+)?", self.executor) is None:
+            yield UsageError(f"--executor {self.executor}: no such executor", fix="use local, ray or ray:ADDRESS")
+        if self.jobs > 1 and self.timing and self.executor == LOCAL:  # on a cluster each has a node to itself
             yield UsageError(
                 f"--jobs {self.jobs} with timing: backends that run side by side slow one another down",
                 fix="add --no-timing, or leave --jobs out",
@@ -72,6 +75,7 @@ class ExecutionOptions:
                 "--jobs": self.jobs > 1,
                 "--deadline": self.deadline_s is not None,
                 "--memory-limit": self.memory_limit_bytes is not None,
+                f"--executor {self.executor}": self.executor != LOCAL,
             }
             for option in (option for option, is_set in set_options.items() if is_set):
                 yield UsageError(
@@ -83,6 +87,11 @@ class ExecutionOptions:
         """Yield what a reader of the report must know, one sentence each."""
         if not self.timing:
             yield "no times were taken (--no-timing): no warm-up, and one pass over the queries"
+        if self.executor != LOCAL:
+            yield (
+                f"the backends ran on nodes of a Ray cluster (--executor {self.executor}): times and memory are those "
+                "of a node, and the machine that is described is the one where the command ran"
+            )
         if self.isolation is Isolation.NONE:
             yield (
                 "the backends ran in the harness's own process (--isolation none): their memory was not measured, "

@@ -17,7 +17,7 @@ from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
 from harness.errors import EngineFailureError, EngineUnavailableError, UnknownNameError, UsageError
 from harness.metrics import Measure, QuerySet, parse_metrics, require_closed_form
 from harness.plan.backend_spec import BackendSpec, parse_backends, with_components
-from harness.plan.config import QUERY_RULES, ClientKind, CompareRequest, Isolation, Resume
+from harness.plan.config import LOCAL, QUERY_RULES, ClientKind, CompareRequest, Isolation, Resume
 from harness.plan.dataset_list import NamedDataset
 from harness.plan.expressions import expand, in_list
 from harness.plan.option_fields import checked, command_words, flat, raise_together
@@ -382,6 +382,7 @@ def _execution(request: CompareRequest, mistakes: _Mistakes) -> ExecutionOptions
         return None
     options = ExecutionOptions(
         isolation=Isolation(request.isolation),
+        executor=request.executor,
         timing=request.timing,
         jobs=request.jobs,
         repeat=request.repeat,
@@ -417,6 +418,10 @@ def _load(request: CompareRequest, mistakes: _Mistakes) -> LoadOptions | None:
     if options.wanted and not request.timing:
         what = "--cold, --concurrency and --rate with --no-timing: they do nothing but take times"
         mistakes.add(UsageError(what, fix="leave --no-timing out, or the others"))
+    if options.wanted and request.executor != LOCAL:
+        listed = f"--cold, --concurrency and --rate with --executor {request.executor}"
+        what = f"{listed}: load is measured on the machine that asks"
+        mistakes.add(UsageError(what, fix="leave --executor out, on the machine that is to be measured"))
     for option, needs in options.unused():
         mistakes.add(UsageError(f"{option} without {needs}: it would change nothing", fix=f"add {needs}"))
     return options

@@ -23,6 +23,7 @@ from harness.results.check_schema import (
 from harness.results.regression_schema import Change
 from harness.results.schema_base import (
     CandidatesInfo,
+    ClusterInfo,
     ContentDigests,
     Count,
     DatasetInfo,
@@ -61,6 +62,7 @@ __all__ = [
     "BuildStats",
     "CandidatesInfo",
     "ClosedLoopStats",
+    "ClusterInfo",
     "ColdStats",
     "ContentDigests",
     "DatasetInfo",
@@ -403,6 +405,7 @@ class Result(Record):
     command: list[str] = Field(description="arguments that make the same again")
     harness: HarnessInfo
     machine: MachineInfo
+    cluster: ClusterInfo | None = Field(default=None, description="null where everything ran on `machine`")
     packages: dict[str, str]
     plan: PlanRecord
     datasets: list[DatasetInfo] = Field(default=[], description="in the order in which they were named")

@@ -13,6 +13,7 @@ from harness.registry.parameters import current_spelling
 
 __all__ = [
     "CandidatesInfo",
+    "ClusterInfo",
     "ContentDigests",
     "Count",
     "DatasetInfo",
@@ -70,6 +71,17 @@ class MachineInfo(Record):
     cores: Count
     memory_bytes: Count
     thread_limits: dict[str, str] = Field(description="environment variables that limit threads, where set")
+
+
+class ClusterInfo(Record):
+    """The Ray cluster on whose nodes backends, encoders and rerankers ran."""
+
+    ray: str = Field(description="version of Ray")
+    nodes: Count = Field(description="nodes with a core, at the end")
+    cores: Count
+    gpus: Count
+    start_seconds: float = Field(description="starting or reaching the cluster: in no other time")
+    lost: Count = Field(description="jobs that ran again on another node because theirs was lost")
 
 
 class PlanRecord(Record):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -112,10 +113,13 @@ def _encode(job: EncodeJob, context: _Context) -> Encoded:
     settings = Settings.of(job.encoder, job.parameters)
     context.progress.start("load model", None)
     model = create_model(settings)
-    done = {
-        part.role: encode_into(
+    rows: Counter[str] = Counter()
+    chunks = 0
+    for part in job.parts:
+        texts = load_inputs(part.texts, (), part.role)
+        done = encode_into(
             part.target,
-            load_inputs(part.texts, (), part.role),
+            texts.slice(part.start, len(texts) if part.stop is None else part.stop),
             part.role,
             settings,
             model,
@@ -123,11 +127,10 @@ def _encode(job: EncodeJob, context: _Context) -> Encoded:
             progress=context.progress,
             clock=context.clock,
         )
-        for part in job.parts
-    }
+        rows[part.role] += done.rows
+        chunks += done.chunks
     spent = model.spent if isinstance(model, EndpointModel) else Spent()
-    rows: dict[str, int] = {role: part.rows for role, part in done.items()}
-    return Encoded(rows, sum(part.chunks for part in done.values()), *spent)
+    return Encoded(rows, chunks, *spent)
 
 
 def _rerank(job: RerankJob, context: _Context) -> object:

@@ -5,19 +5,21 @@ What is in the cache may be checked against the model that should have made it: 
 
 from __future__ import annotations
 
+import itertools
 import re
 import tempfile
 import threading
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.dataset import Dataset
-from harness.data.progress import Display
+from harness.data.progress import CombinedProgress, Display, Progress
 from harness.data.types import SparseVectors
 from harness.encoders.embeddings_endpoint import CHARACTERS_A_TOKEN, calls_for
 from harness.encoders.prompts import applied_prompt, declared_prompts
@@ -25,7 +27,7 @@ from harness.encoders.sampled_check import TOLERANCES, compare_sample, draw_samp
 from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
 from harness.encoders.sources import encoding_key
 from harness.encoders.sparsity import sparsity
-from harness.encoders.stream import Made, read_made, rows_begun, truncate
+from harness.encoders.stream import Made, join, read_made, rows_begun, shards, truncate
 from harness.errors import (
     DataError,
     EncoderError,
@@ -41,7 +43,7 @@ from harness.store.cache import JSON, Cache, Continued, entry_name
 from harness.store.columns import load_vectors
 from harness.store.record_files import load, save
 from harness.wording import counted
-from harness.worker.executor import Executor
+from harness.worker.executor import Executor, side_by_side
 from harness.worker.failure import failure_of
 from harness.worker.jobs import Encoded, EncodeJob, EncodePart
 from harness.worker.vectors import DensePair, Folders, SparsePair, Vectors
@@ -145,8 +147,19 @@ class Embeddings:
             if missing:
                 folders = {role: entries[role].folder for role in missing}
                 self._refuse_calls(settings, folders)
-                encoded = self._encode(settings, trial, folders, self._texts, {})
+                if self._in_parts(settings, folders):
+                    encoded = self._encode_apart(settings, trial, folders)
+                else:
+                    encoded = self._encode(settings, trial, folders, self._texts, {})
         return _Entries(Folders(*(entries[role].entry for role in _ROLES)), frozenset(missing), encoded)
+
+    def _in_parts(self, settings: Settings, folders: Mapping[Role, Path]) -> bool:
+        """Whether there is work for several jobs; calls of an endpoint are counted by one process."""
+        if settings.source.kind == "http" or self._executor.slots(settings.device) == 1:
+            return False
+        counts = {"documents": len(self._dataset.corpus), "queries": len(self._dataset.queries)}
+        left = [len(shards(folder, counts[role], role, settings)) for role, folder in folders.items()]
+        return all(left) and max(left) > 1
 
     def _refuse_calls(self, settings: Settings, folders: Mapping[Role, Path]) -> None:
         """Raise EngineUnavailableError where texts are to be encoded by an endpoint that may not be called at all."""
@@ -225,13 +238,46 @@ class Embeddings:
         texts: Mapping[Role, Path],
         limit: Mapping[str, ParameterValue],
     ) -> Encoded:
+        parts = [EncodePart(role, texts[role], target) for role, target in targets.items()]
+        return self._run(settings, trial, parts, limit, self._display.section(settings.source.shown))
+
+    def _encode_apart(self, settings: Settings, trial: Trial, targets: Mapping[Role, Path]) -> Encoded:
+        """Encode in as many jobs as the executor runs at once, each with its share of the texts, and join the parts."""
+        counts = {"documents": len(self._dataset.corpus), "queries": len(self._dataset.queries)}
+        pieces = {role: shards(target, counts[role], role, settings) for role, target in targets.items()}
+        parts = [
+            EncodePart(role, self._texts[role], shard.folder, shard.start, shard.stop)
+            for role in targets
+            for shard in pieces[role]
+        ]
+        for part in parts:
+            part.target.mkdir(parents=True, exist_ok=True)
+        count = min(self._executor.slots(settings.device), len(parts))
+        bounds = np.linspace(0, len(parts), count + 1).astype(int)
+        groups = [parts[start:stop] for start, stop in itertools.pairwise(bounds)]
+        left = sum(shard.stop - shard.start - rows_begun(shard.folder) for role in targets for shard in pieces[role])
+        phase = f"encode in {counted(count, 'job')}"
+        progress = CombinedProgress(self._display.section(settings.source.shown), phase, left)
+        done = side_by_side(lambda group: self._run(settings, trial, group, {}, progress), groups, jobs=count)
+        for role, target in targets.items():
+            join(target, pieces[role], role, settings, applied_prompt(settings, role).text)
+        rows: dict[str, int] = {role: sum(encoded.rows.get(role, 0) for encoded in done) for role in targets}
+        return Encoded(rows, sum(encoded.chunks for encoded in done))
+
+    def _run(
+        self,
+        settings: Settings,
+        trial: Trial,
+        parts: Sequence[EncodePart],
+        limit: Mapping[str, ParameterValue],
+        progress: Progress,
+    ) -> Encoded:
         folder = Path(tempfile.mkdtemp(prefix="encode-", dir=self._work))
-        parts = tuple(EncodePart(role, texts[role], target) for role, target in targets.items())
         changed = {"truncate_dim": settings.truncate_dim, "normalize": settings.normalize, **limit}
         parameters = {name: changed.get(name, value) for name, value in trial.parameters.items()}
-        save(folder, EncodeJob(settings.encoder, parameters, parts))
+        save(folder, EncodeJob(settings.encoder, parameters, tuple(parts)))
         try:
-            self._executor.run(folder, self._display.section(settings.source.shown))
+            self._executor.run(folder, progress)
         except HarnessError as error:
             if failure_of(error).type != EngineFailureError.__name__:
                 raise

@@ -9,26 +9,64 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from harness.data.progress import Progress
 from harness.errors import EngineFailureError
-from harness.plan.config import Isolation
+from harness.plan.config import LOCAL, Isolation
 from harness.plan.options import ExecutionOptions
+from harness.wording import counted
 from harness.worker.dispatch import run_job
 from harness.worker.process import Finished, Worker
 
-__all__ = ["Aside", "Executor", "InProcess", "Workers", "create_clients", "create_executor", "side_by_side"]
+__all__ = [
+    "Aside",
+    "ClusterFacts",
+    "Executor",
+    "InProcess",
+    "Workers",
+    "cluster_facts",
+    "create_clients",
+    "create_executor",
+    "side_by_side",
+]
 
 _POLL_S = 0.2
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """A cluster as a result records it: Ray's version, nodes that are alive, and the seconds that reaching it took.
+
+    ``lost`` counts the jobs that ran again because their node was lost.
+    """
+
+    ray: str
+    nodes: int
+    cores: int
+    gpus: int
+    start_seconds: float
+    lost: int = 0
+
+    def __str__(self) -> str:
+        gpus = f", {counted(self.gpus, 'GPU')}" if self.gpus else ""
+        size = f"{counted(self.nodes, 'node')}, {counted(self.cores, 'core')}{gpus}"
+        return f"{size} with Ray {self.ray}, reached in {self.start_seconds:.1f} s"
+
+
 class Executor(Protocol):
     """Runs jobs that lie in folders (:mod:`harness.worker.jobs`)."""
+
+    def slots(self, device: str = "cpu") -> int:
+        """Return how many jobs may run at once: work that can be divided is, into so many parts.
+
+        ``device`` is what a model is asked to run on, ``cpu``, ``cuda`` or ``auto``.
+        """
 
     def run(self, folder: Path, progress: Progress) -> Finished:
         """Run one job to its end; its results are in ``folder``. Raises HarnessError when it failed.
@@ -45,6 +83,10 @@ class Workers:
         """Both limits are for one job; None sets none."""
         self._deadline_s, self._memory_limit_bytes = deadline_s, memory_limit_bytes
 
+    def slots(self, device: str = "cpu") -> int:  # noqa: ARG002 - the protocol's
+        """Return 1: a model uses all cores of this machine."""
+        return 1
+
     def run(self, folder: Path, progress: Progress) -> Finished:
         """Run one job in a worker; raises as :meth:`harness.worker.process.Worker.run` does."""
         worker = Worker(folder, deadline_s=self._deadline_s, memory_limit_bytes=self._memory_limit_bytes)
@@ -57,6 +99,10 @@ class InProcess:
     Nothing is enforced and no memory is measured: a crash is the harness's own, and its memory holds everything else
     too. What a job prints goes to standard error, because standard output is for results.
     """
+
+    def slots(self, device: str = "cpu") -> int:  # noqa: ARG002 - the protocol's
+        """Return 1: there is one process."""
+        return 1
 
     def run(self, folder: Path, progress: Progress) -> Finished:
         """Run one job here and now; it cannot be called from several threads."""
@@ -74,7 +120,22 @@ def create_executor(options: ExecutionOptions) -> Executor:
     """Return the executor that the options name."""
     if options.isolation is Isolation.NONE:
         return InProcess()
-    return create_clients(options)
+    if options.executor == LOCAL:
+        return create_clients(options)
+    from harness.worker.ray_executor import RayExecutor, cluster
+
+    return RayExecutor(
+        cluster(options.executor), deadline_s=options.deadline_s, memory_limit_bytes=options.memory_limit_bytes
+    )
+
+
+def cluster_facts(executor: str) -> ClusterFacts | None:
+    """Return the cluster that ``--executor`` names, which is started or reached if need be; None for this machine."""
+    if executor == LOCAL:
+        return None
+    from harness.worker.ray_executor import cluster
+
+    return cluster(executor).facts
 
 
 def create_clients(options: ExecutionOptions) -> Workers:

@@ -81,12 +81,15 @@ class Analysed:
 class EncodePart:
     """The texts of one role: an Arrow file with columns id and text, and the folder that their vectors go to.
 
-    ``target`` may hold what an interrupted job left there.
+    ``target`` may hold what an interrupted job left there. Only rows from ``start`` up to ``stop`` are encoded; None is
+    the last.
     """
 
     role: Literal["documents", "queries"]
     texts: Path
     target: Path
+    start: int = 0
+    stop: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

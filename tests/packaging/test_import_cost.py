@@ -92,7 +92,8 @@ def test_a_comparison_begins_without_what_writes_its_report(repository: Path) ->
 def test_the_first_worker_is_started_before_anything_is_imported(repository: Path) -> None:
     program = (
         "from pathlib import Path; from harness.cli.early_worker import early_worker; "
-        'context = early_worker("csr", "process", None); context.__enter__(); context.__exit__(None, None, None)'
+        'context = early_worker("csr", "process", "local", None); '
+        "context.__enter__(); context.__exit__(None, None, None)"
     )
     loaded = modules_loaded_by(program, repository)
     assert "harness.worker.spawn" in loaded

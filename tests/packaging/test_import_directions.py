@@ -40,6 +40,7 @@ PLACES = {
     "pytest": {"integrations", "testing"},
     "qdrant_client": {"engines"},
     "qdrant_edge": {"engines"},
+    "ray": {"worker"},
     "rich": {"cli", "report"},
     "sqlite_vec": {"engines"},
     "sentence_transformers": {"encoders", "integrations", "rerank"},

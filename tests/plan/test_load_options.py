@@ -63,6 +63,10 @@ def test_a_plan_says_what_it_was_given_and_how_to_run_it_again() -> None:
         ({"load_seconds": 1, "cold": True}, "--load-seconds without --concurrency or --rate"),
         ({"clients": "threads"}, "--clients without --concurrency or --rate"),
         ({"arrivals": "constant", "concurrency": 2}, "--arrivals without --rate"),
+        ({"executor": "ray", "concurrency": 2}, "with --executor ray: load is measured on the machine that asks"),
+        ({"executor": "rays"}, "--executor rays: no such executor"),
+        ({"executor": "ray:", "cold": True}, "--executor ray:: no such executor"),
+        ({"executor": "ray", "isolation": "none"}, "--executor ray with --isolation none"),
     ],
 )
 def test_contradictions_are_refused(options: dict[str, Any], message: str) -> None:

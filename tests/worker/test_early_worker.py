@@ -13,6 +13,7 @@ import pytest
 from processes import with_variable
 from small_world import write_cards, write_collection
 
+from harness.cli.early_worker import early_worker
 from harness.errors import EngineFailureError
 from harness.testing.samples import RecordingProgress
 from harness.worker import spawn
@@ -108,3 +109,12 @@ def test_no_other_worker_is_there_while_an_engine_builds_or_searches(tmp_path: P
     notes = [line.split(":") for line in noted.read_text().splitlines()]
     assert len({worker for worker, _ in notes}) == 3
     assert {others.strip() for _, others in notes} == {""}
+
+
+def test_none_is_started_for_trials_that_run_elsewhere() -> None:
+    with early_worker("csr", "process", "ray:10.0.0.1:6379", None):
+        assert spawn._early == []
+    with early_worker("csr", "none", "local", None):
+        assert spawn._early == []
+    with early_worker("csr", "process", "local", None):
+        assert len(spawn._early) == 1

@@ -10,13 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from processes import with_variable
+from trial_jobs import job_folder
 
-from harness.data.types import SparseVectors
 from harness.errors import EngineFailureError, EngineTimeoutError, MemoryLimitError
-from harness.store.columns import save_sparse, save_table
 from harness.store.record_files import load, save
 from harness.worker.failure import RemoteError
 from harness.worker.jobs import HELD, TrialJob, TrialRecord
@@ -34,33 +32,6 @@ class Recorder:
 
     def advance(self, amount: int) -> None:
         self.advanced += amount
-
-
-def job_folder(tmp_path: Path, engine: str, *, repeats: int = 2) -> Path:
-    documents = SparseVectors(
-        np.array([0, 2, 3, 3]), np.array([0, 1, 1], np.int32), np.array([1.0, 2.0, 3.0], np.float32), 2
-    )
-    queries = SparseVectors(np.array([0, 1, 1]), np.array([1], np.int32), np.array([1.0], np.float32), 2)
-    save_sparse(tmp_path, "documents", documents)
-    save_sparse(tmp_path, "queries", queries)
-    save_table(tmp_path / "corpus.arrow", pa.table({"id": ["a", "b", "c"], "text": ["x y", "y", ""]}))
-    save_table(tmp_path / "queries.arrow", pa.table({"id": ["1", "2"], "text": ["y", "z"]}))
-    (tmp_path / "index").mkdir()
-    job = TrialJob(
-        engine=engine if ":" in engine else f"engines_for_tests:{engine}",
-        parameters={},
-        corpus=tmp_path / "corpus.arrow",
-        queries=tmp_path / "queries.arrow",
-        document_vectors=(tmp_path,),
-        query_vectors=(tmp_path,),
-        index_folder=tmp_path / "index",
-        k=10,
-        repeats=repeats,
-        warm_up_queries=5,
-        warm_up_seconds=60.0,
-    )
-    save(tmp_path, job)
-    return tmp_path
 
 
 def test_a_trial_in_a_worker(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from harness.results.dataset_info import identical_ids_info
 from harness.results.golden import CorpusContent, GoldenContent, golden_dataset
 from harness.results.schema import (
     SCHEMA_VERSION,
+    ClusterInfo,
     DatasetInfo,
     HarnessInfo,
     MachineInfo,
@@ -49,6 +50,7 @@ from harness.store.cache import Cache
 from harness.store.environment import harness_state, machine, package_versions
 from harness.store.result_folder import check_target
 from harness.wording import counted
+from harness.worker.executor import cluster_facts
 
 __all__ = ["check", "run_check", "with_corpora"]
 
@@ -106,6 +108,8 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         if not problems:
             warnings += [found for name, corpus in corpora.items() for found in _pitfalls(name, corpus, queries, cache)]
             plan = _in_language(plan, loaded)
+            if (cluster := cluster_facts(plan.request.executor)) is not None:
+                shown.done("ray", str(cluster))
             for name, content in loaded.items():
                 dataset = Dataset(
                     name,
@@ -239,6 +243,7 @@ def _result(
     requirements = [row for answered, _, _ in examined for row in requirement_results(answered, golden, ideal, rules)]
     errors = [*problems, *_problems(examined, "error")]
     notes = _notes(plan, datasets) if trials else []
+    cluster = cluster_facts(plan.request.executor) if examined else None
     return Result(
         schema=SCHEMA_VERSION,
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -246,6 +251,7 @@ def _result(
         command=command,
         harness=HarnessInfo(**asdict(harness_state())),
         machine=MachineInfo(**asdict(machine())),
+        cluster=ClusterInfo(**asdict(cluster)) if cluster is not None else None,
         packages=package_versions(),
         plan=PlanRecord(given=plan.given(), resolved={**plan.settings(), "notes": notes}),
         datasets=datasets,

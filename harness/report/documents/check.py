@@ -381,7 +381,7 @@ def _percentiles(report: Result) -> list[Block]:
 
 def _provenance(report: Result) -> Iterator[Facts]:
     """Yield versions, parameters, machine, commit and content of the data."""
-    yield made_by(report.harness, report.machine, report.created)
+    yield made_by(report.harness, report.machine, report.created, cluster=report.cluster)
     golden = report.golden_set.model_dump(exclude={"without_expectation", "notes"})
     yield Facts(f"Golden set {report.golden_set.name}", flat_rows(golden))
     for corpus in report.corpora:

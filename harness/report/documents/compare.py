@@ -244,7 +244,7 @@ def _finding(finding: FindingInfo, *, several: bool) -> str:
 
 def _provenance(result: Result) -> Iterator[Facts]:
     """Yield versions, parameters, machine, commit and content of the data."""
-    yield made_by(result.harness, result.machine, result.created)
+    yield made_by(result.harness, result.machine, result.created, cluster=result.cluster)
     for dataset in result.datasets:
         data = {"SHA-256 of documents, queries and judgments": dataset.sha256, **dataset.provenance}
         yield Facts(f"Dataset {dataset.name}", list(data.items()))

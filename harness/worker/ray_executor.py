@@ -1,0 +1,427 @@
+"""Jobs on the nodes of a Ray cluster: each in a worker process of its own there, as on this machine.
+
+A Ray task runs :class:`harness.worker.process.Worker` on its node and sends back what that reports: deadlines, memory
+limits, crashes and the end of all that a job started are the worker's concern, wherever it runs. Losing a node is the
+cluster's: the jobs that ran there run again on another.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import queue
+import secrets
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from harness import __version__, errors
+from harness.data.progress import Progress
+from harness.errors import (
+    BackendError,
+    EngineFailureError,
+    EngineUnavailableError,
+    HarnessError,
+    MemoryLimitError,
+    UsageError,
+)
+from harness.registry.optional import require
+from harness.registry.parameters import ParameterValue
+from harness.store.record_files import is_saved, load
+from harness.worker.executor import Aside, ClusterFacts
+from harness.worker.failure import RemoteError
+from harness.worker.jobs import EncodeJob, RerankJob, TrialJob
+from harness.worker.process import Finished, Worker
+
+__all__ = ["Cluster", "RayExecutor", "cluster"]
+
+_SEEN = "seen.txt"
+"""Holds a number that a node reads to prove that it sees the folder, and the version of the harness here."""
+_TRIES = 3
+_EVERY_S = 0.2
+"""Between two messages of progress, and between two looks at whether the waiting thread was interrupted."""
+_END_S = 15.0
+"""For a job that was interrupted to end with all that it started."""
+_PATIENCE_S = 60.0
+"""For a node that a job can run on to join the cluster."""
+_log = logging.getLogger("harness")
+
+
+class Began(NamedTuple):
+    """The node that a job began on: its number in the cluster, the name of its machine, and the task's process."""
+
+    node: str
+    host: str
+    process: int
+
+
+class Failed(NamedTuple):
+    """An error of a job as plain values, as an exception may lose some of them when it travels pickled.
+
+    ``remote`` is true for an error that the job itself reported, whose class may be anybody's.
+    """
+
+    type: str
+    what: str
+    fix: str | None
+    log: tuple[str, ...] = ()
+    remote: bool = False
+
+
+_clusters: dict[str, Cluster] = {}
+_starting = threading.Lock()
+
+
+def cluster(executor: str) -> Cluster:
+    """Return the cluster that ``--executor`` names, ``ray`` or ``ray:ADDRESS``: the same until it is shut down.
+
+    Raises as :class:`Cluster`.
+    """
+    with _starting:
+        if executor not in _clusters or not _clusters[executor].connected:
+            _clusters[executor] = Cluster(executor.partition(":")[2] or None)
+        return _clusters[executor]
+
+
+class Cluster:
+    """A Ray cluster that the harness uses: one that it starts on this machine, or one that runs.
+
+    ``start_s`` is the time that starting or reaching it took; no other time includes it.
+    """
+
+    def __init__(self, address: str | None = None) -> None:
+        """Connect to ``address``, to RAY_ADDRESS or to the cluster of ``ray start`` here; start one where none is.
+
+        Raises EngineUnavailableError when Ray does not start or cannot be reached, MissingExtraError when it is not
+        installed, and UsageError when this process is connected to another cluster.
+        """
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "1")  # a job without a GPU sees none
+        self._ray: Any = require("ray", extra="ray", feature="--executor ray")
+        # Ray prints the last log of a node that is lost to standard output, which is for results
+        importlib.import_module("ray._private.worker")._worker_logs_enabled = False  # type: ignore[attr-defined]  # noqa: SLF001
+        self._lost = 0
+        self._lock = threading.Lock()
+        started = time.monotonic()
+        if not self._ray.is_initialized():
+            self._connect(address)
+        elif address not in {None, "auto", (current := self._ray.get_runtime_context().gcs_address)}:
+            raise UsageError(
+                f"--executor ray:{address}: this process is connected to the cluster at '{current}'",
+                fix="leave the address out, or call ray.shutdown() first",
+            )
+        self.start_s = time.monotonic() - started
+
+    def _connect(self, address: str | None) -> None:
+        try:
+            self._ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=None)
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            where = f"at '{address}'" if address else "on this machine"
+            raise EngineUnavailableError(
+                f"no Ray cluster {where}: {error}", fix="start it with 'ray start --head', or name another: ray:ADDRESS"
+            ) from error
+
+    @property
+    def connected(self) -> bool:
+        """Whether this process is still connected to a cluster."""
+        return bool(self._ray.is_initialized())
+
+    @property
+    def exceptions(self) -> Any:  # noqa: ANN401 - an optional module
+        """Return Ray's exceptions."""
+        return self._ray.exceptions
+
+    @property
+    def nodes(self) -> list[dict[str, float]]:
+        """Return the resources of each node that is alive and runs jobs."""
+        alive = (dict(node["Resources"]) for node in self._ray.nodes() if node["Alive"])
+        return [resources for resources in alive if resources.get("CPU", 0) >= 1]
+
+    @property
+    def facts(self) -> ClusterFacts:
+        """Return what a result says of the cluster."""
+        nodes = self.nodes
+        return ClusterFacts(
+            ray=str(self._ray.__version__),
+            nodes=len(nodes),
+            cores=int(sum(node["CPU"] for node in nodes)),
+            gpus=int(sum(node.get("GPU", 0) for node in nodes)),
+            start_seconds=self.start_s,
+            lost=self._lost,
+        )
+
+    def count_lost(self) -> None:
+        """Count a job that has to run again because its node was lost."""
+        with self._lock:
+            self._lost += 1
+
+    def stream(
+        self,
+        function: Callable[..., Iterator[object]],
+        arguments: tuple[object, ...],
+        needs: Mapping[str, float],
+    ) -> Iterator[object]:
+        """Run a generator on a node that has what it ``needs``, and yield what it yields.
+
+        Whatever is raised in the thread that waits ends it on its node before that is passed on. Raises
+        EngineUnavailableError when no node of the cluster can run it.
+        """
+        remote = self._ray.remote(function).options(num_returns="streaming", max_retries=0, **needs)
+        stream = remote.remote(*arguments)
+        feasible = time.monotonic()
+        try:
+            while True:
+                # in short waits: an exception is raised in a thread between two of them
+                ready, _ = self._ray.wait([stream], timeout=_EVERY_S, fetch_local=False)
+                if ready:
+                    try:
+                        reference = next(stream)
+                    except StopIteration:
+                        return
+                    yield self._ray.get(reference)
+                if ready or self._can_run(needs):
+                    feasible = time.monotonic()
+                elif time.monotonic() - feasible > _PATIENCE_S:
+                    raise EngineUnavailableError(
+                        f"no node of the Ray cluster has {_in_words(needs)}",
+                        fix="add such a node, or start the cluster's nodes again: ray status shows them",
+                    )
+        except BaseException:
+            self._end(stream)
+            raise
+
+    def _can_run(self, needs: Mapping[str, float]) -> bool:
+        cores, gpus = needs["num_cpus"], needs.get("num_gpus", 0)
+        return any(node["CPU"] >= cores and node.get("GPU", 0) >= gpus for node in self.nodes)
+
+    def _end(self, stream: Any) -> None:  # noqa: ANN401
+        """Interrupt a task, and wait until it is over: until then it may write into its folder."""
+        if not self.connected:
+            return
+        with suppress(self.exceptions.RayError):  # it has failed, its node is gone, or it does not end in time
+            self._ray.cancel(stream)
+            self._ray.get(stream.completed(), timeout=_END_S)
+
+
+class RayExecutor:
+    """Runs jobs on a cluster.
+
+    A trial has a node to itself, because it is timed; any other job has one core, and a GPU if its model runs on one.
+    """
+
+    def __init__(
+        self, cluster: Cluster, *, deadline_s: float | None = None, memory_limit_bytes: int | None = None
+    ) -> None:
+        """Both limits are for one job, on its node; None sets none."""
+        self._cluster, self._deadline_s, self._memory_limit_bytes = cluster, deadline_s, memory_limit_bytes
+        self.running: dict[Path, Began] = {}
+        """The jobs that run now, by folder."""
+
+    def slots(self, device: str = "cpu") -> int:
+        """Return how many jobs run at once: as many as there are cores, or GPUs for a model on one."""
+        facts = self._cluster.facts
+        return max(1, facts.gpus if self._on_gpu(device) else facts.cores)
+
+    def run(self, folder: Path, progress: Progress) -> Finished:
+        """Run one job on a node; again on another, up to three times, when its node is lost.
+
+        Raises as :meth:`harness.worker.process.Worker.run`, EngineUnavailableError when no node can run the job or its
+        node does not see the folder, and EngineFailureError when nodes go on being lost.
+        """
+        exceptions = self._cluster.exceptions
+        folder = folder.absolute()
+        for tries in range(1, _TRIES + 1):
+            number = secrets.token_hex(8)
+            (folder / _SEEN).write_text(f"{number} {__version__}")
+            arguments = (str(folder), number, str(Path.cwd()), self._deadline_s, self._memory_limit_bytes)
+            try:
+                return self._follow(arguments, folder, progress)
+            except exceptions.OutOfMemoryError as error:
+                raise MemoryLimitError(
+                    f"Ray ended it because its node ran out of memory: {_reason(error)}",
+                    fix="run it where there is more memory, or make it need less",
+                ) from error
+            except (exceptions.NodeDiedError, exceptions.WorkerCrashedError, exceptions.ObjectLostError) as error:
+                where = self.running[folder].host if folder in self.running else "a machine that had not begun"
+                again = f"run again ({tries + 1} of {_TRIES})" if tries < _TRIES else "given up"
+                _log.warning("a node of the cluster was lost (%s, %s): %s", where, _reason(error), again)
+                self._cluster.count_lost()
+                _clear_index(folder)
+            except exceptions.RayError as error:
+                raise EngineFailureError(
+                    f"Ray did not run it: {_reason(error)}", log=str(error).splitlines()
+                ) from error
+            finally:
+                self.running.pop(folder, None)
+        raise EngineFailureError(
+            f"its node was lost {_TRIES} times", fix="look at the nodes' memory and logs: ray status, ray logs"
+        )
+
+    def _follow(self, arguments: tuple[object, ...], folder: Path, progress: Progress) -> Finished:
+        """Pass on what the node reports of the job until it has ended; raise the error that it failed with."""
+        for message in self._cluster.stream(run_on_node, arguments, self._needs(folder)):
+            match message:
+                case Began():
+                    self.running[folder] = message
+                case Finished():
+                    return message
+                case Failed():
+                    raise _error(message)
+                case (str(phase), total):
+                    progress.start(phase, cast("int | None", total))
+                case int(amount):
+                    progress.advance(amount)
+                case _:
+                    raise AssertionError(f"a node sent an unknown message: {message!r}")
+        raise EngineFailureError("its node did not report how it ended", fix="this is a defect of the harness")
+
+    def _needs(self, folder: Path) -> dict[str, float]:
+        """Return what a job takes of a node: a trial all cores of the largest kind, any other job one core.
+
+        Nodes are of one kind where times are compared; where they are not, trials run on the largest.
+        """
+        if is_saved(folder, TrialJob):
+            return {"num_cpus": max((node["CPU"] for node in self._cluster.nodes), default=1)}
+        return {"num_cpus": 1, **({"num_gpus": 1} if self._on_gpu(_device(folder)) else {})}
+
+    def _on_gpu(self, device: str) -> bool:
+        """Whether a model on the ``device`` of its parameters uses a GPU: 'auto' does where there are any."""
+        return device.startswith("cuda") or (device == "auto" and self._cluster.facts.gpus > 0)
+
+
+def run_on_node(
+    folder: str, number: str, directory: str, deadline_s: float | None, memory_limit_bytes: int | None
+) -> Iterator[object]:
+    """Run the job in ``folder`` in a worker on this node, in ``directory`` where that is here, and yield how it goes.
+
+    Runs as a Ray task. Yields :class:`Began`, a pair (phase, total) for each phase, a whole number for the units done
+    since the message before, and at last :class:`Finished` or :class:`Failed`. An interruption of the task ends the
+    worker with all that it started.
+    """
+    place = Path(folder)
+    refused = _refused(place, number)
+    if refused is not None:
+        yield refused
+        return
+    import ray
+
+    yield Began(str(ray.get_runtime_context().get_node_id()), socket.gethostname(), os.getpid())
+    if Path(directory).is_dir():  # paths in a backend's parameters may be relative to it
+        os.chdir(directory)
+    messages: queue.SimpleQueue[object] = queue.SimpleQueue()
+
+    def work() -> None:
+        worker = Worker(place, deadline_s=deadline_s, memory_limit_bytes=memory_limit_bytes)
+        try:
+            messages.put(worker.run(_Sent(messages)))
+        except HarnessError as error:
+            remote = isinstance(error, RemoteError)
+            kind = error.type_name if isinstance(error, RemoteError) else type(error).__name__
+            messages.put(Failed(kind, error.what, error.fix, tuple(error.log), remote))
+        except BaseException as error:
+            messages.put(Failed(EngineFailureError.__name__, f"its node failed: {error!r}", None))
+            raise
+
+    with Aside[None]() as aside:
+        aside.begin(work)
+        yield from _batched(messages)
+
+
+def _refused(folder: Path, number: str) -> Failed | None:
+    """Return why this node cannot run the job in ``folder``, None where it can."""
+    host, unavailable = socket.gethostname(), EngineUnavailableError.__name__
+    seen = folder / _SEEN
+    written, _, version = (seen.read_text() if seen.is_file() else "").partition(" ")
+    if written != number:
+        return Failed(
+            unavailable,
+            f"node '{host}' does not see the folder '{folder}'",
+            "let HARNESS_CACHE, TMPDIR and --out lie in a folder that every node sees at the same path",
+        )
+    if version != __version__:
+        return Failed(
+            unavailable,
+            f"node '{host}' has version {__version__} of the harness, and this machine {version}",
+            "install the same version on every node",
+        )
+    return None
+
+
+class _Sent:
+    """Progress that goes into a queue: phases as they begin, units as they are done."""
+
+    def __init__(self, messages: queue.SimpleQueue[object]) -> None:
+        self._messages = messages
+
+    def start(self, phase: str, total: int | None) -> None:
+        """Report that a phase begins."""
+        self._messages.put((phase, total))
+
+    def advance(self, amount: int) -> None:
+        """Report that ``amount`` more units are done."""
+        self._messages.put(amount)
+
+
+def _batched(messages: queue.SimpleQueue[object]) -> Iterator[object]:
+    """Yield messages up to the last one; numbers that come within a short time as their sum."""
+    done, sent = 0, time.monotonic()
+    while True:
+        try:
+            message = messages.get(timeout=_EVERY_S)
+        except queue.Empty:
+            message = 0
+        if isinstance(message, int):
+            done += message
+            if not done or time.monotonic() - sent < _EVERY_S:
+                continue
+        if done:
+            yield done
+            done, sent = 0, time.monotonic()
+        if not isinstance(message, int):
+            yield message
+        if isinstance(message, Finished | Failed):
+            return
+
+
+def _error(failed: Failed) -> HarnessError:
+    """Return the error that a node reported, of the class that it had there."""
+    if failed.remote:
+        return RemoteError(failed.type, failed.what, failed.fix, list(failed.log))
+    kind: type[BackendError] = getattr(errors, failed.type)
+    return kind(failed.what, fix=failed.fix, log=failed.log)
+
+
+def _device(folder: Path) -> str:
+    """Return the device that a job's model is asked to run on, 'cpu' for a job without a model."""
+    parameters: Mapping[str, ParameterValue] = {}
+    if is_saved(folder, EncodeJob):
+        parameters = load(folder, EncodeJob).parameters
+    elif is_saved(folder, RerankJob):
+        parameters = load(folder, RerankJob).parameters
+    return str(parameters.get("device", "cpu"))
+
+
+def _clear_index(folder: Path) -> None:
+    """Remove the index that a trial began on a node that is lost."""
+    if not is_saved(folder, TrialJob):
+        return
+    job = load(folder, TrialJob)
+    if job.built is None and not job.external:
+        shutil.rmtree(job.index_folder, ignore_errors=True)
+        job.index_folder.mkdir(parents=True)
+
+
+def _in_words(needs: Mapping[str, float]) -> str:
+    gpu = " and a GPU" if needs.get("num_gpus") else ""
+    return f"{needs['num_cpus']:g} core{'' if needs['num_cpus'] == 1 else 's'}{gpu} for it"
+
+
+def _reason(error: Exception) -> str:
+    """Return the first sentence of one of Ray's errors."""
+    return str(error).strip().partition("\n")[0].partition(". ")[0]
