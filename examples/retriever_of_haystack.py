@@ -1,9 +1,10 @@
 """A Haystack retriever, asked by the harness.
 
+    harness check golden.jsonl --against haystack:retriever_of_haystack:retriever
     harness check golden.jsonl --against python:retriever_of_haystack:retrieve
 
-Run it beside your ``chunks.jsonl`` (``_id`` and ``text``). Yours may be a whole pipeline; only :func:`retrieve` is for
-the harness. Run with haystack-ai 3.4.0.
+Run it beside your ``chunks.jsonl`` (``_id`` and ``text``). Yours may be a whole pipeline, which is named in the same
+way; :func:`retrieve` is for what returns its documents otherwise. Run with haystack-ai 3.4.0.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """A LangChain retriever, asked by the harness.
 
+    harness check golden.jsonl --against langchain:retriever_of_langchain:retriever
     harness check golden.jsonl --against python:retriever_of_langchain:retrieve
 
 Run it beside your ``chunks.jsonl`` (``_id`` and ``text``). Yours has another vector store and a real embedding model;
-only :func:`retrieve` is for the harness. Run with langchain-core 1.7.2.
+:func:`retrieve` is for what is no retriever of LangChain's alone. Run with langchain-core 1.7.2.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStoreRetriever
 
 DIMENSIONS = 512
 
@@ -42,6 +43,11 @@ def store() -> InMemoryVectorStore:
     lines = map(json.loads, Path("chunks.jsonl").read_text(encoding="utf-8").splitlines())
     made.add_documents([Document(id=line["_id"], page_content=line["text"]) for line in lines])
     return made
+
+
+def retriever() -> VectorStoreRetriever:
+    """The retriever, which the harness asks for k documents; a vector store may be named as well."""
+    return store().as_retriever()
 
 
 def retrieve(question: str, k: int) -> list[Document]:

@@ -1,9 +1,10 @@
 """A LlamaIndex retriever, asked by the harness.
 
+    harness check golden.jsonl --against llamaindex:retriever_of_llamaindex:index
     harness check golden.jsonl --against python:retriever_of_llamaindex:retrieve
 
-Run it beside your ``chunks.jsonl`` (``_id`` and ``text``). Yours has another index and a real embedding model; only
-:func:`retrieve` is for the harness. Run with llama-index-core 0.14.25.
+Run it beside your ``chunks.jsonl`` (``_id`` and ``text``). Yours has another index and a real embedding model; a
+retriever may be named as well. :func:`retrieve` is for what is neither. Run with llama-index-core 0.14.25.
 """
 
 from __future__ import annotations
@@ -47,6 +48,6 @@ def index() -> VectorStoreIndex:
 def retrieve(question: str, k: int) -> list[NodeWithScore]:
     """Nodes with scores are hits as they are: their id is the node's.
 
-    Where the golden set names documents, return ``[(one.node.ref_doc_id, one.score) for one in …]``, each once.
+    Where the golden set names documents: ``llamaindex:…;id_key=ref_doc_id``.
     """
     return index().as_retriever(similarity_top_k=k).retrieve(question)

@@ -19,14 +19,20 @@ from harness.exact import encode_documents
 
 __all__ = ["PythonEncoder"]
 
-_METHODS: dict[Role, str] = {"documents": "encode_documents", "queries": "encode_queries"}
+Encode = Callable[[list[str]], Any]
+_DOCUMENTS = ("encode_documents", "encode", "embed_documents", "get_text_embedding_batch")
+"""Methods that encode several documents: of the harness, and of embeddings of LangChain and LlamaIndex."""
+_QUERIES = ("encode_queries", "encode")
+_ONE_QUERY = ("embed_query", "get_query_embedding")
 
 
 class PythonEncoder:
     """An object with ``encode_documents`` and ``encode_queries``, or ``encode`` alone, each taking a list of texts.
 
-    A class, or a function without these methods, is called once, without arguments, to get the object. A method
-    returns an array (n, d); for the encoder ``splade`` also a SciPy sparse matrix or a list of ``{dimension: weight}``.
+    Embeddings of LangChain (``embed_documents``, ``embed_query``) and LlamaIndex (``get_text_embedding_batch``,
+    ``get_query_embedding``) are asked as those libraries ask them. A class, or a function without such methods, is
+    called once, without arguments, to get the object. A method returns an array (n, d); for the encoder ``splade`` also
+    a SciPy sparse matrix or a list of ``{dimension: weight}``.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -39,14 +45,15 @@ class PythonEncoder:
             encoder = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError) as error:
             raise UsageError(f"model=python:{settings.source.name} cannot be imported: {error}") from error
-        if callable(encoder) and (isinstance(encoder, type) or not _has_methods(encoder)):
+        if callable(encoder) and (isinstance(encoder, type) or not _methods(encoder)):
             encoder = encoder()
-        if not _has_methods(encoder):
+        methods = _methods(encoder)
+        if not methods:
             raise UsageError(
                 f"model=python:{settings.source.name} is a {type(encoder).__name__} that encodes nothing",
                 fix="give it the methods encode_documents(texts) and encode_queries(texts), or encode(texts)",
             )
-        self._object = encoder
+        self._object, self._encode = encoder, methods
 
     @property
     def facts(self) -> Facts:
@@ -55,7 +62,7 @@ class PythonEncoder:
 
     def encode(self, texts: Inputs, role: Role) -> Rows:
         """Return the object's vectors as float32 rows. Raises DataError for anything but numbers (n, d)."""
-        encode: Callable[[list[str]], Any] = getattr(self._object, _METHODS[role], None) or self._object.encode
+        encode = self._encode[role]
         prompts, size = prompted(texts, role, self._settings), self._settings.batch_size
         if self._settings.encoder != "dense":
             return encode_documents(_Documents(encode), prompts, batch_size=size)
@@ -82,5 +89,16 @@ class _Documents:
         self.encode_documents = self.encode_queries = encode
 
 
-def _has_methods(encoder: object) -> bool:
-    return hasattr(encoder, "encode") or all(hasattr(encoder, method) for method in _METHODS.values())
+def _methods(encoder: Any) -> dict[Role, Encode]:  # noqa: ANN401 - the user's object
+    """Return how an object encodes either role; nothing where it lacks one of them."""
+    documents, queries, one = (
+        next((getattr(encoder, name) for name in names if hasattr(encoder, name)), None)
+        for names in (_DOCUMENTS, _QUERIES, _ONE_QUERY)
+    )
+    if queries is None and one is not None:
+        queries = _each(one)
+    return {} if documents is None or queries is None else {"documents": documents, "queries": queries}
+
+
+def _each(encode: Callable[[str], Any]) -> Encode:
+    return lambda texts: [encode(text) for text in texts]

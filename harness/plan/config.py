@@ -590,7 +590,8 @@ CHECKED_BACKENDS = Option(
     default_text="lucene,csr, and none with --against alone",
 )
 AGAINST = Option(
-    help="What is there already, only read: python:MODULE:FUNCTION, http:url=…;ids=…, or an index as "
+    help="What is there already, only read: python:MODULE:FUNCTION, http:url=…;ids=…, a retriever of LangChain, "
+    "LlamaIndex or Haystack as langchain:MODULE:RETRIEVER;id_key=FIELD, or an index as "
     "chroma:path=…;collection=…;model=….",
     group=COMPARED,
     common=True,

@@ -85,10 +85,10 @@ def _analyse(job: AnalyseJob, context: _Context) -> Analysed:
 def _ask(job: AskJob, context: _Context) -> object:
     """Ask somebody's callable here: what it prints, allocates or never returns from concerns this process alone."""
     from harness.engines.callable.answers import ask
-    from harness.engines.callable.python_callable import PythonBackend, load_callable
+    from harness.engines.callable.python_callable import load_retriever
     from harness.store.columns import load_table
 
-    with PythonBackend(load_callable(job.target), job.target) as backend:
+    with load_retriever(job.target, job.framework, job.id_key) as backend:
         return ask(
             backend,
             load_table(job.questions).column("text").to_pylist(),

@@ -224,6 +224,7 @@ class AskJob:
     """Ask a callable, ``module:name``, every question of an Arrow file with columns id and text.
 
     Each is asked ``repeats`` times, with ``warm_up`` the first once more before. The result is an ``Asked``.
+    ``framework`` says whose retriever the name stands for, "" for a function; ``id_key`` where its documents' ids are.
     """
 
     target: str
@@ -231,6 +232,8 @@ class AskJob:
     k: int
     repeats: int
     warm_up: bool
+    framework: str = ""
+    id_key: str = ""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

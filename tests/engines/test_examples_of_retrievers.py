@@ -81,7 +81,7 @@ STAND_INS: dict[str, dict[str, dict[str, object]]] = {
         "langchain_core": {},
         "langchain_core.documents": {"Document": SimpleNamespace},
         "langchain_core.embeddings": {"Embeddings": object},
-        "langchain_core.vectorstores": {"InMemoryVectorStore": Documents},
+        "langchain_core.vectorstores": {"InMemoryVectorStore": Documents, "VectorStoreRetriever": object},
     },
     "llamaindex": {
         "llama_index": {},

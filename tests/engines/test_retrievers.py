@@ -361,6 +361,7 @@ class Scripted:
     """Answers as it is told; every call takes a second of a clock of its own."""
 
     repeated = 2
+    notes = ()
 
     def __init__(self, *failing: str) -> None:
         self.failing, self.calls, self.now = failing, [], 0

@@ -23,6 +23,16 @@ ALLOWED = {
     ("harness/registry/cards.py", "oracle"): "refuses a table by its former name",
     ("harness/results/upgrade.py", "oracle"): "reads results of earlier versions",
     ("harness/rerank/judge.py", "subject"): "a prompt: what a text is about",
+    **dict.fromkeys(
+        (
+            ("docs/how-to/from-other-frameworks.md", "retriever"),
+            ("docs/reference/cli.md", "retriever"),
+            ("harness/engines/callable/frameworks.py", "retriever"),
+            ("harness/pipeline/check/against.py", "retriever"),
+            ("harness/plan/config.py", "retriever"),
+        ),
+        "what LangChain, LlamaIndex and Haystack call their own classes",
+    ),
 }
 """Page or module and word, with the reason."""
 

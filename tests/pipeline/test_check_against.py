@@ -313,7 +313,7 @@ def test_clean_engines_raise_no_alarm(sample, tmp_path):
         ("rrf:csr+flat", "'rrf' is no index"),
         ("run:hits.trec", "'run' is no index"),
         ("pyton:my_app:retrieve", "did you mean 'python'"),
-        ("my_app:retrieve", "'my_app' is neither python, nor http, nor a backend"),
+        ("my_app:retrieve", "'my_app' is neither python, nor http, nor a framework, nor a backend"),
     ],
 )
 def test_indexes_that_cannot_be_searched_alone_are_refused(against, said):

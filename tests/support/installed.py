@@ -15,3 +15,13 @@ def skip_module_without(*libraries: str) -> None:
     for library in libraries:
         if find_spec(library) is None:
             pytest.skip(f"{library} is not installed", allow_module_level=True)
+
+
+def skip_without(library: str) -> None:
+    """Skip the calling test if a library, or a package inside one, is not installed; nothing is imported of it."""
+    try:
+        found = find_spec(library)
+    except ModuleNotFoundError:  # of the package around it
+        found = None
+    if found is None:
+        pytest.skip(f"{library} is not installed")

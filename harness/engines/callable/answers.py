@@ -17,11 +17,11 @@ from harness.data.progress import Clock, Progress
 from harness.data.types import BAD_ID, BAD_ID_IS, Int64Array
 from harness.errors import EngineTimeoutError, EngineUnavailableError, HarnessError
 
-__all__ = ["Answer", "Asked", "CalledBackend", "ask", "read_answer"]
+__all__ = ["SCORES", "TEXTS", "Answer", "Asked", "CalledBackend", "ask", "first_of", "read_answer"]
 
 _IDS = ("id", "_id", "doc_id", "document_id", "chunk_id", "id_", "node_id")
-_SCORES = ("score", "_score", "similarity")
-_TEXTS = ("text", "page_content", "content")
+SCORES = ("score", "_score", "similarity")
+TEXTS = ("text", "page_content", "content")
 _PAIR = 2
 _SHOWN = 80
 _LARGEST_SCORE = (2 - 2**-23) * 2.0**127
@@ -80,15 +80,15 @@ def _hit(place: int, returned: object) -> _Hit:
     own = _id(returned)
     if own is not None:
         return _Hit(_printable(place, own), None, None)
-    score = _first(returned, _SCORES)
-    document = _first(returned, ("node",))  # LlamaIndex's NodeWithScore
+    score = first_of(returned, SCORES)
+    document = first_of(returned, ("node",))  # LlamaIndex's NodeWithScore
     document = returned if document is None else document
-    document_id = _id(_first(document, _IDS))
+    document_id = _id(first_of(document, _IDS))
     if document_id is None:
         raise ValueError(
             f"hit {place} is {_shown(returned)} and has no id: give each document one, or return pairs of id and score"
         )
-    text = _first(document, _TEXTS)
+    text = first_of(document, TEXTS)
     return _Hit(
         _printable(place, document_id),
         None if score is None else _score(place, score),
@@ -112,7 +112,7 @@ def _printable(place: int, document_id: str) -> str:
     return document_id
 
 
-def _first(document: object, names: Sequence[str]) -> Any:  # noqa: ANN401 - of somebody else's object
+def first_of(document: object, names: Sequence[str]) -> Any:  # noqa: ANN401 - of somebody else's object
     """Return the first of some fields or attributes that is not None."""
     values = (document.get(name) if isinstance(document, Mapping) else getattr(document, name, None) for name in names)
     return next((value for value in values if value is not None), None)
@@ -140,6 +140,10 @@ class CalledBackend(Protocol):
     def repeated(self) -> int:
         """Calls that were made again after a failure that passed."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is known of it besides its answers, for reports."""
+
     def retrieve(self, question: str, k: int) -> Answer:
         """Return the hits for one question, best first; raises HarnessError when this question has no answer."""
 
@@ -155,11 +159,13 @@ class Asked:
     """Answers in the order of the questions, of the first pass.
 
     ``search_ns`` int64 (passes, questions) is the time of each call, negative where it failed or was not made.
+    ``notes`` are the backend's own.
     """
 
     answers: tuple[Answer, ...]
     search_ns: Int64Array
     repeated: int = 0
+    notes: tuple[str, ...] = ()
 
 
 def ask(
@@ -201,7 +207,7 @@ def ask(
             if turn == 0:
                 first.append(answer)
             progress.advance(1)
-    return Asked(tuple(first), search_ns, backend.repeated)
+    return Asked(tuple(first), search_ns, backend.repeated, backend.notes)
 
 
 class _Calls:

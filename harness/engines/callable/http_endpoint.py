@@ -172,6 +172,8 @@ class HttpSettings:
 class HttpBackend:
     """One call a question; what may pass is waited for as :class:`harness.remote.calls.RemoteCalls` does."""
 
+    notes: tuple[str, ...] = ()
+
     def __init__(self, settings: HttpSettings, calls: RemoteCalls | None = None) -> None:
         """``calls`` is for tests. Raises EngineUnavailableError for a key that cannot be sent."""
         self._settings = settings

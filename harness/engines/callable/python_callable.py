@@ -1,4 +1,4 @@
-"""``python:MODULE:FUNCTION``: any callable ``(question, k)``, sync or async, that returns hits."""
+"""``python:MODULE:FUNCTION``: any callable ``(question, k)``, sync or async; retrievers of frameworks as such."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from harness.engines.callable.answers import Answer, read_answer
-from harness.errors import EngineFailureError, EngineUnavailableError, nearest
+from harness.engines.callable.frameworks import retriever_of
+from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError, nearest
 from harness.plain_url import without_secrets
 
-__all__ = ["PythonBackend", "load_callable"]
+__all__ = ["PythonBackend", "load_callable", "load_retriever"]
 
 Result = TypeVar("Result")
 _CALLED = "it is called as retrieve(question, k)"
@@ -25,15 +26,26 @@ _CALLED = "it is called as retrieve(question, k)"
 class PythonBackend:
     """Somebody's function. One event loop serves all calls of an async one: its clients are bound to it."""
 
-    def __init__(self, function: Callable[..., object], name: str) -> None:
-        """Take a function; raises EngineUnavailableError for what cannot be called with a question and a number."""
+    def __init__(
+        self,
+        function: Callable[..., object],
+        name: str,
+        *,
+        read: Callable[[object], Answer] = read_answer,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        """Take a function, and how to read what it returns.
+
+        Raises EngineUnavailableError for what cannot be called with a question and a number.
+        """
         if inspect.isclass(function) or not callable(function):
             raise EngineUnavailableError(
                 f"'{name}' is {'a class' if inspect.isclass(function) else type(function).__name__}, not a function",
                 fix=f"name a function or a bound method: {_CALLED}",
             )
         _require_two_arguments(function, name)
-        self._function, self._name = function, name
+        self._function, self._name, self._read = function, name, read
+        self.notes = notes
         self._loop: asyncio.Runner | None = None
         self.repeated = 0
 
@@ -50,7 +62,7 @@ class PythonBackend:
         """Call the function; raises EngineFailureError for whatever it raises, with the last lines of its traceback."""
         returned = _of_user(f"'{self._name}' raised", lambda: self._call(question, k))
         try:
-            return read_answer(returned)
+            return self._read(returned)
         except (TypeError, ValueError) as error:
             raise EngineFailureError(f"'{self._name}' gave an answer that cannot be read: {error}") from error
 
@@ -63,8 +75,23 @@ class PythonBackend:
         return self._loop.run(_awaited(returned))
 
 
-def load_callable(target: str) -> Callable[..., object]:
+def load_retriever(target: str, framework: str, id_key: str) -> PythonBackend:
+    """Import a function, or a retriever of a framework; ``framework`` is "" for a function.
+
+    Raises as :func:`load_callable` and :func:`harness.engines.callable.frameworks.retriever_of`, and EngineFailureError
+    for what a function raises that makes the retriever.
+    """
+    found = load_callable(target, framework or "python")
+    if not framework:
+        return PythonBackend(found, target)
+    retriever = _of_user(f"'{target}' raised", lambda: retriever_of(framework, found, target, id_key))
+    return PythonBackend(retriever.call, target, read=retriever.read, notes=retriever.notes)
+
+
+def load_callable(target: str, scheme: str = "python") -> Callable[..., object]:
     """Import what ``module:name`` names; the module is looked for in the current folder too.
+
+    ``scheme`` is what stands before the name, for messages.
 
     Raises EngineUnavailableError when it cannot be imported, with the last lines of the traceback, or has no such name.
     """
@@ -80,7 +107,7 @@ def load_callable(target: str) -> Callable[..., object]:
             near = nearest(part, [name for name in dir(target_object) if not name.startswith("_")])
             raise EngineUnavailableError(
                 f"'{module_name}' has no '{path}'{near}",
-                fix="write python:MODULE:FUNCTION, as python:my_app.search:retrieve",
+                fix=f"write {scheme}:MODULE:NAME, as {scheme}:my_app.search:{part}",
             )
         target_object = getattr(target_object, part)
     function: Callable[..., object] = target_object
@@ -109,6 +136,8 @@ def _of_user(what: str, work: Callable[[], Result]) -> Result:
     """Run somebody else's code; whatever it raises is its failure, with the last lines of the traceback."""
     try:
         return work()
+    except HarnessError:
+        raise
     except (Exception, SystemExit) as error:
         said = "".join(traceback.format_exception_only(error)).strip()
         fix = "an index that was made by another model says so: encode questions with the one that made it"

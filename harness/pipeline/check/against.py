@@ -25,6 +25,7 @@ from harness.data.texts import content_digest
 from harness.data.types import Corpus, Ids, Queries, Run
 from harness.encoders.settings import model_encoder
 from harness.engines.callable.answers import Answer, Asked, CalledBackend, ask
+from harness.engines.callable.frameworks import FRAMEWORKS
 from harness.engines.callable.http_endpoint import HTTP_OPTIONS, HttpBackend, HttpSettings
 from harness.engines.callable.python_callable import PythonBackend
 from harness.errors import HarnessError, UsageError
@@ -70,6 +71,10 @@ _NAME = re.compile(r"[\w.][\w. -]*")
 _NAMED = re.compile(rf"(?P<name>{_NAME.pattern})=(?=[\w.-]+:)")
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _EXTERNAL = "external=true"
+_FORMS = (
+    "write python:MODULE:FUNCTION, http:url=…;ids=…, langchain:MODULE:RETRIEVER, llamaindex:… or haystack:…, or an "
+    "index as chroma:path=…;collection=…;model=…"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,8 @@ class Against:
     """One backend that is there already.
 
     ``label`` is unique and may be shown, as may ``shown``, the expression without what could be secret. ``target`` is a
-    callable's ``module:name``, ``http`` an endpoint; ``backend`` is the expression of an external index as
+    callable's ``module:name``, or that of a retriever of a ``framework``, whose documents' ids are in the field
+    ``id_key`` of their metadata; ``http`` is an endpoint; ``backend`` is the expression of an external index as
     ``--backends`` has it.
     """
 
@@ -85,6 +91,8 @@ class Against:
     label: str
     shown: str
     target: str = ""
+    framework: str = ""
+    id_key: str = ""
     http: HttpSettings | None = None
     backend: str = ""
 
@@ -115,15 +123,14 @@ def _parse(text: str, max_calls: int | None) -> Against:
     if not colon or not kind or not rest:
         raise UsageError(
             f"'{shown}' names no backend",
-            fix="write python:MODULE:FUNCTION, http:url=…;ids=…, or an index as chroma:path=…;collection=…;model=…",
+            fix=_FORMS,
         )
     if kind == "python":
-        if not _TARGET.fullmatch(rest):
-            module, dot, function = rest.rpartition(".")
-            meant = f"python:{module}:{function}"
-            example = meant if dot and _TARGET.fullmatch(meant.partition(":")[2]) else "python:my_app:search"
-            raise UsageError(f"'{shown}' names no function", fix=f"write python:MODULE:FUNCTION, as {example}")
-        return Against("python", name or shown, _with(name, shown), target=rest)
+        return Against("python", name or shown, _with(name, shown), target=_target(kind, rest, shown))
+    if kind in FRAMEWORKS:
+        path, *further = rest.split(";")
+        target, id_key = _target(kind, path.strip(), shown), _id_key(kind, further)
+        return Against("python", name or shown, _with(name, shown), target=target, framework=kind, id_key=id_key)
     if kind == "http":
         if rest.startswith("//"):
             fix = "write http:url=http://HOST/search?q={question}&k={k};ids=results[*].id"
@@ -136,6 +143,31 @@ def _parse(text: str, max_calls: int | None) -> Against:
     parts = {current_spelling(part.strip()) for part in re.split(r"[:;]", expression)}
     backend = expression if _EXTERNAL in parts else f"{kind}:{_EXTERNAL};{rest}"
     return Against("index", name or shown, _with(name, shown), backend=backend)
+
+
+def _target(kind: str, text: str, shown: str) -> str:
+    """Return ``MODULE:NAME``; raise UsageError for another form, with the form that is meant."""
+    if _TARGET.fullmatch(text):
+        return text
+    what = "FUNCTION" if kind == "python" else "RETRIEVER"
+    module, dot, name = text.rpartition(".")
+    meant = f"{module}:{name}"
+    example = meant if dot and _TARGET.fullmatch(meant) else f"my_app:{'search' if kind == 'python' else 'retriever'}"
+    raise UsageError(f"'{shown}' names no {what.lower()}", fix=f"write {kind}:MODULE:{what}, as {kind}:{example}")
+
+
+def _id_key(kind: str, options: Sequence[str]) -> str:
+    """Return the value of ``id_key=``, the only option of a framework's retriever; "" without it."""
+    values = [option.partition("=") for option in options]
+    for key, equals, value in values:
+        if key.strip() != "id_key" or not equals or not value.strip():
+            raise UsageError(
+                f"'{key.strip()}' is no option of {kind}:MODULE:RETRIEVER",
+                fix="known: id_key=FIELD, the field of a document's metadata that holds its id",
+            )
+    if len(values) > 1:
+        raise UsageError(f"id_key of {kind}:MODULE:RETRIEVER is given twice", fix="keep one")
+    return values[0][2].strip() if values else ""
 
 
 def _with(name: str, shown: str) -> str:
@@ -209,11 +241,11 @@ def plan_against(expressions: Sequence[tuple[str, str | Function]], request: Com
 def _require_kind(name: str, backends: Sequence[str]) -> None:
     if name in backends:
         return
-    near = difflib.get_close_matches(name.lower(), (*backends, "python", "http"), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name.lower(), (*backends, "python", "http", *FRAMEWORKS), n=1, cutoff=0.5)
     hint = f"did you mean '{near[0]}'? " if near else ""
     raise UsageError(
-        f"'{name}' is neither python, nor http, nor a backend",
-        fix=f"{hint}write python:MODULE:FUNCTION, http:url=…;ids=…, or an index as chroma:path=…;collection=…;model=…",
+        f"'{name}' is neither python, nor http, nor a framework, nor a backend",
+        fix=f"{hint}{_FORMS}",
     )
 
 
@@ -319,6 +351,7 @@ def ask_backend(
     notes.insert(
         0, "its documents are known by its answers alone: there is no exact reference, and nothing was indexed"
     )
+    notes[1:1] = asked.notes
     if asked.repeated:
         notes.append(f"made again after a failure: {counted(asked.repeated, 'call')}; its milliseconds include that")
     run = run_of(golden, asked.answers, k)
@@ -369,7 +402,8 @@ def _in_worker(
     with scratch_folder(cache.folder(WORK), COMPARISON) as work:
         save_table(work / "questions.arrow", pa.table({"id": queries.ids.values, "text": queries.texts}))
         folder = Path(tempfile.mkdtemp(prefix="ask-", dir=work))
-        job = AskJob(backend.target, work / "questions.arrow", k, options.repeat, options.warms_up)
+        questions, repeats, warms = work / "questions.arrow", options.repeat, options.warms_up
+        job = AskJob(backend.target, questions, k, repeats, warms, backend.framework, backend.id_key)
         save(folder, job)
         create_executor(options).run(folder, display.section(backend.label))
         return load(folder, Asked)

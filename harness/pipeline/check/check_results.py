@@ -113,7 +113,8 @@ def asked_trial(dataset: str, label: str, expression: str, **facts: object) -> T
 
 def asked_search(asked: Asked, run: Run, k: int, *, timed: bool) -> SearchStats:
     """Describe how a function or an endpoint was asked."""
-    times = latency(asked.search_ns[asked.search_ns >= 0]) if timed and len(asked.answers) else None
+    answered = asked.search_ns[asked.search_ns >= 0]
+    times = latency(answered) if timed and len(answered) else None
     return SearchStats(
         queries=len(asked.answers),
         queries_without_terms=0,

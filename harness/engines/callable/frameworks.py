@@ -1,0 +1,289 @@
+"""``langchain:MODULE:NAME``, ``llamaindex:…``, ``haystack:…``: retrievers of other frameworks, as they are.
+
+NAME is the retriever, or a function without arguments that returns it. Nothing of a framework is imported here: what an
+object is shows by its methods.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from harness.engines.callable.answers import SCORES, TEXTS, Answer, first_of, read_answer
+from harness.errors import EngineUnavailableError
+from harness.plain_url import is_plain_url
+
+__all__ = ["FRAMEWORKS", "Retriever", "retriever_of"]
+
+Call = Callable[[str, int], object]
+_NAMED = 12
+
+
+class Retriever(NamedTuple):
+    """How a framework's object is asked: ``call`` returns documents, of which ``read`` makes an answer.
+
+    ``notes`` say what it is, which vector store it searches, and whether it can be told how many documents to return.
+    """
+
+    call: Call
+    read: Callable[[object], Answer]
+    notes: tuple[str, ...]
+
+
+class _Asking(NamedTuple):
+    call: Call
+    takes_k: bool
+
+
+def retriever_of(framework: str, found: Any, name: str, id_key: str) -> Retriever:  # noqa: ANN401 - a framework's object
+    """Return how to ask an object of a framework.
+
+    Args:
+        framework: one of :data:`FRAMEWORKS`.
+        found: the retriever, vector store, index, component or pipeline, or a function that returns it.
+        name: what messages call it.
+        id_key: the field of a document's metadata that holds its id; "" for the document's own id.
+
+    Raises:
+        EngineUnavailableError: it is none of these.
+    """
+    title, asking_of, expected = FRAMEWORKS[framework]
+    asking = asking_of(found)
+    if asking is None and callable(found):
+        found = found()
+        asking = asking_of(found)
+    if asking is None:
+        raise EngineUnavailableError(
+            f"'{name}' is a {type(found).__name__}, and no retriever of {title}",
+            fix=f"name {expected}, or a function that returns one; other code: python:MODULE:FUNCTION",
+        )
+    notes = [f"asked as {title}'s {type(found).__name__}, whose own code answers"]
+    store = _store_of(found)
+    if store is not None:
+        notes.append(_about_store(store, id_key))
+    if not asking.takes_k:
+        notes.append("it takes no number of documents: of those that it returns as it is set, the first k count")
+    return Retriever(asking.call, lambda returned: _read(returned, id_key), tuple(notes))
+
+
+def _of_langchain(found: Any) -> _Asking | None:  # noqa: ANN401
+    if hasattr(found, "similarity_search_with_score"):
+        return _Asking(lambda question, k: found.similarity_search_with_score(question, k=k), takes_k=True)
+    if not hasattr(found, "invoke"):
+        return None
+    if hasattr(found, "search_kwargs"):
+        return _Asking(lambda question, k: found.invoke(question, k=k), takes_k=True)
+    return _Asking(lambda question, k: found.invoke(question)[:k], takes_k=False)
+
+
+def _of_llamaindex(found: Any) -> _Asking | None:  # noqa: ANN401
+    if hasattr(found, "as_retriever"):
+        return _Asking(lambda question, k: found.as_retriever(similarity_top_k=k).retrieve(question), takes_k=True)
+    if not hasattr(found, "retrieve"):
+        return None
+    if not hasattr(found, "similarity_top_k"):
+        return _Asking(lambda question, k: found.retrieve(question)[:k], takes_k=False)
+
+    def retrieve(question: str, k: int) -> object:
+        found.similarity_top_k = k
+        return found.retrieve(question)
+
+    return _Asking(retrieve, takes_k=True)
+
+
+def _of_haystack(found: Any) -> _Asking | None:  # noqa: ANN401
+    if hasattr(found, "get_component") and hasattr(found, "inputs"):
+        return _of_pipeline(found)
+    if not hasattr(found, "run") or not hasattr(found, "__haystack_input__"):
+        return None
+    return _Asking(lambda question, k: found.run(query=question, top_k=k)["documents"], takes_k=True)
+
+
+def _of_pipeline(pipeline: Any) -> _Asking:  # noqa: ANN401
+    """Ask a pipeline: every open input of text is the question; k goes to the component that returns the documents."""
+    returning = [name for name, outputs in pipeline.outputs().items() if "documents" in outputs]
+    if len(returning) != 1:
+        listed = ", ".join(returning) or "none"
+        raise EngineUnavailableError(
+            f"{len(returning)} components of the pipeline return documents ({listed}), expected one",
+            fix="put a function around it that returns the documents: python:MODULE:FUNCTION",
+        )
+    inputs: Mapping[str, Mapping[str, Any]] = pipeline.inputs()
+    texts = {
+        component: [name for name, about in sockets.items() if about["is_mandatory"] and about["type"] is str]
+        for component, sockets in inputs.items()
+    }
+    takes_k = "top_k" in inputs.get(returning[0], {})
+
+    def run(question: str, k: int) -> object:
+        data: dict[str, dict[str, object]] = {
+            component: dict.fromkeys(names, question) for component, names in texts.items() if names
+        }
+        if takes_k:
+            data.setdefault(returning[0], {})["top_k"] = k
+        documents = pipeline.run(data)[returning[0]]["documents"]
+        return documents if takes_k else documents[:k]
+
+    return _Asking(run, takes_k)
+
+
+class _Framework(NamedTuple):
+    title: str
+    asking_of: Callable[[Any], _Asking | None]
+    expected: str
+
+
+FRAMEWORKS: Mapping[str, _Framework] = {
+    "langchain": _Framework("LangChain", _of_langchain, "a retriever (with invoke) or a vector store"),
+    "llamaindex": _Framework("LlamaIndex", _of_llamaindex, "a retriever (with retrieve) or an index (as_retriever)"),
+    "haystack": _Framework("Haystack", _of_haystack, "a retriever component that takes the query, or a pipeline"),
+}
+
+
+def _read(returned: object, id_key: str) -> Answer:
+    """Read documents as :func:`read_answer` does, with ids from their metadata where ``id_key`` names a field.
+
+    Raises TypeError or ValueError as it does; where an id is missing, with the names of the metadata that are there.
+    """
+    if isinstance(returned, str | bytes | Mapping) or not isinstance(returned, Iterable):
+        return read_answer(returned)
+    hits = list(returned)
+    documents = [_document(hit) for hit in hits]
+    if not id_key:
+        if documents and all(first_of(document, ("id", "id_", "node_id")) is None for document in documents):
+            there = _listed(_metadata(documents[0]))
+            raise ValueError(f"its documents have no id: name the field of their metadata, id_key= (there is: {there})")
+        return read_answer(hits)
+    rows = []
+    for place, (hit, document) in enumerate(zip(hits, documents, strict=True), 1):
+        metadata = _metadata(document)
+        value = metadata.get(id_key)
+        if value is None and id_key not in metadata:
+            value = getattr(document, id_key, None)  # LlamaIndex's ref_doc_id
+        if value is None:
+            raise ValueError(f"hit {place} has no '{id_key}' in its metadata (there is: {_listed(metadata)})")
+        score = hit[1] if isinstance(hit, tuple) else first_of(hit, SCORES)
+        rows.append({"id": value, "score": score, "text": first_of(document, TEXTS)})
+    return read_answer(rows)
+
+
+def _document(hit: Any) -> Any:  # noqa: ANN401
+    document = hit[0] if isinstance(hit, tuple) else hit
+    return getattr(document, "node", document)
+
+
+def _metadata(document: Any) -> Mapping[str, object]:  # noqa: ANN401
+    metadata = first_of(document, ("metadata", "meta"))
+    return metadata if isinstance(metadata, Mapping) else {}
+
+
+def _listed(metadata: Mapping[str, object]) -> str:
+    return ", ".join(list(metadata)[:_NAMED]) or "nothing"
+
+
+_STORES = ("vectorstore", "_vector_store", "vector_store", "document_store", "_document_store")
+
+
+def _store_of(found: Any) -> Any | None:  # noqa: ANN401
+    """Return the vector store behind a retriever, an index or the last retriever of a pipeline, None for none."""
+    if hasattr(found, "walk") and hasattr(found, "get_component"):
+        stores = [_store_of(component) for _, component in found.walk()]
+        return next((store for store in reversed(stores) if store is not None), None)
+    for name in _STORES:
+        store = getattr(found, name, None)
+        if store is not None:
+            return store
+    return found if hasattr(found, "similarity_search_with_score") else None
+
+
+class _Product(NamedTuple):
+    """An engine behind vector stores: where such objects keep the collection's name, and its path or URL.
+
+    ``backend`` is the expression of the same collection as an external index, ``id_key`` what it calls the field of the
+    ids; "" where there is none.
+    """
+
+    title: str
+    collection: tuple[str, ...]
+    path: tuple[str, ...]
+    url: tuple[str, ...]
+    backend: str = ""
+    id_key: str = ""
+
+
+_PRODUCTS: Mapping[str, _Product] = {
+    r"Qdrant": _Product(
+        "Qdrant",
+        ("collection_name", "index"),
+        ("client._client.location", "_client._client.location"),
+        ("client._client.rest_uri", "_client._client.rest_uri", "url", "location"),
+        "qdrant-dense:{place};collection={collection}",
+        "{metadata}{id_key}",
+    ),
+    r"Chroma": _Product(
+        "Chroma",
+        ("_collection.name", "collection_name", "_collection_name"),
+        ("_client._identifier", "persist_path", "_persist_path", "_collection._client._identifier"),
+        (),
+        "chroma:{place};collection={collection}",
+        "{id_key}",
+    ),
+    r"(?i:faiss)": _Product("FAISS", ("index_name",), ("index_path", "_index_path"), ()),
+    r"(?i:pgvector)|PGVectorStore": _Product(
+        "pgvector (PostgreSQL)", ("table_name", "collection_name", "_table_name"), (), ()
+    ),
+    r"(?i:lancedb)": _Product(
+        "LanceDB",
+        ("_table_name", "table_name", "_table.name"),
+        ("uri", "_uri", "_connection.uri"),
+        (),
+        "lancedb:{place};table={collection}",
+    ),
+    r"(?i:milvus)": _Product(
+        "Milvus", ("collection_name",), (), ("uri", "_connection_args.uri"), "milvus:{place};collection={collection}"
+    ),
+}
+_QDRANT_IN_PYTHON = "QdrantLocal"
+
+
+def _about_store(store: Any, id_key: str) -> str:  # noqa: ANN401
+    """Return, in a sentence, which vector store is searched, and the same collection as an external index."""
+    kind = type(store)
+    called = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+    product = next((product for prefix, product in _PRODUCTS.items() if re.match(prefix, kind.__name__)), None)
+    if product is None:
+        return f"its documents are in a {called}"
+    collection = _attribute(store, product.collection)
+    path, url = _attribute(store, product.path), _attribute(store, product.url)
+    url = url if url is not None and is_plain_url(url) else None
+    named = f", collection '{collection}'" if collection is not None else ""
+    place = url or path
+    text = f"its documents are in {product.title}{named}{f', {place}' if place else ''} ({called})"
+    if type(getattr(_client_of(store), "_client", None)).__name__ == _QDRANT_IN_PYTHON:
+        return f"{text}: qdrant-client's own search in Python, which is not the engine that a server runs"
+    if not product.backend or collection is None or place is None:
+        return text
+    backend = product.backend.format(place=f"url={url}" if url else f"path={path}", collection=collection)
+    if id_key and product.id_key:
+        within = getattr(store, "metadata_payload_key", None)  # LangChain's: metadata inside a payload
+        backend += f";id_key={product.id_key.format(metadata=f'{within}.' if within else '', id_key=id_key)}"
+    return (
+        f"{text}; to hold it against the exact reference: --corpus PLACE --backends '{backend};external=true;"
+        "model=python:MODULE:EMBEDDINGS'"
+    )
+
+
+def _client_of(store: Any) -> Any:  # noqa: ANN401
+    return getattr(store, "client", None) or getattr(store, "_client", None)
+
+
+def _attribute(store: Any, paths: tuple[str, ...]) -> str | None:  # noqa: ANN401
+    """Return the first attribute, by its dotted path, that is a text that says something."""
+    for path in paths:
+        value = store
+        for name in path.split("."):
+            value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        if isinstance(value, str) and value:
+            return value
+    return None

@@ -1,0 +1,128 @@
+"""`check --against langchain:…`, `llamaindex:…`, `haystack:…`: retrievers by import path."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from installed import skip_without
+
+import harness
+from harness.errors import UsageError
+from harness.pipeline.check.against import parse_against
+from harness.pipeline.check.checked import Checked
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # of the libraries: whatever they deprecate of one another
+    pytest.mark.usefixtures("warm_workers"),
+]
+CHUNKS = {"fruit": "apples and ripe pears", "fish": "trout and smoked salmon", "road": "round wheels and tar"}
+GOLDEN = [
+    {"id": "a", "question": "ripe pears", "expected": ["fruit"]},
+    {"id": "b", "question": "smoked salmon", "expected": ["fish"]},
+    {"id": "c", "question": "round wheels", "expected": ["road"]},
+]
+MODULE = "retrievers_of_frameworks"
+
+
+@pytest.fixture(autouse=True)
+def chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [json.dumps({"_id": name, "text": text}) for name, text in CHUNKS.items()]
+    (tmp_path / "chunks.jsonl").write_text("\n".join(lines) + "\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "support"))
+
+
+def checked(*against: str, **options: object) -> Checked:
+    return harness.check(GOLDEN, against=list(against), k=2, require="MRR@2>=1", timing=False, **options)
+
+
+def notes_of(result: Checked) -> str:
+    return "\n".join(note for trial in result.report.trials for note in trial.notes)
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "store"),
+    [
+        ("langchain_chroma", "langchain:{}:chroma_retriever;id_key=source", "Chroma, collection 'notes', "),
+        ("langchain_qdrant", "langchain:{}:qdrant_store;id_key=source", "Qdrant, collection 'notes', :memory: "),
+        ("langchain_core", "langchain:{}:fixed_retriever;id_key=source", "it takes no number of documents"),
+        ("llama_index.core", "llamaindex:{}:llama_index;id_key=source", "Qdrant, collection 'notes'"),
+        ("llama_index.core", "llamaindex:{}:llama_retriever;id_key=ref_doc_id", "Qdrant, collection 'notes'"),
+        ("haystack", "haystack:{}:haystack_pipeline;id_key=source", "haystack.InMemoryDocumentStore"),
+    ],
+)
+def test_a_retriever_is_asked_as_it_is(package: str, name: str, store: str) -> None:
+    skip_without(package)
+    result = checked(name.format(MODULE))
+    assert result.report.verdict == "passed", result.render()
+    assert store in notes_of(result)
+    run = result.hits[result.report.trials[0].dataset, result.report.trials[0].label]
+    assert {len(run.rows[run.of_query(query)]) for query in range(3)} == {2}
+
+
+def test_the_collection_behind_a_retriever_is_held_against_the_exact_reference() -> None:
+    """The expression that the note gives, with the retriever's own embeddings as the model."""
+    skip_without("langchain_chroma")
+    noted = notes_of(checked(f"langchain:{MODULE}:chroma_retriever;id_key=source"))
+    backend = noted.partition("--backends '")[2].partition("'")[0]
+    assert backend.endswith("collection=notes;id_key=source;external=true;model=python:MODULE:EMBEDDINGS")
+    backend = backend.replace("MODULE:EMBEDDINGS", f"{MODULE}:LangChainWords")
+    result = harness.check(GOLDEN, corpus="chunks.jsonl", backends=[backend], k=2, timing=False)
+    parity = result.report.trials[0].parity
+    assert parity is not None
+    assert (parity.different, parity.queries) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("package", "backend", "message"),
+    [
+        (
+            "langchain_chroma",
+            "langchain:{}:chroma_retriever;id_key=sorce",
+            "no 'sorce' in its metadata (there is: source)",
+        ),
+        ("haystack", "haystack:{}:lines", "is a list, and no retriever of Haystack"),
+        ("haystack", "langchain:{}:haystack_pipeline", "is a Pipeline, and no retriever of LangChain"),
+        ("haystack", "llamaindex:{}:broken", "RuntimeError: no index today"),
+        ("haystack", "llamaindex:{}:lama_index", "did you mean 'llama_index'?"),
+        ("haystack", "haystack:no_such_module:retriever", "No module named 'no_such_module'"),
+    ],
+)
+def test_what_is_wrong_is_named(package: str, backend: str, message: str) -> None:
+    skip_without(package)
+    result = checked(backend.format(MODULE))
+    assert result.report.verdict == "invalid"
+    assert message in " ".join(result.render(verbose=True).split()), result.render(verbose=True)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("langchain:my_app.retriever", "write langchain:MODULE:RETRIEVER, as langchain:my_app:retriever"),
+        ("llamaindex:app:index;key=id", "'key' is no option of llamaindex:MODULE:RETRIEVER"),
+        ("haystack:app:pipe;id_key=", "'id_key' is no option"),
+        ("haystack:app:pipe;id_key=a;id_key=b", "is given twice"),
+    ],
+)
+def test_malformed_expressions_are_refused(expression: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_against([expression])
+    assert message in str(caught.value)
+
+
+def test_a_name_may_stand_before_a_framework() -> None:
+    (backend,) = parse_against(["mine=llamaindex:app.search:index;id_key=ref_doc_id"])
+    assert (backend.label, backend.framework, backend.target) == ("mine", "llamaindex", "app.search:index")
+    assert backend.id_key == "ref_doc_id"
+    assert backend.shown == "mine=llamaindex:app.search:index;id_key=ref_doc_id"
+
+
+def test_frameworks_are_not_imported_here() -> None:
+    """A retriever runs in a worker: its libraries concern no other process."""
+    skip_without("haystack")
+    before = set(sys.modules)
+    checked(f"haystack:{MODULE}:haystack_pipeline;id_key=source")
+    assert not {name for name in set(sys.modules) - before if name.startswith("haystack")}
