@@ -96,8 +96,8 @@ def differences_across(board: Leaderboard, reference: str | None, seed: int) -> 
     comparisons = sum(row.wins + row.losses > 0 for row in tested)
     fewest = datasets_needed(comparisons)
     if len(board.datasets) < fewest:
-        few = f"no test across {counted(len(board.datasets), 'dataset')}: with {counted(comparisons, 'comparison')}"
-        return Across([], [f"{few} it takes {fewest} before any difference can be significant"])
+        few = f"no test across {counted(len(board.datasets), 'dataset')}: it takes {fewest} or more"
+        return Across([], [f"{few} for {counted(comparisons, 'comparison')}"])
     untested = [lone_difference(None, pair, seed) for metric in others for pair in of_metric(metric)]
     return Across([*tested, *untested], notes if tested else [])
 

@@ -155,13 +155,16 @@ def ahead(step: float) -> list[float]:
 
 def test_whether_the_first_is_surely_above_the_second_is_said_though_neither_is_compared_with() -> None:
     said = verdicts(on_datasets({"a": LOW, "b": ahead(0.01), "c": ahead(0.02)}))[0]
-    assert (said.tone, said.headline) == ("good", "c has the highest mean nDCG@10 over 8 datasets")
+    assert (said.tone, said.headline) == (
+        "good",
+        "c has the highest mean nDCG@10 over 8 datasets, significantly above b",
+    )
     assert "; p 0.023 across 8 datasets" in said.detail
     swapped = [*ahead(0.01)[:4], *ahead(0.03)[4:]]
     said = verdicts(on_datasets({"a": LOW, "b": swapped, "c": ahead(0.02)}))[0]
     assert (said.tone, said.headline) == (
         "plain",
-        "b has the highest mean nDCG@10 over 8 datasets, not significantly above c",
+        "no backend is surely best: b has the highest mean nDCG@10 over 8 datasets, not significantly above c",
     )
 
 
@@ -170,15 +173,16 @@ def test_all_that_share_the_highest_mean_are_named(rounding: float) -> None:
     moved = [value + rounding for value in LOW]
     said = verdicts(on_datasets({"low": [value / 2 for value in LOW], "a": LOW, "b": moved, "c": LOW}))[0]
     assert said.tone == "plain"
-    assert sorted(said.headline.split(" have the same ")[0].replace(" and ", ", ").split(", ")) == ["a", "b", "c"]
+    (_, names) = said.headline.split(" share the highest ")[0].split("no backend is surely best: ")
+    assert sorted(names.replace(" and ", ", ").split(", ")) == ["a", "b", "c"]
+    (same, *_) = verdicts(on_datasets({"a": LOW, "b": moved}))
+    assert same.headline.endswith(" have the same mean nDCG@10 over 8 datasets")
 
 
 def test_too_few_datasets_for_a_test_are_told_with_the_leaderboard() -> None:
     said = verdicts(on_datasets({"a": LOW[:3], "b": ahead(0.01)[:3]}))[0]
-    assert said.headline == "b has the highest mean nDCG@10 over 3 datasets"
-    assert said.detail.endswith(
-        "; no test across 3 datasets: with 1 comparison it takes 6 before any difference can be significant"
-    )
+    assert said.headline == "no backend is surely best: b has the highest mean nDCG@10 over 3 datasets"
+    assert said.detail.endswith("; no test across 3 datasets: it takes 6 or more for 1 comparison")
 
 
 def difference(dataset: str, b: str, size: float, verdict: str) -> PairedDifference:
@@ -191,7 +195,7 @@ def test_on_many_datasets_every_significant_difference_is_counted_and_its_datase
     rows = [difference(f"d{place}", "b", 0.1, "better" if place < 4 else "undecided") for place in range(7)]
     rows += [difference("d7", "b", -0.1, "worse"), difference("d7", "c", 0.1, "undecided")]
     result = on_datasets({"a": LOW, "b": ahead(0.01), "c": LOW}, rows)
-    said = [line for line in verdicts(result) if "significantly" in line.headline]
+    said = [line for line in verdicts(result) if "datasets than" in line.headline]
     assert [(line.tone, line.headline, line.detail) for line in said] == [
         (
             "plain",
@@ -238,7 +242,7 @@ def test_the_highest_is_called_best_only_where_tests_show_it_above_every_other(s
     if shown == "better":
         assert (line.tone, line.headline.split(";")[0]) == ("good", "b is best on nDCG@10")
     else:
-        assert (line.tone, line.headline.split(";")[0]) == ("plain", "b has the highest nDCG@10")
+        assert (line.tone, line.headline.split(";")[0]) == ("plain", "no backend is surely best on nDCG@10")
         assert line.headline.endswith("not shown to be above c")
 
 
@@ -273,3 +277,51 @@ def test_backends_that_compute_different_functions_exactly_are_said_to_differ_by
         "each change alone alters the best ten of so many of 64 queries: "
         "l: length of a document in one byte (7), k1 1.2 (3)"
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "tone", "headline"),
+    [
+        (
+            [("b", 0.01, "undecided"), ("c", 0.0, "same")],
+            "plain",
+            "no backend is surely best on nDCG@10; a and c are equal; b is 0.0100 above a, not significant",
+        ),
+        (
+            [("b", -0.01, "worse"), ("c", 0.0, "same")],
+            "good",
+            "a and c are best on nDCG@10; b is 0.0100 below a, significant",
+        ),
+        (
+            [("b", -0.1, "worse"), ("c", -0.2, "worse"), ("d", -0.3, "worse"), ("e", -0.4, "worse")],
+            "good",
+            "a is best on nDCG@10; of 4 others, 4 significantly worse",
+        ),
+        (
+            [("b", -0.1, "undecided"), ("c", -0.2, "worse"), ("d", -0.3, "worse"), ("e", -0.4, "worse")],
+            "plain",
+            (
+                "no backend is surely best on nDCG@10; a has the highest; of 4 others, 3 significantly worse and "
+                "1 not significantly different"
+            ),
+        ),
+        (
+            [("b", 0.1, "undecided"), ("c", -0.2, "worse"), ("d", -0.3, "worse"), ("e", -0.4, "worse")],
+            "plain",
+            (
+                "no backend is surely best on nDCG@10; b is 0.1000 above a, not significant, the highest; of 3 others, "
+                "3 significantly worse"
+            ),
+        ),
+    ],
+)
+def test_the_headline_begins_with_which_is_best_or_that_none_surely_is(
+    rows: list[tuple[str, float, str]], tone: str, headline: str
+) -> None:
+    sample = report(a=None, **dict.fromkeys([label for label, *_ in rows]))
+    value = MetricValue.model_construct(metric="nDCG@10", mean=0.4)
+    trials = [trial.model_copy(update={"metrics": {"nDCG@10": value}}) for trial in sample.trials]
+    differences = [against("a", label, size, verdict, sample.datasets[0].name) for label, size, verdict in rows]
+    compared = sample.model_copy(update={"trials": trials, "differences": differences, "findings": []})
+    (line,) = [line for line in verdicts(compared) if "nDCG@10" in line.headline]
+    assert (line.tone, line.headline) == (tone, headline)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.document.cells import ABSENT, BACKEND, count, interval, number, signed, text
 from harness.document.model import Cell, Column, Table, Value
-from harness.report.documents.quality import TONES, mark_of, meanings
+from harness.report.documents.quality import TONES, cut_short_legend, mark_of, marked_name, meanings
 from harness.results.schema import BackendInfo, Leaderboard, LeaderboardRow, PairedDifference, Result
 from harness.wording import counted
 
@@ -35,9 +35,12 @@ def _means(result: Result, board: Leaderboard) -> Table:
     columns = [
         BACKEND,
         Column("rank", help=f"by mean {first}; equal means share one"),
-        Column(first, best="highest", below="interval of mean", below_priority=_INTERVAL),
+        Column(marked_name(result, first), best="highest", below="interval of mean", below_priority=_INTERVAL),
         *([_difference_column(across)] if against else []),
-        *(Column(name, best="highest", priority=_OTHER_MEANS + at) for at, name in enumerate(others)),
+        *(
+            Column(marked_name(result, name), best="highest", priority=_OTHER_MEANS + at)
+            for at, name in enumerate(others)
+        ),
         Column("mean rank", priority=_RANKS, help=f"mean of the ranks in {first} on each dataset"),
         Column("wins", priority=_RANKS, help=f"datasets on which no backend has a higher {first}"),
         *_model_columns(list(infos.values())),
@@ -55,7 +58,10 @@ def _means(result: Result, board: Leaderboard) -> Table:
         ]
         for label, row in rows[first].items()
     ]
-    legend = list(_legend(board, list(rows[first].values()), across, cells))
+    legend = [
+        *_legend(board, list(rows[first].values()), across, cells),
+        *cut_short_legend(result, result.trials),
+    ]
     return Table(f"Leaderboard, means over {counted(len(board.datasets), 'dataset')}", columns, cells, legend)
 
 
@@ -117,8 +123,8 @@ def _legend(
         yield "a backend without a value on every dataset has no mean and no rank"
     if any(row.ci_low is not None for row in rows):
         yield "intervals of means are of 95 %, BCa bootstrap over datasets"
-    yield from board.notes
     if across:
+        yield from board.notes
         marks = {cell.mark for row in cells for cell in row}
         yield from meanings(across, marks, f"than {across[0].a}", of="dataset")
 

@@ -12,7 +12,17 @@ from harness.metrics.registry import kind_of
 from harness.report.documents.verdicts import against_reference, reference_of
 from harness.results.schema import PairedDifference, Result, TrialResult
 
-__all__ = ["TONES", "cut_short", "mark_of", "meanings", "metric_names", "pair_tables", "quality_table"]
+__all__ = [
+    "TONES",
+    "cut_short",
+    "cut_short_legend",
+    "mark_of",
+    "marked_name",
+    "meanings",
+    "metric_names",
+    "pair_tables",
+    "quality_table",
+]
 
 _BETTER, _WORSE, _UNDECIDED, _EQUAL, _TIED = "▲", "▼", "~", "=", "≈"
 TONES: dict[str, Tone] = {_BETTER: "good", _WORSE: "bad"}
@@ -65,7 +75,7 @@ def _columns(result: Result, names: Sequence[str], tested: set[str], reference: 
     for place, name in enumerate(names):
         first = place == 0
         yield Column(
-            f"{name}{_CUT_SHORT}" if cut_short(result, name) else name,
+            marked_name(result, name),
             help=f"mean {name}, and its 95 % interval",
             best="highest" if _is_mean(name) else None,
             priority=0 if first else _MEAN + place,
@@ -152,7 +162,7 @@ def _legend(result: Result, trials: Sequence[TrialResult], marks: set[str], than
     values = [value for trial in trials for value in trial.metrics.values()]
     if any(value.ci_low is not None for value in values):
         yield "intervals are of 95 %, BCa bootstrap over queries, exact of 0/1 values"
-    yield from _cut_short_legend(result, trials)
+    yield from cut_short_legend(result, trials)
     if any(trial.stages is not None and trial.stages.reranking is not None for trial in trials):
         yield "(≤ x): what the best possible order of a second stage's candidates would reach"
     tested = [row for row in result.differences if row.dataset == trials[0].dataset]
@@ -194,7 +204,13 @@ def cut_short(result: Result, metric: str) -> bool:
     return k < (measure.cutoff if isinstance(measure.cutoff, int) else _WHOLE)
 
 
-def _cut_short_legend(result: Result, trials: Sequence[TrialResult]) -> Iterator[str]:
+def marked_name(result: Result, metric: str) -> str:
+    """Return a metric's name for the head of a column, marked where it is of fewer hits than it says."""
+    return f"{metric}{_CUT_SHORT}" if cut_short(result, metric) else metric
+
+
+def cut_short_legend(result: Result, trials: Sequence[TrialResult]) -> Iterator[str]:
+    """Yield the line that explains the mark of metrics that are of fewer hits than their names say."""
     marked = [name for name in metric_names(trials) if cut_short(result, name)]
     if marked:
         runs = any(trial.engine is None and trial.status != "failed" for trial in trials)

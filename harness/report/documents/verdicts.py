@@ -21,6 +21,7 @@ __all__ = ["against_reference", "comparison_verdicts", "reference_of"]
 
 _NAMED = 3
 _LINES = 6
+_UNSURE = "no backend is surely best"
 _BY_DESIGN = frozenset({"approximate search", "quantisation", "quantisation, approximate search"})
 """The causes by which an index differs that leaves vectors out of sight, or compresses them."""
 
@@ -97,15 +98,18 @@ def _leaderboard(result: Result) -> list[Verdict]:
     over = f"mean {first.metric} over {counted(first.datasets, 'dataset')}"
     highest = [row.backend for row in rows if row.rank == 1]
     if len(highest) > 1:
-        return [Verdict("plain", f"{listed(highest)} have the same {over}", "; ".join([_mean(first), *board.notes]))]
+        shared = f"{_UNSURE}: {listed(highest)} share the highest {over}"
+        said = shared if len(highest) < len(rows) else f"{listed(highest)} have the same {over}"
+        return [Verdict("plain", said, "; ".join([_mean(first), *board.notes]))]
     pair = {first.backend, second.backend}
     across = [row for row in result.differences if row.dataset is None and row.metric == first.metric]
     tests = [row for row in across if {row.a, row.b} == pair]
     tested = f"; p {probability(tests[0].p_adjusted)} across {counted(first.datasets, 'dataset')}" if tests else ""
     surely = any(_is_sure(row) for row in tests)
-    unsure = f", not significantly above {second.backend}" if tests and not surely else ""
+    than_second = f", {'' if surely else 'not '}significantly above {second.backend}" if tests else ""
+    said = f"{'' if surely else f'{_UNSURE}: '}{first.backend} has the highest {over}{than_second}"
     detail = "; ".join([f"{_mean(first)}, then {_mean(second)}{tested}", *board.notes])
-    return [Verdict("good" if surely else "plain", f"{first.backend} has the highest {over}{unsure}", detail)]
+    return [Verdict("good" if surely else "plain", said, detail)]
 
 
 def _mean(row: LeaderboardRow) -> str:
@@ -129,14 +133,19 @@ def _quality(where: str, trials: Sequence[TrialResult], result: Result) -> list[
         return [Verdict("good", f"{where}{_all_equal([reference, *equal], metric)}", _also(rows, result))]
     top = differing[0]
     rivals = [row.b for row in differing[1:] if not _surely_above(result, top, row.b)] if top.difference > 0 else []
-    if len(differing) > _NAMED:
-        parts = [_highest(top, reference, metric), _others(differing[1:])]
-    else:
-        parts = [_first_part(reference, equal, differing, metric, rivals)]
+    best = _is_sure(top) and not rivals if top.difference > 0 else _all_below(differing)
+    parts = [_best(reference, equal, top, metric) if best else f"{_UNSURE} on {metric}"]
+    if equal and (top.difference > 0 or not best):
+        parts.append(f"{listed([reference, *equal])} are equal")
+    if len(differing) <= _NAMED:
         parts += [_compared(row, reference if at == 0 else "") for at, row in enumerate(differing)]
+    elif top.difference > 0:
+        highest = "" if best else ", the highest"
+        parts += [f"{_compared(top, reference)}{highest}", _others(differing[1:])]
+    else:
+        parts += [*([] if best else [f"{reference} has the highest"]), _others(differing)]
     if rivals and _is_sure(top):
         parts.append(f"not shown to be above {listed(rivals)}")
-    best = _is_sure(top) and not rivals if top.difference > 0 else _all_below(differing)
     tone: Tone = "good" if best else "plain"
     return [Verdict(tone, where + "; ".join(part for part in parts if part), _behind(differing, rows, result))]
 
@@ -184,32 +193,16 @@ def _surely_above(result: Result, top: PairedDifference, other: str) -> bool:
     return False
 
 
-def _first_part(
-    reference: str, equal: list[str], differing: Sequence[PairedDifference], metric: str, rivals: Sequence[str]
-) -> str:
-    """Name the best where tests show it above every other, and otherwise say that none is.
-
-    ``rivals`` are those that no test shows to be below the highest.
-    """
-    together = f"{listed([reference, *equal])} are equal on {metric}" if equal else ""
-    if differing[0].difference > 0 and _is_sure(differing[0]):
-        best = f"{differing[0].b} {'has the highest' if rivals else 'is best on'} {metric}"
-        return f"{best}; {together}" if together else best
-    if _all_below(differing):
-        return together or f"{reference} is best on {metric}"
-    return together or f"no backend is surely best on {metric}"
+def _best(reference: str, equal: Sequence[str], top: PairedDifference, metric: str) -> str:
+    """Name the backend that tests show above every other, or those that share that place query by query."""
+    if top.difference > 0:
+        return f"{top.b} is best on {metric}"
+    return f"{listed([reference, *equal])} are best on {metric}" if equal else f"{reference} is best on {metric}"
 
 
 def _all_below(differing: Sequence[PairedDifference]) -> bool:
     """Return whether tests show every one of these backends below the one that all are compared with."""
     return all(row.difference < 0 and _is_sure(row) for row in differing)
-
-
-def _highest(row: PairedDifference, reference: str, metric: str) -> str:
-    """Name the highest of many means."""
-    if row.difference <= 0:
-        return f"{reference} has the highest {metric}"
-    return f"{row.b} has the highest {metric}: {_by(row)} {reference}, {_significance(row)}"
 
 
 def _is_sure(row: PairedDifference) -> bool:
