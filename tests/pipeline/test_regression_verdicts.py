@@ -222,6 +222,27 @@ def test_what_is_worse_and_has_no_gate_is_told_beside_a_pass() -> None:
     assert same.headline == "The same: nDCG@10 of csr"
 
 
+def test_a_pass_says_that_a_mean_fell_where_no_test_shows_it() -> None:
+    same, _ = many(40, 0.0)
+    lower = {
+        name: {query: value - 0.5 * (place == 0) for place, (query, value) in enumerate(of.items())}
+        for name, of in same.items()
+    }
+    base = replace(side({"csr": BEFORE}), digests=dict.fromkeys(same["nDCG@10"], "0"))
+    before, after = (replace(base, figures={"csr": figures}) for figures in (same, lower))
+    report = compare_one(before, after, CompareRules()).change
+    (metric,) = report.backends[0].metrics
+    assert (metric.verdict, metric.gate) == ("undecided", "passed")
+    assert change_document(result_of(report)).verdicts[0].headline == (
+        "Passed: nothing is shown to be worse beyond the allowed drop (0); 1 mean fell further, which may be chance"
+    )
+    rises = compare_one(after, before, CompareRules()).change
+    assert rises.backends[0].metrics[0].verdict == "undecided"
+    assert change_document(result_of(rises)).verdicts[0].headline == (
+        "Passed: nothing is worse beyond the allowed drop (0)"
+    )
+
+
 def test_of_data_without_judgments_an_exact_backend_is_judged_by_its_overlap() -> None:
     base, exact = side({"csr": BEFORE}), {"reference overlap@10": dict.fromkeys(("q1", "q2", "q3"), 1.0)}
     one = replace(base, figures={"csr": exact})

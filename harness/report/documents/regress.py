@@ -166,8 +166,17 @@ def _gate(report: Change) -> Verdict:
     if report.gate == "invalid":
         return Verdict("unsure", f"Invalid: {_invalid_because(report)}", detail)
     if report.gate == "passed":
+        fell = sum(_may_have_fallen(metric) for _, metric in _judged(report))
+        if fell:
+            chance = f"{counted(fell, 'mean')} fell further, which may be chance"
+            return Verdict("good", f"Passed: nothing is shown to be worse beyond {allowed}; {chance}", detail)
         return Verdict("good", f"Passed: nothing is worse beyond {allowed}", detail)
     return Verdict("plain", "Compared, without a gate (--max-drop makes one)", detail)
+
+
+def _may_have_fallen(metric: MetricJudgement) -> bool:
+    """Return whether a mean fell beyond the allowed drop without a test that shows it."""
+    return metric.gate == "passed" and metric.verdict == "undecided" and -metric.difference > (metric.allowed_drop or 0)
 
 
 def _changed(report: Change) -> list[str]:
