@@ -257,6 +257,18 @@ def test_keys(show: Show, html: str) -> None:
     expect(page.get_by_label("Search queries")).to_be_focused()
     page.keyboard.type("jk")
     assert page.get_by_label("Search queries").input_value() == "jk"
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("Search queries")).to_have_value("")
+    expect(page.get_by_label("Search queries")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(listed).to_be_focused()
+    page.keyboard.press("j")
+    assert listed.get_attribute("aria-activedescendant") == "row-1"
+    page.keyboard.press("/")
+    page.keyboard.press("Enter")
+    expect(listed).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator(".detail")).to_be_visible()
 
 
 def test_several_datasets_are_one_list(show: Show) -> None:

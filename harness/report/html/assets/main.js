@@ -15,6 +15,7 @@ class App {
     window.addEventListener("hashchange", () => this.follow(false));
     window.addEventListener("beforeprint", () => this.print());
     document.addEventListener("keydown", (event) => this.key(event));
+    this.controls.search.addEventListener("keydown", (event) => this.leaveSearch(event));
     this.refresh();
     this.follow(true);
     requestIdleCallback(() => model.loadDetails().then(() => this.selection.search && this.refresh()));
@@ -102,6 +103,14 @@ class App {
       this.list.node.focus();
     } else return;
     event.preventDefault();
+  }
+
+  // Enter, ArrowDown, and Escape in the empty field go from the search to the list, whose keys then work.
+  leaveSearch(event) {
+    const leaves = event.key === "Escape" ? this.controls.search.value === "" : event.key === "Enter" || event.key === "ArrowDown";
+    if (!leaves || event.isComposing) return;
+    event.preventDefault();
+    this.list.node.focus();
   }
 
   // The address of what is shown. A new query is a new place in the history; a new filter is not.
