@@ -10,7 +10,8 @@
 
 An engine overrides more where it needs to: ``check`` (what it refuses), ``prepare`` (queries in the client's own form,
 made before the clock runs), ``columns`` (rows and scores of an answer: transfer), ``translated`` (its client's errors).
-:class:`Filterable` and :class:`ExternalIndex` add filters and indexes that somebody else made.
+:class:`Filterable` and :class:`ExternalIndex` add filters and indexes that somebody else made, and
+:class:`harness.engines.changeable.Changeable` adds changes of a finished index.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ from harness.engines.index_folder import (
     REBUILD,
     allocated_bytes,
     check_manifest,
+    deleted_rows,
     matching_documents,
     records_of,
     require_fields,
@@ -104,6 +106,7 @@ __all__ = [
     "Filterable",
     "HitCollector",
     "IndexHandle",
+    "Ingestion",
     "LoadedIndex",
     "SearchResult",
     "Storage",
@@ -237,6 +240,8 @@ class Engine(ABC, Generic[Column]):
         self._folder: Path | None = None
         self.ids = Ids.of([])
         """Ids of the documents, of an external index those that it holds: rows of hits are places among them."""
+        self.deleted: Int32Array = np.empty(0, dtype=np.int32)
+        """Rows of documents that were deleted, ascending; see :class:`harness.engines.changeable.Changeable`."""
         self._loaded: LoadedIndex | None = None
 
     # The hooks.
@@ -363,6 +368,7 @@ class Engine(ABC, Generic[Column]):
             with self.translated(lambda: "starting", EngineUnavailableError):
                 info = self.info()
             if indexed is not None:
+                self.deleted = deleted_rows(folder)
                 self._loaded = self._load(folder, indexed)
         return info
 
@@ -375,7 +381,7 @@ class Engine(ABC, Generic[Column]):
         checked = Documents(documents.ids, self.check(documents, "document", None), documents.metadata)
         with self.translated(lambda: "creating the index"):
             self.create(folder, checked)
-        ingestion = _Ingestion(progress, len(documents), clock)
+        ingestion = Ingestion(progress, len(documents), clock)
         started = clock()
         with self.translated(lambda: "indexing"):
             self.build(folder, checked, ingestion)
@@ -442,13 +448,16 @@ class Engine(ABC, Generic[Column]):
     def close(self) -> None:
         """Let go of everything; calling it again does nothing."""
         self._folder, self._loaded, self.finished = None, None, False
+        self.deleted = np.empty(0, dtype=np.int32)
         self.resources.close()
 
     def _load(self, folder: Path, indexed: int | None = None) -> LoadedIndex:
         """Load the index; ``indexed`` is how many documents it held when it was finished."""
         with self.translated(lambda: f"opening the index in '{folder}'", EngineUnavailableError, REBUILD):
             loaded = self.load(folder)
-        sent = len(self.ids) - len(loaded.missing)
+        if len(self.deleted):
+            loaded = replace(loaded, missing=np.setdiff1d(loaded.missing, self.deleted))
+        sent = len(self.ids) - len(self.deleted) - len(loaded.missing)
         for expected in (sent, sent if indexed is None else indexed):
             if loaded.documents != expected:
                 place, fix = (f" in '{folder}'", REBUILD) if self.finished else ("", _UNNAMED)
@@ -546,24 +555,27 @@ class ExternalIndex(Engine[Column]):
         return IndexHandle(external.info, external.ids, external.loaded.state, external.changed)
 
 
-class _Ingestion:
+class Ingestion:
     """The progress of ``build``: notes when ingestion ends, and counts the documents that ``build`` did not."""
 
-    def __init__(self, progress: Progress, documents: int, clock: Clock) -> None:
+    def __init__(self, progress: Progress, documents: int, clock: Clock, phase: str = "index") -> None:
         self._progress, self._left, self._clock = progress, documents, clock
         self._ended: int | None = None
-        progress.start("index", documents)
+        progress.start(phase, documents)
 
     def start(self, phase: str, total: int | None) -> None:
+        """End ingestion, and pass the phase on."""
         self.end()
         self._progress.start(phase, total)
 
     def advance(self, amount: int) -> None:
+        """Count documents, and pass them on."""
         if self._ended is None:
             self._left -= amount
         self._progress.advance(amount)
 
     def end(self) -> int:
+        """Return when ingestion ended: now, if no phase after it has begun."""
         if self._ended is None:
             self._ended = self._clock()
             self._progress.advance(self._left)

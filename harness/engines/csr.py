@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -30,10 +31,11 @@ from harness.engines.base import (
     save_metadata,
     source_folder,
 )
+from harness.engines.changeable import Changeable, Changes
 from harness.errors import RejectedInputError
 from harness.exact import SparseIndex, TopK, bm25_idf, compile_kernels
 from harness.exact.encoding import widen
-from harness.exact.storage import load_index
+from harness.exact.storage import StoredIndex, load_index
 from harness.store.columns import load_column
 
 __all__ = ["CsrEngine", "UsedColumns"]
@@ -69,6 +71,11 @@ class UsedColumns:
             kept[vectors.indptr], places[known].astype(np.int32), vectors.values[known], max(1, len(self._columns))
         )
 
+    def widen(self, vectors: SparseVectors) -> SparseVectors:
+        """Return vectors over the used columns as they were before :meth:`narrow`."""
+        dimensions = int(self._columns.max(initial=-1)) + 1
+        return SparseVectors(vectors.indptr, self._columns[vectors.indices], vectors.values, dimensions)
+
     def save(self, folder: Path) -> None:
         """Write the table into a folder that is there."""
         np.save(folder / _COLUMNS, self._columns, allow_pickle=False)
@@ -80,8 +87,11 @@ class UsedColumns:
         return cls(load_column(path)) if path.exists() else None
 
 
-class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors]):
-    """Exact sparse top-k in the process; equal scores by document id descending, as trec_eval orders them."""
+class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changeable[SparseVectors]):
+    """Exact sparse top-k in the process; equal scores by document id descending, as trec_eval orders them.
+
+    A change makes the whole index anew.
+    """
 
     name = "csr"
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -105,20 +115,46 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors]):
 
     def build(self, folder: Path, documents: Documents[SparseVectors], progress: Progress) -> None:
         """Transpose the vectors into postings; getting ready is saving them and mapping the files."""
-        columns = UsedColumns.of(documents.column)
-        vectors = documents.column if columns is None else columns.narrow(documents.column)
-        tie_break = documents.ids.tie_rank
-        index = SparseIndex.build(vectors, idf="bm25" if self.parameters["idf"] else None, tie_break=tie_break)
+        self._save(folder, documents.column, progress)
+
+    def _save(self, folder: Path, documents: SparseVectors, progress: Progress) -> None:
+        columns = UsedColumns.of(documents)
+        vectors = documents if columns is None else columns.narrow(documents)
+        idf: Literal["bm25"] | None = "bm25" if self.parameters["idf"] else None
+        index = SparseIndex.build(vectors, idf=idf, tie_break=self.ids.tie_rank)
         progress.start("save", None)
         index.save(folder / "index")
         if columns is not None:
             columns.save(folder)
 
+    def change(self, folder: Path, changes: Changes[SparseVectors], progress: Progress) -> None:
+        """Make the index of all vectors anew, in place of the one that is there; deleted rows are empty."""
+        earlier = _saved_vectors(load_index(folder / "index", "sparse", verify=False))
+        if self._columns is not None:
+            earlier = self._columns.widen(earlier)
+        written = changes.written.column
+        dimensions = max(earlier.dimensions, written.dimensions)
+        earlier, written = widen(earlier, dimensions), widen(written, dimensions)
+        content = np.full(len(self.ids), len(earlier) + len(written), dtype=np.int64)  # the last of all is an empty row
+        content[: len(earlier)] = np.arange(len(earlier))
+        content[changes.rows] = len(earlier) + np.arange(len(written))
+        content[self.deleted] = len(earlier) + len(written)
+        both = SparseVectors(
+            np.concatenate([earlier.indptr, written.indptr[1:] + earlier.nnz, [earlier.nnz + written.nnz]]),
+            np.concatenate([earlier.indices, written.indices]),
+            np.concatenate([earlier.values, written.values]),
+            dimensions,
+        )
+        shutil.rmtree(folder / "index")
+        (folder / _COLUMNS).unlink(missing_ok=True)
+        self._save(folder, both.take(content), progress)
+
     def load(self, folder: Path) -> LoadedIndex:
         """Map the saved postings; those of an index opened again are compared with their checksums first."""
         self._index = SparseIndex.load(folder / "index", verify=self.finished)
         self._columns, self._filtered = UsedColumns.load(folder), None
-        documents, with_terms = len(self._index), self._index.count_documents_with_terms()
+        documents = len(self._index) - len(self.deleted)
+        with_terms = self._index.count_documents_with_terms()
         counts = {"idf_documents": with_terms, "empty_vectors": documents - with_terms}
         return LoadedIndex(documents, {"postings": self._index.postings, **counts})
 
@@ -184,14 +220,19 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors]):
             return _other_vectors_or_idf(self.folder, content, expected)
 
 
-def _other_vectors_or_idf(folder: Path, content: ExpectedContent, expected: SparseVectors) -> str | None:
+def _saved_vectors(stored: StoredIndex) -> SparseVectors:
+    """Return the vectors that an index was made of, by row."""
     from scipy.sparse import csc_array
 
-    stored = load_index(folder, "sparse", verify=False)
     columns, rows, values, _ = stored.postings
     external = rows.astype(np.int64) if stored.order is None else stored.order[rows.astype(np.int64)]
     shape = (stored.documents, len(columns) - 1)
-    vectors = SparseVectors.from_scipy(csc_array((values, external, columns.astype(np.int64)), shape=shape))
+    return SparseVectors.from_scipy(csc_array((values, external, columns.astype(np.int64)), shape=shape))
+
+
+def _other_vectors_or_idf(folder: Path, content: ExpectedContent, expected: SparseVectors) -> str | None:
+    stored = load_index(folder, "sparse", verify=False)
+    vectors = _saved_vectors(stored)
     other = require_same_columns(vectors.take(content.rows), expected, content.documents.ids)
     if len(other):
         return other_weights(other, content.documents.ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, cast
@@ -31,6 +32,7 @@ from harness.engines.base import (
     source_folder,
     spread_rows,
 )
+from harness.engines.changeable import Changeable, Changes
 from harness.exact import DenseIndex, TopK, compile_dense_kernels
 from harness.exact.dense import FilteredDenseIndex
 
@@ -40,11 +42,11 @@ _KEEP = "path= names a folder that DenseIndex.save wrote; save it again if it is
 _ROWS_AT_ONCE = 4096
 
 
-class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
+class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeable[Float32Array]):
     """Exact dense top-k in the process; equal scores by document id descending, as trec_eval orders them.
 
     Scores are cosines, dot products or negative squared distances. There is no graph: every search looks at all
-    vectors.
+    vectors. A change writes all vectors anew; those of deleted documents stay, and no search looks at them.
     """
 
     name = "flat"
@@ -74,12 +76,25 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
 
     def load(self, folder: Path) -> LoadedIndex:
         """Map the saved vectors; those of an index opened again are compared with their checksums first."""
-        self._index, self._filtered = DenseIndex.load(folder / "index", verify=self.finished), None
+        self._index = DenseIndex.load(folder / "index", verify=self.finished)
+        held = np.ones(len(self._index), dtype=np.bool_)
+        held[self.deleted] = False
+        self._filtered = self._index.filtered(held) if len(self.deleted) else None
         return self._loaded_index()
 
     def _loaded_index(self) -> LoadedIndex:
-        dimensions = self._index.dimensions
-        return LoadedIndex(len(self._index), {"dimensions": dimensions, "vectors_in_graph": 0}, dimensions)
+        dimensions, documents = self._index.dimensions, len(self._index) - len(self.deleted)
+        return LoadedIndex(documents, {"dimensions": dimensions, "vectors_in_graph": 0}, dimensions)
+
+    def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:
+        """Write all vectors anew, in place of those that are there."""
+        vectors = np.zeros((len(self.ids), self._index.dimensions), dtype=np.float32)
+        vectors[: len(self._index)] = self._index.vectors
+        vectors[changes.rows] = changes.written.column
+        index = DenseIndex.build(vectors, tie_break=self.ids.tie_rank)
+        progress.start("save", None)
+        shutil.rmtree(folder / "index")
+        index.save(folder / "index")
 
     def retrieve(self, query: Float32Array, k: int) -> TopK:
         """Return the exact best ``k``."""

@@ -12,12 +12,13 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pyarrow as pa
 
 from harness.data.arrow import strings
 from harness.data.filtering import BoolArray, matching_rows
-from harness.data.types import Ids
+from harness.data.types import Ids, Int32Array
 from harness.errors import CacheError, EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 from harness.store import disk
@@ -29,6 +30,7 @@ __all__ = [
     "REBUILD",
     "allocated_bytes",
     "check_manifest",
+    "deleted_rows",
     "matching_documents",
     "records_of",
     "require_fields",
@@ -55,14 +57,23 @@ def allocated_bytes(folder: Path) -> int:
 
 
 def write_manifest(
-    folder: Path, engine: str, parameters: Mapping[str, ParameterValue], ids: Ids, *, indexed: int
+    folder: Path,
+    engine: str,
+    parameters: Mapping[str, ParameterValue],
+    ids: Ids,
+    *,
+    indexed: int,
+    deleted: Int32Array | None = None,
 ) -> None:
     """Write the manifest of a finished index: through a temporary name, so that it is whole or not there.
 
-    ``indexed`` is how many of the documents the engine holds, by its own count.
+    ``indexed`` is how many of the documents the engine holds, by its own count; ``deleted`` are rows of documents that
+    were deleted since the index was built.
     """
     content = {"format": _FORMAT, "engine": engine, "parameters": dict(parameters), "documents": len(ids)}
     content |= {"ids_sha256": _digest(ids), "indexed": indexed}
+    if deleted is not None and len(deleted):
+        content["deleted"] = deleted.tolist()
     temporary = folder / f"{MANIFEST}.tmp"
     temporary.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
     temporary.replace(folder / MANIFEST)
@@ -110,6 +121,12 @@ def check_manifest(
     if other:
         raise RejectedInputError(f"'{folder}' holds an index with other parameters ({'; '.join(other)})", fix=REBUILD)
     return indexed
+
+
+def deleted_rows(folder: Path) -> Int32Array:
+    """Return the rows that the manifest of a finished index says are deleted (int32, ascending)."""
+    stored = orjson.loads((folder / MANIFEST).read_bytes())
+    return np.array(stored.get("deleted", []), dtype=np.int32)
 
 
 def _digest(ids: Ids) -> str:

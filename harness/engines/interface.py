@@ -23,6 +23,7 @@ __all__ = [
     "LEFT_BEHIND",
     "Capabilities",
     "Caveats",
+    "Changing",
     "ComparedVectors",
     "EngineInfo",
     "EngineProtocol",
@@ -37,6 +38,7 @@ __all__ = [
     "InputKind",
     "Placement",
     "Placing",
+    "Remains",
     "SearchResult",
     "SearchedState",
     "Storage",
@@ -77,6 +79,8 @@ class Capabilities:
     """True when the engine can search an index that somebody else made: see :class:`ExternalIndexProtocol`."""
     filters: bool = False
     """True when the engine can return only documents whose metadata match: its class is :class:`Filtering` too."""
+    changes: bool = False
+    """True when documents of a finished index can be deleted, replaced and added: its class is :class:`Changing`."""
     warm_up_queries: int = 0
     """Queries to warm up with, however few are measured: 1,000 for a JVM, which compiles code that runs often."""
     external_input: InputKind | None = None
@@ -395,3 +399,39 @@ class Filtering(Protocol):
         those of all. Values are compared as text, exactly. Raises RejectedInputError for a field that :meth:`index`
         was given no column of.
         """
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Remains:
+    """What changes left in an index, as far as scores and ties show it.
+
+    Attributes:
+        rows: Rows (int32) of documents whose earlier content is deleted, and which statistics still count; None where
+            the engine does not tell.
+        written: int32, aligned with ``rows``: the number of the change that wrote that content, 0 for the build.
+        order: Rows (int32) of the documents held, in the order in which equal scores are ranked; None where it is that
+            of the rows, or where there is no fixed one.
+    """
+
+    rows: Int32Array | None = None
+    written: Int32Array | None = None
+    order: Int32Array | None = None
+
+
+@runtime_checkable
+class Changing(Protocol):
+    """Optional protocol, declared by ``Capabilities.changes``: delete, replace and add documents of an index."""
+
+    def unchangeable(self) -> str | None:
+        """Say why the index that is open cannot be changed; None where it can."""
+
+    def apply(self, deleted: Ids, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        """Delete some documents and write others, and wait until all of it is searchable and the engine idle.
+
+        ``documents`` replace those of their ids, or are new: the first new document has the next row. A document that
+        is deleted keeps its row, which no search returns. ``sent`` of the report counts the documents that the index
+        is to hold now. Raises RejectedInputError for ids that are deleted and not there, or deleted and written.
+        """
+
+    def remains(self) -> Remains:
+        """Say what the changes so far left in the index."""

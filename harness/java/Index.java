@@ -23,6 +23,7 @@ import org.apache.lucene.index.FieldInfos;
 import org.apache.lucene.index.FloatVectorValues;
 import org.apache.lucene.index.IndexOptions;
 import org.apache.lucene.index.IndexReader;
+import org.apache.lucene.index.IndexWriter;
 import org.apache.lucene.index.IndexableField;
 import org.apache.lucene.index.MultiBits;
 import org.apache.lucene.index.MultiDocValues;
@@ -244,6 +245,16 @@ public final class Index {
       found.add(copy);
     }
     return found;
+  }
+
+  /** Delete the documents whose field is one of these texts. */
+  public static void delete(IndexWriter writer, String field, byte[] values) throws IOException {
+    String[] texts = read(values);
+    Term[] terms = new Term[texts.length];
+    for (int place = 0; place < texts.length; place++) {
+      terms[place] = new Term(field, texts[place]);
+    }
+    writer.deleteDocuments(terms);
   }
 
   /** Lucene's codec with a format of its own for vectors. */

@@ -494,6 +494,17 @@ class CompareRequest(ScoringOptions):
         str,
         Option(help="Gaps between the queries of --rate.", group=TIMING, choices=("poisson", "constant")),
     ] = "poisson"
+    churn: Annotated[
+        str | None,
+        Option(
+            help="Also change an index of a part of the documents, step by step, and search it after each: "
+            "insert=10%,delete=10%,update=10%,steps=5, shares of the documents that it begins with.",
+            group=TIMING,
+            metavar="WORKLOAD",
+            commas=True,
+            form="shares and steps, such as insert=10%,delete=10%,update=10%,steps=5",
+        ),
+    ] = None
     load_seconds: Annotated[
         float,
         Option(

@@ -15,8 +15,10 @@ from harness.stats.timing import Arrivals
 __all__ = [
     "SWEEP",
     "WARM_UP_SECONDS",
+    "ChurnOptions",
     "ExecutionOptions",
     "LoadOptions",
+    "parse_churn",
     "parse_levels",
     "parse_rates",
     "share",
@@ -140,6 +142,58 @@ class LoadOptions:
     def open_loop_clients(self, most: int | None = None) -> int:
         """Return the number of clients of the largest level of the closed loop; without one 8, or ``most`` if less."""
         return max(self.concurrency, default=min(_OPEN_LOOP_CLIENTS, most or _OPEN_LOOP_CLIENTS))
+
+
+@dataclass(frozen=True, slots=True)
+class ChurnOptions:
+    """A workload of changes: shares of the documents that an index begins with, for each of so many steps."""
+
+    insert: float = 0.0
+    delete: float = 0.0
+    update: float = 0.0
+    steps: int = 1
+    seed: int = 42
+
+    def __str__(self) -> str:
+        """Return the workload as it is written in the option, without the seed."""
+        shares = {"insert": self.insert, "delete": self.delete, "update": self.update}
+        parts = [f"{name}={value * 100:g}%" for name, value in shares.items() if value]
+        return ",".join([*parts, f"steps={self.steps}"])
+
+
+_CHURN = "insert=10%,delete=10%,update=10%,steps=5"
+_MOST_STEPS = 100
+
+
+def parse_churn(value: str | None, seed: int) -> ChurnOptions | None:
+    """Parse ``insert=10%,delete=10%,update=10%,steps=5``, of which each part but one share may be left out.
+
+    None stays None. Raises UsageError, for a workload too that would delete everything.
+    """
+    if value is None:
+        return None
+    parts = [part.partition("=") for part in value.split(",")]
+    names = [name.strip() for name, _, _ in parts]
+    what = f"--churn {value}"
+    strange = [name for name in names if name not in ("insert", "delete", "update", "steps")]
+    if strange or len(set(names)) != len(names):
+        odd = f"'{strange[0]}' is not known" if strange else "a part occurs twice"
+        raise UsageError(f"{what}: {odd}", fix=f"write {_CHURN}")
+    texts = {name.strip(): text.strip() for name, _, text in parts}
+    steps = int(texts["steps"]) if texts.get("steps", "1").isdecimal() and "steps" in texts else 1
+    if not 1 <= steps <= _MOST_STEPS or ("steps" in texts and not texts["steps"].isdecimal()):
+        raise UsageError(f"{what}: steps is '{texts['steps']}'", fix=f"give a number from 1 to {_MOST_STEPS}")
+    shares = {name: share(text, f"--churn {name}") for name, text in texts.items() if name != "steps"}
+    if not shares:
+        raise UsageError(f"{what}: it changes nothing", fix=f"write {_CHURN}")
+    options = ChurnOptions(**shares, steps=steps, seed=seed)
+    left = 1 + (steps - 1) * (options.insert - options.delete) - options.delete - options.update
+    if min(left, 1 - options.delete - options.update) <= 0:
+        raise UsageError(
+            f"{what}: in some step more documents would be deleted and updated than there are",
+            fix="give smaller shares, or fewer steps",
+        )
+    return options
 
 
 def warm_up_seconds(value: float | None) -> float:

@@ -24,8 +24,10 @@ from harness.plan.option_fields import checked, command_words, flat, raise_toget
 from harness.plan.options import (
     SWEEP,
     WARM_UP_SECONDS,
+    ChurnOptions,
     ExecutionOptions,
     LoadOptions,
+    parse_churn,
     parse_levels,
     parse_rates,
     share,
@@ -112,6 +114,7 @@ class Plan:
     queries: QuerySet
     execution: ExecutionOptions
     load: LoadOptions
+    churn: ChurnOptions | None = None
     resume: Resume = Resume.NEVER
     filter: Mapping[str, str] = field(default_factory=dict)
     files: DatasetFiles = field(default_factory=DatasetFiles)
@@ -178,6 +181,7 @@ class Plan:
             "warm_up": self.execution.warm_up if self.request.timing else None,
             "concurrency": ",".join(map(str, self.load.concurrency)) or None,
             "rate": SWEEP if self.load.sweep else ",".join(f"{rate:g}" for rate in self.load.rates) or None,
+            "churn": str(self.churn) if self.churn is not None else None,
         }
 
 
@@ -197,6 +201,10 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     files = mistakes.catch(lambda: _dataset_files(request))
     execution = _execution(request, mistakes)
     load = _load(request, mistakes)
+    churn = mistakes.catch(lambda: parse_churn(request.churn, request.seed))
+    if churn is not None and request.filter:
+        what = "--churn with --filter: an index with metadata to filter by is not changed"
+        mistakes.add(UsageError(what, fix="leave one of the two out"))
     wanted = mistakes.catch(lambda: parse_filter(request.filter))
     measures = mistakes.catch(lambda: parse_metrics(request.metrics))
     backends = mistakes.catch(lambda: expand(request.backends, request.sweep) if request.sweep else request.backends)
@@ -222,6 +230,7 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
         queries=queries,
         execution=execution,
         load=load,
+        churn=churn,
         resume=Resume(request.resume),
         filter=wanted or {},
         files=files,

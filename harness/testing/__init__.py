@@ -12,6 +12,7 @@ See ``docs/how-to/add-an-engine.md``.
 
 from __future__ import annotations
 
+from harness.testing.changes import ChangeContract
 from harness.testing.expected import Bm25, Expected
 from harness.testing.external_indexes import ExternalIndexContract
 from harness.testing.inputs import DenseContract, InputContract
@@ -32,6 +33,7 @@ class EngineContract(
     SharingContract,
     ExternalIndexContract,
     FilterContract,
+    ChangeContract,
 ):
     """Subclass it as ``TestSomething``, set ``engine``, ``parameters``, ``tolerance`` and, if need be, ``bm25``.
 

@@ -23,6 +23,7 @@ from harness.worker.jobs import (
     Analysed,
     AnalyseJob,
     AskJob,
+    ChurnJob,
     ClientJob,
     Encoded,
     EncodeJob,
@@ -177,9 +178,16 @@ def _measure(job: ClientJob, context: _Context) -> object:
     return run_client(job, context.progress, context.clock, time.sleep, before_open=context.before_open)
 
 
+def _churn(job: ChurnJob, context: _Context) -> object:
+    from harness.worker.churn import run_churn
+
+    return run_churn(job, context.progress, context.clock, before_open=context.before_open)
+
+
 _RUNNERS: Mapping[type, Callable[..., object]] = {
     AnalyseJob: _analyse,
     AskJob: _ask,
+    ChurnJob: _churn,
     ClientJob: _measure,
     EncodeJob: _encode,
     IdentityJob: _identify,

@@ -20,6 +20,7 @@ from harness.engines.interface import (
     IndexReport,
     InputKind,
     Placement,
+    Remains,
     SearchResult,
     Storage,
     StoredDocuments,
@@ -33,6 +34,10 @@ __all__ = [
     "AnalyseJob",
     "Analysed",
     "AskJob",
+    "ChangeStep",
+    "ChurnJob",
+    "ChurnPass",
+    "ChurnRecord",
     "ClientJob",
     "ClientRecord",
     "EncodeJob",
@@ -182,6 +187,60 @@ class ClientJob:
     threads: int
     seconds: float
     patience_s: float
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ChangeStep:
+    """One change of an index: rows that are deleted, and rows that are written with their new content.
+
+    All int32. Rows are places in the order in which documents come into the index; ``content`` are rows of the corpus.
+    """
+
+    deleted: Int32Array
+    written: Int32Array
+    content: Int32Array
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ChurnJob:
+    """Index the first documents of a workload, and search before and after each of its changes.
+
+    ``trial`` says what is indexed and asked. ``order`` int32 (n,) is the corpus in the order in which its documents
+    come into the index, ``first`` of them at once. ``fresh_folder`` is for an index of what is there at the end.
+    """
+
+    trial: TrialJob
+    order: Int32Array
+    first: int
+    steps: tuple[ChangeStep, ...]
+    fresh_folder: Path
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ChurnPass:
+    """Searches of one state of an index: rows of ``hits`` are places in the order of the job.
+
+    ``report`` says what it took to get there; ``remains`` what earlier changes left. ``compared`` are the vectors that
+    the engine compares, by such rows, where these are others than it was sent.
+    """
+
+    report: IndexReport
+    storage: Storage
+    hits: SearchResult
+    remains: Remains
+    compared: ComparedVectors | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ChurnRecord:
+    """The state before the first change and after each; and, last, a new index of the documents at the end.
+
+    ``unchangeable`` is why the index cannot be changed, and then there is nothing else.
+    """
+
+    passes: tuple[ChurnPass, ...] = ()
+    fresh: ChurnPass | None = None
+    unchangeable: str | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -36,7 +36,17 @@ from harness.worker.attach import Ready, attach, read_only
 from harness.worker.candidate_hits import CandidateHits
 from harness.worker.jobs import TrialJob, TrialRecord
 
-__all__ = ["create_engine", "load_documents", "load_inputs", "load_queries", "restrict", "run_trial", "search_all"]
+__all__ = [
+    "create_engine",
+    "load_documents",
+    "load_inputs",
+    "load_queries",
+    "plain_state",
+    "restrict",
+    "run_trial",
+    "search_all",
+    "warm_up",
+]
 
 _CHUNK = 32
 _CHUNK_HITS = 1_000_000
@@ -112,7 +122,7 @@ def _measure(
     first = engine.search(queries.slice(0, 1), job.k, clock)
     progress.start("warm-up", job.warm_up_queries)
     warming = clock()
-    warmed = _warm_up(engine, queries, ready.documents, job, progress, clock)
+    warmed = warm_up(engine, queries, ready.documents, job, progress, clock)
     warm = clock()
     progress.start("search", len(queries) * job.repeats)
     if kept is not None and ready.external is not None:
@@ -122,7 +132,7 @@ def _measure(
         engine=ready.info,
         input=engine.capabilities.reads(external=job.external),
         open_ns=ready.open_ns,
-        index=replace(ready.report, state=_state(engine, ready.report, job.k)),
+        index=replace(ready.report, state=plain_state(engine, ready.report, job.k)),
         storage=engine.storage(),
         hits=passes[0]._replace(repeated_calls=sum(one_pass.repeated_calls for one_pass in passes)),
         search_ns=np.stack([one_pass.search_ns for one_pass in passes]),
@@ -139,7 +149,7 @@ def _measure(
     )
 
 
-def _state(engine: EngineProtocol, report: IndexReport, k: int) -> dict[str, ParameterValue]:
+def plain_state(engine: EngineProtocol, report: IndexReport, k: int) -> dict[str, ParameterValue]:
     """Return the index's state as it is for these searches; NaN and infinite numbers, which JSON lacks, as text.
 
     NumPy's numbers become Python's.
@@ -210,7 +220,7 @@ def restrict(engine: EngineProtocol, job: TrialJob) -> None:
     engine.restrict(job.filter)
 
 
-def _warm_up(
+def warm_up(
     engine: EngineProtocol, queries: Inputs, documents: int, job: TrialJob, progress: Progress, clock: Clock
 ) -> int:
     """Run all queries repeatedly until enough have run or the time is over; return the number that ran."""

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.data.progress import Progress
-from harness.data.types import Float32Array
+from harness.data.types import Float32Array, Int32Array
 from harness.engines.chroma.parameters import ChromaParameters
 from harness.engines.index_folder import records_of
 from harness.engines.interface import EngineInfo, Storage
@@ -116,12 +116,22 @@ class Collection(ABC):
             return int(self.call(self._client.get_max_batch_size))
 
     def upsert(self, vectors: Float32Array, start: int, stop: int, metadata: pa.Table | None) -> None:
-        """Store rows ``start`` to ``stop`` under these numbers. ``add`` would leave out ids that it knows, silently."""
-        ids, rows = [str(row) for row in range(start, stop)], np.asarray(vectors[start:stop])
+        """Store rows ``start`` to ``stop`` under these numbers."""
         # Chroma takes None for a record without metadata, and refuses an empty dictionary
         records = None if metadata is None else [record or None for record in records_of(metadata, start, stop)]
-        with self.translated(lambda: f"storing documents {start} to {stop - 1}"):
-            self.call(lambda: self._collection.upsert(ids=ids, embeddings=rows, metadatas=records))
+        self.write(np.arange(start, stop, dtype=np.int32), vectors[start:stop], records)
+
+    def write(self, rows: Int32Array, vectors: Float32Array, records: list[Any] | None = None) -> None:
+        """Store vectors under the numbers ``rows``. ``add`` would leave out ids that it knows, silently."""
+        ids, embeddings = [str(row) for row in rows.tolist()], np.asarray(vectors)
+        with self.translated(lambda: f"storing documents {ids[0]} to {ids[-1]}"):
+            self.call(lambda: self._collection.upsert(ids=ids, embeddings=embeddings, metadatas=records))
+
+    def delete(self, rows: Int32Array) -> None:
+        """Delete the records of these numbers."""
+        ids = [str(row) for row in rows.tolist()]
+        with self.translated(lambda: f"deleting documents {ids[0]} to {ids[-1]}"):
+            self.call(lambda: self._collection.delete(ids=ids))
 
     def count(self) -> int:
         """Return the number of records."""

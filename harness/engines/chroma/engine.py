@@ -26,6 +26,7 @@ from harness.engines.base import (
     LoadedIndex,
     Storage,
 )
+from harness.engines.changeable import Changeable, Changes
 from harness.engines.chroma.collection import Collection
 from harness.engines.chroma.connection import PACKAGE, Retrier, address_of, close_http_client, connect
 from harness.engines.chroma.embedded import EmbeddedCollection
@@ -44,7 +45,7 @@ _PAGE = 5_000
 _COLLECTIONS: Mapping[str, type[Collection]] = {"embedded": EmbeddedCollection, "server": ServerCollection}
 
 
-class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
+class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeable[Float32Array]):
     """Dense vectors in Chroma's HNSW graph.
 
     Scores are 1 - distance for cosine and dot product, and the negative distance for l2. Two builds from the same
@@ -123,6 +124,20 @@ class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
         if self._settings.flush:
             self.collection.flush()
         self._dimensions = vectors.shape[1]
+
+    def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:  # noqa: ARG002
+        """Delete and upsert in batches; getting ready is having the graph written."""
+        batch, deleted, rows = self.collection.batch, changes.deleted, changes.rows
+        for start in range(0, len(deleted), batch):
+            self.collection.delete(deleted[start : start + batch])
+            progress.advance(len(deleted[start : start + batch]))
+        for start in range(0, len(rows), batch):
+            part = slice(start, start + batch)
+            self.collection.write(rows[part], changes.written.column[part])
+            progress.advance(len(rows[part]))
+        progress.start("flush", None)
+        if self._settings.flush:
+            self.collection.flush()
 
     def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
         """Count the records, and list what is missing of those that were just sent."""

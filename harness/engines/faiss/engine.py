@@ -25,6 +25,7 @@ from harness.engines.base import (
     matching_documents,
     save_metadata,
 )
+from harness.engines.changeable import Changeable, Changes
 from harness.engines.faiss.external_index import ExternalVectors
 from harness.engines.faiss.structure import (
     compared_vectors,
@@ -34,6 +35,7 @@ from harness.engines.faiss.structure import (
     index_state,
     is_approximate,
     load_library,
+    numbering,
     refuse_estimated_scores,
     search_parameters,
     seed,
@@ -46,6 +48,7 @@ from harness.registry.parameters import ParameterValue
 __all__ = ["FaissEngine"]
 
 _FILE = "index.faiss"
+_ROWS = "rows.npy"
 _ROWS_AT_ONCE = 16_384
 _OF_PARTS = {
     "nprobe": "IndexIVF",
@@ -56,11 +59,13 @@ _OF_PARTS = {
 """Parameters that mean something to one class of indexes only."""
 
 
-class FaissEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
+class FaissEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeable[Float32Array]):
     """Dense vectors in an index of FAISS, which one thread builds, with fixed seeds: two builds are equal.
 
     Under cosine, vectors are brought to length 1 first and compared by their inner product; scores of l2 are negative
-    squared distances. Training counts as ingestion.
+    squared distances. Training counts as ingestion. A change trains nothing: lists and codes stay those of the vectors
+    that the index was built of. Where FAISS numbers vectors by their places, which move up when one before them is
+    removed, the engine keeps the row of each place.
     """
 
     name = "faiss"
@@ -78,6 +83,8 @@ class FaissEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
     _searching: Any = None
     _selector: Any = None
     _external: ExternalVectors | None = None
+    _row_of: Int32Array | None = None
+    """The row of each of FAISS's numbers, once an index whose numbers are places was changed."""
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
@@ -140,8 +147,31 @@ class FaissEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
 
     def load(self, folder: Path) -> LoadedIndex:
         """Read the file."""
+        self._row_of = np.load(folder / _ROWS, allow_pickle=False) if (folder / _ROWS).exists() else None
         self._use(load_library().read_index(str(folder / _FILE)))
         return self._loaded_index()
+
+    def unchangeable(self) -> str | None:
+        """Say that FAISS removes nothing from a graph, nor from what refines another index."""
+        name = type(next(components(self._index))).__name__
+        return None if numbering(self._index) is not None else f"FAISS removes nothing from its {name}"
+
+    def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:
+        """Remove by numbers, then add; getting ready is writing the file."""
+        faiss, index = load_library(), self._index
+        faiss.omp_set_num_threads(int(self.parameters["build_threads"]))
+        vectors, outdated = self._directed(changes.written.column), changes.outdated
+        if numbering(index) == "ids":
+            index.remove_ids(outdated.astype(np.int64))
+            index.add_with_ids(vectors, changes.rows.astype(np.int64))
+        else:
+            rows = np.arange(index.ntotal, dtype=np.int32) if self._row_of is None else self._row_of
+            places = np.flatnonzero(np.isin(rows, outdated))
+            index.remove_ids(places)
+            index.add(vectors)
+            np.save(folder / _ROWS, np.concatenate([np.delete(rows, places), changes.rows]), allow_pickle=False)
+        progress.start("save", None)
+        faiss.write_index(index, str(folder / _FILE))
 
     def _use(self, index: Any) -> None:  # noqa: ANN401
         load_library().omp_set_num_threads(int(self.parameters["threads"]))
@@ -161,7 +191,10 @@ class FaissEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
         numbers, distances = answer[0][0], answer[1][0]
         filled = numbers >= 0
         numbers, distances = numbers[filled], distances[filled]
-        rows = numbers if self._external is None else self._external.rows(numbers)
+        if self._external is not None:
+            rows = self._external.rows(numbers)
+        else:
+            rows = numbers if self._row_of is None else self._row_of[numbers]
         return rows, 0.0 - distances if self._similarity == "l2" else distances
 
     def filter(self, wanted: Mapping[str, str]) -> None:
@@ -216,6 +249,10 @@ class FaissEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
         if self._external is not None or queries.dense is None or exact_vectors(self._index):
             return None
         documents, compared = compared_vectors(self._index, self._directed(queries.dense))
+        if self._row_of is not None:
+            placed = np.zeros((len(self.ids), documents.shape[1]), dtype=np.float32)
+            placed[self._row_of] = documents
+            documents = placed
         return ComparedVectors(documents, compared, "l2" if self._similarity == "l2" else "dot")
 
     @property

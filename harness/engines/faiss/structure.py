@@ -7,7 +7,7 @@ exact vectors that refine what another index found.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,6 +24,7 @@ __all__ = [
     "index_state",
     "is_approximate",
     "load_library",
+    "numbering",
     "refuse_estimated_scores",
     "search_parameters",
     "seed",
@@ -76,6 +77,21 @@ def is_approximate(index: Any, nprobe: int) -> bool:  # noqa: ANN401
     if isinstance(own, faiss.IndexIVF):
         return bool(nprobe < own.nlist)
     return isinstance(own, (faiss.IndexHNSW, faiss.IndexNSG))
+
+
+def numbering(index: Any) -> Literal["ids", "places"] | None:  # noqa: ANN401
+    """Return how an index numbers its vectors when some are removed; None where FAISS removes none from it.
+
+    Lists keep the id that each vector was given. Other indexes number by place, and those after a removed vector move
+    up.
+    """
+    faiss = load_library()
+    own = faiss.downcast_index(index)
+    if isinstance(own, faiss.IndexPreTransform):
+        return numbering(own.index)
+    if isinstance(own, faiss.IndexIVF):
+        return "ids"
+    return "places" if isinstance(own, faiss.IndexFlatCodes) else None
 
 
 def refuse_estimated_scores(index: Any) -> None:  # noqa: ANN401

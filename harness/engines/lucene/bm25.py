@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -12,10 +14,12 @@ from harness.data.arrow import strings
 from harness.data.progress import Progress
 from harness.data.types import Ids, Int32Array, TermCounts
 from harness.engines.base import Capabilities, Documents
-from harness.engines.interface import ExpectedContent
+from harness.engines.changeable import Changeable, Changes
+from harness.engines.interface import ExpectedContent, Remains
 from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, Hits, LuceneIndexEngine
 from harness.engines.lucene.external_index import require_known_term, require_searchable
 from harness.engines.lucene.parameters import has_feedback, index_parameters, language_of, require_one_feedback
+from harness.engines.lucene.reader import IndexReader
 from harness.errors import EngineFailureError, RejectedInputError
 from harness.exact.lucene import byte_lengths
 from harness.java.bridge import JavaBridge, JavaObject, packed_texts, spans
@@ -25,6 +29,9 @@ from harness.text.lucene_analyzer import LuceneAnalyzer
 __all__ = ["FIELD", "LuceneEngine", "is_blank"]
 
 FIELD = "contents"
+_ID = "id"
+_CHANGE = "harness.change"
+"""The field that says in which change a document was written; those of the build lack it."""
 _BATCH = 1024
 _NAMED = 3
 _JAVA_BLANK = "".join(map(chr, range(0x21)))
@@ -38,12 +45,15 @@ def is_blank(text: str) -> bool:
     return not text.strip(_JAVA_BLANK)
 
 
-class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray]):
+class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
     """Texts, analysed by Lucene; documents as Anserini's own generator makes them, which drops those without text.
 
     Search times hold Lucene's search (and the feedback round of RM3 and AX), not the analysis of the query's text,
     which is no part of the search of engines that take vectors either. RM3 and AX rank by the expanded query's scores,
     and expand by documents that match the filter. Under QL a document that matches can score 0.
+
+    A change deletes by id and adds: Lucene merges when it wants to, and until then its statistics count what is deleted
+    from the segments that are left.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -144,19 +154,46 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray]):
 
     def numbered_rows(self) -> Int32Array:
         """Find the rows by the ids that Lucene stores; raises EngineFailureError for ids that it was never sent."""
-        stored = self.reader.stored_values("id")
-        rows = self.ids.rows_of(strings(stored))
-        if np.any(rows < 0) or len(np.unique(rows)) != len(rows):
-            strange = next((name for name, row in zip(stored, rows, strict=True) if row < 0), "one id twice")
+        stored, held = self.reader.stored_values(_ID), self.reader.live_documents()
+        rows = np.full(len(stored), -1, dtype=np.int32)
+        names = [stored[number] for number in held.tolist()]
+        rows[held] = self.ids.rows_of(strings(names))
+        if np.any(rows[held] < 0) or len(np.unique(rows[held])) != len(held):
+            strange = next((name for name, row in zip(names, rows[held], strict=True) if row < 0), "one id twice")
             raise EngineFailureError(
                 f"Lucene holds documents that it was not sent ('{strange}')", fix="delete the folder and index again"
             )
         return rows
 
+    def change(self, folder: Path, changes: Changes[pa.ChunkedArray], progress: Progress) -> None:
+        """Delete by id and add with one thread; getting ready is committing, with the merges that are due."""
+        with ExitStack() as stack:
+            writer = self._writer(folder, stack, "APPEND")
+            self.bridge.index.delete(writer, _ID, packed_texts(self.ids.take(changes.outdated)))
+            progress.advance(len(changes.deleted))
+            for batch in self.java_documents(changes.written):
+                numbers = packed_texts([str(self.change_number)] * len(batch.rows))
+                java = self.bridge.index.withField(batch.documents, _CHANGE, numbers)
+                self._add(writer, batch._replace(documents=java), changes.written)
+                progress.advance(len(batch.rows))
+            progress.start("commit", None)
+            self._commit(writer)
+
+    def remains(self) -> Remains:
+        """List the deleted documents of segments that were not merged, and the order of Lucene's numbers."""
+        deleted = np.flatnonzero(self.row_of < 0)
+        names = self.reader.stored_values(_ID)
+        written = np.zeros(len(names), dtype=np.int32)
+        by_change = IndexReader(self.bridge, self.reader.java, _CHANGE)
+        for number in range(1, self.change_number + 1):
+            written[by_change.postings(str(number)).documents] = number
+        rows = self.ids.rows_of(strings([names[number] for number in deleted.tolist()]))
+        return Remains(rows, written[deleted], self.row_of[self.row_of >= 0])
+
     def missing_rows(self) -> Int32Array:
         """Return the documents without text."""
         missing = np.ones(len(self.ids), dtype=bool)
-        missing[self.row_of] = False
+        missing[self.row_of[self.row_of >= 0]] = False
         return np.flatnonzero(missing).astype(np.int32)
 
     def require_field(self) -> None:

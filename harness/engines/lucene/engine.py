@@ -75,6 +75,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
+        self._reading = ExitStack()
         self.external = bool(parameters["external"])
         self.field = str(parameters["field"]) if self.external else self.own_field
 
@@ -138,18 +139,28 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
     def build(self, folder: Path, documents: Documents[Column], progress: Progress) -> None:
         """Write all documents with one thread; getting ready is committing, merging when asked to, and opening."""
         with ExitStack() as stack:
-            directory = self._directory(folder)
-            stack.callback(directory.close)
-            writer = self.bridge.load("org.apache.lucene.index.IndexWriter")(directory, self._configuration())
-            stack.callback(writer.rollback)  # does nothing once the writer is closed
+            writer = self._writer(folder, stack, "CREATE")
             for batch in self.java_documents(documents):
                 self._add(writer, batch, documents)
                 progress.advance(len(batch.rows))
             progress.start("commit", None)
-            writer.commit()
-            if self.parameters["segments"] == "single":
-                writer.forceMerge(1)
-            writer.close()
+            self._commit(writer)
+
+    def _writer(self, folder: Path, stack: ExitStack, mode: str) -> JavaObject:
+        """Return a writer that the stack closes; ``mode`` is a name of Lucene's ``OpenMode``."""
+        directory = self._directory(folder)
+        stack.callback(directory.close)
+        configuration = self._configuration()
+        configuration.setOpenMode(getattr(self.bridge.load("org.apache.lucene.index.IndexWriterConfig$OpenMode"), mode))
+        writer = self.bridge.load("org.apache.lucene.index.IndexWriter")(directory, configuration)
+        stack.callback(writer.rollback)  # does nothing once the writer is closed
+        return writer
+
+    def _commit(self, writer: JavaObject) -> None:
+        writer.commit()
+        if self.parameters["segments"] == "single":
+            writer.forceMerge(1)
+        writer.close()
 
     def _add(self, writer: JavaObject, batch: Batch, documents: Documents[Column]) -> None:
         java, rows = batch
@@ -163,7 +174,6 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
     def _configuration(self) -> JavaObject:
         load = self.bridge.load
         configuration = load("org.apache.lucene.index.IndexWriterConfig")(self.java_analyzer())
-        configuration.setOpenMode(load("org.apache.lucene.index.IndexWriterConfig$OpenMode").CREATE)
         configuration.setRAMBufferSizeMB(float(self.parameters["ram_buffer_mb"]))
         configuration.setUseCompoundFile(False)
         configuration.setMergePolicy(load("org.apache.lucene.index.LogByteSizeMergePolicy")())
@@ -274,10 +284,13 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         return self.bridge.load("org.apache.lucene.store.FSDirectory").open(path)
 
     def _open_reader(self, folder: Path) -> None:
+        """Open a reader, in place of an earlier one."""
+        self._reading.close()
+        self.resources.callback(self._reading.close)
         directory = self._directory(folder)
-        self.resources.callback(directory.close)
+        self._reading.callback(directory.close)
         java = self.bridge.load("org.apache.lucene.index.DirectoryReader").open(directory)
-        self.resources.callback(java.close)
+        self._reading.callback(java.close)
         self.reader = IndexReader(self.bridge, java, self.field)
 
     def _open_searcher(self) -> None:

@@ -87,6 +87,10 @@ class Collection(ABC):
         """Store points, which are documents ``start`` to ``stop``."""
 
     @abstractmethod
+    def delete(self, rows: Sequence[int]) -> None:
+        """Delete the points of these numbers."""
+
+    @abstractmethod
     def optimise(self) -> bool:
         """Run the optimisers that are due, or wait a moment for them; False when there was nothing to do."""
 

@@ -128,6 +128,11 @@ class EdgeCollection(Collection):
         with _edge_errors(lambda: f"storing documents {start} to {stop - 1}"):
             self._shard.update(self.types.UpdateOperation.upsert_points(batch))
 
+    def delete(self, rows: Sequence[int]) -> None:
+        """Delete the points of these numbers."""
+        with _edge_errors(lambda: f"deleting {len(rows)} documents"):
+            self._shard.update(self.types.UpdateOperation.delete_points(list(rows)))
+
     def optimise(self) -> bool:
         """Run the optimisers that are due; False when there was nothing to do."""
         with _edge_errors(lambda: "optimising the segments"):

@@ -33,6 +33,7 @@ from harness.engines.base import (
     LoadedIndex,
     Storage,
 )
+from harness.engines.changeable import Changeable, Changes
 from harness.engines.checks import require_dense, require_sparse
 from harness.engines.index_folder import records_of, with_ids
 from harness.engines.interface import Caveats, ExpectedContent, Hits, SearchResult, StoredDocuments
@@ -56,7 +57,7 @@ from harness.registry.parameters import ParameterValue
 __all__ = ["PointsEngine", "QdrantDenseEngine", "QdrantEngine", "QdrantHybridEngine"]
 
 
-class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs]):
+class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs], Changeable[Inputs]):
     """Everything that engines on Qdrant have in common; a subclass says which vectors a point has."""
 
     search_parameters = frozenset(
@@ -139,6 +140,9 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs]):
         if self._settings.server.keep:
             inputs = replace(inputs, metadata=with_ids(inputs.metadata, documents.ids))
         self._send(inputs, progress)
+        self._get_ready(progress)
+
+    def _get_ready(self, progress: Progress) -> None:
         progress.start("optimise", None)
         deadline = time.monotonic() + self._settings.optimize_timeout_s
         while self._collection.optimise():
@@ -148,6 +152,25 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs]):
                     fix="raise 'optimize_timeout_s'",
                 )
         self._collection.flush()
+
+    def change(self, folder: Path, changes: Changes[Inputs], progress: Progress) -> None:  # noqa: ARG002
+        """Delete points and upsert others, in batches; getting ready is what it is after a build.
+
+        The optimiser empties a segment of deleted points when there are enough of them in it, and Qdrant's idf counts
+        them until then.
+        """
+        size, deleted = self._settings.batch_size, changes.deleted
+        for start in range(0, len(deleted), size):
+            part = deleted[start : start + size]
+            self._collection.delete(part.tolist())
+            progress.advance(len(part))
+        inputs, rows = changes.written.column, changes.rows
+        for start in range(0, len(rows), size):
+            stop = min(start + size, len(rows))
+            self._collection.upsert(_points_of(inputs, start, stop, rows), start, stop)
+            progress.advance(stop - start)
+        self._idf_state = {}
+        self._get_ready(progress)
 
     def _send(self, documents: Inputs, progress: Progress) -> None:
         size, every = self._settings.batch_size, self._settings.optimize_every
@@ -371,10 +394,11 @@ def _quoted(field: str) -> str:
     return f'"{field}"'
 
 
-def _points_of(documents: Inputs, start: int, stop: int) -> Iterator[Point]:
+def _points_of(documents: Inputs, start: int, stop: int, numbers: Int32Array | None = None) -> Iterator[Point]:
     """Make points of the rows ``start`` to ``stop``, with a vector for each column of ``documents``, empty ones too.
 
-    Each batch is converted to lists at once: slicing lists is several times faster than slicing arrays row by row.
+    ``numbers`` are those of the points; None numbers them by row. Each batch is converted to lists at once: slicing
+    lists is several times faster than slicing arrays row by row.
     """
     columns: dict[str, Iterator[Vector]] = {}
     if documents.sparse is not None:
@@ -384,7 +408,8 @@ def _points_of(documents: Inputs, start: int, stop: int) -> Iterator[Point]:
     payloads: Sequence[Mapping[str, str] | None] = [None] * (stop - start)
     if documents.metadata is not None:
         payloads = [record or None for record in records_of(documents.metadata, start, stop)]
-    for row, (payload, *vectors) in enumerate(zip(payloads, *columns.values(), strict=True), start):
+    rows = range(start, stop) if numbers is None else numbers[start:stop].tolist()
+    for row, payload, *vectors in zip(rows, payloads, *columns.values(), strict=True):
         yield Point(row, dict(zip(columns, vectors, strict=True)), payload)
 
 

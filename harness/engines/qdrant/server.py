@@ -131,6 +131,11 @@ class ServerCollection(Collection):
         doing = f"storing documents {start} to {stop - 1}"
         self._call(doing, lambda: self._client.upsert(self.name, batch, wait=True))
 
+    def delete(self, rows: Sequence[int]) -> None:
+        """Delete the points of these numbers."""
+        points = self.types.PointIdsList(points=list(rows))
+        self._call(f"deleting {len(rows)} documents", lambda: self._client.delete(self.name, points, wait=True))
+
     def optimise(self) -> bool:
         """Wait a moment when the server's optimiser is at work; False when it is idle."""
         info = self._look("waiting for the optimiser")

@@ -1,5 +1,6 @@
 """Probes: what a trial can be measured for beside its hits, each in one module that :mod:`.probe` explains."""
 
+from harness.pipeline.probes.churn import ChurnProbe
 from harness.pipeline.probes.combining import CombiningProbe
 from harness.pipeline.probes.indexing import IndexingProbe
 from harness.pipeline.probes.load import LoadProbe
@@ -15,5 +16,6 @@ PROBES: list[Probe[object]] = [
     SearchingProbe(),
     CombiningProbe(),
     LoadProbe(),
+    ChurnProbe(),
 ]
 """Every probe, in the order of their tables."""

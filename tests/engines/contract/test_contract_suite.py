@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mutants_of_changes  # noqa: F401
 import mutants_of_external  # noqa: F401 - registers its engines
 import mutants_of_filters  # noqa: F401
 import mutants_of_guards

@@ -56,6 +56,7 @@ class TestHnswOfDotProducts(TestFlat):
         "ef": 200,
     }
     similarity = "dot"
+    unchangeable = "FAISS removes nothing from its IndexHNSWFlat"
 
 
 class TestListsOfL2(TestFlat):

@@ -1,0 +1,152 @@
+"""Engines whose finished index can be changed: documents deleted, replaced and added, under guards of the base class.
+
+An engine fills in one hook, :meth:`Changeable.change`. The base keeps ids and rows, refuses what cannot be, times the
+change, loads the index again and counts what it holds. Rows never move: a new document gets the next one, a document
+that is replaced keeps its own, and that of a deleted one stays empty.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Generic
+
+import numpy as np
+import pyarrow as pa
+
+from harness.data.arrow import numbers
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock, Progress
+from harness.data.types import Ids, Int32Array
+from harness.engines.base import Column, Documents, Engine, Ingestion
+from harness.engines.index_folder import MANIFEST, saved_fields, write_manifest
+from harness.engines.interface import IndexReport, Remains
+from harness.errors import RejectedInputError
+
+__all__ = ["Changeable", "Changes"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Changes(Generic[Column]):
+    """Documents that leave an index, and documents that are written into it, at once.
+
+    Attributes:
+        deleted: Rows of documents that leave (int32, ascending); the index holds all of them.
+        rows: The row of each document of ``written`` (int32).
+        written: Documents as :meth:`Engine.build` gets them.
+        replaced: Those of ``rows`` whose earlier content the index holds (int32, ascending).
+    """
+
+    deleted: Int32Array
+    rows: Int32Array
+    written: Documents[Column]
+    replaced: Int32Array
+
+    def __len__(self) -> int:
+        """Return how many documents leave or are written."""
+        return len(self.deleted) + len(self.written)
+
+    @property
+    def outdated(self) -> Int32Array:
+        """Rows whose content must go: of documents that leave, and of those that are replaced (int32, ascending)."""
+        return np.union1d(self.deleted, self.replaced).astype(np.int32)
+
+
+class Changeable(Engine[Column]):
+    """An engine that deletes, replaces and adds documents; implements :class:`harness.engines.interface.Changing`.
+
+    Attributes:
+        change_number: How many changes the index has seen since it was built or opened.
+    """
+
+    change_number = 0
+
+    def __init_subclass__(cls) -> None:
+        """Declare what the class implements."""
+        super().__init_subclass__()
+        declared = getattr(cls, "capabilities", None)
+        if declared is not None:
+            cls.capabilities = replace(declared, changes=True)
+
+    @abstractmethod
+    def change(self, folder: Path, changes: Changes[Column], progress: Progress) -> None:
+        """Delete and write documents of the index that is open; :meth:`load` follows.
+
+        Args:
+            folder: Where the index is.
+            changes: What leaves and what is written; :meth:`check` let its column pass.
+            progress: As for :meth:`build`: a phase of its own ends ingestion.
+        """
+
+    def unchangeable(self) -> str | None:
+        """Say why the index that is open cannot be changed; None where it can."""
+        return None
+
+    def remains(self) -> Remains:
+        """Say what the changes so far left in the index; nothing is known unless it is overridden."""
+        return Remains()
+
+    def apply(self, deleted: Ids, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        """Check, change, load and count; the manifest is away meanwhile, so that an interrupted change is noticed.
+
+        Raises:
+            RejectedInputError: The index cannot be changed, a document to delete is not there, or is to be written too,
+                or the documents have metadata or the index was given some.
+            LostDocumentsError: The engine does not hold what it was sent.
+        """
+        folder, loaded = self.folder, self.loaded
+        changes, ids = self._changes_of(deleted, documents, loaded.dimensions)
+        ingestion = Ingestion(progress, len(changes), clock, "change")
+        with self._closed_on_failure():
+            (folder / MANIFEST).unlink()
+            self.finished, self.ids = False, ids
+            self.deleted = np.setdiff1d(np.union1d(self.deleted, changes.deleted), changes.rows).astype(np.int32)
+            self.change_number += 1
+            started = clock()
+            with self.translated(lambda: "changing the index"):
+                self.change(folder, changes, ingestion)
+            ingested = ingestion.end()
+            loaded = self._load(folder)
+            ready = clock()
+            write_manifest(
+                folder, self.name, self.index_parameters, ids, indexed=loaded.documents, deleted=self.deleted
+            )
+        self._loaded, self.finished = loaded, True
+        times = ingested - started, ready - ingested
+        return IndexReport(len(ids) - len(self.deleted), loaded.documents, loaded.missing, *times, loaded.state)
+
+    def _changes_of(self, deleted: Ids, documents: Inputs, dimensions: int | None) -> tuple[Changes[Column], Ids]:
+        """Return the changes, and the ids of all rows after them."""
+        if (reason := self.unchangeable()) is not None:
+            raise RejectedInputError(f"the index cannot be changed: {reason}", fix="index all documents again")
+        if documents.metadata is not None or saved_fields(self.folder):
+            raise RejectedInputError(
+                "an index with metadata to filter by is not changed", fix="index without metadata, or all anew"
+            )
+        leaving, known = self.ids.rows_of(deleted), self.ids.rows_of(documents.ids)
+        gone = np.isin(leaving, self.deleted) | (leaving < 0)
+        if gone.any():
+            strange = deleted[int(np.flatnonzero(gone)[0])]
+            raise RejectedInputError(f"document '{strange}' is to be deleted and is not in the index")
+        both = np.intersect1d(leaving, known)
+        if len(both):
+            raise RejectedInputError(
+                f"document '{self.ids[int(both[0])]}' is to be deleted and to be written",
+                fix="write it alone: that replaces what the index holds",
+            )
+        added = np.flatnonzero(known < 0)
+        rows = known.astype(np.int32)
+        rows[added] = np.arange(len(self.ids), len(self.ids) + len(added), dtype=np.int32)
+        column = self.check(documents, "document", dimensions)
+        held = np.setdiff1d(known[known >= 0], self.deleted)
+        new = documents.ids.values.take(numbers(added))
+        return (
+            Changes(
+                np.sort(leaving).astype(np.int32),
+                rows,
+                Documents(documents.ids, column, None),
+                held.astype(np.int32),
+            ),
+            Ids(pa.concat_arrays([self.ids.values, new])) if len(added) else self.ids,
+        )

@@ -1,0 +1,208 @@
+"""References of an index that was changed: the exact result over the documents that are there, and what is left over.
+
+A document is a row of the workload and holds the content of some row of the corpus. The reference of a state has one
+row for each document that is there; its statistics (N, df and avgdl of a BM25) are theirs. The cause that changes add
+to the others is a reference whose statistics count deleted content as well: its rows come after those of the documents,
+and a search never returns them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from harness.data.arrow import numbers
+from harness.data.types import Ids, Int32Array, Run, Similarity
+from harness.engines.interface import ComparedVectors
+from harness.exact.qdrant_model import qdrant_idf
+from harness.exact.qdrant_shards import shards_of
+from harness.parity.causes import HYPOTHESES, Case, Hypothesis, Rescored
+from harness.parity.levels import Parity
+from harness.parity.recipes import DenseRecipe, Recipe, idf_by_shard, make_recipe
+from harness.parity.references import DenseReference, Reference, SparseReference
+from harness.parity.run_comparison import compare_run
+from harness.registry.cards import ReferenceRule
+from harness.registry.parameters import ParameterValue
+from harness.worker.vectors import Vectors
+
+__all__ = ["DELETED_IN_STATISTICS", "ChangedIndex", "compare_state"]
+
+DELETED_IN_STATISTICS = "deleted documents in the statistics"
+"""The cause where N, df and avgdl count documents that are deleted and not yet merged or cleaned away."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ChangedIndex:
+    """A state of an index that is changed.
+
+    Attributes:
+        ids: Ids of all rows, of those deleted too.
+        content: int32 (n,), the corpus row that each row holds; -1 for none.
+        leftovers: Contents (int32, corpus rows) that statistics may still count; the engine's own account, or else
+            guesses, the likeliest first.
+        order: Rows in the order in which equal scores come, None for that of the rows.
+    """
+
+    ids: Ids
+    content: Int32Array
+    leftovers: tuple[Int32Array, ...] = ()
+    order: Int32Array | None = None
+
+    @property
+    def held(self) -> Int32Array:
+        """Rows of documents that are there (int32, ascending)."""
+        return np.flatnonzero(self.content >= 0).astype(np.int32)
+
+
+def compare_state(
+    run: Run,
+    state: ChangedIndex,
+    rule: ReferenceRule,
+    vectors: Vectors,
+    parameters: Mapping[str, ParameterValue],
+    *,
+    k: int,
+    missing: Int32Array,
+    approximate: bool = False,
+    compared: ComparedVectors | None = None,
+) -> tuple[Parity, Run]:
+    """Compare a run over all rows with the exact result over the documents that are there; return both.
+
+    Args:
+        run: The engine's hits, none of a row that is deleted.
+        state: The index at that time.
+        rule: The card's reference, of dense vectors or of sparse ones.
+        vectors: Those of the whole corpus.
+        parameters: Of the backend.
+        k: Hits of each query.
+        missing: Rows of documents that the engine does not hold.
+        approximate: The engine's search may miss documents.
+        compared: Vectors that the engine compares, by row, where these are others.
+    """
+    held = state.held
+    ids = Ids(state.ids.values.take(numbers(held)))
+    place = np.full(len(state.content), -1, dtype=np.int32)
+    place[held] = np.arange(len(held), dtype=np.int32)
+    own = replace(run, doc_ids=ids, rows=place[run.rows])
+    hypotheses: tuple[Hypothesis, ...] = HYPOTHESES
+    reference: Reference
+    exact_vectors: DenseReference | None = None
+    if rule.kind == "dense":
+        recipe = _dense(ids, run.query_ids, vectors, parameters, state.content[held])
+        reference = DenseReference(recipe)
+        if compared is not None:
+            exact_vectors = DenseReference(
+                replace(
+                    recipe,
+                    documents=np.ascontiguousarray(compared.documents[held]),
+                    queries=compared.queries,
+                    similarity=compared.similarity,
+                )
+            )
+    else:
+        reference = SparseReference(_sparse(ids, run.query_ids, rule, vectors, parameters, state, held, None))
+        if int(parameters.get("shards", 1)) == 1:
+            recipes = [
+                _sparse(ids, run.query_ids, rule, vectors, parameters, state, held, leftover)
+                for leftover in state.leftovers
+                if len(leftover)
+            ]
+            hypotheses = (*(cause for recipe in recipes for cause in _stale(recipe)), *HYPOTHESES)
+    parity = compare_run(
+        own,
+        reference,
+        k=k,
+        tolerance=rule.tolerance,
+        missing_rows=place[missing],
+        approximate=approximate,
+        compared=exact_vectors,
+        hypotheses=hypotheses,
+    )
+    return parity, replace(reference.retrieve(k), doc_ids=ids)
+
+
+def _stale(recipe: Recipe) -> Iterator[Hypothesis]:
+    """Yield the causes that statistics are those of a recipe with deleted content, and that its IDF is rounded too."""
+    meaning = "N, df and avgdl count documents that are deleted and whose segments are not merged or cleaned yet"
+    yield Hypothesis(DELETED_IN_STATISTICS, meaning, _by(SparseReference(recipe)))
+    if recipe.mode == "textbook" and recipe.idf == "bm25":
+        idf = idf_by_shard(recipe, lambda containing, documents: qdrant_idf(documents, containing))
+        rounded = SparseReference(replace(recipe, idf=idf))
+        name = f"{DELETED_IN_STATISTICS}, float32 IDF"
+        yield Hypothesis(name, f"{meaning}, and every step of the IDF is rounded to float32", _by(rounded))
+
+
+def _by(reference: SparseReference) -> Callable[[Case], Rescored]:
+    def rescore(case: Case) -> Rescored:
+        queries = reference.recipe.query_ids.rows_of(case.run.query_ids)
+        part = reference.of_queries(queries)
+        tolerance = np.full(len(queries), case.tolerance)
+        k = np.full(len(queries), case.k, dtype=np.int64)
+        return Rescored(case.run, part.retrieve(case.k), part.score(case.run), k, tolerance, tolerance)
+
+    return rescore
+
+
+def _dense(
+    ids: Ids, queries: Ids, vectors: Vectors, parameters: Mapping[str, ParameterValue], content: Int32Array
+) -> DenseRecipe:
+    if vectors.dense is None:
+        raise AssertionError("a dense reference without dense vectors")
+    return DenseRecipe(
+        ids,
+        queries,
+        np.ascontiguousarray(vectors.dense.documents[content]),
+        vectors.dense.queries,
+        cast("Similarity", parameters["similarity"]),
+        missing=np.empty(0, dtype=np.int32),
+    )
+
+
+def _sparse(
+    ids: Ids,
+    queries: Ids,
+    rule: ReferenceRule,
+    vectors: Vectors,
+    parameters: Mapping[str, ParameterValue],
+    state: ChangedIndex,
+    held: Int32Array,
+    leftover: Int32Array | None,
+) -> Recipe:
+    """Return the recipe of a state; with ``leftover`` its statistics count these contents too."""
+    content = state.content[held]
+    matching = None
+    order = None
+    if state.order is not None:
+        place = np.full(len(state.content), -1, dtype=np.int32)
+        place[held] = np.arange(len(held), dtype=np.int32)
+        listed = place[state.order]
+        order = np.concatenate([listed, np.setdiff1d(np.arange(len(held)), listed)]).astype(np.int32)
+    if leftover is not None:
+        matching = np.arange(len(held) + len(leftover)) < len(held)
+        content = np.concatenate([content, leftover])
+        names = [f"\\0deleted {number}" for number in range(len(leftover))]
+        ids = Ids.of([*ids.to_list(), *names])
+        if order is not None:
+            order = np.concatenate([order, np.arange(len(held), len(content), dtype=np.int32)])
+    counts = vectors.terms.counts.of_documents(content) if vectors.terms is not None else None
+    documents = query_vectors = None
+    if vectors.sparse is not None:
+        documents = vectors.sparse.documents.take(content) if vectors.sparse.documents is not None else None
+        query_vectors = vectors.sparse.queries
+    shards = int(parameters.get("shards", 1))
+    placed = shards_of(len(state.content), shards)[held] if shards > 1 else None
+    recipe = make_recipe(
+        rule.kind,
+        doc_ids=ids,
+        query_ids=queries,
+        counts=counts,
+        documents=documents,
+        queries=query_vectors,
+        parameters=parameters,
+        shards=placed,
+        scoring=rule.scoring,
+    )
+    return replace(recipe, order=order, matching=matching)

@@ -1,0 +1,318 @@
+"""The probe of changes: an index of a part of the documents is changed step by step, and searched in each state."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from harness.data.dataset import Dataset
+from harness.data.progress import Progress
+from harness.data.types import Int32Array, Run
+from harness.document.cells import BACKEND, absent, count, milliseconds, number, text, values_of
+from harness.document.model import Cell, Column, Table, Value
+from harness.errors import LostDocumentsError
+from harness.metrics import Scores, score
+from harness.parity.changed_states import ChangedIndex, compare_state
+from harness.parity.levels import Parity
+from harness.pipeline.probes.churn_workload import Workload
+from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell
+from harness.plan.capability_checks import OWN_ADAPTERS
+from harness.plan.plan import Plan, Trial
+from harness.registry.lookup import load_engine
+from harness.results.hit_rules import HitRules
+from harness.results.schema import TrialResult
+from harness.results.scored import Scored, has_terms
+from harness.stats.timing import latency
+from harness.store.record_files import load, save
+from harness.wording import counted
+from harness.worker.jobs import ChurnJob, ChurnPass, ChurnRecord, TrialJob
+
+__all__ = ["ChurnProbe"]
+
+_NS_PER_S = 1e9
+_FRESH = "new index"
+_LEGEND = [
+    "each query is asked once in each state, with no warm-up after a change",
+    "new index: of the documents at the end, built at once",
+    "recall, and the exact figure beside a metric: against the exact result over the documents that are there",
+    "deleted, counted: deleted contents that the engine says its statistics still count",
+]
+
+
+class ChurnProbe(Probe[ChurnRecord]):
+    """Run the workload in a worker of its own, and hold each state against the exact result of that state."""
+
+    name = "churn"
+    record = ChurnRecord
+    on_index = False
+    asked_by = "--churn"
+
+    def wanted(self, trial: Trial, plan: Plan) -> bool:
+        """Tell whether the plan asks for changes, and the engine declares them."""
+        card = trial.spec.card
+        if plan.churn is None or card is None or trial.external or trial.spec.components:
+            return False
+        return load_engine(card).capabilities.changes
+
+    def run(self, probed: ProbedTrial, progress: Progress) -> ChurnRecord:
+        """Index a part of the documents, change the index and search it; raises HarnessError where that fails."""
+        options = probed.plan.churn
+        if options is None:
+            raise AssertionError("a workload that nobody asked for")
+        if probed.dataset.candidates is not None:
+            return ChurnRecord(unchangeable="the dataset's queries are ranked among candidates")
+        workload = Workload.of(len(probed.dataset.corpus), options)
+        folder = Path(tempfile.mkdtemp(prefix="churn-", dir=probed.work))
+        index_folder = folder / probed.job.index_folder.name
+        index_folder.mkdir()
+        try:
+            trial = _alone(probed.job, index_folder)
+            save(folder, ChurnJob(trial, workload.order, workload.first, workload.steps, folder / "fresh"))
+            finished = probed.executor.run(folder, progress)
+            record = load(folder, ChurnRecord)
+            for state, content in zip(record.passes, workload.contents, strict=False):
+                _refuse_lost(state, content, probed.dataset, finished.log)
+            return record
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def planned(self, plan: Plan) -> str:
+        """Say which workload."""
+        return f"changes ({plan.churn})" if plan.churn is not None else ""
+
+    def levels(self, plan: Plan) -> list[str]:
+        """Name the workload, with its seed."""
+        return [f"changes ({plan.churn}, seed {plan.churn.seed})"] if plan.churn is not None else []
+
+    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
+        """Return the field ``churn`` below ``probes``: the workload, and figures of each state."""
+        record, options = self.measured(scored.outcome.measurements), plan.churn
+        if record is None or options is None:
+            return {}
+        workload = Workload.of(len(dataset.corpus), options)
+        summary: dict[str, object] = {
+            "workload": str(options),
+            "seed": options.seed,
+            "documents_at_first": workload.first,
+            "documents_held_back": len(workload.order) - workload.first,
+        }
+        if record.unchangeable is not None:
+            return {"churn": {**summary, "unchangeable": record.unchangeable}}
+        states = _States(scored, dataset, plan, workload)
+        each = [states.figures(one, number) for number, one in enumerate(record.passes)]
+        fresh = states.figures(record.fresh, len(record.passes) - 1, fresh=True) if record.fresh is not None else None
+        return {"churn": {**summary, "states": each, "new_index": fresh}}
+
+    def notes(self, scored: Scored, plan: Plan) -> list[str]:
+        """Say why a backend was not changed."""
+        outcome, options = scored.outcome, plan.churn
+        if options is None or outcome.failure is not None:
+            return []
+        record = self.measured(outcome.measurements)
+        if record is not None:
+            return [] if record.unchangeable is None else [f"not changed (--churn): {record.unchangeable}"]
+        if outcome.combined is not None:
+            return ["not changed (--churn): it is made of other backends"]
+        if outcome.record is None:
+            return ["not changed (--churn): its run was read from a file"]
+        if outcome.record.external is not None:
+            return ["not changed (--churn): an external index is only read"]
+        return ["not changed (--churn): its engine declares no changes"]
+
+    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
+        """Tabulate each state of each backend."""
+        measured = [
+            (trial, cast("Mapping[str, Any]", trial.probes["churn"])) for trial in trials if "churn" in trial.probes
+        ]
+        changed = [(trial, churn) for trial, churn in measured if "states" in churn]
+        metric = next((name for _, churn in changed for name in churn["states"][0]["metrics"]), "metric")
+        depth = next((name for _, churn in changed for name in churn["states"][0]["recall"]), "10")
+        columns = [
+            BACKEND,
+            Column("state", numeric=False, names=True),
+            Column("documents"),
+            Column("changes/s", help="documents deleted or written a second, until the engine took them"),
+            Column("ready s", help="from then until all is searchable and the engine idle", priority=2),
+            Column("p50 ms"),
+            Column("p95 ms"),
+            Column(metric),
+            Column("exact", help=f"{metric} of the exact result over the documents that are there", priority=3),
+            Column(f"recall@{depth}"),
+            Column("agree", help="queries that agree with the exact result, up to ties and the stated tolerance"),
+            Column("deleted, counted", priority=4),
+            Column("causes", numeric=False, folds=True),
+        ]
+        rows = []
+        for trial, churn in changed:
+            states = [*churn["states"], *([churn["new_index"]] if churn["new_index"] is not None else [])]
+            rows += [[label_cell(trial), *_cells(state, metric, depth)] for state in states]
+        workload = next((str(churn["workload"]) for _, churn in changed), "")
+        return [Table(f"Data that changes: {workload}" if workload else "Data that changes", columns, rows, _LEGEND)]
+
+    def values(self, trial: TrialResult) -> Iterator[Value]:
+        """Yield each number of each state."""
+        churn = cast("Mapping[str, Any]", trial.probes.get("churn", {}))
+        for state in churn.get("states", []):
+            yield from values_of(trial.dataset, trial.label, f"churn.{state['step']}.", _numbers(state))
+        if churn.get("new_index") is not None:
+            yield from values_of(trial.dataset, trial.label, "churn.new_index.", _numbers(churn["new_index"]))
+
+
+def _alone(job: TrialJob, index_folder: Path) -> TrialJob:
+    """Return the trial's job for an index of its own, of which nothing is kept on a server."""
+    own = job.engine.startswith(OWN_ADAPTERS) and "keep" in job.parameters
+    parameters = {**job.parameters, "keep": False} if own else job.parameters
+    return replace(job, parameters=parameters, index_folder=index_folder, release=None, shared=False, built=None)
+
+
+def _refuse_lost(state: ChurnPass, content: Int32Array, dataset: Dataset, log: Sequence[str]) -> None:
+    """Raise LostDocumentsError unless just documents without text are missing."""
+    lost = np.setdiff1d(content[state.report.missing_rows], dataset.corpus.empty_rows)
+    if len(lost):
+        first = dataset.corpus.ids[int(lost[0])]
+        raise LostDocumentsError(
+            f"after a change the engine lost {len(lost)} documents that are not empty: '{first}' first",
+            fix="look into the engine's log for why it refused them",
+            log=log,
+        )
+
+
+class _States:
+    """Figures of the states of one backend's index."""
+
+    def __init__(self, scored: Scored, dataset: Dataset, plan: Plan, workload: Workload) -> None:
+        self._scored, self._dataset, self._plan, self._workload = scored, dataset, plan, workload
+        self._ids = workload.ids(dataset)
+        self._terms = has_terms(scored.outcome.vectors, len(dataset.queries))
+
+    def figures(self, measured: ChurnPass, number: int, *, fresh: bool = False) -> dict[str, object]:
+        """Return what is stored of a state; ``number`` is that of the change before it."""
+        plan, hits, report = self._plan, measured.hits, measured.report
+        run = Run(self._dataset.queries.ids, self._ids, hits.indptr, hits.rows, hits.scores)
+        compared = self._compare(run, measured, number, fresh=fresh)
+        parity, exact = compared if compared is not None else (None, None)
+        scores = self._score(run, number)
+        changed = report.sent if fresh or number == 0 else self._changed(number)
+        figures: dict[str, object] = {
+            "step": number,
+            "new_index": fresh,
+            "documents": report.indexed,
+            "missing": len(report.missing_rows),
+            "changed": changed,
+            "metrics": _means(scores),
+            "exact_metrics": _means(self._score(exact, number)) if exact is not None else {},
+            "queries": scores.counts.evaluated if scores is not None else 0,
+            **_agreement(parity),
+            "deleted_and_counted": None if measured.remains.rows is None else len(measured.remains.rows),
+            "bytes": measured.storage.index_bytes,
+            "state": dict(report.state),
+        }
+        if plan.execution.timing:
+            seconds = report.index_ns / _NS_PER_S
+            searched = hits.search_ns[self._terms]
+            figures |= {
+                "seconds": seconds,
+                "documents_per_second": changed / seconds if seconds > 0 else None,
+                "ready_seconds": report.ready_ns / _NS_PER_S,
+                "milliseconds": asdict(latency(searched)) if len(searched) else None,
+            }
+        return figures
+
+    def _changed(self, number: int) -> int:
+        step = self._workload.steps[number - 1]
+        return len(step.deleted) + len(step.written)
+
+    def _compare(self, run: Run, measured: ChurnPass, number: int, *, fresh: bool) -> tuple[Parity, Run] | None:
+        trial, vectors = self._scored.outcome.trial, self._scored.outcome.vectors
+        card = trial.spec.card
+        if card is None or vectors is None or card.reference.kind in ("none", "hybrid"):
+            return None
+        if not card.reference.applies(trial.parameters):
+            return None
+        leftovers = () if fresh else self._leftovers(measured, number)
+        state = ChangedIndex(self._ids, self._workload.contents[number], leftovers, measured.remains.order)
+        return compare_state(
+            run,
+            state,
+            card.reference,
+            vectors,
+            trial.parameters,
+            k=self._scored.outcome.record.k if self._scored.outcome.record is not None else self._plan.request.k,
+            missing=measured.report.missing_rows,
+            approximate=measured.report.approximate,
+            compared=measured.compared,
+        )
+
+    def _leftovers(self, measured: ChurnPass, number: int) -> tuple[Int32Array, ...]:
+        """Return the contents that are deleted and may still be counted.
+
+        Where the engine does not tell, these are guesses, of which scores prove one or none: what was deleted since the
+        build or since a later change, without or with what was replaced.
+        """
+        remains, workload = measured.remains, self._workload
+        if remains.rows is not None and remains.written is not None:
+            contents = np.stack(workload.contents)
+            return (contents[remains.written, remains.rows],)
+        guesses = []
+        for replaced in (False, True):
+            dropped = [workload.dropped(change, replaced=replaced) for change in range(1, number + 1)]
+            guesses += [np.concatenate(dropped[start:]) for start in range(number)]
+        return tuple(guesses)
+
+    def _score(self, run: Run, number: int) -> Scores | None:
+        plan, ids = self._plan, run.doc_ids
+        qrels = self._workload.judgments(self._dataset, number, self._ids)
+        if qrels is None:
+            return None
+        kept = HitRules.of(self._dataset).kept(replace(run, doc_ids=ids), plan.request.k)
+        return score(kept, qrels, plan.measures, ties=plan.ties, queries=plan.queries, relevance=plan.request.relevance)
+
+
+def _means(scores: Scores | None) -> dict[str, float]:
+    means = scores.means() if scores is not None and len(scores.query_ids) else []
+    return {str(summary.measure): summary.value for summary in means}
+
+
+def _agreement(parity: Parity | None) -> dict[str, object]:
+    if parity is None:
+        return {"recall": {}, "parity": None}
+    counts = ("queries", "bit_equal", "identical", "tie_equivalent", "different")
+    return {
+        "recall": {str(depth): share for depth, share in parity.overlap.items()},
+        "parity": {
+            **{name: getattr(parity, name) for name in counts},
+            "max_rel_score_diff": parity.max_rel_score_diff,
+            "causes": dict(parity.causes),
+        },
+    }
+
+
+def _numbers(state: Mapping[str, Any]) -> dict[str, object]:
+    return {name: value for name, value in state.items() if name not in ("step", "state", "new_index")}
+
+
+def _cells(state: Mapping[str, Any], metric: str, depth: str) -> list[Cell]:
+    name = _FRESH if state["new_index"] else f"change {state['step']}" if state["step"] else "at first"
+    times, parity = state.get("milliseconds"), state["parity"]
+    timed = [milliseconds(times["p50"]), milliseconds(times["p95"])] if times is not None else absent(2)
+    agree = text("–") if parity is None else number(parity["tie_equivalent"], ",", f" of {parity['queries']:,}")
+    causes = [] if parity is None else [f"{cause}: {counted(n, 'query')}" for cause, n in parity["causes"].items()]
+    return [
+        text(name),
+        count(state["documents"]),
+        number(state.get("documents_per_second"), ",.0f"),
+        number(state.get("ready_seconds"), ".3f"),
+        *timed,
+        number(state["metrics"].get(metric)),
+        number(state["exact_metrics"].get(metric)),
+        number(state["recall"].get(depth)),
+        agree,
+        count(state["deleted_and_counted"]),
+        text("; ".join(causes)),
+    ]

@@ -1,0 +1,102 @@
+"""A seeded workload of inserts, deletes and updates, and the documents, contents and judgments after each step.
+
+A part of the corpus is held back for the inserts. Deleted documents are drawn from those that are there. Documents that
+are updated exchange their contents, each taking that of another, so that no content is there twice; judgments follow
+the content, because they were made of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from harness.data.arrow import numbers
+from harness.data.dataset import Dataset
+from harness.data.types import Ids, Int32Array, Qrels
+from harness.plan.options import ChurnOptions
+from harness.worker.jobs import ChangeStep
+
+__all__ = ["Workload"]
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """What happens to an index of the documents of a corpus.
+
+    Attributes:
+        order: int32 (n,), corpus rows in the order in which their documents come; a place in it is a document's row.
+        first: How many are there at the beginning.
+        steps: The changes.
+    """
+
+    order: Int32Array
+    first: int
+    steps: tuple[ChangeStep, ...]
+
+    @classmethod
+    def of(cls, documents: int, options: ChurnOptions) -> Workload:
+        """Draw the workload of a corpus of so many documents.
+
+        Shares are of the documents at the beginning, at least one document each, and two where documents are updated.
+        The beginning is 1 / (1 + steps · insert) of the corpus, rounded down.
+        """
+        generator = np.random.default_rng(options.seed)
+        order = generator.permutation(documents).astype(np.int32)
+        first = max(1, int(documents / (1 + options.steps * options.insert)))
+        while first > 1 and first + options.steps * _part(options.insert, first) > documents:
+            first -= 1
+        inserted, deleted = _part(options.insert, first), _part(options.delete, first)
+        updated = max(2, _part(options.update, first)) if options.update else 0
+        content, steps, held = order[:first].copy(), [], np.arange(first, dtype=np.int32)
+        for _ in range(options.steps):
+            touched = generator.choice(held, min(deleted + updated, len(held)), replace=False)
+            gone, changed = np.sort(touched[:deleted]), touched[deleted:]
+            added = np.arange(len(content), min(len(content) + inserted, documents), dtype=np.int32)
+            written = np.concatenate([changed, added]).astype(np.int32)
+            new = np.concatenate([np.roll(content[changed], 1), order[added]]).astype(np.int32)
+            content = np.concatenate([content, order[added]])
+            content[written], content[gone] = new, -1
+            steps.append(ChangeStep(gone.astype(np.int32), written, new))
+            held = np.flatnonzero(content >= 0).astype(np.int32)
+        return cls(order, first, tuple(steps))
+
+    @cached_property
+    def contents(self) -> tuple[Int32Array, ...]:
+        """The corpus row that each row holds, int32, before the first change and after each; -1 for none."""
+        content = np.full(len(self.order), -1, dtype=np.int32)
+        content[: self.first] = self.order[: self.first]
+        states = [content]
+        for step in self.steps:
+            content = content.copy()
+            content[step.written], content[step.deleted] = step.content, -1
+            states.append(content)
+        return tuple(states)
+
+    def dropped(self, change: int, *, replaced: bool) -> Int32Array:
+        """Return the contents (corpus rows, int32) that a change, from 1, deletes, or replaces too."""
+        step, before = self.steps[change - 1], self.contents[change - 1]
+        contents: Int32Array = before[np.concatenate([step.deleted, step.written]) if replaced else step.deleted]
+        return contents[contents >= 0]
+
+    def ids(self, dataset: Dataset) -> Ids:
+        """Return the ids of all rows."""
+        return Ids(dataset.corpus.ids.values.take(numbers(self.order)))
+
+    def judgments(self, dataset: Dataset, state: int, ids: Ids) -> Qrels | None:
+        """Return the judgments of contents that are there, each of the document that holds it."""
+        qrels, content = dataset.qrels, self.contents[state]
+        if qrels is None:
+            return None
+        holder = np.full(len(dataset.corpus.ids) + 1, -1, dtype=np.int32)
+        held = np.flatnonzero(content >= 0)
+        holder[content[held]] = held
+        rows = holder[dataset.corpus.ids.rows_of(qrels.doc_ids)][qrels.rows]  # -1, unknown: the last, which holds none
+        kept = rows >= 0
+        indptr = np.concatenate([[0], np.cumsum(kept)])[qrels.indptr].astype(np.int64)
+        return Qrels(qrels.query_ids, ids, indptr, rows[kept], qrels.grades[kept])
+
+
+def _part(share: float, documents: int) -> int:
+    return max(1, round(share * documents)) if share else 0

@@ -1,0 +1,107 @@
+"""A workload of changes: index a part of the documents, then change the index and search it, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+
+from harness.data.arrow import numbers
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock, Progress
+from harness.data.types import Ids, Int32Array
+from harness.engines.interface import Changing, EngineProtocol, IndexReport, Remains, WithComparedVectors
+from harness.errors import EngineFailureError
+from harness.worker.jobs import ChurnJob, ChurnPass, ChurnRecord
+from harness.worker.trial import create_engine, load_documents, load_queries, plain_state, search_all, warm_up
+
+__all__ = ["run_churn"]
+
+
+def run_churn(job: ChurnJob, progress: Progress, clock: Clock, *, before_open: Callable[[], None]) -> ChurnRecord:
+    """Index, warm up and search; then, for each step, change the index and search at once, without a warm-up.
+
+    At the end the documents that are there are indexed anew, in another folder, and searched: what changes cost. Every
+    query is asked once in each state. ``before_open`` is called when everything but the engine is in memory.
+    """
+    documents, queries = load_documents(job.trial), load_queries(job.trial)
+    content = job.order[: job.first]
+    first = documents.take(content)
+    engine = create_engine(job.trial)
+    before_open()
+    passes = []
+    with closing(engine):
+        engine.open(job.trial.index_folder, first.ids)
+        report = engine.index(first, progress, clock)
+        if not isinstance(engine, Changing):
+            return ChurnRecord(unchangeable="its engine declares no changes")
+        if (reason := engine.unchangeable()) is not None:
+            return ChurnRecord(unchangeable=reason)
+        progress.start("warm-up", job.trial.warm_up_queries)
+        warm_up(engine, queries, len(job.order), job.trial, progress, clock)
+        passes.append(_searched(engine, report, queries, job, progress, clock))
+        for number, step in enumerate(job.steps, start=1):
+            named = _Step(progress, f"change {number} of {len(job.steps)}")
+            written = replace(documents.take(step.content), ids=_ids(documents, job.order[step.written]))
+            report = engine.apply(_ids(documents, job.order[step.deleted]), written, named, clock)
+            passes.append(_searched(engine, report, queries, job, named, clock))
+            content = np.concatenate([content, job.order[len(content) : int(step.written.max(initial=-1)) + 1]])
+            content[step.written], content[step.deleted] = step.content, -1
+    held = np.flatnonzero(content >= 0).astype(np.int32)
+    last = replace(documents.take(content[held]), ids=_ids(documents, job.order[held]))
+    return ChurnRecord(tuple(passes), _fresh(last, held, queries, job, progress, clock))
+
+
+def _fresh(
+    documents: Inputs, rows: Int32Array, queries: Inputs, job: ChurnJob, progress: Progress, clock: Clock
+) -> ChurnPass:
+    """Index documents, which have these rows, anew, and search."""
+    named = _Step(progress, "a new index")
+    engine = create_engine(job.trial)
+    with closing(engine):
+        job.fresh_folder.mkdir()
+        engine.open(job.fresh_folder, documents.ids)
+        found = _searched(engine, engine.index(documents, named, clock), queries, job, named, clock)
+    report = replace(found.report, missing_rows=rows[found.report.missing_rows])
+    compared = found.compared
+    if compared is not None:
+        placed = np.zeros((len(job.order), compared.documents.shape[1]), dtype=np.float32)
+        placed[rows] = compared.documents
+        compared = replace(compared, documents=placed)
+    return ChurnPass(report, found.storage, found.hits._replace(rows=rows[found.hits.rows]), Remains(), compared)
+
+
+def _searched(
+    engine: EngineProtocol, report: IndexReport, queries: Inputs, job: ChurnJob, progress: Progress, clock: Clock
+) -> ChurnPass:
+    progress.start("search", len(queries))
+    hits = search_all(engine, queries, len(job.order), job.trial.k, progress, clock)
+    deleted = getattr(engine, "deleted", ())
+    if np.isin(hits.rows, deleted).any():
+        raise EngineFailureError("the engine returned documents that were deleted")
+    return ChurnPass(
+        replace(report, state=plain_state(engine, report, job.trial.k)),
+        engine.storage(),
+        hits,
+        engine.remains() if isinstance(engine, Changing) else Remains(),
+        engine.compared_vectors(queries) if isinstance(engine, WithComparedVectors) else None,
+    )
+
+
+def _ids(documents: Inputs, rows: Int32Array) -> Ids:
+    return Ids(documents.ids.values.take(numbers(rows)))
+
+
+class _Step:
+    """A progress with the name of a step before each phase."""
+
+    def __init__(self, progress: Progress, name: str) -> None:
+        self._progress, self._name = progress, name
+
+    def start(self, phase: str, total: int | None) -> None:
+        self._progress.start(f"{self._name}: {phase}", total)
+
+    def advance(self, amount: int) -> None:
+        self._progress.advance(amount)

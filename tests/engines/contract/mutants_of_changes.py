@@ -1,0 +1,78 @@
+"""Engines that change their index wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from contract_kills import breaks
+
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock, Progress
+from harness.data.types import Ids, SparseVectors
+from harness.engines.base import Documents
+from harness.engines.changeable import Changes
+from harness.engines.csr import CsrEngine
+from harness.engines.interface import IndexReport, Remains
+from harness.registry.parameters import ParameterValue
+
+DEFAULTS: Mapping[str, ParameterValue] = {
+    "idf": True,
+    "threads": 1,
+    "external": False,
+    "path": "",
+    "id_file": "ids.txt",
+}
+
+
+class Right(CsrEngine):
+    """With the parameters of the card, whatever the suite gives."""
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        super().__init__({**DEFAULTS, **parameters})
+
+
+@breaks("test_changes_is_what_the_class_is")
+class DoesNotSayThatItChanges(Right):
+    pass
+
+
+DoesNotSayThatItChanges.capabilities = replace(CsrEngine.capabilities, changes=False)
+
+
+@breaks("test_finds_what_is_there_after_a_change", "test_a_change_follows_a_change", "test_a_changed_index_opens_again")
+class ForgetsToReplace(Right):
+    """Old content of a replaced document stays."""
+
+    def change(self, folder: Path, changes: Changes[SparseVectors], progress: Progress) -> None:
+        new = np.flatnonzero(~np.isin(changes.rows, changes.replaced))
+        written = Documents(changes.written.ids, changes.written.column.take(new), None)
+        super().change(folder, replace(changes, rows=changes.rows[new], written=written), progress)
+
+
+@breaks("test_deletes_alone_and_writes_alone")
+class FailsWhereNothingIsDeleted(Right):
+    def change(self, folder: Path, changes: Changes[SparseVectors], progress: Progress) -> None:
+        if not len(changes.deleted):
+            raise RuntimeError("nothing to delete")
+        super().change(folder, changes, progress)
+
+
+@breaks("test_says_whether_it_can_be_changed")
+class SaysThatItCannotBeChanged(Right):
+    def unchangeable(self) -> str | None:
+        return "it cannot"
+
+
+@breaks("test_refuses_changes_that_cannot_be", "test_refuses_to_change_an_index_with_metadata")
+class ChangesWhateverItIsTold(Right):
+    def apply(self, deleted: Ids, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        return IndexReport(len(self.ids), len(self.ids), np.empty(0, dtype=np.int32), clock(), clock())
+
+
+@breaks("test_what_remains_are_rows_of_deleted_content")
+class NamesWhatNobodyTouched(Right):
+    def remains(self) -> Remains:
+        return Remains(np.array([1], dtype=np.int32), np.array([0], dtype=np.int32))

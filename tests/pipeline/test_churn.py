@@ -1,0 +1,178 @@
+"""Data that changes: the workload, the reference of each state, the proven cause, and the comparison that shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import harness
+from harness.data.dataset import Dataset
+from harness.document.model import Table
+from harness.engines.csr import CsrEngine
+from harness.errors import UsageError
+from harness.pipeline.probes.churn_workload import Workload
+from harness.plan.options import ChurnOptions, parse_churn
+from harness.report.documents.compare import comparison_document
+from harness.report.render.markdown import render_markdown
+
+WORKLOAD = "insert=10%,delete=10%,update=20%,steps=3"
+TEXTS = {f"d{n:02}": " ".join(f"w{(n * step) % 7}" for step in range(1, 2 + n % 5)) for n in range(40)}
+QUERIES = {"q1": "w1 w2", "q2": "w3", "q3": "w5 w6 w1"}
+QRELS = {"q1": {"d01": 1, "d02": 2}, "q2": {"d03": 1, "d31": 1}, "q3": {"d05": 1, "d06": 1}}
+
+
+def workload() -> Workload:
+    options = parse_churn(WORKLOAD, 7)
+    assert options is not None
+    return Workload.of(40, options)
+
+
+def test_the_workload_is_drawn_by_its_seed_and_by_nothing_else() -> None:
+    first, again, other = workload(), workload(), Workload.of(40, ChurnOptions(0.1, 0.1, 0.2, 3, seed=8))
+    assert all(np.array_equal(*pair) for pair in zip(first.contents, again.contents, strict=True))
+    assert not np.array_equal(first.order, other.order)
+
+
+def test_each_step_changes_what_its_shares_say() -> None:
+    drawn = workload()
+    assert drawn.first == 30  # of 40: three steps add 3 documents each
+    for number, step in enumerate(drawn.steps, start=1):
+        before, after = drawn.contents[number - 1], drawn.contents[number]
+        added = step.written[before[step.written] < 0]
+        changed = step.written[before[step.written] >= 0]
+        assert (len(step.deleted), len(added), len(changed)) == (3, 3, 6)
+        assert (before[step.deleted] >= 0).all()
+        assert (after[step.deleted] == -1).all()
+        assert sorted(before[changed]) == sorted(after[changed])  # they exchange their contents …
+        assert (before[changed] != after[changed]).all()  # … and none keeps its own
+        held = after[after >= 0]
+        assert len(set(held.tolist())) == len(held) == 30
+
+
+def test_judgments_follow_the_content() -> None:
+    drawn, dataset = workload(), Dataset.of(TEXTS, QUERIES, QRELS)
+    ids = drawn.ids(dataset)
+    for state, content in enumerate(drawn.contents):
+        qrels = drawn.judgments(dataset, state, ids)
+        assert qrels is not None
+        seen = {
+            (query, dataset.corpus.ids[int(content[row])], int(grade))
+            for place, query in enumerate(qrels.query_ids)
+            for row, grade in zip(
+                qrels.rows[qrels.indptr[place] : qrels.indptr[place + 1]],
+                qrels.grades[qrels.indptr[place] : qrels.indptr[place + 1]],
+                strict=True,
+            )
+        }
+        there = {dataset.corpus.ids[int(row)] for row in content[content >= 0]}
+        assert seen == {(q, d, grade) for q, of in QRELS.items() for d, grade in of.items() if d in there}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("insert=10%,remove=5%", "'remove' is not known"),
+        ("delete=10%,delete=5%", "a part occurs twice"),
+        ("steps=3", "it changes nothing"),
+        ("insert=ten", "--churn insert is 'ten'"),
+        ("insert=10%,steps=0", "steps is '0'"),
+        ("insert=10%,steps=x", "steps is 'x'"),
+        ("delete=30%,steps=4", "more documents would be deleted"),
+    ],
+)
+def test_a_workload_that_makes_no_sense_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_churn(text, 42)
+    assert message in str(caught.value)
+
+
+def test_a_workload_is_written_as_it_was_given() -> None:
+    parsed = parse_churn("update=2.5%,steps=4,insert=0.1", 42)
+    assert str(parsed) == "insert=10%,update=2.5%,steps=4"
+
+
+def compared(backends: str, **options: Any) -> list[dict[str, Any]]:
+    comparison = harness.compare(
+        backends, Dataset.of(TEXTS, QUERIES, QRELS), k=10, churn=WORKLOAD, isolation="none", timing=False, **options
+    )
+    return [{"notes": trial.notes, **trial.probes.get("churn", {})} for trial in comparison.report.trials]
+
+
+@pytest.mark.integration
+def test_the_exact_engines_are_exact_in_every_state() -> None:
+    for churn in compared("csr:analyzer=whitespace,flat:model=random"):
+        assert [state["documents"] for state in churn["states"]] == [30] * 4
+        for state in (*churn["states"], churn["new_index"]):
+            assert state["parity"]["bit_equal"] == 3
+            assert state["recall"] == {"10": 1.0}
+            assert state["metrics"] == state["exact_metrics"]
+        assert churn["states"][-1]["metrics"] == churn["new_index"]["metrics"]
+
+
+@pytest.mark.integration
+def test_statistics_that_count_deleted_documents_are_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that keeps the IDF of the build, as long as nothing cleans up."""
+    change = CsrEngine.change
+
+    def keep_idf(self: CsrEngine, *arguments: Any) -> None:
+        held = self.deleted
+        self.deleted = np.empty(0, dtype=np.int32)  # deleted rows keep their vectors, and are counted
+        change(self, *arguments)
+        self.deleted = held
+
+    load = CsrEngine.load
+
+    def load_without(self: CsrEngine, folder: Path) -> Any:
+        loaded = load(self, folder)
+        if len(self.deleted):
+            matching = np.ones(len(self.ids), dtype=np.bool_)
+            matching[self.deleted] = False
+            self._filtered = self._index.filtered(matching)
+        return loaded
+
+    monkeypatch.setattr(CsrEngine, "change", keep_idf)
+    monkeypatch.setattr(CsrEngine, "load", load_without)
+    (churn,) = compared("csr:analyzer=whitespace")
+    assert churn["states"][0]["parity"]["causes"] == {}
+    for state in churn["states"][1:]:
+        assert state["parity"]["causes"] == {"deleted documents in the statistics": 3}
+    assert churn["new_index"]["parity"]["causes"] == {}
+
+
+@pytest.mark.integration
+def test_the_table_has_a_row_for_each_state_and_values_stand_in_csv() -> None:
+    comparison = harness.compare(
+        "csr:analyzer=whitespace", Dataset.of(TEXTS, QUERIES, QRELS), k=10, churn=WORKLOAD, isolation="none"
+    )
+    document = comparison_document(comparison.report)
+    shown = render_markdown(document).partition(f"Data that changes: {WORKLOAD}")[2]
+    assert [name in shown for name in ("at first", "change 1", "change 3", "new index")] == [True] * 4
+    values = {value.metric: value.mean for value in document.values}
+    assert values["churn.3.documents"] == 30
+    assert values["churn.new_index.recall.10"] == 1.0
+    assert values["churn.2.milliseconds.p95"] > 0
+
+
+@pytest.mark.integration
+def test_what_cannot_be_changed_says_so() -> None:
+    pytest.importorskip("duckdb")
+    pytest.importorskip("faiss")
+    library, graph = compared("duckdb:model=random,faiss:model=random;index=HNSW8")
+    assert "not changed (--churn): its engine declares no changes" in library["notes"]
+    assert "not changed (--churn): FAISS removes nothing from its IndexHNSWFlat" in graph["notes"]
+    assert "states" not in graph
+
+
+def test_a_filter_is_refused_beside_changes() -> None:
+    with pytest.raises(UsageError, match="--churn with --filter"):
+        harness.compare("csr", Dataset.of(TEXTS, QUERIES, QRELS), churn=WORKLOAD, filter="colour=red")
+
+
+def test_tables_without_changes_have_no_rows() -> None:
+    from harness.pipeline.probes.churn import ChurnProbe
+
+    tables: list[Table] = ChurnProbe().tables([], 1)
+    assert [table.rows for table in tables] == [[]]
