@@ -94,6 +94,12 @@ class _Points(_Servicer, messages.PointsServicer):
         done = messages.UpdateResult(operation_id=1, status=messages.UpdateStatus.Completed)
         return messages.PointsOperationResponse(result=done)
 
+    def Delete(self, request: Any, context: Any) -> Any:  # noqa: N802
+        body = {"points": [point.num for point in request.points.points.ids]}
+        self._ask(context, "POST", f"/collections/{request.collection_name}/points/delete", body)
+        done = messages.UpdateResult(operation_id=1, status=messages.UpdateStatus.Completed)
+        return messages.PointsOperationResponse(result=done)
+
     def CreateFieldIndex(self, request: Any, context: Any) -> Any:  # noqa: N802
         assert request.field_type == messages.FieldType.FieldTypeKeyword
         body = {"field_name": request.field_name, "field_schema": "keyword"}

@@ -35,6 +35,7 @@ _ROUTES: tuple[tuple[str, str, str], ...] = (
     ("DELETE", r"/collections/([^/]+)", "delete"),
     ("PUT", r"/collections/([^/]+)/points", "upsert"),
     ("POST", r"/collections/([^/]+)/points", "retrieve"),
+    ("POST", r"/collections/([^/]+)/points/delete", "delete_points"),
     ("PUT", r"/collections/([^/]+)/index", "field_index"),
     ("POST", r"/collections/([^/]+)/points/count", "count"),
     ("POST", r"/collections/([^/]+)/points/scroll", "scroll"),
@@ -209,6 +210,13 @@ class Stub(FaultyServer):
                 shard.update(qdrant_edge.UpdateOperation.upsert_points(points))
         held.held.update(point["id"] for point in kept)
         return {"operation_id": self.calls["upsert"], "status": "completed"}
+
+    def _delete_points(self, name: str, body: Any) -> Any:
+        held = self._held(name)
+        for shard in held.shards:
+            shard.update(qdrant_edge.UpdateOperation.delete_points(body["points"]))
+        held.held.difference_update(body["points"])
+        return {"operation_id": self.calls["delete_points"], "status": "completed"}
 
     def _field_index(self, name: str, body: Any) -> Any:
         schema = {"keyword": qdrant_edge.PayloadSchemaType.Keyword}[body["field_schema"]]
