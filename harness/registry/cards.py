@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
-from harness.registry.parameters import Parameter, Scope, check_values, encoder_parameters, read_parameter
+from harness.errors import nearest
+from harness.registry.parameters import (
+    Parameter,
+    Scope,
+    check_values,
+    encoder_parameters,
+    read_parameter,
+    shared_parameters,
+)
 from harness.registry.strict_toml import Table, card_name, read_document
 
 if TYPE_CHECKING:  # protocols brings numpy; cards are read by commands that answer without it
@@ -98,7 +106,7 @@ def read_backend_card(path: Path) -> BackendCard:
         table.table("oracle")
         table.problem("the table [oracle] is called [reference] now: rename it")
     encoder = table.choice("encoder", _ENCODERS)
-    own = {name: read_parameter(name, sub) for name, sub in table.table("parameters").tables().items()}
+    own = {name: read_parameter(name, sub) for name, sub in _with_shared(table).tables().items()}
     parameters = _with_encoders(table, encoder, own)
     card = BackendCard(
         name=card_name(table, path),
@@ -140,6 +148,18 @@ def _check_encoder(table: Table, card: BackendCard) -> None:
             f"'reference.kind' is '{card.reference.kind}': it needs the parameter 'similarity', with choices of "
             f"{', '.join(_SIMILARITIES)}"
         )
+
+
+def _with_shared(table: Table) -> Table:
+    """Return the card's table of parameters, and after them those of the tables that it uses, with its own keys."""
+    own, shared = table.table("parameters"), shared_parameters()
+    for name in table.strings("use") or ():
+        if name not in shared:
+            table.problem(f"'use' names '{name}'{nearest(name, shared)}, known: {', '.join(shared)}")
+        for parameter, content in shared.get(name, {}).items():
+            again = own.values.get(parameter, {})
+            own.values[parameter] = {**content, **again} if isinstance(again, dict) else again
+    return own
 
 
 def _with_encoders(table: Table, encoder: str, own: Mapping[str, Parameter]) -> dict[str, Parameter]:

@@ -23,6 +23,7 @@ __all__ = [
     "declared",
     "encoder_parameters",
     "read_parameter",
+    "shared_parameters",
 ]
 
 ParameterValue = str | int | float | bool
@@ -39,6 +40,7 @@ _OF_A_VARIABLE = "_env"
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _BEYOND = 2**63
 _OF_ENCODERS = Path(__file__).parent.parent / "encoders" / "parameters.toml"
+_OF_ENGINES = Path(__file__).parent.parent / "engines" / "parameters.toml"
 _FORMER = re.compile(r"\bexisting\b")
 _OF_MODELS = "models"
 """The table of what encoders that run a model have in common."""
@@ -134,6 +136,11 @@ def encoder_parameters(encoder: str) -> Mapping[str, Parameter]:
     if not {"dense", "splade"}.isdisjoint(parts):
         wanted |= values[_OF_MODELS]
     return declared(wanted, "encoder", _OF_ENCODERS)
+
+
+def shared_parameters() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """Return the tables of parameters that several engines have, as they are written, by the names for ``use``."""
+    return MappingProxyType(read_document(_OF_ENGINES).values)
 
 
 def current_spelling(text: str) -> str:

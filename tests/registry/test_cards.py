@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.errors import CardError
 from harness.registry.cards import Parameter, read_backend_card
-from harness.registry.parameters import encoder_parameters
+from harness.registry.parameters import encoder_parameters, shared_parameters
 
 BACKEND = """
 name = "toy"
@@ -211,6 +212,36 @@ def test_a_card_changes_the_default_of_an_encoder_s_parameter(tmp_path):
     parameters = read_backend_card(write(tmp_path, "toy", head + own)).parameters
     assert parameters["normalize"].default is True
     assert parameters["truncate_dim"] == encoder_parameters("dense")["truncate_dim"]
+
+
+def test_a_card_has_the_parameters_of_the_tables_that_it_uses(tmp_path):
+    used = BACKEND.replace('encoder = "bm25"', 'encoder = "bm25"\nuse = ["server", "external"]')
+    own = '[parameters.keep]\nhelp = "leave it there"\n'
+    plain = read_backend_card(write(tmp_path, "toy", BACKEND)).parameters
+    shared = read_backend_card(write(tmp_path, "toy", used)).parameters
+    again = read_backend_card(write(tmp_path, "toy", used + own)).parameters
+    assert shared.keys() - plain.keys() == {"keep", "timeout_s", "retry_s", "external"}
+    assert again["keep"] == replace(shared["keep"], help="leave it there")
+    assert {**again, "keep": shared["keep"]} == dict(shared)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ('use = ["servers"]', "'use' names 'servers' .did you mean 'server'"),
+        ('use = "server"', "'use' must be a list"),
+        ('use = ["server"]\nkept = 1', "unknown key 'kept'"),
+    ],
+)
+def test_a_table_that_is_not_there_cannot_be_used(tmp_path, changed, message):
+    with pytest.raises(CardError, match=message):
+        read_backend_card(write(tmp_path, "toy", BACKEND.replace('extra = "toy"', changed)))
+
+
+def test_each_shared_table_is_used(repository):
+    cards = [path.read_text() for path in (repository / "backends").glob("*.toml")]
+    for name in shared_parameters():
+        assert sum(f'"{name}"' in line for card in cards for line in card.splitlines() if line.startswith("use = ")) > 1
 
 
 def test_a_reference_of_dense_vectors_needs_a_similarity(tmp_path, repository):
