@@ -10,18 +10,18 @@
 
 An engine overrides more where it needs to: ``check`` (what it refuses), ``prepare`` (queries in the client's own form,
 made before the clock runs), ``columns`` (rows and scores of an answer: transfer), ``translated`` (its client's errors).
-:class:`Filterable` and :class:`ExternalIndex` add filters and indexes that somebody else made, and
-:class:`harness.engines.changeable.Changeable` adds changes of a finished index.
+:class:`Filterable` and :class:`ExternalIndex` add filters and indexes that somebody else made, :class:`ClientEngine` a
+client that translates its own errors, and :class:`harness.engines.changeable.Changeable` changes of a finished index.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -40,16 +40,14 @@ from harness.engines.checks import (
 )
 from harness.engines.external_index import (
     NOT_THESE_VECTORS,
-    DenseComparison,
+    ExternalContent,
     foreign_index_errors,
     other_vectors,
     other_weights,
-    places_of,
     read_ids,
     require_same_columns,
     source_folder,
     spread_rows,
-    unique_ids,
 )
 from harness.engines.index_folder import (
     REBUILD,
@@ -96,13 +94,15 @@ __all__ = [
     "REBUILD",
     "Capabilities",
     "Caveats",
-    "DenseComparison",
+    "Client",
+    "ClientEngine",
     "Documents",
     "Engine",
     "EngineInfo",
     "ExpectedContent",
     "External",
     "ExternalIndex",
+    "ExternalVectorIndex",
     "Filterable",
     "HitCollector",
     "IndexHandle",
@@ -117,7 +117,6 @@ __all__ = [
     "matching_documents",
     "other_vectors",
     "other_weights",
-    "places_of",
     "read_ids",
     "records_of",
     "require_dense",
@@ -130,7 +129,6 @@ __all__ = [
     "save_metadata",
     "source_folder",
     "spread_rows",
-    "unique_ids",
     "with_ids",
 ]
 
@@ -151,6 +149,26 @@ class Documents(Generic[Column]):
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def fields(self) -> list[str]:
+        """Return the names of the fields of the metadata."""
+        return [] if self.metadata is None else list(self.metadata.column_names)
+
+    def batches(self, size: int, progress: Progress) -> Iterator[tuple[int, int]]:
+        """Yield the first row of each batch of ``size`` documents and the row after its last; advances afterwards."""
+        for start in range(0, len(self), size):
+            stop = min(start + size, len(self))
+            yield start, stop
+            progress.advance(stop - start)
+
+    def records(self, start: int, stop: int) -> list[dict[str, str]]:
+        """Return the fields that each document of the rows ``start`` to ``stop`` has; empty without metadata."""
+        return [{} for _ in range(start, stop)] if self.metadata is None else records_of(self.metadata, start, stop)
+
+    def with_ids(self) -> Documents[Column]:
+        """Return them with their ids in the metadata: a collection that is kept can be searched as an external one."""
+        return replace(self, metadata=with_ids(self.metadata, self.ids))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -178,13 +196,17 @@ class Engine(ABC, Generic[Column]):
         capabilities: What the engine promises; the contract suite tests it.
         name: Written into the manifest of each index, and into messages.
         search_parameters: Parameters that may differ when an index is opened again, because they do not change it.
-        faults: Exceptions of the library; they leave the engine as a BackendError.
+        faults: Exceptions of the library; they leave the engine as a BackendError. An engine may set them in
+            :meth:`info`, once the library is imported.
+        packages: Distributions whose versions decide the engine's hits, beside its parameters: they are part of a
+            stored trial's key.
     """
 
     capabilities: ClassVar[Capabilities]
     name: ClassVar[str]
     search_parameters: ClassVar[frozenset[str]] = frozenset({"threads"})
-    faults: ClassVar[tuple[type[Exception], ...]] = (RuntimeError,)
+    faults: tuple[type[Exception], ...] = (RuntimeError,)
+    packages: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         """Declare the filters and external indexes that the class implements: nobody declares them by hand."""
@@ -337,6 +359,20 @@ class Engine(ABC, Generic[Column]):
         """Calls that the client made again so far, because the first answer was an error that may pass."""
         return 0
 
+    def absent_rows(self, documents: int, stored: Callable[[], Iterable[npt.ArrayLike]]) -> Int32Array:
+        """Return which rows (int32) of documents that were just sent are not there; deleted ones may be among them.
+
+        Args:
+            documents: How many the index holds; none is missing where these are all, or where it was opened again.
+            stored: Lists the rows that the index holds, in parts.
+        """
+        if self.finished or documents == len(self.ids) - len(self.deleted):
+            return np.empty(0, dtype=np.int32)
+        absent = np.ones(len(self.ids), dtype=np.bool_)
+        for part in stored():
+            absent[np.asarray(part, dtype=np.int64)] = False
+        return np.flatnonzero(absent).astype(np.int32)
+
     # What the harness calls.
 
     @property
@@ -478,15 +514,21 @@ class Engine(ABC, Generic[Column]):
 
 
 class Filterable(Engine[Column]):
-    """An engine that can return only the documents whose metadata match. Its index holds all of them."""
+    """An engine that can return only the documents whose metadata match. Its index holds all of them.
+
+    ``stores_metadata`` is false for an engine that keeps no values: the harness keeps them beside its index, for
+    :func:`matching_documents`.
+    """
+
+    stores_metadata: ClassVar[bool] = True
 
     @abstractmethod
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Return from now on only documents whose field has the value, for every field; all of them for none."""
 
     def save_metadata(self, folder: Path, metadata: pa.Table | None) -> None:
-        """Keep beside the index which fields were given; an engine that stores none itself keeps the values."""
-        save_fields(folder, metadata)
+        """Keep beside the index which fields were given, and the values of an engine that stores none itself."""
+        (save_fields if self.stores_metadata else save_metadata)(folder, metadata)
 
     def restrict(self, wanted: Mapping[str, str]) -> None:
         """Filter from now on; raises RejectedInputError for a field that was not indexed."""
@@ -500,6 +542,49 @@ class Filterable(Engine[Column]):
         require_fields(self.folder, wanted)
 
 
+class Client(Protocol):
+    """The way to an index, where that is a server, a connection or a collection with errors of its own."""
+
+    @property
+    def repeated(self) -> int:
+        """Calls that were made again so far, because the first answer was an error that may pass."""
+
+    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
+        """Return a context that raises the client's errors as ours."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+C = TypeVar("C", bound=Client)
+
+
+class ClientEngine(Engine[Column]):
+    """An engine on a client, which translates its own errors and counts repeated calls."""
+
+    client: Client | None = None
+
+    def use(self, client: C) -> C:
+        """Have a client from now on, which is closed with the engine."""
+        self.resources.callback(client.close)
+        self.client = client
+        return client
+
+    def translated(
+        self,
+        doing: Callable[[], str],
+        kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - the client decides
+        fix: str | None = None,  # noqa: ARG002
+    ) -> AbstractContextManager[None]:
+        """Raise the client's errors as ours."""
+        return nullcontext() if self.client is None else self.client.translated(doing)
+
+    @property
+    def repeated_calls(self) -> int:
+        """Calls that the client made again so far."""
+        return 0 if self.client is None else self.client.repeated
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class External:
     """An index that somebody else made, open to be read.
@@ -510,6 +595,7 @@ class External:
         loaded: What is searched.
         folder: What :meth:`Engine.size` is asked about: the user's folder, or a copy.
         changed: Says after the last search what changed meanwhile, for servers; None when nothing did.
+        content: Its vectors, for an :class:`ExternalVectorIndex`.
     """
 
     info: EngineInfo
@@ -517,15 +603,19 @@ class External:
     loaded: LoadedIndex
     folder: Path
     changed: Callable[[], str | None] | None = None
+    content: ExternalContent | None = None
 
 
 class ExternalIndex(Engine[Column]):
     """An engine that can search an index made by somebody else, and never writes to it."""
 
+    opened: External | None = None
+    """The external index that is searched; None for an index of the harness's own."""
+
     @property
-    @abstractmethod
     def source(self) -> Path | None:
         """Return the user's folder, or file, which is hashed before and after; None for a server."""
+        return source_folder(self.parameters) if self.parameters.get("path") else None
 
     @abstractmethod
     def open_external(self, folder: Path, progress: Progress) -> External:
@@ -552,7 +642,26 @@ class ExternalIndex(Engine[Column]):
         with self._closed_on_failure(), opening:
             external = self.open_external(folder, progress)
         self._folder, self.ids, self._loaded = external.folder, external.ids, external.loaded
+        self.opened = external
         return IndexHandle(external.info, external.ids, external.loaded.state, external.changed)
+
+
+class ExternalVectorIndex(ExternalIndex[Column]):
+    """An engine whose external indexes give their vectors back: :attr:`External.content` compares and samples them."""
+
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
+        """Compare every stored vector; see :meth:`ExternalIndex.mismatch`."""
+        return self._content.mismatch(content, progress)
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Return documents from all over the external index, with their texts where it keeps them."""
+        return self._content.stored_documents(count)
+
+    @property
+    def _content(self) -> ExternalContent:
+        if self.opened is None or self.opened.content is None:
+            raise AssertionError("no external index is open")
+        return self.opened.content
 
 
 class Ingestion:

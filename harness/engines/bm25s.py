@@ -24,10 +24,8 @@ from harness.engines.base import (
     Filterable,
     LoadedIndex,
     matching_documents,
-    save_metadata,
 )
-from harness.registry.optional import require, versions_of
-from harness.registry.parameters import ParameterValue
+from harness.registry.optional import require
 
 __all__ = ["Bm25sEngine"]
 
@@ -48,7 +46,9 @@ class Bm25sEngine(Filterable[pa.ChunkedArray]):
     """The parameter ``variant`` names the formula. A filter is bm25s's own mask of weights."""
 
     name = "bm25s"
-    faults: ClassVar[tuple[type[Exception], ...]] = (RuntimeError, ValueError, OSError, KeyError, EOFError)
+    stores_metadata = False
+    packages = ("bm25s",)
+    faults = (RuntimeError, ValueError, OSError, KeyError, EOFError)
     capabilities: ClassVar[Capabilities] = Capabilities(
         input="terms",
         exact=True,
@@ -60,11 +60,6 @@ class Bm25sEngine(Filterable[pa.ChunkedArray]):
 
     _retriever: Any
     _mask: BoolArray | None
-
-    @classmethod
-    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:  # noqa: ARG003 - of the protocol
-        """Return the version of the package."""
-        return versions_of("bm25s")
 
     def info(self) -> EngineInfo:
         """Import the library."""
@@ -121,7 +116,3 @@ class Bm25sEngine(Filterable[pa.ChunkedArray]):
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Mask the documents that do not match."""
         self._mask = matching_documents(self.folder, wanted) if wanted else None
-
-    def save_metadata(self, folder: Path, metadata: pa.Table | None) -> None:
-        """Keep the values: the index stores none."""
-        save_metadata(folder, metadata)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
-import pyarrow as pa
 
 from harness._version import __version__
 from harness.data.progress import Progress
@@ -28,7 +27,6 @@ from harness.engines.base import (
     other_weights,
     read_ids,
     require_same_columns,
-    save_metadata,
     source_folder,
 )
 from harness.engines.changeable import Changeable, Changes
@@ -94,6 +92,7 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
     """
 
     name = "csr"
+    stores_metadata = False
     capabilities: ClassVar[Capabilities] = Capabilities(
         input="sparse",
         exact=True,
@@ -178,15 +177,6 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Leave out the postings of documents that do not match: a search is one of the rest."""
         self._filtered = self._index.filtered(matching_documents(self.folder, wanted)) if wanted else None
-
-    def save_metadata(self, folder: Path, metadata: pa.Table | None) -> None:
-        """Keep the values: the index stores none."""
-        save_metadata(folder, metadata)
-
-    @property
-    def source(self) -> Path | None:
-        """Return the folder that ``SparseIndex.save`` wrote."""
-        return source_folder(self.parameters)
 
     def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - nothing is copied
         """Map a saved index; ``idf`` must be what it was saved with."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,8 +14,8 @@ from harness.data.arrow import numbers
 from harness.data.progress import Progress
 from harness.data.types import Float32Array
 from harness.engines.base import Capabilities, Documents, EngineInfo, Filterable, LoadedIndex
-from harness.errors import BackendError, EngineFailureError
-from harness.registry.optional import require, versions_of
+from harness.engines.index_folder import field_columns, saved_fields
+from harness.registry.optional import require
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["DuckdbEngine"]
@@ -39,6 +38,7 @@ class DuckdbEngine(Filterable[Float32Array]):
     """
 
     name = "duckdb"
+    packages = ("duckdb",)
     capabilities: ClassVar[Capabilities] = Capabilities(
         input="dense",
         exact=True,
@@ -52,30 +52,11 @@ class DuckdbEngine(Filterable[Float32Array]):
     _search: str
     _values: Mapping[str, str]
 
-    @classmethod
-    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:  # noqa: ARG003 - of the protocol
-        """Return the version of the library."""
-        return versions_of("duckdb")
-
     def info(self) -> EngineInfo:
         """Import the library; what its functions raise are its errors."""
         self._library = require("duckdb", extra="duckdb", feature="the backend 'duckdb'")
-        self._errors = (self._library.Error,)
+        self.faults = (*self.faults, self._library.Error)
         return EngineInfo("DuckDB", self._library.__version__, "embedded")
-
-    @contextmanager
-    def translated(
-        self,
-        doing: Callable[[], str],
-        kind: type[BackendError] = EngineFailureError,
-        fix: str | None = None,
-    ) -> Iterator[None]:
-        """Raise DuckDB's errors as ours; its class of them is known once it is imported."""
-        with super().translated(doing, kind, fix):
-            try:
-                yield
-            except getattr(self, "_errors", ()) as error:
-                raise RuntimeError(str(error)) from error
 
     def _connect(self, folder: Path, *, read_only: bool) -> Any:  # noqa: ANN401 - the library's
         settings = {**_OFFLINE, "threads": int(self.parameters["threads"])}
@@ -84,31 +65,26 @@ class DuckdbEngine(Filterable[Float32Array]):
         return connection
 
     def create(self, folder: Path, documents: Documents[Float32Array]) -> None:
-        """Make the tables: vectors with a column for each field of the metadata, and the names of these."""
-        fields = [] if documents.metadata is None else documents.metadata.column_names
-        columns = "".join(f", {_column(place)} VARCHAR" for place in range(len(fields)))
+        """Make the table: vectors with a column for each field of the metadata."""
+        columns = "".join(f", {column} VARCHAR" for column in field_columns(documents.fields).values())
         self._connection = self._connect(folder, read_only=False)
         vector = f"FLOAT[{documents.column.shape[1]}]"
         self._connection.execute(f"CREATE TABLE documents (document INTEGER, vector {vector}{columns})")
-        self._connection.execute("CREATE TABLE fields (place INTEGER, name VARCHAR)")
-        for field in enumerate(fields):
-            self._connection.execute("INSERT INTO fields VALUES (?, ?)", field)
 
     def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:  # noqa: ARG002
         """Insert in batches; getting ready is bringing the log into the file."""
-        vectors, metadata = documents.column, documents.metadata
-        for start in range(0, len(vectors), _ROWS_AT_ONCE):
-            batch = np.ascontiguousarray(vectors[start : start + _ROWS_AT_ONCE])
+        names, metadata = field_columns(documents.fields).values(), documents.metadata
+        for start, stop in documents.batches(_ROWS_AT_ONCE, progress):
+            batch = documents.column[start:stop]
             columns = {
-                "document": numbers(np.arange(start, start + len(batch), dtype=np.int32)),
+                "document": numbers(np.arange(start, stop, dtype=np.int32)),
                 "vector": pa.FixedSizeListArray.from_arrays(numbers(batch.ravel()), batch.shape[1]),
             }
-            fields = [] if metadata is None else metadata.slice(start, len(batch)).columns
-            columns |= {_column(place): field.combine_chunks() for place, field in enumerate(fields)}
+            fields = [] if metadata is None else metadata.slice(start, stop - start).columns
+            columns |= {name: field.combine_chunks() for name, field in zip(names, fields, strict=True)}
             self._connection.register("batch", pa.table(columns))
             self._connection.execute("INSERT INTO documents SELECT * FROM batch")
             self._connection.unregister("batch")
-            progress.advance(len(batch))
         progress.start("checkpoint", None)
         self._connection.execute("CHECKPOINT")
         self._connection.close()
@@ -134,8 +110,8 @@ class DuckdbEngine(Filterable[Float32Array]):
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Put the fields into the WHERE of every search."""
-        places = dict(self._connection.execute("SELECT name, place FROM fields").fetchall())
-        conditions = [f"{_column(places[field])} = $value{number}" for number, field in enumerate(wanted)]
+        columns = field_columns(saved_fields(self.folder))
+        conditions = [f"{columns[field]} = $value{number}" for number, field in enumerate(wanted)]
         self._values = {f"value{number}": value for number, value in enumerate(wanted.values())}
         where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
         score = f"{_SCORES[str(self.parameters['similarity'])]}(vector, $query::FLOAT[{self._dimensions}])"
@@ -149,8 +125,3 @@ class DuckdbEngine(Filterable[Float32Array]):
         """Return rows and scores."""
         scores = answer["score"]
         return answer["document"], -np.square(scores) if self.parameters["similarity"] == "l2" else scores
-
-
-def _column(place: int) -> str:
-    """Return the name of a field's column: its own may differ from another's by case only."""
-    return f"field_{place}"

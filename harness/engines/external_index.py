@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.progress import Progress
 from harness.data.types import Float32Array, Ids, Int32Array, SparseVectors
-from harness.engines.interface import ExpectedContent
-from harness.errors import BackendError, EngineUnavailableError, RejectedInputError
+from harness.engines.interface import ExpectedContent, StoredDocuments
+from harness.errors import BackendError, EngineUnavailableError, IndexChangedError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
 __all__ = [
     "NOT_THESE_VECTORS",
+    "TEXT_FIELDS",
     "DenseComparison",
+    "ExternalContent",
     "Kept",
+    "as_id",
+    "choose_column",
+    "compare_dense",
+    "compare_sparse",
     "foreign_index_errors",
     "other_vectors",
     "other_weights",
     "places_of",
     "read_ids",
     "require_same_columns",
+    "rows_of",
     "same_vectors",
     "source_folder",
+    "sparse_of",
     "spread_rows",
     "unique_ids",
 ]
@@ -37,13 +46,29 @@ NOT_THESE_VECTORS = (
     "a column is a term by its number alone: the index must have been made from the vectors that this encoder gives, "
     "with the same model, or for BM25 with the same dataset, analyzer, k1 and b"
 )
-Kept: TypeAlias = Literal["bits", "unit", "direction"]
-"""How an index keeps a vector: as it came, divided by its length, or times any number above 0."""
+TEXT_FIELDS = ("text", "content", "page_content", "document")
+"""Where texts are looked for when no field is named: LangChain's and LlamaIndex's names."""
+Kept: TypeAlias = Literal["bits", "unit", "direction", "product"]
+"""How an index keeps a vector: as it came, divided by its length, times any number above 0, or as direction and length
+apart, whose product it gives back."""
+_PRODUCT_STEPS = 8
+"""Steps of its largest value by which a product of direction and length may differ (Chroma's: 4 were seen)."""
+Name = TypeVar("Name", bound=Hashable)
 _ROUNDOFF, _HALF_ROUNDOFF = 2.0**-24, 2.0**-11
 _AS_IT_IS = 1e-6
 """Qdrant leaves a vector as it is whose squared length is within this of 1."""
 _STEPS = 2
 """Steps of its datatype by which a number may differ: of its own rounding, and of what it is compared with."""
+
+
+class ExternalContent(Protocol):
+    """The vectors of an external index."""
+
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
+        """Say why no reference can be made of ``content``; see :class:`harness.engines.base.ExternalIndex`."""
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Return at most ``count`` documents from all over the index."""
 
 
 @contextmanager
@@ -82,6 +107,64 @@ def unique_ids(ids: Sequence[str | None], where: str) -> Ids:
             fix="a ranking must not hold an id twice: name one that is unique",
         )
     return Ids.of(present)
+
+
+def as_id(value: object) -> str | None:
+    """Return text and whole numbers as an id; None for anything else."""
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
+
+
+def rows_of(row_of: Mapping[Name, int], names: Iterable[Name], kind: str) -> Int32Array:
+    """Return the row (int32) of each name; raises IndexChangedError for a ``kind`` of thing that was not there."""
+    try:
+        return np.fromiter((row_of[name] for name in names), dtype=np.int32)
+    except KeyError as error:
+        raise IndexChangedError(
+            f"the {kind} {error} was added while the index was searched", fix="stop whatever writes to it"
+        ) from error
+
+
+def choose_column(where: str, parameter: str, wanted: str, present: Sequence[str], usual: Sequence[str] = ()) -> str:
+    """Return the column to read.
+
+    Args:
+        where: The table, for messages.
+        parameter: Names the column.
+        wanted: Its value; "" for the first ``usual`` name that is there, or without usual names for the only column.
+        present: Columns that can be it.
+        usual: Names that are looked for.
+
+    Raises:
+        RejectedInputError: There is no such column, or no single one.
+    """
+    known = ", ".join(f"'{name}'" for name in present) or "none"
+    if wanted and wanted not in present:
+        raise RejectedInputError(
+            f"{where} has no column '{wanted}' that can be the {parameter}", fix=f"it has: {known}"
+        )
+    chosen = [wanted] if wanted else [name for name in usual or present if name in present]
+    if not chosen or (not usual and len(chosen) > 1):
+        raise RejectedInputError(
+            f"{where} has {len(present)} columns that can be the {parameter}: {known}", fix=f"name one: {parameter}="
+        )
+    return chosen[0]
+
+
+def sparse_of(
+    columns: Sequence[Sequence[int]], weights: Sequence[Sequence[float]], dimensions: int | None = None
+) -> SparseVectors:
+    """Return vectors with ascending columns, in whatever order an index gives them back.
+
+    Without ``dimensions`` there are as many columns as the vectors have.
+    """
+    indptr = np.zeros(len(columns) + 1, dtype=np.int64)
+    np.cumsum([len(row) for row in columns], out=indptr[1:])
+    indices = np.array([column for row in columns for column in row], dtype=np.int64)
+    values = np.array([weight for row in weights for weight in row], dtype=np.float32)
+    order = np.lexsort((indices, np.repeat(np.arange(len(columns)), np.diff(indptr))))
+    # a column beyond the vocabulary stays one: it differs from any that the encoder gives
+    narrow = np.minimum(indices[order], np.iinfo(np.int32).max).astype(np.int32)
+    return SparseVectors(indptr, narrow, values[order], dimensions or int(narrow.max(initial=-1)) + 1)
 
 
 def require_same_columns(stored: SparseVectors, expected: SparseVectors, ids: Ids) -> Int32Array:
@@ -179,6 +262,58 @@ class DenseComparison:
         return other_vectors(strange, self._ids) if len(strange) else None
 
 
+def compare_dense(
+    content: ExpectedContent,
+    documents: int,
+    pages: Iterable[tuple[Int32Array, Float32Array]],
+    progress: Progress,
+    kept: Kept = "bits",
+    *,
+    half: bool = False,
+) -> str | None:
+    """Compare the vectors of an index with those of ``content``; return why they differ, None where they do not.
+
+    Args:
+        content: What the index should hold.
+        documents: How many documents it has.
+        pages: Rows of documents that have a vector, and the vectors, float32 (n, d).
+        progress: Advanced by the rows of each page.
+        kept: How the index keeps vectors.
+        half: Whether it keeps them as float16.
+
+    Raises:
+        RejectedInputError: There is nothing to compare with, or the dimensions are others than the encoder's.
+    """
+    comparison, place_of = DenseComparison(content, kept, half=half), places_of(content, documents)
+    progress.start("compare", documents)
+    for rows, stored in pages:
+        places = place_of[rows]
+        known = places >= 0
+        if known.any():
+            comparison.add(stored[known], places[known])
+        progress.advance(len(rows))
+    return comparison.reason()
+
+
+def compare_sparse(
+    content: ExpectedContent, documents: int, pages: Iterable[tuple[Int32Array, SparseVectors]], progress: Progress
+) -> str | None:
+    """Compare sparse vectors as :func:`compare_dense` does dense ones; their columns must be those expected."""
+    expected, ids = content.documents.sparse, content.documents.ids
+    if expected is None:
+        raise RejectedInputError("there are no sparse vectors to compare the index with", fix="encode them")
+    place_of, strange = places_of(content, documents), [np.empty(0, dtype=np.int32)]
+    progress.start("compare", documents)
+    for rows, stored in pages:
+        places = place_of[rows]
+        known, places = np.flatnonzero(places >= 0), places[places >= 0]
+        other = require_same_columns(stored.take(known), expected.take(places), Ids.of(ids.take(places)))
+        strange.append(places[other])
+        progress.advance(len(rows))
+    different = np.sort(np.concatenate(strange))
+    return other_weights(different, ids) if len(different) else None
+
+
 def same_vectors(
     stored: Float32Array, expected: Float32Array, kept: Kept, *, half: bool = False
 ) -> npt.NDArray[np.bool_]:
@@ -193,6 +328,9 @@ def same_vectors(
     if kept == "bits":
         whole = expected.astype(np.float16).astype(np.float32) if half else expected
         return np.asarray((stored == whole).all(axis=1))
+    if kept == "product":
+        allowed = _PRODUCT_STEPS * np.spacing(np.abs(expected).max(axis=1, initial=0.0))
+        return np.asarray((np.abs(stored - expected) <= allowed[:, None]).all(axis=1))
     lengths = vector_lengths(np.ascontiguousarray(expected))
     directions = expected / np.where(lengths > 0, lengths, 1)[:, None]
     factors = (stored * directions).sum(axis=1)
@@ -202,5 +340,5 @@ def same_vectors(
     if kept == "direction":
         return np.asarray(close & (factors > 0))
     # each of d squares and their sum are rounded, the root halves that error, and is rounded itself
-    allowed = max(_AS_IT_IS, (expected.shape[1] / 2 + 2) * _ROUNDOFF) + (_HALF_ROUNDOFF if half else _ROUNDOFF)
-    return np.asarray(close & (np.abs(factors - 1) <= allowed))
+    allowed_factor = max(_AS_IT_IS, (expected.shape[1] / 2 + 2) * _ROUNDOFF) + (_HALF_ROUNDOFF if half else _ROUNDOFF)
+    return np.asarray(close & (np.abs(factors - 1) <= allowed_factor))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import ClassVar, cast
 
 import numpy as np
-import pyarrow as pa
 
 from harness._version import __version__
 from harness.data.progress import Progress
@@ -28,7 +27,6 @@ from harness.engines.base import (
     other_vectors,
     read_ids,
     require_dense,
-    save_metadata,
     source_folder,
     spread_rows,
 )
@@ -50,6 +48,7 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeab
     """
 
     name = "flat"
+    stores_metadata = False
     capabilities: ClassVar[Capabilities] = Capabilities(
         input="dense",
         exact=True,
@@ -109,15 +108,6 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeab
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Leave out the vectors of documents that do not match: a search is one of the rest."""
         self._filtered = self._index.filtered(matching_documents(self.folder, wanted)) if wanted else None
-
-    def save_metadata(self, folder: Path, metadata: pa.Table | None) -> None:
-        """Keep the values: the index stores none."""
-        save_metadata(folder, metadata)
-
-    @property
-    def source(self) -> Path | None:
-        """Return the folder that ``DenseIndex.save`` wrote."""
-        return source_folder(self.parameters)
 
     def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - nothing is copied
         """Map a saved index."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array
@@ -19,7 +18,6 @@ from harness.engines.base import (
     Filterable,
     LoadedIndex,
     matching_documents,
-    save_metadata,
 )
 from harness.engines.interface import Caveats
 from harness.errors import EngineUnavailableError
@@ -45,6 +43,8 @@ class HnswlibEngine(Filterable[Float32Array]):
     """
 
     name = "hnswlib"
+    stores_metadata = False
+    packages = ("hnswlib",)
     capabilities: ClassVar[Capabilities] = Capabilities(
         input="dense",
         exact=False,
@@ -65,11 +65,6 @@ class HnswlibEngine(Filterable[Float32Array]):
         self._short: set[bytes] = set()
         """Queries for which the graph reached too few documents."""
 
-    @classmethod
-    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:  # noqa: ARG003 - of the protocol
-        """Return the version of the library."""
-        return versions_of("hnswlib")
-
     def info(self) -> EngineInfo:
         """Import the library, which tells its version by its distribution only."""
         self._library = require("hnswlib", extra="hnswlib", feature="the backend 'hnswlib'")
@@ -85,11 +80,8 @@ class HnswlibEngine(Filterable[Float32Array]):
             ef_construction=int(settings["ef_construction"]),
             random_seed=int(settings["build_seed"]),
         )
-        for start in range(0, len(vectors), _ROWS_AT_ONCE):
-            batch = np.ascontiguousarray(vectors[start : start + _ROWS_AT_ONCE])
-            rows = np.arange(start, start + len(batch))
-            index.add_items(batch, rows, num_threads=int(settings["build_threads"]))
-            progress.advance(len(batch))
+        for start, stop in documents.batches(_ROWS_AT_ONCE, progress):
+            index.add_items(vectors[start:stop], np.arange(start, stop), num_threads=int(settings["build_threads"]))
         progress.start("save", None)
         index.save_index(str(folder / _FILE))
         (folder / _DIMENSIONS).write_text(str(vectors.shape[1]), encoding="utf-8")
@@ -163,10 +155,6 @@ class HnswlibEngine(Filterable[Float32Array]):
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Call hnswlib back for every document that a search comes to."""
         self._matching = matching_documents(self.folder, wanted) if wanted else None
-
-    def save_metadata(self, folder: Path, metadata: pa.Table | None) -> None:
-        """Keep the values beside the index, which stores none."""
-        save_metadata(folder, metadata)
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """Return the candidates that these searches kept."""

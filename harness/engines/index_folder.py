@@ -31,6 +31,7 @@ __all__ = [
     "allocated_bytes",
     "check_manifest",
     "deleted_rows",
+    "field_columns",
     "matching_documents",
     "records_of",
     "require_fields",
@@ -174,6 +175,11 @@ def saved_fields(folder: Path) -> list[str]:
         raise EngineUnavailableError(
             f"the fields of the index in '{folder}' cannot be read: {error}", fix=REBUILD
         ) from error
+
+
+def field_columns(names: Iterable[str]) -> dict[str, str]:
+    """Return a plain name for the column of each field: its own may hold a dot, or differ from another's by case."""
+    return {name: f"field_{place}" for place, name in enumerate(names)}
 
 
 def require_fields(folder: Path, wanted: Mapping[str, str]) -> None:

@@ -51,7 +51,7 @@ def saved_name(folder: Path) -> str:
 
 
 def remove_collection(
-    name: str, address: Address, remove: Callable[[], object], doctor: str, kind: str = "collection"
+    name: str, address: Address, remove: Callable[[], object], doctor: str, kind: str = "collection", remedy: str = ""
 ) -> None:
     """Remove a collection, after failures too: nothing hides those, and nobody waits for a server that hangs.
 
@@ -61,7 +61,9 @@ def remove_collection(
         remove: The call that removes it, tried for :data:`REMOVAL_S`; raises FaultError.
         doctor: The doctor's option that names the server.
         kind: The server's own word for a collection.
+        remedy: Removes it where the doctor knows no such server.
     """
+    remedy = remedy or f"'harness doctor {doctor} {address.url} --remove-left-collections'"
 
     def removed() -> None:
         try:
@@ -74,8 +76,8 @@ def remove_collection(
         within(_ANSWER_S, removed)
     except FaultError as error:
         _log.warning(
-            "%sthe %s '%s' could not be removed: %s; 'harness doctor %s %s --remove-left-collections' does it",
-            *(LEFT_BEHIND, kind, name, redact(str(error), address), doctor, address.url),
+            "%sthe %s '%s' could not be removed: %s; %s does it",
+            *(LEFT_BEHIND, kind, name, redact(str(error), address), remedy),
         )
 
 

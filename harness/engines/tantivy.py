@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from harness.data.progress import Progress
 from harness.engines.base import Capabilities, Documents, EngineInfo, Filterable, LoadedIndex
-from harness.engines.index_folder import saved_fields
-from harness.registry.optional import require, versions_of
-from harness.registry.parameters import ParameterValue
+from harness.engines.index_folder import field_columns, saved_fields
+from harness.registry.optional import require
 
 __all__ = ["TantivyEngine"]
 
@@ -32,6 +31,7 @@ class TantivyEngine(Filterable[pa.ChunkedArray]):
     """
 
     name = "tantivy"
+    packages = ("tantivy",)
     faults = (ValueError, OSError, RuntimeError)
     capabilities: ClassVar[Capabilities] = Capabilities(
         input="terms",
@@ -47,11 +47,6 @@ class TantivyEngine(Filterable[pa.ChunkedArray]):
     _schema: Any
     _clauses: list[Any]
 
-    @classmethod
-    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:  # noqa: ARG003 - of the protocol
-        """Return the version of the package."""
-        return versions_of("tantivy")
-
     def info(self) -> EngineInfo:
         """Import the library."""
         self._tantivy: Any = require("tantivy", extra="tantivy", feature="backend tantivy")
@@ -63,7 +58,7 @@ class TantivyEngine(Filterable[pa.ChunkedArray]):
     def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
         """Add documents and commit; getting ready is waiting until segments are merged."""
         tantivy, parameters = self._tantivy, self.parameters
-        fields = [f"field{number}" for number in range(documents.metadata.num_columns if documents.metadata else 0)]
+        fields = field_columns(documents.fields).values()
         index = tantivy.Index(self._new_schema(fields), path=str(folder), reuse=False)
         threads, commit_every = int(parameters["writer_threads"]), int(parameters["commit_every"])
         writer = index.writer(heap_size=int(parameters["heap_mb"]) * _MEGABYTE, num_threads=threads)
@@ -129,9 +124,9 @@ class TantivyEngine(Filterable[pa.ChunkedArray]):
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Require the values, without a part in the score."""
-        numbers = {name: place for place, name in enumerate(saved_fields(self.folder))}
+        columns = field_columns(saved_fields(self.folder))
         self._clauses = [
-            self._tantivy.Query.const_score_query(self._term(f"field{numbers[name]}", value, "basic"), 0.0)
+            self._tantivy.Query.const_score_query(self._term(columns[name], value, "basic"), 0.0)
             for name, value in wanted.items()
         ]
 

@@ -14,7 +14,7 @@ from harness.data.types import Float32Array, Similarity
 from harness.engines.base import Capabilities, Documents, Engine, EngineInfo, LoadedIndex
 from harness.engines.interface import Caveats, ComparedVectors
 from harness.errors import RejectedInputError
-from harness.registry.optional import require, versions_of
+from harness.registry.optional import require
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["UsearchEngine"]
@@ -34,6 +34,7 @@ class UsearchEngine(Engine[Float32Array]):
     """
 
     name = "usearch"
+    packages = ("usearch",)
     capabilities: ClassVar[Capabilities] = Capabilities(
         input="dense",
         exact=False,
@@ -46,11 +47,6 @@ class UsearchEngine(Engine[Float32Array]):
     faults = (RuntimeError, ValueError)
 
     _index: Any
-
-    @classmethod
-    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:  # noqa: ARG003 - of the protocol
-        """Return the version of the library."""
-        return versions_of("usearch")
 
     def info(self) -> EngineInfo:
         """Import the library."""
@@ -77,11 +73,9 @@ class UsearchEngine(Engine[Float32Array]):
                 fix="take similarity=cosine, or datatype=f16",
             )
         vectors, index = documents.column, self._new_index(documents.column.shape[1])
-        for start in range(0, len(vectors), _ROWS_AT_ONCE):
-            batch = np.ascontiguousarray(vectors[start : start + _ROWS_AT_ONCE])
-            rows = np.arange(start, start + len(batch), dtype=np.uint64)
-            index.add(rows, batch, threads=int(self.parameters["build_threads"]))
-            progress.advance(len(batch))
+        for start, stop in documents.batches(_ROWS_AT_ONCE, progress):
+            rows = np.arange(start, stop, dtype=np.uint64)
+            index.add(rows, vectors[start:stop], threads=int(self.parameters["build_threads"]))
         progress.start("save", None)
         index.save(str(folder / _FILE))
 

@@ -11,23 +11,23 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
 import httpx
 import numpy as np
 import orjson
-import pyarrow as pa
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Float64Array, Int32Array
-from harness.engines.base import Capabilities, Documents, EngineInfo, Filterable, LoadedIndex, Storage, records_of
+from harness.engines.base import Capabilities, ClientEngine, Documents, EngineInfo, Filterable, LoadedIndex, Storage
 from harness.engines.http_server import HttpRetrier, HttpServer
+from harness.engines.index_folder import field_columns
 from harness.engines.remote_server import Address, Cause, Fault, FaultError, Place, read_address, server_errors
 from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
-from harness.errors import BackendError, EngineFailureError, EngineTimeoutError, EngineUnavailableError
+from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["URL_VARIABLE", "Server", "WeaviateEngine"]
@@ -96,13 +96,18 @@ class Server(HttpServer):
         """Return the context in which to make calls that raise FaultError."""
         return server_errors(self.address, doing)
 
+    @property
+    def repeated(self) -> int:
+        """Calls that were made again so far."""
+        return self.retrier.repeated
+
     def close(self) -> None:
         """Close the connections."""
         self.retrier.give_up()
         super().close()
 
 
-class WeaviateEngine(Filterable[Float32Array]):
+class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
     """Dense vectors in Weaviate's HNSW graph, or scanned (``index=flat``).
 
     An object's id is its row as a UUID. Metadata are properties of texts that Weaviate does not split: it trims them,
@@ -132,19 +137,17 @@ class WeaviateEngine(Filterable[Float32Array]):
         """Connect, and find the collection of the folder where there is one."""
         wanted = self.parameters
         url, key = str(wanted["url"]), str(wanted["api_key_env"])
-        self._server = Server(url, key, float(wanted["timeout_s"]), float(wanted["retry_s"]))
-        self.resources.callback(self._server.close)
+        self._server = self.use(Server(url, key, float(wanted["timeout_s"]), float(wanted["retry_s"])))
         if self.finished:
             self._collection = saved_name(self.folder)
-            found = self._server.ask("looking for the collection", "GET", f"/v1/schema/{self._collection}")
-            self._fields = {field["description"]: field["name"] for field in found.get("properties") or []}
+            schema = self._server.ask("looking for the collection", "GET", f"/v1/schema/{self._collection}")
+            self._fields = {field["description"]: field["name"] for field in schema.get("properties") or []}
         return EngineInfo("Weaviate", self._server.version, "server", _UNSEEN)
 
     def create(self, folder: Path, documents: Documents[Float32Array]) -> None:
         """Make the empty collection, with a property for each field of the metadata."""
         name = re.sub(r"[^A-Za-z0-9_]", "_", new_name(folder)).capitalize()
-        fields = [] if documents.metadata is None else documents.metadata.column_names
-        self._fields = {field: f"field{number}" for number, field in enumerate(fields)}
+        self._fields = field_columns(documents.fields)
         kept = {"dataType": ["text"], "tokenization": "field", "indexFilterable": True, "indexSearchable": False}
         described = [{"name": place, "description": field, **kept} for field, place in self._fields.items()]
         self._collection = name
@@ -168,20 +171,16 @@ class WeaviateEngine(Filterable[Float32Array]):
 
     def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:  # noqa: ARG002
         """Send all documents in batches; getting ready is waiting until every vector is in the index."""
-        size = int(self.parameters["insert_batch"])
-        for start in range(0, len(documents), size):
-            stop = min(start + size, len(documents))
-            objects = self._objects(documents.column[start:stop], start, documents.metadata)
+        for start, stop in documents.batches(int(self.parameters["insert_batch"]), progress):
+            objects = self._objects(documents, start, stop)
             doing = f"storing documents {start} to {stop - 1}"
             answers = self._server.ask(doing, "POST", "/v1/batch/objects", {"objects": objects})
             self._require_success(answers, documents, start)
-            progress.advance(stop - start)
         progress.start("index", None)
         self._await_idle()
 
-    def _objects(self, vectors: Float32Array, start: int, metadata: pa.Table | None) -> list[Mapping[str, Any]]:
-        stop = start + len(vectors)
-        records = [{}] * len(vectors) if metadata is None else records_of(metadata, start, stop)
+    def _objects(self, documents: Documents[Float32Array], start: int, stop: int) -> list[Mapping[str, Any]]:
+        vectors, records = documents.column[start:stop], documents.records(start, stop)
         return [
             {
                 "class": self._collection,
@@ -210,18 +209,16 @@ class WeaviateEngine(Filterable[Float32Array]):
             time.sleep(_POLL_S)
 
     def _shards(self) -> list[Mapping[str, Any]]:
-        told = self._server.ask("asking for its state", "GET", "/v1/nodes", output="verbose")
-        shards = [shard for node in told["nodes"] for shard in node.get("shards") or []]
+        answer = self._server.ask("asking for its state", "GET", "/v1/nodes", output="verbose")
+        shards = [shard for node in answer["nodes"] for shard in node.get("shards") or []]
         return [shard for shard in shards if shard.get("class") == self._collection]
 
     def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
         """Count the objects, and list what is missing of those that were just sent."""
         with self._server.translated(lambda: "counting the objects"):
-            told = self._server.query(f"{{Aggregate{{{self._collection}{{meta{{count}}}}}}}}")
-        documents, missing = int(told["Aggregate"][self._collection][0]["meta"]["count"]), np.empty(0, dtype=np.int32)
-        if not self.finished and documents != len(self.ids):
-            stored = np.fromiter(self._stored_rows(), dtype=np.int32)
-            missing = np.setdiff1d(np.arange(len(self.ids), dtype=np.int32), stored)
+            answer = self._server.query(f"{{Aggregate{{{self._collection}{{meta{{count}}}}}}}}")
+        documents = int(answer["Aggregate"][self._collection][0]["meta"]["count"])
+        missing = self.absent_rows(documents, self._stored_rows)
         index = str(self.parameters["index"])
         state: dict[str, ParameterValue] = {
             "server": self._server.address.url,
@@ -240,14 +237,14 @@ class WeaviateEngine(Filterable[Float32Array]):
         objects = self._server.ask("reading an object", "GET", "/v1/objects", **options)["objects"]
         return len(objects[0]["vector"]) if objects else None
 
-    def _stored_rows(self) -> Iterable[int]:
+    def _stored_rows(self) -> Iterator[list[int]]:
         last = ""
         while True:
             options: dict[str, str | int] = {"class": self._collection, "limit": _PAGE, "after": last}
             page = self._server.ask("listing the objects", "GET", "/v1/objects", **options)["objects"]
             if not page:
                 return
-            yield from (_row_of(entry["id"]) for entry in page)
+            yield [_row_of(entry["id"]) for entry in page]
             last = page[-1]["id"]
 
     def prepare(self, queries: Float32Array, k: int) -> list[str]:
@@ -271,25 +268,6 @@ class WeaviateEngine(Filterable[Float32Array]):
         distances = np.array([hit["distance"] for hit in hits], dtype=np.float64)
         # 0 minus, because a minus alone makes a distance of 0 the score -0.0
         return rows, (1.0 if self.parameters["similarity"] == "cosine" else 0.0) - distances
-
-    @contextmanager
-    def translated(
-        self,
-        doing: Callable[[], str],
-        kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - the fault decides
-        fix: str | None = None,  # noqa: ARG002
-    ) -> Iterator[None]:
-        """Raise the errors of calls as ours."""
-        if not hasattr(self, "_server"):
-            yield
-            return
-        with self._server.translated(doing):
-            yield
-
-    @property
-    def repeated_calls(self) -> int:
-        """Calls that were made again so far."""
-        return self._server.retrier.repeated
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter by properties."""

@@ -31,6 +31,7 @@ from harness.plan.config import LOCAL, Resume
 from harness.plan.plan import Plan, Trial
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
+from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue, encoder_parameters
 from harness.store import environment
 from harness.store.cache import JSON, Cache, entry_name, file_digest
@@ -95,7 +96,8 @@ class Identities:
         Raises HarnessError when the engine is missing, or when it fails or takes too long to say it.
         """
         engine = load_engine(card)
-        identity: dict[str, str] = self._ask(card, parameters) if isinstance(engine, Identified) else {}
+        own: dict[str, str] = self._ask(card, parameters) if isinstance(engine, Identified) else {}
+        identity = {**versions_of(*getattr(engine, "packages", ())), **own}
         package = engine.__module__.partition(".")[0]
         if package == _OWN:
             return identity

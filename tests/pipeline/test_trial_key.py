@@ -126,8 +126,12 @@ def test_a_jar_is_its_content_and_another_heap_another_trial(dataset: Dataset, t
 def test_the_version_of_the_engine_is_in_the_key(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     assert key(dataset, "qdrant")["identity"] == {"mode": "edge", "qdrant-edge-py": version("qdrant-edge-py")}
     assert key(dataset, "qdrant") == key(dataset, "qdrant:mode=edge")
-    monkeypatch.setattr("harness.engines.qdrant.engine.version", lambda package: f"{package} 99")
+    assert key(dataset, "bm25s")["identity"] == {"bm25s": version("bm25s")}
+    newer = "harness.engines.qdrant.engine.versions_of", "harness.pipeline.resume.versions_of"
+    for name in newer:
+        monkeypatch.setattr(name, lambda *packages: {package: f"{package} 99" for package in packages})
     assert key(dataset, "qdrant")["identity"] == {"mode": "edge", "qdrant-edge-py": "qdrant-edge-py 99"}
+    assert key(dataset, "bm25s")["identity"] == {"bm25s": "bm25s 99"}
     with pytest.raises((EngineUnavailableError, MissingExtraError)):
         key(dataset, "qdrant:url=http://127.0.0.1:9")
 

@@ -17,7 +17,7 @@ from harness.data.progress import Progress
 from harness.engines.chroma.collection import Collection
 from harness.engines.chroma.connection import PACKAGE, persistent_client, require_chroma
 from harness.engines.external_index import foreign_index_errors
-from harness.engines.index_folder import allocated_bytes
+from harness.engines.index_folder import REBUILD, allocated_bytes
 from harness.engines.interface import EngineInfo, Storage
 from harness.engines.remote_server import redact
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError, RejectedInputError
@@ -33,7 +33,6 @@ _JOURNALS = ("-wal", "-shm", "-journal")
 """How files of SQLite end that come and go."""
 _NOBODY = "harness-flush-"
 _NAMED = 10
-_REBUILD = "delete the index folder and index again"
 _NO_ROOM = ("No space left", "disk is full", "File too large", "disk I/O error")
 
 
@@ -90,7 +89,7 @@ class EmbeddedCollection(Collection):
         copy.mkdir()
         copy_folder(source, copy, progress)
         self.name, self._mode = self.parameters.collection, "embedded, a copy of an external folder"
-        with foreign_index_errors(_REBUILD, "it is left as it was: see whether this version of Chroma can read it"):
+        with foreign_index_errors(REBUILD, "it is left as it was: see whether this version of Chroma can read it"):
             self._open(copy, source)
 
     def _open(self, folder: Path, source: Path | None = None) -> None:
@@ -158,12 +157,12 @@ def _require_sizes(folder: Path) -> None:
         sizes: dict[str, int] = orjson.loads(path.read_bytes())
         present = {name: (folder / _FOLDER / name).stat().st_size for name in sizes}
     except (OSError, orjson.JSONDecodeError) as error:
-        raise EngineUnavailableError(f"the index in '{folder}' is damaged: {error}", fix=_REBUILD) from error
+        raise EngineUnavailableError(f"the index in '{folder}' is damaged: {error}", fix=REBUILD) from error
     for name, size in present.items():
         if size < sizes[name]:
             raise EngineUnavailableError(
                 f"the index in '{folder}' is damaged: '{name}' has {size:,} of the {sizes[name]:,} bytes that it had",
-                fix=_REBUILD,
+                fix=REBUILD,
             )
 
 
@@ -188,4 +187,4 @@ def _remedy(message: str) -> str:
         return "free disk space, or raise the limit on file sizes, then index again"
     if "locked" in message:
         return "another process writes to this index: close it first"
-    return _REBUILD
+    return REBUILD

@@ -6,9 +6,7 @@ A collection is written and searched in the process (:mod:`harness.engines.chrom
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,10 +16,11 @@ from harness.data.progress import Progress
 from harness.data.types import Float32Array, Float64Array, Int32Array
 from harness.engines.base import (
     Capabilities,
+    ClientEngine,
     Documents,
     EngineInfo,
     External,
-    ExternalIndex,
+    ExternalVectorIndex,
     Filterable,
     LoadedIndex,
     Storage,
@@ -33,9 +32,8 @@ from harness.engines.chroma.embedded import EmbeddedCollection
 from harness.engines.chroma.external_index import ExternalRecords, similarity_of
 from harness.engines.chroma.parameters import ChromaParameters
 from harness.engines.chroma.server import ServerCollection
-from harness.engines.index_folder import with_ids
-from harness.engines.interface import Caveats, ExpectedContent, StoredDocuments
-from harness.errors import BackendError, EngineFailureError
+from harness.engines.interface import Caveats
+from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["ChromaEngine"]
@@ -45,7 +43,9 @@ _PAGE = 5_000
 _COLLECTIONS: Mapping[str, type[Collection]] = {"embedded": EmbeddedCollection, "server": ServerCollection}
 
 
-class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeable[Float32Array]):
+class ChromaEngine(
+    ClientEngine[Float32Array], Filterable[Float32Array], ExternalVectorIndex[Float32Array], Changeable[Float32Array]
+):
     """Dense vectors in Chroma's HNSW graph.
 
     Scores are 1 - distance for cosine and dot product, and the negative distance for l2. Two builds from the same
@@ -88,18 +88,14 @@ class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Change
         """
         settings = ChromaParameters.of(parameters)
         if settings.mode == "embedded":
-            try:
-                return {"mode": settings.mode, PACKAGE: version(PACKAGE)}
-            except PackageNotFoundError:
-                return {"mode": settings.mode, PACKAGE: "not installed"}
+            return {"mode": settings.mode, **versions_of(PACKAGE)}
         address = address_of(settings)
         connection = connect(address, settings, Retrier(0))
         close_http_client(connection.client)
         return {"mode": settings.mode, "url": address.url, "chroma": connection.version}
 
     def _new_collection(self) -> Collection:
-        self.collection = _COLLECTIONS[self._settings.mode](self._settings)
-        self.resources.callback(self.collection.close)
+        self.collection = self.use(_COLLECTIONS[self._settings.mode](self._settings))
         return self.collection
 
     def info(self) -> EngineInfo:
@@ -113,17 +109,13 @@ class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Change
 
     def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:  # noqa: ARG002
         """Upsert all documents in batches; getting ready is having the graph written, and counting."""
-        batch, vectors, metadata = self.collection.batch, documents.column, documents.metadata
-        if self._settings.keep:
-            metadata = with_ids(metadata, documents.ids)
-        for start in range(0, len(vectors), batch):
-            stop = min(start + batch, len(vectors))
-            self.collection.upsert(vectors, start, stop, metadata)
-            progress.advance(stop - start)
+        documents = documents.with_ids() if self._settings.keep else documents
+        for start, stop in documents.batches(self.collection.batch, progress):
+            self.collection.upsert(documents.column, start, stop, documents.metadata)
         progress.start("flush", None)
         if self._settings.flush:
             self.collection.flush()
-        self._dimensions = vectors.shape[1]
+        self._dimensions = documents.column.shape[1]
 
     def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:  # noqa: ARG002
         """Delete and upsert in batches; getting ready is having the graph written."""
@@ -143,11 +135,8 @@ class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Change
         """Count the records, and list what is missing of those that were just sent."""
         collection = self.collection
         dimensions, documents = self._dimensions or collection.dimensions, collection.count()
-        missing = np.empty(0, dtype=np.int32)
+        missing = self.absent_rows(documents, lambda: (_rows(page["ids"]) for page in collection.pages(_PAGE)))
         if not self.finished:
-            if documents != len(self.ids):
-                stored = [_rows(page["ids"]) for page in collection.pages(_PAGE)]
-                missing = np.setdiff1d(np.arange(len(self.ids), dtype=np.int32), np.concatenate([missing, *stored]))
             collection.finish()
         state = {**collection.state(), "upsert_batch": collection.batch, "dimensions": dimensions or 0}
         return LoadedIndex(documents, state, dimensions, missing)
@@ -163,20 +152,6 @@ class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Change
         # 0 minus, because a minus alone makes a distance of 0 the score -0.0
         return rows, (0.0 if self._similarity == "l2" else 1.0) - distances
 
-    def translated(
-        self,
-        doing: Callable[[], str],
-        kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - the collection decides
-        fix: str | None = None,  # noqa: ARG002
-    ) -> AbstractContextManager[None]:
-        """Raise the client's errors as ours."""
-        return self.collection.translated(doing) if hasattr(self, "collection") else nullcontext()
-
-    @property
-    def repeated_calls(self) -> int:
-        """Calls that the client made again so far."""
-        return self.collection.repeated
-
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter by metadata, with Chroma's ``where``."""
         self.collection.restrict(wanted)
@@ -184,11 +159,6 @@ class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Change
     def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the collection knows
         """Return the allocated bytes of the folder; unknown for a server."""
         return self.collection.storage()
-
-    @property
-    def source(self) -> Path | None:
-        """The user's folder; None for a collection on a server."""
-        return self._settings.source
 
     def open_external(self, folder: Path, progress: Progress) -> External:
         """Open a copy of the user's folder, or look at a collection by calls that only read."""
@@ -198,15 +168,7 @@ class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Change
         self._external = ExternalRecords(collection, self._settings.id_key, progress)
         ids = self._external.ids
         loaded = LoadedIndex(len(ids), {"similarity": self._similarity, **collection.state()}, collection.dimensions)
-        return External(collection.info, ids, loaded, folder, collection.changed)
-
-    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compare every stored vector; their dimensions must be the encoder's."""
-        return self._external.mismatch(content, progress)
-
-    def stored_documents(self, count: int) -> StoredDocuments:
-        """Return some records of the external collection, with their documents."""
-        return self._external.stored_documents(count)
+        return External(collection.info, ids, loaded, folder, collection.changed, self._external)
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - Chroma looks at no k
         """Return the ``ef_search`` that is in effect, by Chroma's own account."""

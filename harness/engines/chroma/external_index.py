@@ -11,18 +11,15 @@ from harness.data.progress import Progress
 from harness.data.types import Float32Array, Ids, Int32Array, Similarity
 from harness.engines.chroma.collection import Collection
 from harness.engines.chroma.parameters import SPACES
-from harness.engines.external_index import other_vectors, places_of, spread_rows, unique_ids
+from harness.engines.external_index import as_id, compare_dense, rows_of, spread_rows, unique_ids
 from harness.engines.index_folder import ID_FIELD
 from harness.engines.interface import ExpectedContent, StoredDocuments
-from harness.errors import IndexChangedError, RejectedInputError
+from harness.errors import RejectedInputError
 
 __all__ = ["ExternalRecords", "similarity_of"]
 
 _PAGE = 5_000
 _PAGE_OF_VECTORS = 1_000
-_STEPS = 8
-"""Chroma keeps a vector of a cosine graph as direction and length, and gives back their product: a few float32 steps
-of the largest value away from what it was given (4 were seen)."""
 _PROBED = 16
 """Records of which one is asked for again, the longest: zeros tell nothing."""
 _SCALES = (2.0, 3.0, 0.5)
@@ -41,7 +38,7 @@ class ExternalRecords:
         under_key: list[str | None] = []
         for page in collection.pages(_PAGE, "metadatas"):
             names += page["ids"]
-            under_key += [_as_id((metadata or {}).get(id_key or ID_FIELD)) for metadata in page["metadatas"]]
+            under_key += [as_id((metadata or {}).get(id_key or ID_FIELD)) for metadata in page["metadatas"]]
         self._row_of = {name: row for row, name in enumerate(names)}
         key = id_key or (ID_FIELD if any(name is not None for name in under_key) else "")
         where = f"text or whole number in the metadata under '{key}'" if key else "id"
@@ -49,12 +46,7 @@ class ExternalRecords:
 
     def rows(self, names: Sequence[str]) -> Int32Array:
         """Return the rows of Chroma's ids; raises IndexChangedError for a record that was not there before."""
-        try:
-            return np.fromiter((self._row_of[name] for name in names), dtype=np.int32, count=len(names))
-        except KeyError as error:
-            raise IndexChangedError(
-                f"the record {error} was added while the index was searched", fix="stop whatever writes to it"
-            ) from error
+        return rows_of(self._row_of, names, "record")
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return records from all over the collection."""
@@ -72,25 +64,11 @@ class ExternalRecords:
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
-        expected, queries = content.documents.dense, content.queries.dense
-        if expected is None or queries is None:
-            raise RejectedInputError("there are no dense vectors to compare the index with", fix="encode them")
-        place_of = places_of(content, len(self.ids))
-        progress.start("compare", len(self.ids))
-        strange = [np.empty(0, dtype=np.int32)]
-        for page in self._collection.pages(_PAGE_OF_VECTORS, "embeddings"):
-            stored = _vectors(page)
-            if stored.shape[1] != queries.shape[1]:
-                raise RejectedInputError(
-                    f"the index has vectors of {stored.shape[1]} dimensions, the encoder gives {queries.shape[1]}",
-                    fix="name the model and the truncate_dim that the index was made with",
-                )
-            places = place_of[[self._row_of[name] for name in page["ids"]]]
-            known = np.flatnonzero(places >= 0)
-            strange.append(places[known][_differing(stored[known], expected[places[known]])])
-            progress.advance(len(places))
-        rows = np.sort(np.concatenate(strange))
-        return other_vectors(rows, content.documents.ids) if len(rows) else None
+        # of a cosine graph Chroma keeps direction and length, and gives back their product
+        pages = (
+            (self.rows(page["ids"]), _vectors(page)) for page in self._collection.pages(_PAGE_OF_VECTORS, "embeddings")
+        )
+        return compare_dense(content, len(self.ids), pages, progress, "product")
 
 
 def similarity_of(collection: Collection, wanted: str) -> Similarity:
@@ -160,17 +138,5 @@ def _gap(distances: Mapping[Similarity, float]) -> float:
     return min(abs(first - second) for first, second in combinations(distances.values(), 2))
 
 
-def _differing(stored: Float32Array, expected: Float32Array) -> Int32Array:
-    """Return the numbers of the rows that differ by more than Chroma's own rounding."""
-    allowed = _STEPS * np.spacing(np.abs(expected).max(axis=1, initial=0.0))
-    other: Int32Array = np.flatnonzero((np.abs(stored - expected) > allowed[:, None]).any(axis=1)).astype(np.int32)
-    return other
-
-
 def _vectors(page: Mapping[str, object]) -> Float32Array:
     return np.asarray(page["embeddings"], dtype=np.float32)
-
-
-def _as_id(value: object) -> str | None:
-    """Return text and whole numbers as an id."""
-    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
@@ -16,14 +15,11 @@ from harness.engines.base import (
     Capabilities,
     Documents,
     EngineInfo,
-    ExpectedContent,
     External,
-    ExternalIndex,
+    ExternalVectorIndex,
     Filterable,
     LoadedIndex,
-    StoredDocuments,
     matching_documents,
-    save_metadata,
 )
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.faiss.external_index import ExternalVectors
@@ -42,7 +38,6 @@ from harness.engines.faiss.structure import (
 )
 from harness.engines.interface import Caveats, ComparedVectors
 from harness.errors import RejectedInputError
-from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["FaissEngine"]
@@ -59,7 +54,7 @@ _OF_PARTS = {
 """Parameters that mean something to one class of indexes only."""
 
 
-class FaissEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeable[Float32Array]):
+class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], Changeable[Float32Array]):
     """Dense vectors in an index of FAISS, which one thread builds, with fixed seeds: two builds are equal.
 
     Under cosine, vectors are brought to length 1 first and compared by their inner product; scores of l2 are negative
@@ -69,6 +64,8 @@ class FaissEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changea
     """
 
     name = "faiss"
+    stores_metadata = False
+    packages = ("faiss-cpu",)
     capabilities: ClassVar[Capabilities] = Capabilities(
         input="dense",
         exact=False,
@@ -90,11 +87,6 @@ class FaissEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changea
         super().__init__(parameters)
         self._similarity = str(parameters["similarity"])
 
-    @classmethod
-    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:  # noqa: ARG003 - of the protocol
-        """Return the version of the library."""
-        return versions_of("faiss-cpu")
-
     def info(self) -> EngineInfo:
         """Import FAISS; one thread runs until searches say otherwise."""
         faiss = load_library()
@@ -110,10 +102,8 @@ class FaissEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changea
         try:
             if not index.is_trained:
                 index.train(self._directed(vectors))
-            for start in range(0, len(vectors), _ROWS_AT_ONCE):
-                batch = self._directed(vectors[start : start + _ROWS_AT_ONCE])
-                index.add(batch)
-                progress.advance(len(batch))
+            for start, stop in documents.batches(_ROWS_AT_ONCE, progress):
+                index.add(self._directed(vectors[start:stop]))
         except RuntimeError as error:
             raise RejectedInputError(
                 f"FAISS makes no index '{self.parameters['index']}' of {len(vectors):,} documents: {_reason(error)}",
@@ -213,10 +203,6 @@ class FaissEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changea
                 fix="take an index that it filters: Flat, SQ8, HNSW32, or lists (IVF64,Flat and IVF64,PQ16)",
             ) from error
 
-    def save_metadata(self, folder: Path, metadata: pa.Table | None) -> None:
-        """Keep the values beside the index, which stores none."""
-        save_metadata(folder, metadata)
-
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """Say whether these searches may miss documents, and how much of the lists they look at."""
         nprobe, state = int(self.parameters["nprobe"]), index_state(self._index)
@@ -255,11 +241,6 @@ class FaissEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changea
             documents = placed
         return ComparedVectors(documents, compared, "l2" if self._similarity == "l2" else "dot")
 
-    @property
-    def source(self) -> Path | None:
-        """Return the user's file, or the folder that it is in; None for an index of the harness's own."""
-        return Path(str(self.parameters["path"])).expanduser().absolute() if self.parameters["external"] else None
-
     def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - nothing is copied
         """Read the user's file, with the ids of its documents."""
         info = self.info()
@@ -270,21 +251,8 @@ class FaissEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changea
         info = EngineInfo(info.name, info.version, "embedded, external index")
         loaded = self._loaded_index()
         state = {**loaded.state, "similarity": self._similarity}
-        return External(info, external.ids, LoadedIndex(loaded.documents, state, loaded.dimensions), external.folder)
-
-    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compare every stored vector; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
-        return self._of_user.mismatch(content, progress)
-
-    def stored_documents(self, count: int) -> StoredDocuments:
-        """Return vectors from all over the external index, which keeps no texts."""
-        return self._of_user.stored_documents(count)
-
-    @property
-    def _of_user(self) -> ExternalVectors:
-        if self._external is None:
-            raise AssertionError("no external index is open")
-        return self._external
+        loaded = LoadedIndex(loaded.documents, state, loaded.dimensions)
+        return External(info, external.ids, loaded, external.folder, content=external)
 
     def _directed(self, vectors: Float32Array) -> Float32Array:
         if self._similarity != "cosine":

@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array
-from harness.engines.external_index import DenseComparison, Kept, places_of, read_ids, spread_rows, unique_ids
+from harness.engines.external_index import Kept, compare_dense, read_ids, spread_rows, unique_ids
 from harness.engines.faiss.structure import components, exact_vectors, load_library, with_direct_map
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.errors import EngineUnavailableError, IndexChangedError, RejectedInputError
@@ -89,15 +89,9 @@ class ExternalVectors:
             kinds = " > ".join(type(part).__name__ for part in components(self.index))
             return f"FAISS keeps compressed or transformed vectors ({kinds}), of which the whole ones are not known"
         kept: Kept = "unit" if self.similarity == "cosine" else "bits"
-        comparison, place_of = DenseComparison(content, kept), places_of(content, len(self.ids))
-        progress.start("compare", len(self.ids))
-        for start in range(0, len(self.ids), _PAGE):
-            rows = np.arange(start, min(start + _PAGE, len(self.ids)), dtype=np.int32)
-            known = rows[place_of[rows] >= 0]
-            if len(known):
-                comparison.add(self.vectors(known), place_of[known])
-            progress.advance(len(rows))
-        return comparison.reason()
+        every = np.arange(len(self.ids), dtype=np.int32)
+        parts = (every[start : start + _PAGE] for start in range(0, len(every), _PAGE))
+        return compare_dense(content, len(every), ((rows, self.vectors(rows)) for rows in parts), progress, kept)
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return vectors from all over the index."""

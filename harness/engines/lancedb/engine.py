@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,16 +19,16 @@ from harness.engines.base import (
     Documents,
     EngineInfo,
     External,
-    ExternalIndex,
+    ExternalVectorIndex,
     Filterable,
     LoadedIndex,
     Storage,
-    StoredDocuments,
     allocated_bytes,
     as_backend_errors,
+    source_folder,
 )
-from harness.engines.index_folder import saved_fields
-from harness.engines.interface import Caveats, ExpectedContent
+from harness.engines.index_folder import field_columns, saved_fields
+from harness.engines.interface import Caveats
 from harness.engines.lancedb.external_index import ExternalTable
 from harness.engines.lancedb.table import (
     PACKAGE,
@@ -71,17 +70,11 @@ _COMPRESSED = ("Sq", "Pq", "Rq")
 class LanceEngine(Filterable[Column]):
     """Everything that engines on a LanceDB table have in common; a subclass says what is in its column."""
 
+    packages = (PACKAGE,)
+
     _table: Any
     _row_ids: RowIds
     _condition: str = ""
-
-    @classmethod
-    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:  # noqa: ARG003 - of the protocol
-        """Return the version of the package."""
-        try:
-            return {PACKAGE: version(PACKAGE)}
-        except PackageNotFoundError:
-            return {PACKAGE: "not installed"}
 
     def info(self) -> EngineInfo:
         """Load LanceDB, whose threads start when it is first asked for something."""
@@ -107,9 +100,7 @@ class LanceEngine(Filterable[Column]):
         """
         size, table = int(self.parameters["rows_per_add"]) or len(documents), None
         for start in range(0, len(documents), size):
-            reader = _reader(
-                documents.metadata, field, values, range(start, min(start + size, len(documents))), progress
-            )
+            reader = _reader(documents, field, values, range(start, min(start + size, len(documents))), progress)
             if table is None:
                 table = create(self.folder, TABLE, reader)
             else:
@@ -139,10 +130,9 @@ class LanceEngine(Filterable[Column]):
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter before searching, with SQL: the best of the matching rows, as far as an index looks."""
-        fields = saved_fields(self.folder) if wanted else []
+        columns = field_columns(saved_fields(self.folder))
         self._condition = " AND ".join(
-            f"{_filtered(fields.index(field))} = '{value.replace(chr(39), chr(39) * 2)}'"
-            for field, value in wanted.items()
+            f"{columns[field]} = '{value.replace(chr(39), chr(39) * 2)}'" for field, value in wanted.items()
         )
 
     def size(self, folder: Path) -> Storage:
@@ -158,7 +148,7 @@ class LanceEngine(Filterable[Column]):
             yield
 
 
-class LanceDbEngine(LanceEngine[Float32Array], ExternalIndex[Float32Array]):
+class LanceDbEngine(LanceEngine[Float32Array], ExternalVectorIndex[Float32Array]):
     """Dense vectors in a table of LanceDB.
 
     Without an index every vector is scanned. Scores are the cosine, the dot product, and the negative squared distance.
@@ -301,7 +291,7 @@ class LanceDbEngine(LanceEngine[Float32Array], ExternalIndex[Float32Array]):
     @property
     def source(self) -> Path | None:
         """Return the folder of the user's table."""
-        return folder_of(ExternalTable.database(self.parameters), str(self.parameters["table"]))
+        return folder_of(source_folder(self.parameters), str(self.parameters["table"]))
 
     def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - nothing is copied
         """Open the newest version of the user's table, which writes nothing."""
@@ -311,32 +301,20 @@ class LanceDbEngine(LanceEngine[Float32Array], ExternalIndex[Float32Array]):
         self._similarity = self._external.similarity
         self._row_ids = self._external.row_ids
         loaded = self._opened()
-        source = folder_of(ExternalTable.database(self.parameters), str(self.parameters["table"]))
-        return External(engine_info("embedded, an external table"), self._external.ids, loaded, source)
-
-    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compare every stored vector; their dimensions must be the encoder's."""
-        return self._external.mismatch(content, progress)
-
-    def stored_documents(self, count: int) -> StoredDocuments:
-        """Return some rows of the external table, with their texts."""
-        return self._external.stored_documents(count)
-
-
-def _filtered(number: int) -> str:
-    """Return the column of a field of the metadata: LanceDB refuses names with a dot, and SQL would need quotes."""
-    return f"field_{number}"
+        info, content = engine_info("embedded, an external table"), self._external
+        return External(info, content.ids, loaded, folder_of(content.database, content.name), content=content)
 
 
 def _reader(
-    metadata: pa.Table | None,
+    documents: Documents[Any],
     field: pa.Field,
     values: Callable[[int, int], pa.Array],
     rows: range,
     progress: Progress,
 ) -> pa.RecordBatchReader:
     """Return rows as record batches: their numbers, the column that is searched, and the fields of the metadata."""
-    fields = [] if metadata is None else [pa.field(_filtered(n), pa.string()) for n in range(metadata.num_columns)]
+    metadata, names = documents.metadata, field_columns(documents.fields).values()
+    fields = [pa.field(name, pa.string()) for name in names]
     schema = pa.schema([pa.field("row", pa.int32()), field, *fields])
 
     def batches() -> Iterator[pa.RecordBatch]:

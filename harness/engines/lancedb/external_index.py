@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from harness.data.progress import Progress
-from harness.data.types import Float32Array
-from harness.engines.external_index import DenseComparison, places_of, source_folder, spread_rows, unique_ids
+from harness.data.types import Float32Array, Int32Array
+from harness.engines.external_index import (
+    TEXT_FIELDS,
+    choose_column,
+    compare_dense,
+    source_folder,
+    spread_rows,
+    unique_ids,
+)
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.lancedb.table import ROW_ID, RowIds, describe_index, open_table
 from harness.errors import RejectedInputError
@@ -21,8 +27,7 @@ __all__ = ["ExternalTable"]
 
 _PAGE = 1000
 _IDS = ("id", "doc_id", "_id")
-_TEXTS = ("text", "content", "page_content", "document")
-"""Columns that ids and texts are looked for in, where no name was given: the first is that of LangChain."""
+"""Columns that ids are looked for in, where no name was given: the first is that of LangChain."""
 _LANCES_OWN = "l2"
 """The distance that LanceDB takes where nobody names one, and no index has one."""
 
@@ -31,6 +36,8 @@ class ExternalTable:
     """The rows of a table, in the order in which LanceDB lists them.
 
     Attributes:
+        database: The folder that the user's program connects to.
+        name: Of the table.
         table: LanceDB's own.
         column: Of the vectors that are searched.
         similarity: Of its index; of a table without one as asked for, else LanceDB's own.
@@ -47,46 +54,22 @@ class ExternalTable:
                 similarity.
         """
         progress.start("attach", None)
-        name = str(parameters["table"])
-        self.table = open_table(self.database(parameters), name)
-        self._where = f"the table '{name}'"
+        self.database, self.name = source_folder(parameters), str(parameters["table"])
+        self.table = open_table(self.database, self.name)
+        self._where = where = f"the table '{self.name}'"
         schema = self.table.schema
         vectors = [field.name for field in schema if _is_vector(field.type)]
-        self.column = self._chosen("vector_column", str(parameters["vector_column"]), vectors, vectors)
+        self.column = choose_column(where, "vector_column", str(parameters["vector_column"]), vectors)
         plain = [field.name for field in schema if _is_plain(field.type)]
-        self._id_column = self._chosen("id_column", str(parameters["id_column"]), plain, _IDS)
+        self._id_column = choose_column(where, "id_column", str(parameters["id_column"]), plain, _IDS)
         texts = [name for name in plain if pa.types.is_string(schema.field(name).type)]
-        wanted = str(parameters["text_column"])
-        self._text_column = (
-            self._chosen("text_column", wanted, texts, ()) if wanted else next((n for n in _TEXTS if n in texts), "")
-        )
+        text = str(parameters["text_column"]) or next((name for name in TEXT_FIELDS if name in texts), "")
+        self._text_column = choose_column(where, "text_column", text, texts) if text else ""
         self.similarity = self._similarity_of(str(parameters["similarity"]))
         listed = self._read([self._id_column])
         self.row_ids = RowIds(listed[ROW_ID].to_numpy())
         names = [None if value is None else str(value) for value in listed[self._id_column].to_pylist()]
         self.ids = unique_ids(names, f"value in the column '{self._id_column}'")
-
-    @staticmethod
-    def database(parameters: Mapping[str, ParameterValue]) -> Path:
-        """Return the folder that the user's program connects to."""
-        return source_folder(parameters)
-
-    def _chosen(self, parameter: str, wanted: str, present: Sequence[str], usual: Sequence[str]) -> str:
-        """Return the column ``wanted``; without one the single usual one among those ``present``."""
-        known = ", ".join(f"'{name}'" for name in present) or "none"
-        if wanted:
-            if wanted not in present:
-                raise RejectedInputError(
-                    f"{self._where} has no column '{wanted}' that can be the {parameter}", fix=f"it has: {known}"
-                )
-            return wanted
-        chosen = [name for name in usual if name in present]
-        if not chosen or (usual is present and len(chosen) > 1):
-            raise RejectedInputError(
-                f"{self._where} has {len(present)} columns that can be the {parameter}: {known}",
-                fix=f"name one: {parameter}=",
-            )
-        return chosen[0]
 
     def _similarity_of(self, wanted: str) -> str:
         index = describe_index(self.table, self.column)
@@ -109,25 +92,15 @@ class ExternalTable:
     def _read(self, columns: Sequence[str]) -> pa.Table:
         return self.table.search().select(list(columns)).with_row_id(True).to_arrow()
 
-    def _pages(self) -> Iterator[pa.RecordBatch]:
-        yield from self.table.search().select([self.column]).with_row_id(True).to_batches(_PAGE)
+    def _pages(self) -> Iterator[tuple[Int32Array, Float32Array]]:
+        for page in self.table.search().select([self.column]).with_row_id(True).to_batches(_PAGE):
+            stored, present = _vectors(page.column(self.column))
+            yield self.row_ids.rows(pa.Table.from_batches([page]))[present], stored[present]
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
         half = pa.types.is_float16(self.table.schema.field(self.column).type.value_type)
-        comparison = DenseComparison(content, "bits", half=half)
-        place_of = places_of(content, len(self.ids))
-        progress.start("compare", len(self.ids))
-        for page in self._pages():
-            places = place_of[self.row_ids.rows(pa.Table.from_batches([page]))]
-            stored, present = _vectors(page.column(self.column))
-            known = present & (places >= 0)
-            comparison.add(stored[known], places[known])
-            progress.advance(page.num_rows)
-        reasons = [reason] if (reason := comparison.reason()) is not None else []
-        if len(content.rows) != len(self.ids):
-            reasons.append("it holds other documents")
-        return "; ".join(reasons) or None
+        return compare_dense(content, len(self.ids), self._pages(), progress, half=half)
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return rows from all over the table that have a vector."""

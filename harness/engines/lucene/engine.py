@@ -241,11 +241,6 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
 
     # External indexes.
 
-    @property
-    def source(self) -> Path | None:
-        """The user's own index, None where one is built."""
-        return source_folder(self.parameters) if self.external else None
-
     def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - Lucene reads without writing
         """Open the user's index with a reader, which takes no lock; a writer may have it open meanwhile."""
         source = source_folder(self.parameters)

@@ -13,10 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
-import pyarrow as pa
-
 from harness.data.progress import Progress
-from harness.engines.index_folder import allocated_bytes, records_of
+from harness.engines.index_folder import REBUILD, allocated_bytes
 from harness.engines.interface import EngineInfo, Storage
 from harness.engines.milvus.connection import (
     PACKAGE,
@@ -43,7 +41,6 @@ ROW, VECTOR = "harness_row", "harness_vector"
 """Fields of a collection that the harness makes: the number of the document, and what is searched."""
 _LITE_FILE, _LITE_COLLECTION = "milvus.db", "harness"
 _PAGE = 10_000
-_REBUILD = "delete the index folder and index again"
 _BROKEN = "look at the last lines of the log: the server of Milvus Lite may have been killed for memory"
 _LITE_REMEDIES = dict.fromkeys(Cause, "report it with this message") | dict.fromkeys(
     (Cause.UNREACHABLE, Cause.BROKEN), _BROKEN
@@ -106,7 +103,7 @@ class Collection:
         if self.parameters.mode == "server":
             self.name = saved_name(folder)
         elif not (folder / _LITE_FILE).is_file():
-            raise EngineUnavailableError(f"the index in '{folder}' has no file of Milvus Lite", fix=_REBUILD)
+            raise EngineUnavailableError(f"the index in '{folder}' has no file of Milvus Lite", fix=REBUILD)
         self._open(folder / _LITE_FILE)
         self._require("one that the harness made is removed when its engine closes: build it with keep=true")
         if self._differs(self.index()):  # made with other weights of terms, which are the index's, not the entities'
@@ -158,7 +155,7 @@ class Collection:
             return
         names = sorted(self._call("listing the collections", lambda: self._client.list_collections(retry_times=0)))
         there = f"name one that is there (collection=): {', '.join(names) or 'there is none'}"
-        lost = _REBUILD if self._lite is not None and self.name == _LITE_COLLECTION else ""
+        lost = REBUILD if self._lite is not None and self.name == _LITE_COLLECTION else ""
         raise EngineUnavailableError(
             f"there is no collection '{self.name}' in {self._address.url}", fix=lost or fix or there
         )
@@ -180,10 +177,9 @@ class Collection:
                 if error.tries == 1 or not self._client.has_collection(self.name, retry_times=0):
                     raise
 
-    def insert(self, values: Sequence[Any], field: str, start: int, metadata: pa.Table | None) -> None:
-        """Store documents from row ``start`` on, with their ``values`` of ``field``."""
+    def insert(self, values: Sequence[Any], field: str, start: int, records: Sequence[Mapping[str, str]]) -> None:
+        """Store documents from row ``start`` on, with their ``values`` of ``field``, and the fields of ``records``."""
         stop = start + len(values)
-        records = [{}] * len(values) if metadata is None else records_of(metadata, start, stop)
         rows = [
             {**record, ROW: row, field: value}
             for row, record, value in zip(range(start, stop), records, values, strict=True)
@@ -259,12 +255,12 @@ class Collection:
 
     def schema(self) -> Schema:
         """Return the fields of the collection."""
-        told = self._call("describing it", lambda: self._client.describe_collection(self.name, retry_times=0))
+        description = self._call("describing it", lambda: self._client.describe_collection(self.name, retry_times=0))
         types = require_milvus().DataType
         kinds = {types.FLOAT_VECTOR: "dense", types.SPARSE_FLOAT_VECTOR: "sparse"}
         vectors, dimensions, others = dict[str, str](), dict[str, int](), list[str]()
         key, is_number = "", False
-        for field in told["fields"]:
+        for field in description["fields"]:
             name, kind = str(field["name"]), types(field["type"])
             if field.get("is_primary"):
                 key, is_number = name, kind == types.INT64
@@ -273,7 +269,7 @@ class Collection:
                 dimensions |= {name: int(field["params"]["dim"])} if "dim" in field["params"] else {}
             else:
                 others.append(name)
-        return Schema(key, is_number, vectors, dimensions, bool(told["enable_dynamic_field"]), tuple(others))
+        return Schema(key, is_number, vectors, dimensions, bool(description["enable_dynamic_field"]), tuple(others))
 
     def index(self) -> Mapping[str, Any]:
         """Return Milvus's description of the index of the field that is searched; empty where there is none."""
@@ -340,8 +336,8 @@ class Collection:
 
     def memory(self) -> Mapping[str, ParameterValue]:
         """Return what the server of a file holds in memory, which is not the worker's; nothing for another server."""
-        held = None if self._lite is None else self._lite.memory_bytes()
-        return {} if held is None else {"server_memory_bytes": held}
+        memory_bytes = None if self._lite is None else self._lite.memory_bytes()
+        return {} if memory_bytes is None else {"server_memory_bytes": memory_bytes}
 
     def changed(self) -> str | None:
         """Say how many entities an external collection has now, where that is another number; None where not."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -19,23 +17,24 @@ from harness.data.progress import Progress
 from harness.data.types import Float32Array, Float64Array, Int32Array, SparseVectors
 from harness.engines.base import (
     Capabilities,
+    ClientEngine,
     Documents,
     EngineInfo,
     External,
-    ExternalIndex,
+    ExternalVectorIndex,
     Filterable,
     LoadedIndex,
     Storage,
     require_sparse,
-    with_ids,
 )
-from harness.engines.interface import Caveats, ExpectedContent, StoredDocuments
+from harness.engines.interface import Caveats
 from harness.engines.milvus.collection import LARGEST_K, ROW, VECTOR, Collection
 from harness.engines.milvus.connection import PACKAGE, address_of, connect
 from harness.engines.milvus.external_index import ExternalEntities, Kind, choose_vector
 from harness.engines.milvus.lite import PACKAGE as LITE
 from harness.engines.milvus.parameters import IndexSettings, MilvusParameters
-from harness.errors import BackendError, EngineFailureError, RejectedInputError
+from harness.errors import RejectedInputError
+from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["CollectionEngine", "MilvusBm25Engine", "MilvusEngine", "MilvusSparseEngine"]
@@ -50,7 +49,7 @@ _SCANS = (
 )
 
 
-class CollectionEngine(Filterable[Column]):
+class CollectionEngine(ClientEngine[Column], Filterable[Column]):
     """Everything that engines on Milvus have in common; a subclass says what is searched."""
 
     search_parameters = frozenset(
@@ -75,7 +74,7 @@ class CollectionEngine(Filterable[Column]):
         """
         settings = cls.settings_of(parameters)
         if settings.mode == "lite":
-            return {"mode": settings.mode, **{name: _installed(name) for name in (PACKAGE, LITE)}}
+            return {"mode": settings.mode, **versions_of(PACKAGE, LITE)}
         address = address_of(settings)
         client, server = connect(address, settings)
         client.close()
@@ -94,8 +93,7 @@ class CollectionEngine(Filterable[Column]):
         """Return what is stored of documents ``start`` to ``stop``, in the client's own form."""
 
     def _new_collection(self) -> Collection:
-        self.collection = Collection(self._settings)
-        self.resources.callback(self.collection.close)
+        self.collection = self.use(Collection(self._settings))
         return self.collection
 
     def info(self) -> EngineInfo:
@@ -111,23 +109,18 @@ class CollectionEngine(Filterable[Column]):
 
     def build(self, folder: Path, documents: Documents[Column], progress: Progress) -> None:  # noqa: ARG002
         """Insert all documents in batches; getting ready is flushing, making the index and loading it."""
-        size, metadata = self._settings.insert_batch, documents.metadata
-        if self._settings.keep:
-            metadata = with_ids(metadata, documents.ids)
-        for start in range(0, len(documents), size):
-            stop = min(start + size, len(documents))
-            self.collection.insert(self.values(documents.column, start, stop), self.stored_field, start, metadata)
-            progress.advance(stop - start)
+        documents = documents.with_ids() if self._settings.keep else documents
+        for start, stop in documents.batches(self._settings.insert_batch, progress):
+            values = self.values(documents.column, start, stop)
+            self.collection.insert(values, self.stored_field, start, documents.records(start, stop))
         progress.start("make the index", None)
         self.collection.finish()
 
     def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
         """Count the entities, and list what is missing of those that were just sent."""
         collection = self.collection
-        documents, missing = collection.count(), np.empty(0, dtype=np.int32)
-        if not self.finished and documents != len(self.ids):
-            rows = [entity[ROW] for page in collection.pages() for entity in page]
-            missing = np.setdiff1d(np.arange(len(self.ids), dtype=np.int32), np.array(rows, dtype=np.int32))
+        documents = collection.count()
+        missing = self.absent_rows(documents, lambda: ([entity[ROW] for entity in page] for page in collection.pages()))
         dimensions = collection.schema().dimensions.get(collection.field)
         state = {**collection.state(), "insert_batch": self._settings.insert_batch}
         return LoadedIndex(documents, state, dimensions, missing)
@@ -154,20 +147,6 @@ class CollectionEngine(Filterable[Column]):
         """Return the scores that Milvus's distances stand for."""
         return distances
 
-    def translated(
-        self,
-        doing: Callable[[], str],
-        kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - the collection decides
-        fix: str | None = None,  # noqa: ARG002
-    ) -> AbstractContextManager[None]:
-        """Raise the client's errors as ours."""
-        return self.collection.translated(doing) if hasattr(self, "collection") else nullcontext()
-
-    @property
-    def repeated_calls(self) -> int:
-        """Calls that the client made again so far."""
-        return self.collection.repeated
-
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter by metadata, with an expression."""
         self.collection.restrict(wanted)
@@ -188,15 +167,10 @@ class CollectionEngine(Filterable[Column]):
         return Caveats(without_effect=dict.fromkeys(("index", *index.building, *index.searching), _SCANS))
 
 
-class VectorEngine(CollectionEngine[Column], ExternalIndex[Column]):
+class VectorEngine(CollectionEngine[Column], ExternalVectorIndex[Column]):
     """An engine of vectors that the harness makes, which also searches collections made by somebody else."""
 
     _external: ExternalEntities
-
-    @property
-    def source(self) -> Path | None:
-        """The user's file of Milvus Lite; None for a collection on a server."""
-        return self._settings.source
 
     def open_external(self, folder: Path, progress: Progress) -> External:
         """Open a copy of the user's file, or look at a collection by calls that only read."""
@@ -210,21 +184,13 @@ class VectorEngine(CollectionEngine[Column], ExternalIndex[Column]):
         read: dict[str, ParameterValue] = {} if similarity is None else {"similarity": similarity}
         loaded = LoadedIndex(len(ids), {**read, **collection.state()}, dimensions)
         changed = collection.changed if self._settings.mode == "server" else None
-        return External(collection.info, ids, loaded, folder, changed)
+        return External(collection.info, ids, loaded, folder, changed, self._external)
 
     def columns(self, answer: Any) -> tuple[Int32Array, Float64Array]:  # noqa: ANN401 - of the client
         """Return rows and scores; entities of an external index are numbered as Milvus lists them."""
         if not self._settings.external:
             return super().columns(answer)
         return self._external.rows(answer.ids), self.scores(np.array(answer.distances, dtype=np.float64))
-
-    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compare every stored vector; dimensions, or columns, must be the encoder's."""
-        return self._external.mismatch(content, progress)
-
-    def stored_documents(self, count: int) -> StoredDocuments:
-        """Return some entities of the external collection, with their texts."""
-        return self._external.stored_documents(count)
 
 
 class MilvusEngine(VectorEngine[Float32Array]):
@@ -348,10 +314,3 @@ class MilvusBm25Engine(CollectionEngine[pa.ChunkedArray]):
         """Return the texts."""
         texts: list[str] = column.slice(start, stop - start).to_pylist()
         return texts
-
-
-def _installed(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"

@@ -10,10 +10,12 @@ import numpy as np
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Ids, Int32Array, Similarity, SparseVectors
 from harness.engines.external_index import (
-    DenseComparison,
-    other_weights,
-    places_of,
-    require_same_columns,
+    TEXT_FIELDS,
+    as_id,
+    compare_dense,
+    compare_sparse,
+    rows_of,
+    sparse_of,
     spread_rows,
     unique_ids,
 )
@@ -21,14 +23,12 @@ from harness.engines.index_folder import ID_FIELD
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.milvus.collection import Collection
 from harness.engines.milvus.parameters import METRICS
-from harness.errors import IndexChangedError, RejectedInputError
+from harness.errors import RejectedInputError
 
 __all__ = ["ExternalEntities", "Kind", "choose_vector"]
 
 Kind = Literal["dense", "sparse"]
 _PAGE_OF_VECTORS = 1_000
-_OF_TEXTS = ("text", "page_content", "document", "content")
-"""Fields in which texts are looked for: LangChain's and LlamaIndex's first."""
 
 
 def choose_vector(collection: Collection, kind: Kind, wanted: str) -> Similarity | None:
@@ -92,7 +92,7 @@ class ExternalEntities:
         named: list[str | None] = []
         for page in collection.pages(*([field] if field else [])):
             keys += [entity[self._schema.key] for entity in page]
-            named += [_as_id(entity.get(field)) for entity in page]
+            named += [as_id(entity.get(field)) for entity in page]
         if not key and not any(name is not None for name in named):
             field = ""
         self._row_of = {entity: row for row, entity in enumerate(keys)}
@@ -101,12 +101,7 @@ class ExternalEntities:
 
     def rows(self, keys: Sequence[int | str]) -> Int32Array:
         """Return the rows of primary keys; raises IndexChangedError for an entity that was not there before."""
-        try:
-            return np.fromiter((self._row_of[key] for key in keys), dtype=np.int32, count=len(keys))
-        except KeyError as error:
-            raise IndexChangedError(
-                f"the entity {error} was added while the index was searched", fix="stop whatever writes to it"
-            ) from error
+        return rows_of(self._row_of, keys, "entity")
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return entities from all over the collection."""
@@ -114,7 +109,7 @@ class ExternalEntities:
         entities = self._collection.entities([keys[row] for row in spread_rows(len(keys), count).tolist()])
         rows = self.rows([entity[self._schema.key] for entity in entities])
         entities = [entities[place] for place in np.argsort(rows).tolist()]
-        candidates = [self._collection.parameters.text_key] if self._collection.parameters.text_key else _OF_TEXTS
+        candidates = [self._collection.parameters.text_key] if self._collection.parameters.text_key else TEXT_FIELDS
         field = next((name for name in candidates if any(isinstance(e.get(name), str) for e in entities)), "")
         texts = tuple(_text(entity, field) for entity in entities)
         place = f"the field '{field}'" if field else ""
@@ -124,48 +119,21 @@ class ExternalEntities:
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
-        place_of, ids = places_of(content, len(self.ids)), content.documents.ids
-        dense = DenseComparison(content, "bits") if self._kind == "dense" else None
-        sparse, strange = content.documents.sparse, [np.empty(0, dtype=np.int32)]
-        if dense is None and sparse is None:
-            raise RejectedInputError("there are no sparse vectors to compare the index with", fix="encode them")
-        progress.start("compare", len(self.ids))
-        for page in self._collection.pages(self._collection.field, size=_PAGE_OF_VECTORS):
-            places = place_of[self.rows([entity[self._schema.key] for entity in page])]
-            known = np.flatnonzero(places >= 0)
-            entities, places = [page[number] for number in known.tolist()], places[known]
-            if dense is not None and entities:
-                dense.add(self._dense(entities), places)
-            elif sparse is not None:
-                expected = sparse.take(places)
-                stored = self._sparse(entities, expected.dimensions)
-                strange.append(places[require_same_columns(stored, expected, Ids.of(ids.take(places)))])
-            progress.advance(len(page))
-        if dense is not None:
-            return dense.reason()
-        rows = np.sort(np.concatenate(strange))
-        return other_weights(rows, ids) if len(rows) else None
+        fetched = self._collection.pages(self._collection.field, size=_PAGE_OF_VECTORS)
+        pages = ((self.rows([entity[self._schema.key] for entity in page]), page) for page in fetched)
+        if self._kind == "dense":
+            dense = ((rows, self._dense(page)) for rows, page in pages)
+            return compare_dense(content, len(self.ids), dense, progress)
+        return compare_sparse(content, len(self.ids), ((rows, self._sparse(page)) for rows, page in pages), progress)
 
     def _dense(self, entities: Sequence[Mapping[str, Any]]) -> Float32Array:
         return np.array([entity[self._collection.field] for entity in entities], dtype=np.float32)
 
-    def _sparse(self, entities: Sequence[Mapping[str, Any]], dimensions: int | None = None) -> SparseVectors:
-        """Return the vectors with ascending columns; without ``dimensions`` there are as many as they have."""
-        vectors = [sorted(entity[self._collection.field].items()) for entity in entities]
-        indptr = np.zeros(len(vectors) + 1, dtype=np.int64)
-        np.cumsum([len(vector) for vector in vectors], out=indptr[1:])
-        columns = np.array([column for vector in vectors for column, _ in vector], dtype=np.int64)
-        weights = np.array([weight for vector in vectors for _, weight in vector], dtype=np.float32)
-        # a column beyond the vocabulary stays one: it differs from any that the encoder gives
-        narrow = np.minimum(columns, np.iinfo(np.int32).max).astype(np.int32)
-        return SparseVectors(indptr, narrow, weights, dimensions or int(narrow.max(initial=-1)) + 1)
+    def _sparse(self, entities: Sequence[Mapping[str, Any]]) -> SparseVectors:
+        vectors = [entity[self._collection.field] for entity in entities]
+        return sparse_of([list(vector) for vector in vectors], [list(vector.values()) for vector in vectors])
 
 
 def _text(entity: Mapping[str, Any], field: str) -> str | None:
     value = entity.get(field)
     return value if isinstance(value, str) else None
-
-
-def _as_id(value: object) -> str | None:
-    """Return text and whole numbers as an id."""
-    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None

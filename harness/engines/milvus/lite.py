@@ -41,16 +41,16 @@ def lite_version() -> str:
         EngineUnavailableError: It is the rewrite, which does not compute what it says.
     """
     try:
-        found = version(PACKAGE)
+        installed = version(PACKAGE)
     except PackageNotFoundError as error:
         raise MissingExtraError(PACKAGE, extra="milvus", feature="backend milvus") from error
-    if int(found.partition(".")[0]) >= _REWRITTEN:
+    if int(installed.partition(".")[0]) >= _REWRITTEN:
         raise EngineUnavailableError(
-            f"Milvus Lite {found} is a rewrite in Python, not Milvus's own engine, and scores sparse vectors as BM25 "
-            "where their inner product is asked for (version 3 gave 0.186 and 0.172 for 1.5 and 0.5)",
+            f"Milvus Lite {installed} is a rewrite in Python, not Milvus's own engine, and scores sparse vectors as "
+            "BM25 where their inner product is asked for (version 3 gave 0.186 and 0.172 for 1.5 and 0.5)",
             fix="pip install 'milvus-lite<3', or take a server: url=http://HOST:19530",
         )
-    return found
+    return installed
 
 
 class LiteServer:

@@ -6,8 +6,7 @@ analyzer of its own: it gets the text of the query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +19,7 @@ from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array
 from harness.engines.base import (
     Capabilities,
+    ClientEngine,
     Documents,
     EngineInfo,
     External,
@@ -30,14 +30,14 @@ from harness.engines.base import (
     require_terms,
     require_texts,
 )
-from harness.engines.index_folder import ID_FIELD, records_of
+from harness.engines.index_folder import ID_FIELD
 from harness.engines.interface import ExpectedContent, Placement
 from harness.engines.opensearch.connection import ELASTICSEARCH, OPENSEARCH, Product, connect
 from harness.engines.opensearch.external_index import ExternalDocuments
 from harness.engines.opensearch.index import METADATA, TERMS, Document, ServerIndex, metadata_field
 from harness.engines.opensearch.parameters import SearchParameters
 from harness.engines.server_collection import new_name, save_name, saved_name
-from harness.errors import BackendError, EngineFailureError
+from harness.errors import EngineFailureError
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["ElasticsearchEngine", "OpenSearchEngine"]
@@ -46,7 +46,7 @@ _BATCH_BYTES = 8 << 20
 """Largest body of a bulk request, but for a single document that is larger."""
 
 
-class OpenSearchEngine(Filterable[pa.ChunkedArray], ExternalIndex[pa.ChunkedArray]):
+class OpenSearchEngine(ClientEngine[pa.ChunkedArray], Filterable[pa.ChunkedArray], ExternalIndex[pa.ChunkedArray]):
     """An index of analysed terms on an OpenSearch server.
 
     Equal scores come shard by shard, and within one in the order of Lucene's document numbers. Merging may change
@@ -101,8 +101,7 @@ class OpenSearchEngine(Filterable[pa.ChunkedArray], ExternalIndex[pa.ChunkedArra
     def _connect(self, name: str) -> None:
         settings = self._settings
         connection = connect(self.product, settings.url, settings.api_key_env, settings.timeout_s)
-        self._index = ServerIndex(connection, settings, name)
-        self.resources.callback(self._index.close)
+        self._index = self.use(ServerIndex(connection, settings, name))
 
     def check(self, inputs: Inputs, what: str, dimensions: int | None) -> pa.ChunkedArray:  # noqa: ARG002
         """Return the terms; for an external index, which analyses by itself, the texts."""
@@ -110,9 +109,8 @@ class OpenSearchEngine(Filterable[pa.ChunkedArray], ExternalIndex[pa.ChunkedArra
 
     def create(self, folder: Path, documents: Documents[pa.ChunkedArray]) -> None:
         """Make the empty index."""
-        fields = [] if documents.metadata is None else documents.metadata.column_names
         save_name(folder, self._index.name)
-        self._index.create(len(documents), fields)
+        self._index.create(len(documents), documents.fields)
 
     def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:  # noqa: ARG002
         """Send all documents in batches; getting ready is refreshing, merging, and writing to disk."""
@@ -129,8 +127,7 @@ class OpenSearchEngine(Filterable[pa.ChunkedArray], ExternalIndex[pa.ChunkedArra
         for start in range(0, len(documents), size):
             texts = documents.column.slice(start, size).to_pylist()
             ids = documents.ids.values.slice(start, size).to_pylist()
-            metadata = documents.metadata
-            records = [{}] * len(texts) if metadata is None else records_of(metadata, start, start + len(texts))
+            records = documents.records(start, start + len(texts))
             for row, (text, doc_id, record) in enumerate(zip(texts, ids, records, strict=True), start):
                 fields: dict[str, Any] = {TERMS: text}
                 if record:
@@ -150,11 +147,7 @@ class OpenSearchEngine(Filterable[pa.ChunkedArray], ExternalIndex[pa.ChunkedArra
     def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the index is on the server
         """Count the documents, and list what is missing of those that were just sent."""
         documents = self._index.count()
-        missing = np.empty(0, dtype=np.int32)
-        if not self.finished and documents != len(self.ids):
-            stored = np.zeros(len(self.ids), dtype=bool)
-            stored[np.concatenate(self._rows_by_shard())] = True
-            missing = np.flatnonzero(~stored).astype(np.int32)
+        missing = self.absent_rows(documents, self._rows_by_shard)
         return LoadedIndex(documents, self._index.state(), missing=missing)
 
     def _rows_by_shard(self) -> list[Int32Array]:
@@ -207,20 +200,6 @@ class OpenSearchEngine(Filterable[pa.ChunkedArray], ExternalIndex[pa.ChunkedArra
             rows = np.fromiter((int(hit["_id"]) for hit in hits), dtype=np.int32, count=len(hits))
         return rows, np.fromiter((hit["_score"] for hit in hits), dtype=np.float32, count=len(hits))
 
-    def translated(
-        self,
-        doing: Callable[[], str],
-        kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - the server's answer decides
-        fix: str | None = None,  # noqa: ARG002
-    ) -> AbstractContextManager[None]:
-        """Raise the client's errors as ours."""
-        return self._index.translated(doing) if hasattr(self, "_index") else nullcontext()
-
-    @property
-    def repeated_calls(self) -> int:
-        """Calls that were made again so far."""
-        return self._index.repeated
-
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter by exact terms, in clauses that do not score."""
         self._filters = [{"term": {metadata_field(name): {"value": value}}} for name, value in wanted.items()]
@@ -228,11 +207,6 @@ class OpenSearchEngine(Filterable[pa.ChunkedArray], ExternalIndex[pa.ChunkedArra
     def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the index is on the server
         """Return the server's own account of its files, the write-ahead log apart."""
         return self._index.storage()
-
-    @property
-    def source(self) -> Path | None:
-        """None: an index on a server has no files here."""
-        return None
 
     def open_external(self, folder: Path, progress: Progress) -> External:
         """Look at somebody's index by calls that only read."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from harness.data.types import Ids, Int32Array
-from harness.engines.external_index import unique_ids
+from harness.engines.external_index import as_id, rows_of, unique_ids
 from harness.engines.index_folder import ID_FIELD
 from harness.engines.opensearch.index import ServerIndex
 from harness.engines.opensearch.parameters import SearchParameters
-from harness.errors import IndexChangedError, RejectedInputError
+from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["ExternalDocuments"]
@@ -56,12 +54,7 @@ class ExternalDocuments:
 
     def rows(self, hits: Sequence[Mapping[str, Any]]) -> Int32Array:
         """Return the rows of hits; raises IndexChangedError for a document that was not there before."""
-        try:
-            return np.fromiter((self._row_of[hit["_id"]] for hit in hits), dtype=np.int32, count=len(hits))
-        except KeyError as error:
-            raise IndexChangedError(
-                f"the document {error} was added while the index was searched", fix="stop whatever writes to it"
-            ) from error
+        return rows_of(self._row_of, [hit["_id"] for hit in hits], "document")
 
     def changed(self) -> str | None:
         """Say that documents came, changed or went since they were listed; None when none did."""
@@ -97,6 +90,4 @@ def _value(source: Mapping[str, Any], path: str) -> str | None:
     value: Any = source
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        return None
-    return str(value)
+    return as_id(value)

@@ -179,8 +179,8 @@ class ServerIndex:
                 f"'{self.name}' stands for {len(settings)} indexes: {', '.join(sorted(settings))}",
                 fix="name one of them",
             )
-        (found,) = settings.values()
-        self.shards = int(found["settings"]["index.number_of_shards"])
+        (description,) = settings.values()
+        self.shards = int(description["settings"]["index.number_of_shards"])
 
     # Searching and reading.
 
@@ -211,8 +211,8 @@ class ServerIndex:
 
     def mapping(self) -> Mapping[str, Any]:
         """Return the mapping of the index."""
-        (found,) = self._read("reading the mapping", "/_mapping").values()
-        mapping: Mapping[str, Any] = found["mappings"]
+        (description,) = self._read("reading the mapping", "/_mapping").values()
+        mapping: Mapping[str, Any] = description["mappings"]
         return mapping
 
     def summary(self) -> str:

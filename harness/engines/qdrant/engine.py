@@ -9,10 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -24,10 +22,11 @@ from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Int32Array, SparseVectors
 from harness.engines.base import (
     Capabilities,
+    ClientEngine,
     Documents,
     EngineInfo,
     External,
-    ExternalIndex,
+    ExternalVectorIndex,
     Filterable,
     HitCollector,
     LoadedIndex,
@@ -36,7 +35,7 @@ from harness.engines.base import (
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.checks import require_dense, require_sparse
 from harness.engines.index_folder import records_of, with_ids
-from harness.engines.interface import Caveats, ExpectedContent, Hits, SearchResult, StoredDocuments
+from harness.engines.interface import Caveats, Hits, SearchResult
 from harness.engines.qdrant.collection import Collection, Point, Vector, Vectors, caveats_of
 from harness.engines.qdrant.connection import address_of, connect
 from harness.engines.qdrant.edge import PACKAGE, SHARD, EdgeCollection
@@ -51,13 +50,14 @@ from harness.engines.qdrant.parameters import (
 )
 from harness.engines.qdrant.server import ServerCollection
 from harness.engines.server_collection import new_name, saved_name
-from harness.errors import BackendError, EngineFailureError, EngineTimeoutError
+from harness.errors import EngineTimeoutError
+from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["PointsEngine", "QdrantDenseEngine", "QdrantEngine", "QdrantHybridEngine"]
 
 
-class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs], Changeable[Inputs]):
+class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex[Inputs], Changeable[Inputs]):
     """Everything that engines on Qdrant have in common; a subclass says which vectors a point has."""
 
     search_parameters = frozenset(
@@ -86,10 +86,7 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs], Changeable[Inputs]
         """
         mode = mode_of(parameters)
         if mode == "edge":
-            try:
-                return {"mode": mode, PACKAGE: version(PACKAGE)}
-            except PackageNotFoundError:
-                return {"mode": mode, PACKAGE: "not installed"}
+            return {"mode": mode, **versions_of(PACKAGE)}
         server = ServerSettings.of(parameters)
         address = address_of(server)
         connection = connect(address, server)
@@ -108,8 +105,7 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs], Changeable[Inputs]
         return self._collection.info
 
     def _use(self, collection: Collection) -> None:
-        self.resources.callback(collection.close)
-        self._collection = collection
+        self._collection = self.use(collection)
 
     def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Inputs:
         """Return inputs with the vectors that points have; see :func:`require_sparse` and :func:`require_dense`."""
@@ -125,7 +121,7 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs], Changeable[Inputs]
         """Make the collection, with an index of keywords for each field of the metadata."""
         sparse, dense = documents.column.sparse, documents.column.dense
         self._collection.make(None if self._settings.dense is None or dense is None else dense.shape[1])
-        for field in [] if documents.metadata is None else documents.metadata.column_names:
+        for field in documents.fields:
             self._collection.index_field(field, _quoted(field))
         if self._settings.sparse is not None and sparse is not None:
             with_terms = len(sparse.nonempty_rows)
@@ -201,12 +197,8 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs], Changeable[Inputs]
     def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
         """Count the points, and list what is missing of those that were just sent."""
         documents, state = self._collection.count(), {**self._collection.state(), **self._idf_state}
-        missing = np.empty(0, dtype=np.int32)
-        if not self.finished and documents != len(self.ids):
-            stored = np.zeros(len(self.ids), dtype=bool)
-            for page in pages(self._collection):
-                stored[np.array([point.id for point in page], dtype=np.int64)] = True
-            missing = np.flatnonzero(~stored).astype(np.int32)
+        stored = (np.array([point.id for point in page], dtype=np.int64) for page in pages(self._collection))
+        missing = self.absent_rows(documents, lambda: stored)
         return LoadedIndex(documents, state, self._collection.dimensions, missing)
 
     def prepare(self, queries: Inputs, k: int) -> list[Any]:
@@ -252,20 +244,6 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs], Changeable[Inputs]
         rows = np.fromiter([hit.id for hit in answer], dtype=np.int32, count=len(answer))
         return rows, np.fromiter([hit.score for hit in answer], dtype=np.float32, count=len(answer))
 
-    def translated(
-        self,
-        doing: Callable[[], str],
-        kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - the collection decides
-        fix: str | None = None,  # noqa: ARG002
-    ) -> AbstractContextManager[None]:
-        """Raise the client's errors as ours."""
-        return self._collection.translated(doing) if hasattr(self, "_collection") else nullcontext()
-
-    @property
-    def repeated_calls(self) -> int:
-        """Calls that the client made again so far."""
-        return self._collection.repeated
-
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter by payload."""
         self._collection.restrict({_quoted(field): value for field, value in wanted.items()})
@@ -299,15 +277,7 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs], Changeable[Inputs]
         read: Mapping[str, ParameterValue] = {} if dense is None else {"similarity": dense.similarity}
         ids = self._points.ids
         loaded = LoadedIndex(len(ids), {**read, **self._collection.state()}, self._collection.dimensions)
-        return External(self._collection.info, ids, loaded, folder, changed)
-
-    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compare every stored vector, and the idf; the columns of sparse ones must be the encoder's."""
-        return self._points.mismatch(content, progress)
-
-    def stored_documents(self, count: int) -> StoredDocuments:
-        """Return some points of the external index, with the texts in their payloads."""
-        return self._points.stored_documents(count)
+        return External(self._collection.info, ids, loaded, folder, changed, self._points)
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - Qdrant looks at no k
         """Say that no vector is found by a graph where every search scans."""

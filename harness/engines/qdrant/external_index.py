@@ -16,9 +16,12 @@ from harness.data.progress import Progress
 from harness.data.types import Float32Array, Ids, Int32Array, Similarity, SparseVectors
 from harness.engines.external_index import (
     DenseComparison,
+    as_id,
     other_weights,
     places_of,
     require_same_columns,
+    rows_of,
+    sparse_of,
     spread_rows,
     unique_ids,
 )
@@ -33,7 +36,7 @@ from harness.engines.qdrant.parameters import (
     QdrantSettings,
     WantedVector,
 )
-from harness.errors import IndexChangedError, RejectedInputError
+from harness.errors import RejectedInputError
 from harness.exact.qdrant_model import qdrant_idf
 
 __all__ = [
@@ -196,7 +199,7 @@ class ExternalPoints:
         names: list[str | None] = []
         for page in pages(collection, key=_selector(path) or None):
             self._row_of.update((point.id, row) for row, point in enumerate(page, len(names)))
-            names += [_name(point.payload, path) for point in page]
+            names += [as_id(_value(point.payload, path)) for point in page]
         key = external.id_key or (ID_FIELD if any(name is not None for name in names) else "")
         if not key:
             names = [str(point) for point in self._row_of]
@@ -204,12 +207,7 @@ class ExternalPoints:
 
     def columns(self, hits: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
         """Return rows and scores of hits; raises IndexChangedError for a point that was not there before."""
-        try:
-            rows = np.fromiter([self._row_of[hit.id] for hit in hits], dtype=np.int32, count=len(hits))
-        except KeyError as error:
-            raise IndexChangedError(
-                f"the point {error} was added while the index was searched", fix="stop whatever writes to it"
-            ) from error
+        rows = rows_of(self._row_of, [hit.id for hit in hits], "point")
         return rows, np.fromiter([hit.score for hit in hits], dtype=np.float32, count=len(hits))
 
     def stored_documents(self, count: int) -> StoredDocuments:
@@ -317,20 +315,7 @@ def _weight(documents: SparseVectors, place: int, column: int) -> np.float32:
 
 
 def _sparse_of(points: Sequence[StoredPoint], dimensions: int | None = None) -> SparseVectors:
-    """Return the sparse vectors with ascending columns; Qdrant keeps them in the order in which they came.
-
-    Without ``dimensions`` there are as many columns as the vectors have.
-    """
-    indptr = np.zeros(len(points) + 1, dtype=np.int64)
-    np.cumsum([len(point.indices) for point in points], out=indptr[1:])
-    indices = np.array([index for point in points for index in point.indices], dtype=np.int64)
-    values = np.array([value for point in points for value in point.values], dtype=np.float32)
-    rows = np.repeat(np.arange(len(points)), np.diff(indptr))
-    order = np.lexsort((indices, rows))
-    # a column beyond the vocabulary stays one: it differs from any that the encoder gives
-    columns = np.minimum(indices[order], np.iinfo(np.int32).max).astype(np.int32)
-    width = int(columns.max(initial=-1)) + 1 if dimensions is None else dimensions
-    return SparseVectors(indptr, columns, values[order], width)
+    return sparse_of([point.indices for point in points], [point.values for point in points], dimensions)
 
 
 def _path(key: str) -> tuple[str, ...]:
@@ -346,11 +331,6 @@ def _selector(path: Sequence[str]) -> str:
 def _text(payload: Mapping[str, Any], path: Sequence[str]) -> str | None:
     value = _value(payload, path)
     return value if isinstance(value, str) else None
-
-
-def _name(payload: Mapping[str, Any], path: Sequence[str]) -> str | None:
-    value = _value(payload, path)
-    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
 def _value(payload: Mapping[str, Any], path: Sequence[str]) -> object:

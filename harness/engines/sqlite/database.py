@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from harness.engines.base import Column, Filterable
-from harness.engines.index_folder import saved_fields
-from harness.registry.optional import require, versions_of
-from harness.registry.parameters import ParameterValue
+from harness.engines.index_folder import field_columns, saved_fields
+from harness.registry.optional import require
 
 __all__ = ["SqliteEngine"]
 
@@ -23,20 +22,18 @@ _INSERT = "INSERT INTO metadata VALUES ({})"
 class SqliteEngine(Filterable[Column]):
     """An engine in one file; metadata is a table of its own, with an index on every field."""
 
-    faults: ClassVar[tuple[type[Exception], ...]] = (RuntimeError, OSError, ValueError)
+    faults: tuple[type[Exception], ...] = (RuntimeError, OSError, ValueError)
+    packages = ("apsw", "sqlite-vec")
     search_parameters: ClassVar[frozenset[str]] = frozenset({"cache_mb"})
 
     apsw: Any
-
-    @classmethod
-    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:  # noqa: ARG003 - of the protocol
-        """Return the versions of the packages, which bring SQLite and its extension."""
-        return versions_of("apsw", "sqlite-vec")
+    condition = ""
+    values: tuple[str, ...] = ()
 
     def start(self) -> None:
         """Import the client, whose errors are the engine's from then on."""
         self.apsw = require("apsw", extra="sqlite", feature=f"backend {self.name}")
-        type(self).faults = (RuntimeError, OSError, ValueError, self.apsw.Error)
+        self.faults = (*self.faults, self.apsw.Error)
 
     @property
     def version(self) -> str:
@@ -57,7 +54,7 @@ class SqliteEngine(Filterable[Column]):
         """Write the metadata of documents: a row for each, with a column for each field."""
         if metadata is None:
             return
-        names = [f"field{place}" for place in range(metadata.num_columns)]
+        names = list(field_columns(metadata.column_names).values())
         columns = ", ".join(["row INTEGER PRIMARY KEY", *(f"{name} TEXT" for name in names)])
         database.execute(f"CREATE TABLE metadata({columns})")
         database.executemany(_INSERT.format(", ".join("?" * (len(names) + 1))), _numbered(metadata))
@@ -66,12 +63,9 @@ class SqliteEngine(Filterable[Column]):
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Keep the condition in SQL, and its values."""
-        fields = saved_fields(self.folder) if wanted else []
-        self.condition = " AND ".join(f"field{fields.index(name)} = ?" for name in wanted)
+        columns = field_columns(saved_fields(self.folder))
+        self.condition = " AND ".join(f"{columns[name]} = ?" for name in wanted)
         self.values = tuple(wanted.values())
-
-    condition = ""
-    values: tuple[str, ...] = ()
 
 
 def _numbered(metadata: pa.Table) -> Iterator[tuple[int | str | None, ...]]:

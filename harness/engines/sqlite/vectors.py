@@ -12,6 +12,7 @@ import pyarrow as pa
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Float64Array, Int64Array
 from harness.engines.base import Capabilities, Documents, EngineInfo, LoadedIndex
+from harness.engines.index_folder import field_columns
 from harness.engines.sqlite.database import SqliteEngine
 from harness.registry.optional import require
 
@@ -51,7 +52,7 @@ class SqliteVectorEngine(SqliteEngine[Float32Array]):
     def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
         """Insert vectors in one transaction."""
         metadata, vectors = documents.metadata, documents.column
-        fields = [f"field{place}" for place in range(metadata.num_columns if metadata is not None else 0)]
+        fields = field_columns(documents.fields).values()
         definition = [
             f"embedding float[{vectors.shape[1]}] distance_metric={self.parameters['similarity']}",
             *(f"{name} text" for name in fields),
@@ -77,8 +78,8 @@ class SqliteVectorEngine(SqliteEngine[Float32Array]):
         values = tuple(_stored(value) for value in self.values)
         also = f" AND {self.condition}" if self.condition else ""
         search = _NEAREST if k <= _LARGEST_K else _SORTED.format(self.parameters["similarity"])
-        found = self._database.execute(search.replace("{also}", also), (query.tobytes(), *values, k))
-        hits: list[tuple[int, float]] = found.fetchall()
+        cursor = self._database.execute(search.replace("{also}", also), (query.tobytes(), *values, k))
+        hits: list[tuple[int, float]] = cursor.fetchall()
         return hits
 
     def columns(self, answer: list[tuple[int, float]]) -> tuple[Int64Array, Float64Array]:

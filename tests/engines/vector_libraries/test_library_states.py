@@ -29,6 +29,7 @@ from harness.engines.interface import IndexReport
 from harness.engines.usearch import UsearchEngine
 from harness.errors import RejectedInputError
 from harness.registry.lookup import find_cards
+from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue
 from harness.testing.expected import random_unit_vectors
 from harness.testing.samples import RecordingProgress
@@ -63,7 +64,7 @@ def rows(engine: Engine[Any]) -> list[int]:
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_stored_trial_is_kept_by_the_version_of_the_library(name: str, tmp_path: Path) -> None:
-    identity = ENGINES[name].identity(CARDS[name].defaults)
+    identity = versions_of(*ENGINES[name].packages)
     with built(tmp_path, name) as (engine, _):
         assert list(identity.values()) == [engine.info().version]
 
