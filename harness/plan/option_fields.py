@@ -6,6 +6,7 @@ keyword ``k`` of a call in Python, the key ``k`` of ``harness.toml`` and the wor
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 import typing
@@ -15,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
-from harness.errors import UnknownNameError, UsageError, nearest
+from harness.errors import UnknownNameError, UsageError, near_name, nearest
 from harness.plan.expressions import in_list
 
 __all__ = [
@@ -271,7 +272,10 @@ def from_keywords(
 
 
 def keywords_of(*kinds: type[Options]) -> Callable[[Function], Function]:
-    """Show the options of these kinds in the signature of a function that takes them as ``**options``."""
+    """Show the options of these kinds in the signature of a function that takes them as ``**options``.
+
+    A call without an argument that has no default raises UsageError, as one with a wrong keyword does.
+    """
 
     def shown(function: Function) -> Function:
         signature = inspect.signature(function)
@@ -283,10 +287,25 @@ def keywords_of(*kinds: type[Options]) -> Callable[[Function], Function]:
             for name, field in option_fields(kind).items()
             if field.option.keyword and name not in known
         ]
-        function.__signature__ = signature.replace(parameters=[*named, *declared])  # type: ignore[attr-defined]
-        return function
+        needed = [entry.name for entry in named if entry.default is inspect.Parameter.empty]
+
+        @functools.wraps(function)
+        def complete(*args: object, **keywords: object) -> object:
+            for name in needed[len(args) :]:
+                if name not in keywords:
+                    raise _missing_keyword(f"harness.{function.__name__}", name, keywords)
+            return function(*args, **keywords)
+
+        complete.__signature__ = signature.replace(parameters=[*named, *declared])  # type: ignore[attr-defined]
+        return cast("Function", complete)
 
     return shown
+
+
+def _missing_keyword(call: str, name: str, keywords: Collection[str]) -> UsageError:
+    near = near_name(name, keywords)
+    fix = f"write {name}= instead of {near}=" if near else f"give it first, or as {name}="
+    return UsageError(f"{call}() is called without '{name}'", fix=fix)
 
 
 def _unknown_keyword(call: str, name: str, known: Collection[str]) -> UsageError:

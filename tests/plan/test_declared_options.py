@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -163,6 +165,26 @@ def test_a_wrong_keyword_of_regress_or_diff_is_refused(tmp_path: Path) -> None:
             call(margins=0.1)
     with pytest.raises(UsageError, match=r"no keyword 'kk'"):
         harness.regress(tmp_path, kk=5)
+
+
+@pytest.mark.parametrize(
+    ("call", "keywords", "says"),
+    [
+        (
+            harness.compare,
+            {"backend": "csr"},
+            r"compare\(\) is called without 'backends'\n  write backends= instead of backend=",
+        ),
+        (harness.check, {}, r"check\(\) is called without 'golden'\n  give it first, or as golden="),
+        (harness.regress, {"base": "b.json"}, r"regress\(\) is called without 'baseline'"),
+        (harness.diff, {"before": "a"}, r"diff\(\) is called without 'after'"),
+    ],
+)
+def test_a_call_without_a_needed_argument_is_refused_with_the_nearest_keyword(
+    call: Callable[..., object], keywords: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(UsageError, match=rf"harness\.{says}"):
+        call(**keywords)
 
 
 def test_help_in_python_shows_every_keyword() -> None:
