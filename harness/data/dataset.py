@@ -193,7 +193,8 @@ class Dataset:
     collection's rule is. ``language`` is a code such as ``en``, ``ko`` or ``zh``, None where it is not known: analyzers
     that are not named follow it, unless its card names an ``analyzer``. ``titles`` counts the titles of the documents'
     records; None where they are not known. ``candidates`` are the documents that each query's hits are taken from, by
-    query id, as reranking tasks have them; None for all documents.
+    query id, as reranking tasks have them; None for all documents. ``attributes`` are fields of the documents' metadata
+    that a sweep of filters takes values of, a string column each with a row a document; None without.
     """
 
     name: str
@@ -207,6 +208,7 @@ class Dataset:
     analyzer: str | None = None
     titles: TitleCounts | None = None
     candidates: Mapping[str, Sequence[str]] | None = None
+    attributes: pa.Table | None = None
 
     @property
     def competing(self) -> float:
@@ -326,4 +328,6 @@ def sample_documents(dataset: Dataset, size: int, seed: int) -> Dataset:
     filtered = dataset.filtered.take(rows) if dataset.filtered is not None else None
     if filtered is not None and not len(filtered):
         raise UsageError(f"none of {len(rows):,} sampled documents matches the filter", fix="raise --max-docs")
-    return replace(dataset, corpus=Corpus(ids, texts, content_digest(ids, texts)), filtered=filtered)
+    attributes = dataset.attributes.take(numbers(rows)) if dataset.attributes is not None else None
+    sampled = Corpus(ids, texts, content_digest(ids, texts))
+    return replace(dataset, corpus=sampled, filtered=filtered, attributes=attributes)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from harness.data.arrow import as_numpy, numbers, text_scalar
 from harness.errors import UnknownNameError, UsageError, nearest
 
-__all__ = ["BoolArray", "Filtered", "apply_filter", "in_words", "matching_rows", "parse_filter"]
+__all__ = ["BoolArray", "Filtered", "apply_filter", "in_words", "matching_rows", "metadata_digest", "parse_filter"]
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -52,14 +52,19 @@ class Filtered:
     @cached_property
     def digest(self) -> str:
         """SHA-256 that names the fields and the value of every document, however the columns are cut into chunks."""
-        digest = hashlib.sha256()
-        for name in sorted(self.metadata.column_names):
-            column = self.metadata.column(name)
-            lengths = as_numpy(pc.binary_length(column), null=-1)
-            digest.update(name.encode() + b"\n")
-            digest.update(lengths.astype("<i8").tobytes())
-            digest.update("".join(value for value in column.to_pylist() if value is not None).encode())
-        return digest.hexdigest()
+        return metadata_digest(self.metadata)
+
+
+def metadata_digest(metadata: pa.Table) -> str:
+    """Return the SHA-256 of string columns: their names and every value, however they are cut into chunks."""
+    digest = hashlib.sha256()
+    for name in sorted(metadata.column_names):
+        column = metadata.column(name)
+        lengths = as_numpy(pc.binary_length(column), null=-1)
+        digest.update(name.encode() + b"\n")
+        digest.update(lengths.astype("<i8").tobytes())
+        digest.update("".join(value for value in column.to_pylist() if value is not None).encode())
+    return digest.hexdigest()
 
 
 def parse_filter(conditions: Sequence[str]) -> dict[str, str]:

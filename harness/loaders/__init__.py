@@ -9,6 +9,7 @@ from harness.loaders.dataset import (
     load_dataset,
     load_documents,
     load_golden_of,
+    load_metadata,
     locate_dataset,
 )
 
@@ -21,5 +22,6 @@ __all__ = [
     "load_dataset",
     "load_documents",
     "load_golden_of",
+    "load_metadata",
     "locate_dataset",
 ]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import numbers, strings, take_rows
@@ -48,6 +49,7 @@ __all__ = [
     "load_dataset",
     "load_documents",
     "load_golden_of",
+    "load_metadata",
     "locate_dataset",
 ]
 
@@ -175,15 +177,32 @@ def filter_dataset(
 
     Raises UnknownNameError for a field that no document has, UsageError where no document matches.
     """
+    metadata = load_metadata(list(wanted), name_or_path, files=files, cards=cards, cache=cache, progress=progress)
+    return replace(dataset, filtered=apply_filter(metadata, wanted))
+
+
+def load_metadata(
+    fields: Sequence[str],
+    name_or_path: str | Path,
+    *,
+    files: DatasetFiles | None = None,
+    cards: Path | None = None,
+    cache: Cache | None = None,
+    progress: Progress | None = None,
+) -> pa.Table:
+    """Return ``fields`` of a dataset's documents, a string column each, null where a document lacks the field.
+
+    Raises UnknownNameError for a field that no document has.
+    """
     place, cache = _locate(name_or_path, files or DatasetFiles(), cards), cache or Cache()
     source = place.load(None, progress).documents
     texts = prepare_texts(source, place.rule, cache, None, about=place.spec.location)
     metadata = prepare_metadata(
-        source, list(wanted), cache=cache, progress=progress, total=len(texts.ids), about=place.spec.location
+        source, fields, cache=cache, progress=progress, total=len(texts.ids), about=place.spec.location
     )
     if place.drops_empty:
         metadata = metadata.take(numbers(_filled_rows(texts)))
-    return replace(dataset, filtered=apply_filter(metadata, wanted))
+    return metadata
 
 
 def check_dataset(name_or_path: str | Path, *, files: DatasetFiles | None = None, cards: Path | None = None) -> None:

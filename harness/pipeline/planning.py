@@ -12,7 +12,7 @@ from typing import NamedTuple
 from harness.data.dataset import Dataset, sample_documents, sample_queries
 from harness.data.progress import Display, SilentDisplay
 from harness.errors import HarnessError, UsageError
-from harness.loaders import check_dataset, filter_dataset, load_dataset
+from harness.loaders import check_dataset, filter_dataset, load_dataset, load_metadata
 from harness.loaders.registry import parts_of
 from harness.pipeline.resume import Identities, LookUp, StoredTrials
 from harness.plan.capability_checks import refuse_impossible
@@ -174,6 +174,10 @@ def load_planned(plan: Plan, cache: Cache, display: Display, at_hand: Dataset | 
         dataset = replace(dataset, identical_ids=plan.identical_ids)
     if request.labels is not None:
         dataset = _labelled(dataset, request.labels, display)
+    fields = plan.filter_sweep.fields
+    if fields:
+        attributes = load_metadata(fields, plan.only_dataset, files=files, cards=cards, cache=cache, progress=progress)
+        return replace(dataset, attributes=attributes)
     if not plan.filter:
         return dataset
     return filter_dataset(

@@ -23,6 +23,7 @@ import orjson
 
 from harness._version import __version__
 from harness.data.dataset import Dataset
+from harness.data.filtering import metadata_digest
 from harness.data.progress import Display
 from harness.encoders.settings import model_encoder
 from harness.engines.interface import Identified
@@ -152,6 +153,8 @@ def trial_key(trial: Trial, card: BackendCard, dataset: Dataset, k: int, identit
     kept: dict[str, JSON] = {}
     if filtered is not None:
         kept = {"filter": {**filtered.wanted}, "metadata": filtered.digest}
+    if dataset.attributes is not None:
+        kept["attributes"] = metadata_digest(dataset.attributes)
     if dataset.candidates is not None:
         kept["candidates"] = dataset.candidates_digest
     return {

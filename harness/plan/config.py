@@ -420,6 +420,17 @@ class CompareRequest(ScoringOptions):
             repeated=True,
         ),
     ] = ()
+    filter_sweep: Annotated[
+        str | float | Sequence[str | float] | None,
+        Option(
+            help="Also search under filters that leave such shares of the documents, by seeded attributes: "
+            "0.5,0.1,0.01,0.001. Or a field of the metadata: up to 6 of its values, from frequent to rare.",
+            group=MEASURED,
+            metavar="LIST",
+            commas=True,
+            form="shares of the documents such as 0.5,0.1,0.01, or fields of the metadata",
+        ),
+    ] = None
     verify_cache: Annotated[
         str | float | None,
         Option(

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from harness.data.filter_sweep import FilterSweep
 from harness.errors import UsageError
 from harness.plan.config import LOCAL, ClientKind, Isolation
 from harness.stats.timing import Arrivals
@@ -19,6 +20,7 @@ __all__ = [
     "ExecutionOptions",
     "LoadOptions",
     "parse_churn",
+    "parse_filter_sweep",
     "parse_levels",
     "parse_rates",
     "share",
@@ -34,6 +36,7 @@ _SMALLEST_SIZE = 1024**2
 _LARGEST_SIZE = 2**63 - 1
 _UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 _OPEN_LOOP_CLIENTS = 8
+_NO_NUMBER = -1.0
 _MOST_CLIENTS = 256
 Number = TypeVar("Number", int, float)
 
@@ -223,7 +226,7 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        return -1.0
+        return _NO_NUMBER
 
 
 def size_in_bytes(value: int | str | None, option: str) -> int | None:
@@ -256,6 +259,20 @@ def parse_rates(value: str | float | Sequence[float] | None) -> tuple[float, ...
     if any(not 0 < rate < float("inf") for rate in rates):
         raise UsageError(f"--rate {_shown(value)}", fix="rates are queries a second, above 0")
     return rates
+
+
+def parse_filter_sweep(value: str | float | Sequence[str | float] | None) -> FilterSweep:
+    """Parse shares of the documents and names of fields, ``0.1,1%,section``; none for None. Raises UsageError."""
+    parts: Sequence[str | float] = ()
+    if isinstance(value, str):
+        parts = [part.strip() for part in value.split(",")]
+    elif value is not None:
+        parts = value if isinstance(value, Sequence) else [value]
+    names = [str(part) for part in parts]
+    if len(set(names)) != len(names) or "" in names:
+        raise UsageError(f"--filter-sweep {_shown(value)}", fix="write shares and fields, each once: 0.5,0.1,0.01")
+    fields = tuple(name for name in names if _number(name.removesuffix("%")) == _NO_NUMBER)
+    return FilterSweep(tuple(share(name, "--filter-sweep") for name in names if name not in fields), fields)
 
 
 def _numbers(

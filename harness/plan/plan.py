@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from harness.data.columns import columns_text, parse_columns
 from harness.data.dataset import DatasetFiles, IdenticalIds
+from harness.data.filter_sweep import FilterSweep
 from harness.data.filtering import parse_filter
 from harness.data.ranking import TieRule
 from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
@@ -28,6 +29,7 @@ from harness.plan.options import (
     ExecutionOptions,
     LoadOptions,
     parse_churn,
+    parse_filter_sweep,
     parse_levels,
     parse_rates,
     share,
@@ -117,6 +119,7 @@ class Plan:
     churn: ChurnOptions | None = None
     resume: Resume = Resume.NEVER
     filter: Mapping[str, str] = field(default_factory=dict)
+    filter_sweep: FilterSweep = field(default_factory=FilterSweep)
     files: DatasetFiles = field(default_factory=DatasetFiles)
     identical_ids: IdenticalIds | None = None
     reference: str | None = None
@@ -179,6 +182,8 @@ class Plan:
         return {
             "columns": columns_text(self.files.columns) or None,
             "warm_up": self.execution.warm_up if self.request.timing else None,
+            "filter_sweep": ",".join([*(f"{one:.10g}" for one in self.filter_sweep.shares), *self.filter_sweep.fields])
+            or None,
             "concurrency": ",".join(map(str, self.load.concurrency)) or None,
             "rate": SWEEP if self.load.sweep else ",".join(f"{rate:g}" for rate in self.load.rates) or None,
             "churn": str(self.churn) if self.churn is not None else None,
@@ -206,6 +211,10 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
         what = "--churn with --filter: an index with metadata to filter by is not changed"
         mistakes.add(UsageError(what, fix="leave one of the two out"))
     wanted = mistakes.catch(lambda: parse_filter(request.filter))
+    filter_sweep = mistakes.catch(lambda: parse_filter_sweep(request.filter_sweep))
+    if wanted and filter_sweep:
+        what = "--filter-sweep with --filter: it compares filters with no filter"
+        mistakes.add(UsageError(what, fix="leave one of the two out"))
     measures = mistakes.catch(lambda: parse_metrics(request.metrics))
     backends = mistakes.catch(lambda: expand(request.backends, request.sweep) if request.sweep else request.backends)
     parsed = mistakes.catch(lambda: parse_backends(backends, cards=request.cards)) if backends is not None else None
@@ -233,6 +242,7 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
         churn=churn,
         resume=Resume(request.resume),
         filter=wanted or {},
+        filter_sweep=filter_sweep or FilterSweep(),
         files=files,
         identical_ids=identical_ids_rule(request.identical_ids),
         reference=reference,

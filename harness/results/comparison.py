@@ -190,7 +190,7 @@ class Comparison:
 
     @property
     def unmeasured(self) -> list[str]:
-        """Labels of the backends of which some measurement failed, cold or under load; else as :attr:`failed`.
+        """Labels of the backends of which some measurement failed: cold, under load, or under a filter.
 
         That is one without samples, one whose clients all died or gave up, or one in which more than a tenth of the
         queries that were asked failed.
@@ -403,6 +403,8 @@ def _latencies(search: SearchStats) -> dict[str, float | int | None]:
 def _lacks_a_level(trial: TrialResult) -> bool:
     knee = trial.knee
     if knee is not None and knee.rate is None:
+        return True
+    if trial.filter_sweep is not None and any(level.error is not None for level in trial.filter_sweep.levels):
         return True
     # what fails beyond the knee is how a backend meets more than it can do
     loops = [level for level in trial.open_loop if knee is None or knee.rate is None or level.rate <= knee.rate]

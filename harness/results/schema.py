@@ -48,6 +48,7 @@ from harness.results.schema_costs import (
     ClosedLoopStats,
     ColdStats,
     ExternalIndexStats,
+    FilterSweepStats,
     IndexStats,
     KneeStats,
     LatencyStats,
@@ -71,6 +72,7 @@ __all__ = [
     "EvaluatedCounts",
     "ExternalIndexStats",
     "FilterInfo",
+    "FilterSweepStats",
     "FindingInfo",
     "FrontierPoint",
     "FrontierStats",
@@ -222,6 +224,9 @@ class TrialResult(Record):
     metrics: dict[str, MetricValue] = Field(default={})
     parity: ParityStats | None = None
     spread: SpreadStats | None = Field(default=None, description="null unless several builds were made (`--rebuilds`)")
+    filter_sweep: FilterSweepStats | None = Field(
+        default=None, description="null unless searches were filtered (`--filter-sweep`), and for runs and fusions"
+    )
     probes: dict[str, JsonValue] = Field(
         default={}, description="what other probes measured, by their names; each says itself what it holds"
     )

@@ -13,6 +13,8 @@ __all__ = [
     "ClosedLoopStats",
     "ColdStats",
     "ExternalIndexStats",
+    "FilterSweepStats",
+    "FilteredStats",
     "IndexStats",
     "KneeStats",
     "LatencyStats",
@@ -231,3 +233,33 @@ class KneeStats(Record):
     )
     limit: Literal["overload", "errors", "p99"] | None = Field(description="why that rate was not sustained")
     highest_qps: float = Field(description="most queries per second that were answered at any rate")
+
+
+class FilteredStats(Record):
+    """Searches under one filter, held against the exact filtered search."""
+
+    filter: str = Field(
+        description="`seeded 0.01` for a seeded attribute of that share of the documents, or field=value"
+    )
+    matching: Count = Field(description="documents that match")
+    selectivity: float = Field(description="their share of all documents")
+    overlap: dict[str, float] = Field(
+        description="depth -> share of the exact filtered best that was found, mean over all queries; empty without a "
+        "reference"
+    )
+    metric: str | None = Field(description="the first metric; null without judgments of documents that match")
+    quality: float | None = Field(description="its mean, judgments of documents that do not match left out")
+    exact: float | None = Field(description="the same of the exact filtered search; null without a reference")
+    evaluated: Count = Field(description="queries that this mean is over")
+    short: Count = Field(
+        description="queries that got fewer hits than exact search gives; without a reference, fewer than match, or k"
+    )
+    milliseconds: LatencyStats | None = Field(description="the engine's work, one client; null without times")
+    error: str | None = Field(default=None, description="why these searches failed")
+
+
+class FilterSweepStats(Record):
+    """Searches under filters of several selectivities (`--filter-sweep`)."""
+
+    filters: bool = Field(description="false for an engine that does not filter searches: it has no levels")
+    levels: list[FilteredStats]

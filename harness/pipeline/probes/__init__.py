@@ -2,6 +2,7 @@
 
 from harness.pipeline.probes.churn import ChurnProbe
 from harness.pipeline.probes.combining import CombiningProbe
+from harness.pipeline.probes.filtering import FilteringProbe
 from harness.pipeline.probes.indexing import IndexingProbe
 from harness.pipeline.probes.load import LoadProbe
 from harness.pipeline.probes.probe import Probe
@@ -15,6 +16,7 @@ PROBES: list[Probe[object]] = [
     IndexingProbe(),
     SearchingProbe(),
     CombiningProbe(),
+    FilteringProbe(),
     LoadProbe(),
     ChurnProbe(),
 ]

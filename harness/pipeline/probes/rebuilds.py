@@ -33,7 +33,7 @@ from harness.worker.jobs import TrialJob, TrialRecord
 from harness.worker.outcome import Outcome, checked_run, refuse_lost_documents
 from harness.worker.process import Finished
 
-__all__ = ["RebuildProbe"]
+__all__ = ["RebuildProbe", "job_of_another_build"]
 
 _NS_PER_S = 1e9
 _COSTS = ("seconds", "ready_seconds", "documents_per_second", "bytes", "log_bytes")
@@ -179,7 +179,8 @@ def _built(probed: ProbedTrial, number: int, builds: int, progress: Progress) ->
     index_folder.mkdir()
     try:
         with _named(f"build {number} of {builds}"):
-            save(folder, _unmeasured(probed.job, index_folder, reopened=probed.reopened))
+            job = job_of_another_build(probed.job, index_folder)
+            save(folder, replace(job, repeats=1, warm_up_queries=0, shared=probed.reopened))
             finished = probed.executor.run(folder, progress)
             record = load(folder, TrialRecord)
             refuse_lost_documents(record, probed.dataset, finished.log)
@@ -189,20 +190,11 @@ def _built(probed: ProbedTrial, number: int, builds: int, progress: Progress) ->
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _unmeasured(job: TrialJob, index_folder: Path, *, reopened: bool) -> TrialJob:
-    """Return the job of a later build: nothing is timed, and of a server's collections only the first may be kept."""
+def job_of_another_build(job: TrialJob, index_folder: Path) -> TrialJob:
+    """Return the job of one more build after the trial's: of a server's collections only the first may be kept."""
     own = job.engine.startswith(OWN_ADAPTERS) and "keep" in job.parameters
     parameters = {**job.parameters, "keep": False} if own else job.parameters
-    return replace(
-        job,
-        parameters=parameters,
-        index_folder=index_folder,
-        repeats=1,
-        warm_up_queries=0,
-        release=None,
-        shared=reopened,
-        built=None,
-    )
+    return replace(job, parameters=parameters, index_folder=index_folder, release=None, built=None)
 
 
 @contextmanager

@@ -1,0 +1,331 @@
+"""The probe of filters: quality, latency and short lists of searches that few or many documents match."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from harness.data.dataset import Dataset
+from harness.data.filter_sweep import SweptFilter, sweep_filters
+from harness.data.filtering import BoolArray, Filtered
+from harness.data.progress import Progress, SilentDisplay
+from harness.data.types import Qrels, Run
+from harness.document.cells import BACKEND, absent, count, milliseconds, number, text, values_of
+from harness.document.model import Cell, Column, Table, Value
+from harness.errors import HarnessError
+from harness.metrics import Scores, score
+from harness.parity.outcome_parity import References
+from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell
+from harness.pipeline.probes.rebuilds import job_of_another_build
+from harness.plan.plan import Plan, Trial, may_be_server
+from harness.registry.lookup import load_engine
+from harness.results.hit_rules import HitRules
+from harness.results.schema import TrialResult
+from harness.results.schema_costs import FilteredStats, FilterSweepStats, LatencyStats
+from harness.results.scored import Scored, has_terms
+from harness.stats.timing import latency
+from harness.store.columns import save_table
+from harness.store.record_files import load, save
+from harness.worker.jobs import TrialRecord
+from harness.worker.outcome import checked_run, refuse_lost_documents
+
+__all__ = ["FilteredSearch", "FilteringProbe", "FilteringRecord"]
+
+_NO_FILTER = "none"
+_METADATA = "metadata.arrow"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FilteredSearch:
+    """The trial under one filter, by its name; ``record`` is None where it failed, and ``failure`` says why."""
+
+    filter: str
+    record: TrialRecord | None
+    failure: str | None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FilteringRecord:
+    """The trial under every filter, in the order of the sweep."""
+
+    searches: tuple[FilteredSearch, ...]
+
+
+class FilteringProbe(Probe[FilteringRecord]):
+    """Build the index once more, with the attributes in it, and search it under one filter after the other."""
+
+    name = "filtering"
+    record = FilteringRecord
+    on_index = False
+    asked_by = "--filter-sweep"
+
+    def wanted(self, trial: Trial, plan: Plan) -> bool:
+        """Tell whether the plan asks for filters, and the engine has them on an index of its own."""
+        return bool(plan.filter_sweep) and _filters(trial)
+
+    def run(self, probed: ProbedTrial, progress: Progress) -> FilteringRecord | None:
+        """Search under each filter: on one build, but for engines that cannot open it again, and servers.
+
+        A filter whose searches fail leaves the others alone. None where queries are ranked among candidates.
+        """
+        if probed.dataset.candidates is not None:
+            return None
+        filters = _filters_of(probed.dataset, probed.plan)
+        folder = Path(tempfile.mkdtemp(prefix="filters-", dir=probed.work))
+        try:
+            save_table(folder / _METADATA, filters[0].filtered.metadata)
+            return FilteringRecord(tuple(_searches(probed, filters, folder, progress)))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def planned(self, plan: Plan) -> str:
+        """Name the filters."""
+        return "; ".join(self.levels(plan))
+
+    def levels(self, plan: Plan) -> list[str]:
+        """Name the filters; of seeded attributes with the seed."""
+        return [f"filters: {words}, seed {plan.request.seed}" for words in plan.filter_sweep.words()]
+
+    def failure(self, measurements: Mapping[str, object]) -> str | None:
+        """Return why the first filter failed that did."""
+        record = self.measured(measurements)
+        failures = (search.failure for search in (record.searches if record is not None else ()))
+        return next((failure for failure in failures if failure is not None), None)
+
+    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
+        """Return the field ``filter_sweep``."""
+        trial, outcome = scored.outcome.trial, scored.outcome
+        if not plan.filter_sweep or outcome.record is None or dataset.candidates is not None:
+            return {}
+        if not _filters(trial):
+            return {"filter_sweep": FilterSweepStats(filters=False, levels=[])}
+        record = self.measured(outcome.measurements)
+        searches = {search.filter: search for search in record.searches} if record is not None else {}
+        levels = [
+            _level(searches[swept.name], swept.filtered, scored, dataset, plan)
+            for swept in _filters_of(dataset, plan)
+            if swept.name in searches
+        ]
+        return {"filter_sweep": FilterSweepStats(filters=True, levels=levels)}
+
+    def notes(self, scored: Scored, plan: Plan) -> list[str]:
+        """Return why a backend has no filtered searches, or which of them failed."""
+        outcome = scored.outcome
+        if not plan.filter_sweep or outcome.run is None:
+            return []
+        if outcome.record is None:
+            return ["not searched under the filters of --filter-sweep: it has no index of its own"]
+        if not _filters(outcome.trial):
+            return ["not searched under the filters of --filter-sweep: its engine, or its index, does not filter"]
+        record = self.measured(outcome.measurements)
+        if record is None:
+            return ["not searched under the filters of --filter-sweep: its queries are ranked among candidates"]
+        return [f"filter {one.filter}: {one.failure}" for one in record.searches if one.failure is not None]
+
+    def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
+        """Tabulate each filter of each backend below its searches without any."""
+        swept = [(trial, trial.filter_sweep) for trial in trials if trial.filter_sweep is not None]
+        depths = sorted({int(depth) for _, sweep in swept for level in sweep.levels for depth in level.overlap})[:1]
+        metric = next((level.metric for _, sweep in swept for level in sweep.levels if level.metric), None)
+        columns = [
+            BACKEND,
+            Column("filter", numeric=False),
+            Column("matching"),
+            *(Column(f"recall@{depth}", best="highest") for depth in depths),
+            *([Column(f"filtered {metric}"), Column("− exact"), Column("of queries", priority=2)] if metric else []),
+            Column("p95 ms"),
+            Column("p99 ms"),
+            Column("n", priority=1),
+            Column("too few hits"),
+        ]
+        rows = []
+        for trial, sweep in swept:
+            if not sweep.filters:
+                rows.append([label_cell(trial), *absent(len(columns) - 1, "does not filter")])
+                continue
+            parts = [_unfiltered(trial, metric), *sweep.levels]
+            rows += [[label_cell(trial), *_cells(level, depths, metric)] for level in parts]
+        legend = [
+            "recall: share of the exact filtered best that was found; − exact: the metric minus that of exact search",
+            "judgments of documents that do not match are left out; too few hits: queries with fewer than exact search",
+        ]
+        return [Table("Search under filters, from many documents to few", columns, rows, legend)]
+
+    def columns(self, plan: Plan) -> set[str]:
+        """Name the columns that the table will have."""
+        if not self.shows(plan):
+            return set()
+        metric = f"filtered {plan.measures[0]}" if plan.measures else ""
+        return {
+            *self.all_columns(),
+            *({metric, "− exact", "of queries"} if metric else ()),
+            f"recall@{min(10, plan.request.k)}",
+        }
+
+    def values(self, trial: TrialResult) -> Iterator[Value]:
+        """Yield each number of each filter."""
+        for level in trial.filter_sweep.levels if trial.filter_sweep is not None else ():
+            numbers = level.model_dump(exclude={"filter", "metric", "error"})
+            yield from values_of(trial.dataset, trial.label, f"filter.{level.filter}.", numbers)
+
+
+def _filters(trial: Trial) -> bool:
+    """Tell whether the trial's engine filters searches of an index that the harness builds."""
+    card = trial.spec.card
+    return card is not None and not trial.external and load_engine(card).capabilities.filters
+
+
+def _filters_of(dataset: Dataset, plan: Plan) -> list[SweptFilter]:
+    return sweep_filters(plan.filter_sweep, len(dataset.corpus), dataset.attributes, plan.request.seed)
+
+
+def _searches(
+    probed: ProbedTrial, filters: Sequence[SweptFilter], folder: Path, progress: Progress
+) -> Iterator[FilteredSearch]:
+    """Yield the trial under each filter; what failed to build is built again for the next one."""
+    card = probed.trial.spec.card
+    reopens = card is not None and load_engine(card).capabilities.reopens and not may_be_server(probed.trial)
+    built: Path | None = None
+    for place, swept in enumerate(filters, 1):
+        own = folder / str(place)
+        index_folder = (built or own) / probed.job.index_folder.name
+        index_folder.mkdir(parents=True, exist_ok=True)
+        own.mkdir(exist_ok=True)
+        job = job_of_another_build(probed.job, index_folder)
+        job = replace(job, shared=reopens, built=built, filter=swept.filtered.wanted, metadata=folder / _METADATA)
+        try:
+            save(own, job)
+            finished = probed.executor.run(own, _UnderFilter(progress, swept.name))
+            record = load(own, TrialRecord)
+            filtered = replace(probed.dataset, filtered=swept.filtered)
+            refuse_lost_documents(record, filtered, finished.log)
+            checked_run(record, filtered)
+            built = (built or own) if reopens else None
+            yield FilteredSearch(swept.name, replace(record, compared=None), None)
+        except HarnessError as error:
+            yield FilteredSearch(swept.name, None, error.what.splitlines()[0])
+        if built != own and not reopens:
+            shutil.rmtree(own, ignore_errors=True)
+
+
+class _UnderFilter:
+    """A progress with the filter before each phase."""
+
+    def __init__(self, progress: Progress, name: str) -> None:
+        self._progress, self._name = progress, name
+
+    def start(self, phase: str, total: int | None) -> None:
+        self._progress.start(f"filter {self._name}: {phase}", total)
+
+    def advance(self, amount: int) -> None:
+        self._progress.advance(amount)
+
+
+def _level(search: FilteredSearch, filtered: Filtered, scored: Scored, dataset: Dataset, plan: Plan) -> FilteredStats:
+    """Hold the hits of one filter against the exact filtered search, and score both."""
+    matching, documents = len(filtered), len(dataset.corpus)
+    record = search.record
+    if record is None:
+        return FilteredStats(
+            filter=search.filter, matching=matching, selectivity=matching / documents, overlap={}, metric=None,
+            quality=None, exact=None, evaluated=0, short=0, milliseconds=None, error=search.failure,
+        )  # fmt: skip
+    among, rules = replace(dataset, filtered=filtered), HitRules.of(dataset)
+    deep = rules.deepened(plan)
+    outcome = replace(
+        scored.outcome, run=checked_run(record, among), record=record, rebuilds=(), measurements={}, combined=None
+    )
+    compared = References([outcome], deep, among, SilentDisplay(), deeper=deep.request.k).compare(outcome)
+    exact = (compared.exact or compared.deeper) if compared is not None else None
+    run = rules.kept(checked_run(record, among), plan.request.k)
+    exact = rules.kept(exact, plan.request.k) if exact is not None else None
+    own, best = _scores(run, filtered, dataset, plan), _scores(exact, filtered, dataset, plan)
+    lengths = np.diff(run.indptr)
+    wanted = np.diff(exact.indptr) if exact is not None else np.full(len(lengths), min(plan.request.k, matching))
+    return FilteredStats(
+        filter=search.filter,
+        matching=matching,
+        selectivity=matching / documents,
+        overlap={str(depth): share for depth, share in compared.parity.overlap.items()} if compared is not None else {},
+        metric=str(plan.measures[0]) if own is not None else None,
+        quality=own.means()[0].value if own is not None else None,
+        exact=best.means()[0].value if best is not None else None,
+        evaluated=len(own.query_ids) if own is not None else 0,
+        short=int(np.count_nonzero(lengths < wanted)),
+        milliseconds=_latency(record, has_terms(outcome.vectors, len(dataset.queries)), plan),
+    )
+
+
+def _latency(record: TrialRecord, terms: BoolArray, plan: Plan) -> LatencyStats | None:
+    samples = record.search_ns[:, terms]
+    return LatencyStats(**asdict(latency(samples))) if plan.execution.timing and samples.size else None
+
+
+def _scores(run: Run | None, filtered: Filtered, dataset: Dataset, plan: Plan) -> Scores | None:
+    """Score a run by the first metric and the judgments of documents that match; None where no query has any."""
+    if run is None or dataset.qrels is None or not plan.measures:
+        return None
+    qrels = _of_matching(dataset.qrels, filtered, dataset)
+    scores = score(
+        run,
+        qrels,
+        plan.measures[:1],
+        ties=plan.ties,
+        queries=plan.queries,
+        relevance=plan.request.relevance,
+        unjudged=True,
+    )
+    return scores if len(scores.query_ids) else None
+
+
+def _of_matching(qrels: Qrels, filtered: Filtered, dataset: Dataset) -> Qrels:
+    """Return the judgments of documents that match."""
+    rows = dataset.corpus.ids.rows_of(qrels.doc_ids)
+    kept = ((rows >= 0) & filtered.matching[rows])[qrels.rows]
+    before = np.concatenate([[0], np.cumsum(kept)])
+    return Qrels(
+        qrels.query_ids, qrels.doc_ids, before[qrels.indptr].astype(np.int64), qrels.rows[kept], qrels.grades[kept]
+    )
+
+
+def _unfiltered(trial: TrialResult, metric: str | None) -> FilteredStats:
+    """Return the trial's searches without a filter as another level."""
+    value = trial.metrics.get(metric) if metric is not None else None
+    loss = trial.parity.loss.get(metric) if trial.parity is not None and metric is not None else None
+    documents = trial.index.documents_indexed if trial.index is not None else 0
+    exact = value.mean - loss.difference if value is not None and loss is not None else None
+    if value is not None and trial.parity is not None and trial.parity.different == 0:
+        exact = value.mean
+    return FilteredStats(
+        filter=_NO_FILTER,
+        matching=documents,
+        selectivity=1.0,
+        overlap=trial.parity.overlap if trial.parity is not None else {},
+        metric=metric,
+        quality=value.mean if value is not None else None,
+        exact=exact,
+        evaluated=value.n if value is not None else 0,
+        short=0,
+        milliseconds=trial.milliseconds,
+    )
+
+
+def _cells(level: FilteredStats, depths: Sequence[int], metric: str | None) -> list[Cell]:
+    difference = None if level.quality is None or level.exact is None else level.quality - level.exact
+    times = level.milliseconds
+    quality = [number(level.quality), number(difference), count(level.evaluated)] if metric else []
+    return [
+        text(level.filter),
+        count(level.matching),
+        *(number(level.overlap.get(str(depth))) for depth in depths),
+        *quality,
+        milliseconds(times.p95 if times is not None else None),
+        milliseconds(times.p99 if times is not None else None),
+        count(times.n if times is not None else None),
+        text("failed") if level.error is not None else count(level.short if level.filter != _NO_FILTER else None),
+    ]
