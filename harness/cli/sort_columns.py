@@ -28,7 +28,7 @@ COMPARISON_COLUMNS = frozenset({
 })  # fmt: skip
 """Columns about quality and parity; those of probes, metrics, datasets and parameters come from the plan."""
 _OF_SEVERAL_DATASETS = {"rank", "mean rank", "wins", "model", "dimensions", "parameters", "mean"}
-_OF_SWEEPS = {"frontier"}
+_OF_SWEEPS = {"frontier", "index"}
 CHECK_COLUMNS = frozenset({
     *_EVERYWHERE, "requirement", "verdict", "value", "range of ties", "n", "would flip", "exact up to ties", "question",
     "text", "expected", "found", "line", "p50 ms", "p95 ms", "p99 ms", "answered", "evaluated", "queries/s",

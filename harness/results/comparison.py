@@ -309,10 +309,11 @@ class Comparison:
     def frontier(self) -> pd.DataFrame:
         """Return every point of every sweep: one row a backend that ``sweep`` made.
 
-        Columns sweep, value, metric, quality (the mean of the first metric, without judgments the recall), p50_ms, and
-        on_frontier; no rows without a sweep.
+        Columns sweep, value, metric, quality (the mean of the first metric, without judgments the recall), recall,
+        p50_ms, p95_ms, bytes of the index, on_frontier and on_recall_frontier; no rows without a sweep.
         """
-        columns = ["sweep", "value", "metric", "quality", "p50_ms", "on_frontier"]
+        columns = ["sweep", "value", "metric", "quality", "recall", "p50_ms", "p95_ms", "bytes"]
+        columns += ["on_frontier", "on_recall_frontier"]
         rows = {
             (one.dataset, point.backend): {
                 "sweep": one.name,

@@ -1,8 +1,8 @@
-"""The frontier of a sweep: which values of a parameter no other value beats, in quality and in latency."""
+"""The frontier of a sweep: which values of a parameter no other value beats, in quality, latency and memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from harness.plan.expressions import Swept, swept
 from harness.results.schema import DatasetInfo, FrontierPoint, FrontierStats, PlanRecord, TrialResult
@@ -13,15 +13,17 @@ RECALL = "recall@"
 """What quality is called where there are no judgments."""
 
 
-def on_frontier(points: Sequence[tuple[float, float]]) -> list[bool]:
-    """Tell which of (quality, cost) no other point dominates: is at least as good and costs at most as much.
+def on_frontier(points: Sequence[tuple[float, ...]]) -> list[bool]:
+    """Tell which of (quality, cost, …) no other point dominates: is at least as good and costs at most as much of each.
 
-    One of the two strictly: equal points do not dominate one another. No points: an empty list.
+    One of them strictly: equal points do not dominate one another. No points: an empty list.
     """
-    return [
-        not any(other != point and other[0] >= point[0] and other[1] <= point[1] for other in points)
-        for point in points
-    ]
+    return [not any(other != point and _dominates(other, point) for other in points) for point in points]
+
+
+def _dominates(point: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    costs = zip(point[1:], other[1:], strict=True)
+    return point[0] >= other[0] and all(cost <= of_other for cost, of_other in costs)
 
 
 def frontier_stats(
@@ -30,7 +32,8 @@ def frontier_stats(
     """Return the frontier of each dataset and ``--sweep`` of a plan, derived from what the backends came to.
 
     Quality is the mean of the first metric; with the same exact result for all values, that puts them in the order of
-    what they lose against it. Without judgments it is the share of the exact best k that was found.
+    what they lose against it. Without judgments it is the share of the exact best k that was found. Costs are p95 and
+    the bytes of the index, these where all of them are known.
     """
     sweeps = plan.given.get("sweep")
     return [
@@ -43,23 +46,46 @@ def frontier_stats(
 def _frontier(sweep: Swept, dataset: str, trials: Sequence[TrialResult]) -> FrontierStats:
     made = [trial for value in sweep.values if (trial := _trial_of(sweep, value, trials)) is not None]
     metric = _metric(made)
-    measured = [(_quality(trial, metric), _p50(trial)) for trial in made]
-    whole = [(quality, p50) for quality, p50 in measured if quality is not None and p50 is not None]
-    best = {point for point, kept in zip(whole, on_frontier(whole), strict=True) if kept}
+    depths = [int(depth) for trial in made if trial.parity for depth in trial.parity.overlap]
+    sizes = {trial.label: trial.index.bytes for trial in made if trial.index is not None}
     points = [
         FrontierPoint(
             backend=trial.label,
             value=trial.label[len(_before_value(sweep)) :],
-            quality=quality,
+            quality=_quality(trial, metric),
             loss=_loss(trial, metric),
-            p50_ms=p50,
-            on_frontier=(quality, p50) in best,
+            recall=recall_of(trial, max(depths)) if depths else None,
+            p50_ms=trial.milliseconds.p50 if trial.milliseconds is not None else None,
+            p95_ms=trial.milliseconds.p95 if trial.milliseconds is not None else None,
+            bytes=_bytes(trial, sizes),
+            on_frontier=False,
         )
-        for trial, (quality, p50) in zip(made, measured, strict=True)
+        for trial in made
+    ]
+    best = _undominated(points, [point.quality for point in points])
+    found = _undominated(points, [point.recall for point in points])
+    points = [
+        point.model_copy(update={"on_frontier": point.value in best, "on_recall_frontier": point.value in found})
+        for point in points
     ]
     return FrontierStats(
         dataset=dataset, backend=sweep.backend, parameter=sweep.parameter, metric=metric, points=points
     )
+
+
+def _undominated(points: Sequence[FrontierPoint], qualities: Sequence[float | None]) -> set[str]:
+    """Return the values of the points on the frontier of some qualities, p95 and bytes; those with both alone count.
+
+    Bytes are left out where one of these points lacks them.
+    """
+    whole = [
+        (point.value, quality, point.p95_ms, point.bytes)
+        for point, quality in zip(points, qualities, strict=True)
+        if quality is not None and point.p95_ms is not None
+    ]
+    sized = all(size is not None for *_, size in whole)
+    weighed = [(quality, p95, float(size or 0) if sized else 0.0) for _, quality, p95, size in whole]
+    return {value for (value, *_), kept in zip(whole, on_frontier(weighed), strict=True) if kept}
 
 
 def _trial_of(sweep: Swept, value: str, trials: Sequence[TrialResult]) -> TrialResult | None:
@@ -113,6 +139,9 @@ def _loss(trial: TrialResult, metric: str | None) -> float | None:
     return loss.difference if loss is not None else None
 
 
-def _p50(trial: TrialResult) -> float | None:
-    search = trial.search
-    return search.milliseconds.p50 if search is not None and search.milliseconds is not None else None
+def _bytes(trial: TrialResult, sizes: Mapping[str, int | None]) -> int | None:
+    """Return the size of a trial's index as it was built: one that several values search has one size."""
+    if trial.index is None:
+        return None
+    builder = trial.index.built_by
+    return sizes.get(builder, trial.index.bytes) if builder is not None else trial.index.bytes

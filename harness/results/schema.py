@@ -308,11 +308,21 @@ class FrontierPoint(Record):
     value: str = Field(description="as its label has it")
     quality: float | None = Field(description="mean of the frontier's metric; null where it was not measured")
     loss: float | None = Field(description="engine minus reference on that metric; null without reference or judgments")
-    p50_ms: float | None = Field(description="null where no latencies were measured")
-    on_frontier: bool = Field(
-        description="no other value has at least its quality and at most its p50, one of them better; false too where "
-        "one of the two was not measured"
+    recall: float | None = Field(
+        default=None, description="share of the exact best k that was found; null without a reference"
     )
+    p50_ms: float | None = Field(description="null where no latencies were measured")
+    p95_ms: float | None = Field(default=None, description="null as p50_ms, and in results of earlier versions")
+    bytes: Count | None = Field(
+        default=None,
+        description="of its index; null where the engine does not tell, and in earlier results",
+    )
+    on_frontier: bool = Field(
+        description="no other value has at least its quality, at most its p95 and at most its bytes, one of them "
+        "better; without bytes of any value that was measured by the other two, in results of earlier versions by "
+        "quality and p50; false too where quality or latency was not measured"
+    )
+    on_recall_frontier: bool = Field(default=False, description="the same with its recall for its quality")
 
 
 class FrontierStats(Record):

@@ -21,6 +21,7 @@ from harness.engines.qdrant.engine import QdrantEngine
 from harness.errors import EngineUnavailableError, MissingExtraError
 from harness.loaders import load_dataset
 from harness.pipeline.probes import PROBES
+from harness.pipeline.probes.filtering import FilteredSearch
 from harness.pipeline.probes.load_runs import LoadRecord
 from harness.pipeline.probes.rebuilds import BuildCost, RebuildHits
 from harness.pipeline.resume import SCHEME, Identities, is_kept, trial_key
@@ -169,6 +170,7 @@ def test_a_record_of_other_fields_is_of_another_scheme() -> None:
         ExternalIndexRecord,
         *(probe.record for probe in PROBES if probe.record is not None),
         RebuildHits,
+        FilteredSearch,
         LoadRecord,
         ClientRecord,
         EngineInfo,
@@ -178,4 +180,4 @@ def test_a_record_of_other_fields_is_of_another_scheme() -> None:
     names = [f"{one.__name__}.{field.name}" for one in made_of for field in fields(one)]
     names += [f"{one.__name__}.{name}" for one in (Storage, BuildCost) for name in one._fields]
     digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
-    assert (SCHEME, digest) == (12, "0ad74097e28b")
+    assert (SCHEME, digest) == (13, "d35dc6fe056a")

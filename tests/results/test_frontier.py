@@ -7,11 +7,14 @@ import json
 import pytest
 from sample_report import sample_report, swept_report
 
+from harness.document.figures import Tradeoff
 from harness.plan.expressions import Swept, swept
 from harness.report.documents.compare import comparison_document
+from harness.report.documents.comparison_figures import swept_frontiers
 from harness.report.documents.parity_tables import frontier_notes, frontier_tables
 from harness.report.formats import render
-from harness.results.frontier import on_frontier
+from harness.results.frontier import frontier_stats, on_frontier
+from harness.results.schema import FrontierPoint
 
 
 @pytest.mark.parametrize(
@@ -23,9 +26,11 @@ from harness.results.frontier import on_frontier
         ([(0.5, 1.0), (0.5, 2.0)], [True, False]),
         ([(0.5, 1.0), (0.6, 1.0)], [False, True]),
         ([(0.5, 1.0), (0.6, 2.0), (0.55, 3.0)], [True, True, False]),
+        ([(0.5, 1.0, 9.0), (0.6, 2.0, 9.0), (0.55, 3.0, 8.0)], [True, True, True]),
+        ([(0.5, 1.0, 9.0), (0.5, 1.0, 8.0)], [False, True]),
     ],
 )
-def test_only_what_nothing_beats_is_on_the_frontier(points: list[tuple[float, float]], best: list[bool]) -> None:
+def test_only_what_nothing_beats_is_on_the_frontier(points: list[tuple[float, ...]], best: list[bool]) -> None:
     assert on_frontier(points) == best
 
 
@@ -49,8 +54,12 @@ def test_json_has_the_points_whatever_version_stored_the_report() -> None:
         "value": "10",
         "quality": 0.3,
         "loss": pytest.approx(-0.1),
+        "recall": 0.4,
         "p50_ms": 0.1,
+        "p95_ms": 0.2,
+        "bytes": 3145728,
         "on_frontier": True,
+        "on_recall_frontier": True,
     }
     assert [point["on_frontier"] for point in sweep["points"]] == [True, True, False, False]
     assert (sweep["points"][3]["quality"], sweep["points"][3]["loss"]) == (None, None)
@@ -70,12 +79,58 @@ def test_the_table_shows_what_is_weighed_and_the_legend_what_the_mark_means() ->
     (table,) = frontier_tables(swept_report())
     names = [column.name for column in table.columns]
     assert names[:5] == ["ef_search", "nDCG@10", "loss", "recall@10", "recall@1000"]
-    assert [row[-1].text for row in table.rows] == ["●", "●", "", "–"]
+    assert [row[-1].text for row in table.rows] == ["● ○", "● ○", "", "–"]
     assert [cell.text for cell in table.rows[0][:3]] == ["10", "0.3000", "−0.1000"]
     assert table.rows[0][2].below == "[−0.1100, −0.0900]"
     assert table.rows[3][1].text == "failed"
     assert {len(row) for row in table.rows} == {len(table.columns)}
-    assert any("on the frontier: no other value has at least its nDCG@10" in line for line in table.legend)
+    legend, of_recall = table.legend
+    assert legend.endswith("no other value has at least its nDCG@10 and at most its p95 and size of the index")
+    assert of_recall == "○ the same with recall of the exact best 1000 for nDCG@10"
+
+
+def test_a_smaller_index_is_on_the_frontier_and_one_that_several_values_search_has_one_size() -> None:
+    report = swept_report()
+    trials = []
+    builders = (None, None, "chroma:ef_search=50", None)
+    for trial, size, builder in zip(report.trials, (300, 200, 100, 100), builders, strict=True):
+        assert trial.index is not None
+        index = trial.index.model_copy(update={"bytes": size, "built_by": builder})
+        trials.append(trial.model_copy(update={"index": index}))
+    (shared,) = frontier_stats(report.plan, report.datasets, trials)
+    assert [point.bytes for point in shared.points] == [300, 200, 200, 100]
+    assert [point.on_frontier for point in shared.points] == [True, True, False, False]
+    own = [trial.model_copy(update={"index": trial.index.model_copy(update={"built_by": None})}) for trial in trials]  # type: ignore[union-attr]
+    (smaller,) = frontier_stats(report.plan, report.datasets, own)
+    assert [point.on_frontier for point in smaller.points] == [True, True, True, False]
+    untold = [trial.model_copy(update={"index": None}) for trial in trials]
+    (by_time,) = frontier_stats(report.plan, report.datasets, untold)
+    assert [point.on_frontier for point in by_time.points] == [True, True, False, False]
+
+
+def test_a_frontier_of_an_earlier_result_says_that_it_is_one_of_the_median() -> None:
+    report = swept_report()
+    (one,) = report.frontiers
+    earlier = [
+        FrontierPoint(**point.model_dump(exclude={"recall", "p95_ms", "bytes", "on_recall_frontier"}))
+        for point in one.points
+    ]
+    stored = report.model_copy(update={"frontiers": [one.model_copy(update={"points": earlier})]})
+    (table,) = frontier_tables(stored)
+    assert table.legend[0].endswith("at most its p50")
+
+
+def test_pictures_show_recall_against_latency_and_size() -> None:
+    report = swept_report()
+    drawn = swept_frontiers(report)
+    assert [figure.title for figure in drawn] == ["Recall against p95, chroma, ef_search"]  # all have one size
+    drawing = drawn[0].drawing
+    assert isinstance(drawing, Tradeoff)
+    assert [(spot.label, spot.quality, spot.cost) for spot in drawing.spots][:2] == [
+        ("10", 0.4, 0.2),
+        ("50", pytest.approx(0.8), 0.8),
+    ]
+    assert [spot.label for spot in drawing.frontier] == ["10", "50"]
 
 
 def test_without_times_there_is_no_frontier_and_a_note_says_so() -> None:
@@ -92,3 +147,15 @@ def test_a_comparison_without_a_sweep_says_nothing_of_frontiers() -> None:
 def test_a_sweep_is_taken_apart() -> None:
     assert swept("lucene:k1=1.2;b=0.2, 0.4") == Swept("lucene:k1=1.2", "b", ("0.2", "0.4"))
     assert swept("csr: k1=1,2") == Swept("csr", "k1", ("1", "2"))
+
+
+def test_recall_has_a_frontier_of_its_own_where_the_metric_tells_nothing_apart() -> None:
+    report = swept_report()
+    metrics = report.trials[0].metrics
+    (one,) = frontier_stats(
+        report.plan,
+        report.datasets,
+        [trial.model_copy(update={"metrics": metrics if trial.metrics else {}}) for trial in report.trials],
+    )
+    assert [point.on_frontier for point in one.points] == [True, False, False, False]
+    assert [point.on_recall_frontier for point in one.points] == [True, True, False, False]

@@ -50,7 +50,7 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
     """Return everything that is shown of a comparison.
 
     ``figures`` are drawings of single queries and samples, which a result without its tables lacks, by the anchor of
-    their section: ``quality``, ``parity``, ``cost``.
+    their section: ``quality``, ``frontier``, ``parity``, ``cost``.
     """
     several, drawn = len(result.datasets) > 1, figures or {}
     quality: list[Block] = [*leaderboard_tables(result), *published_mean_tables(result)]
@@ -68,7 +68,7 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
     said = list(comparison_notes(result))
     sections = [
         Section("quality", "Quality", [*quality, *drawn.get("quality", [])]),
-        Section("frontier", "What a setting costs and buys", frontier_tables(result)),
+        Section("frontier", "What a setting costs and buys", [*frontier_tables(result), *drawn.get("frontier", [])]),
         Section("parity", "Parity with the exact reference", parity),
         Section("cost", "Cost", cost),
         Section("notes", "What to know before comparing", [Notes(said)] if said else []),

@@ -32,12 +32,13 @@ from harness.report.documents.verdicts import reference_of
 from harness.report.html.pools import DEPTH, top_of
 from harness.results.schema import Result, TrialResult
 
-__all__ = ["Compared", "comparison_figures"]
+__all__ = ["Compared", "comparison_figures", "swept_frontiers"]
 
 _DEPTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _DRAWN = 6
 _LEAST = 1e-6
 _NS_PER_MS = 1e6
+_MEBIBYTE = 1024**2
 _LEVELS = ("bit-equal", "identical", "tie-equivalent", "different")
 _SIGNS = ("≡", "=", "≈", "≠")
 
@@ -91,10 +92,15 @@ def comparison_figures(compared: Compared, runs: Mapping[str, Run]) -> dict[str,
     """
     report = compared.report
     if len(report.datasets) > 1:
-        loads = [made for info in report.datasets for made in _saturation(report.on(info.name), f", {info.name}")]
-        return {"quality": _means(report), "cost": [*_frontiers(report), *loads]}
+        each = [(report.on(info.name), f", {info.name}") for info in report.datasets]
+        return {
+            "quality": _means(report),
+            "frontier": [made for one, where in each for made in swept_frontiers(one, where)],
+            "cost": [*_frontiers(report), *(made for one, where in each for made in _saturation(one, where))],
+        }
     return {
         "quality": _quality(report, compared.values, runs, compared.qrels),
+        "frontier": swept_frontiers(report),
         "parity": _parity(report),
         "cost": _cost(report, compared.latencies),
     }
@@ -273,6 +279,25 @@ def _frontiers(report: Result) -> list[Figure]:
     return made
 
 
+def swept_frontiers(report: Result, where: str = "") -> list[Figure]:
+    """Return what each value of a swept parameter finds of the exact best k, against p95 and the size of the index."""
+    note = "Recall of the exact best k. Better upwards, cheaper to the left; the dotted line is the frontier."
+    made = []
+    for frontier in report.frontiers:
+        points = frontier.points
+        mebibytes = [point.bytes / _MEBIBYTE if point.bytes is not None else None for point in points]
+        for name, unit, costs in (("p95", "ms", [point.p95_ms for point in points]), ("index size", "MiB", mebibytes)):
+            spots = [
+                Spot(point.value, point.recall, None, None, max(cost, _LEAST), number)
+                for number, (point, cost) in enumerate(zip(points, costs, strict=True))
+                if point.recall is not None and cost is not None
+            ]
+            if len({spot.cost for spot in spots}) > 1:
+                title = f"Recall against {name}, {frontier.name}{where}"
+                made.append(Figure(title, Tradeoff("recall", name, unit, spots), note))
+    return made
+
+
 def _quality_of(report: Result, label: str, metric: str) -> tuple[float, float | None, float | None] | None:
     """Return the mean of a backend with its interval, over the datasets where there are several."""
     if len(report.datasets) > 1:
@@ -290,7 +315,7 @@ def _p95(trial: TrialResult) -> float | None:
 
 def _peak(trial: TrialResult) -> float | None:
     peak = trial.index.peak_rss_bytes if trial.index is not None else None
-    return peak / 1024**2 if peak is not None else None
+    return peak / _MEBIBYTE if peak is not None else None
 
 
 def _samples(latencies: pa.Table, labels: Sequence[str]) -> dict[str, Float64Array]:

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.document.cells import ABSENT, BACKEND, FAILED, absent, count, interval, milliseconds, number, signed, text
+from harness.document.cells import (
+    ABSENT,
+    BACKEND,
+    FAILED,
+    absent,
+    count,
+    interval,
+    milliseconds,
+    number,
+    signed,
+    size,
+    text,
+)
 from harness.document.model import Cell, Column, Table
 from harness.results.frontier import RECALL, recall_of
 from harness.results.schema import (
@@ -21,6 +33,7 @@ from harness.wording import counted
 __all__ = ["frontier_notes", "frontier_tables", "parity_tables", "scoring_tables"]
 
 _ON_FRONTIER = "●"
+_ON_RECALL_FRONTIER = "○"
 
 
 def parity_tables(trials: Sequence[TrialResult], where: str = "", *, candidates: bool = False) -> list[Table]:
@@ -197,14 +210,20 @@ def _frontier(frontier: FrontierStats, by_label: Mapping[str, TrialResult]) -> T
         Column("p50 ms", best="lowest"),
         Column("p95 ms", best="lowest", priority=3),
         Column("queries/s", best="highest", priority=4),
+        Column("index", best="lowest", priority=2),
         Column("frontier", numeric=False),
     ]
     rows = [
         _point(point, trial, metric, depths, judged=judged, lossy=lossy)
         for point, trial in zip(frontier.points, trials, strict=True)
     ]
-    best = f"{_ON_FRONTIER} on the frontier: no other value has at least its {metric} and at most its p50"
+    costs = "p50" if all(point.p95_ms is None for point in frontier.points) else "p95"
+    if any(point.bytes is not None for point in frontier.points):
+        costs = "p95 and size of the index"
+    best = f"{_ON_FRONTIER} on the frontier: no other value has at least its {metric} and at most its {costs}"
     legend = [best] if any(point.on_frontier for point in frontier.points) else []
+    if any(point.on_recall_frontier for point in frontier.points):
+        legend.append(f"{_ON_RECALL_FRONTIER} the same with recall of the exact best {max(depths)} for {metric}")
     return Table(f"Frontier of {frontier.name}", columns, rows, legend)
 
 
@@ -212,7 +231,7 @@ def _point(
     point: FrontierPoint, trial: TrialResult, metric: str, depths: Sequence[int], *, judged: bool, lossy: bool
 ) -> list[Cell]:
     if trial.status == "failed":
-        return [text(point.value), *absent(4 + judged + lossy + len(depths), FAILED)]
+        return [text(point.value), *absent(5 + judged + lossy + len(depths), FAILED)]
     loss = trial.parity.loss.get(metric) if trial.parity is not None else None
     times = trial.search.milliseconds if trial.search is not None else None
     return [
@@ -223,8 +242,14 @@ def _point(
         milliseconds(times.p50 if times is not None else None),
         milliseconds(times.p95 if times is not None else None),
         number(trial.search.qps if trial.search is not None else None, ",.0f"),
-        text(_ON_FRONTIER if point.on_frontier else ""),
+        size(point.bytes),
+        text(_marks(point)),
     ]
+
+
+def _marks(point: FrontierPoint) -> str:
+    marks = [(_ON_FRONTIER, point.on_frontier), (_ON_RECALL_FRONTIER, point.on_recall_frontier)]
+    return " ".join(mark for mark, holds in marks if holds)
 
 
 def frontier_notes(result: Result) -> Iterator[str]:
