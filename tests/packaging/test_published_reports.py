@@ -11,6 +11,7 @@ import pytest
 
 PAGES = {
     "cacm.html": "harness compare --backends qdrant,lucene,csr ",
+    "churn.html": "harness compare --backends 'lucene,qdrant,chroma,faiss:index=Flat,",
     "cacm-k1-b.html": "harness regress --baseline reports/baselines/cacm.json --set ",
 }
 DATA = re.compile(r'<script type="application/(json|gzip)" id="[^"]*">([^<]*)</script>')
