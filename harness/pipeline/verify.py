@@ -122,7 +122,8 @@ def run(request: VerifyRequest, display: Display | None = None) -> Verification:
     sweeping = request.all or request.available
     if bool(request.datasets) == sweeping:
         raise UsageError(
-            "name datasets, or ask for all or the available ones: one of these",
+            "verify takes names of datasets, or --available, or --all"
+            + (", and not both" if request.datasets else ": nothing is named"),
             fix="harness verify cacm, harness verify --available or harness verify --all",
         )
     if sweeping:

@@ -144,6 +144,10 @@ def test_ids_that_an_index_lacks_are_missing() -> None:
     assert finding.message == "1 expected id is not in the index: no document has the id"
     assert finding.examples == ("g.jsonl, line 1: question 'qb' expects 'b'",)
     assert missing_ids(golden, Expected(golden, Match(), Ids.of(["a", "b"])), "the index") == []
+    many = GoldenSet("g", "g.jsonl", tuple(question(f"q{number}", f"d{number}") for number in range(25)), "0")
+    (finding,) = missing_ids(many, Expected(many, Match(), Ids.of(["a"])), "the index")
+    assert finding.message.startswith("25 expected ids are not in the index")
+    assert (len(finding.examples), finding.examples[-1]) == (21, "… and 5 more")
 
 
 def test_answers_become_a_run() -> None:

@@ -279,8 +279,8 @@ def test_all_lists_what_is_not_here_and_available_leaves_it_out(
 def test_what_cannot_be_verified_is_said(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError):
         harness.verify("pots", cards=claim(tmp_path, 'AP = "0.1"'))
-    for arguments in ({}, {"datasets": "cacm", "all": True}):
-        with pytest.raises(UsageError, match="name datasets"):
+    for arguments, says in (({}, ": nothing is named"), ({"datasets": "cacm", "all": True}, ", and not both")):
+        with pytest.raises(UsageError, match=f"verify takes names of datasets, or --available, or --all{says}"):
             harness.verify(**arguments)  # type: ignore[arg-type]
     (dataset,) = harness.verify("chunking-eval").datasets
     assert dataset.unavailable == "no published number says which backend computes it"

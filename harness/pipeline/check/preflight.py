@@ -403,14 +403,17 @@ def missing_ids(golden: GoldenSet, expected: Expected, where: str) -> list[Findi
     if match.rule is MatchRule.EXACT and expected.corpus_ids is not None:
         advice = id_advice(golden, [unmet.expectation.id for unmet in missing], expected.corpus_ids)
     fix = "correct the ids of the golden set, or give the corpus that it was made for"
-    count = "1 expected id is" if len(missing) == 1 else f"{len(missing)} expected ids are"
+    count = "1 expected id is" if len(missing) == 1 else f"{len(missing):,} expected ids are"
+    examples = [_unmet(golden, unmet, advice.nearest.get(unmet.expectation.id)) for unmet in missing[:_EXAMPLES]]
+    if len(missing) > _EXAMPLES:
+        examples.append(f"… and {len(missing) - _EXAMPLES:,} more")
     return [
         Finding(
             "missing-ids",
             "error",
             f"{count} not in {where}: {rule}",
             "; ".join(filter(None, (fix, advice.fix))),
-            tuple(_unmet(golden, unmet, advice.nearest.get(unmet.expectation.id)) for unmet in missing[:_EXAMPLES]),
+            tuple(examples),
         )
     ]
 
