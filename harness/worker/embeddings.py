@@ -5,7 +5,6 @@ What is in the cache may be checked against the model that should have made it: 
 
 from __future__ import annotations
 
-import itertools
 import re
 import tempfile
 import threading
@@ -20,7 +19,7 @@ import pyarrow.compute as pc
 
 from harness.data.dataset import Dataset
 from harness.data.progress import CombinedProgress, Display, Progress
-from harness.data.types import SparseVectors
+from harness.data.types import Int64Array, SparseVectors
 from harness.encoders.embeddings_endpoint import CHARACTERS_A_TOKEN, calls_for
 from harness.encoders.prompts import applied_prompt, declared_prompts
 from harness.encoders.sampled_check import TOLERANCES, compare_sample, draw_sample
@@ -252,12 +251,13 @@ class Embeddings:
         ]
         for part in parts:
             part.target.mkdir(parents=True, exist_ok=True)
-        count = min(self._executor.slots(settings.device), len(parts))
-        bounds = np.linspace(0, len(parts), count + 1).astype(int)
-        groups = [parts[start:stop] for start, stop in itertools.pairwise(bounds)]
-        left = sum(shard.stop - shard.start - rows_begun(shard.folder) for role in targets for shard in pieces[role])
+        left = np.array(
+            [shard.stop - shard.start - rows_begun(shard.folder) for role in targets for shard in pieces[role]]
+        )
+        groups = _balanced(parts, left, self._executor.slots(settings.device))
+        count = len(groups)
         phase = f"encode in {counted(count, 'job')}"
-        progress = CombinedProgress(self._display.section(settings.source.shown), phase, left)
+        progress = CombinedProgress(self._display.section(settings.source.shown), phase, int(left.sum()))
         done = side_by_side(lambda group: self._run(settings, trial, group, {}, progress), groups, jobs=count)
         for role, target in targets.items():
             join(target, pieces[role], role, settings, applied_prompt(settings, role).text)
@@ -302,6 +302,13 @@ class Embeddings:
             else:
                 parts.append(f"vectors of {made.rows:,} {role} re-used")
         return ", ".join(parts) + ("" if entries.made_now else ": nothing was encoded")
+
+
+def _balanced(parts: Sequence[EncodePart], left: Int64Array, most: int) -> list[list[EncodePart]]:
+    """Return the parts in order, in at most so many groups with about as many texts ``left`` to encode in each."""
+    middle = np.cumsum(left) - left / 2
+    group = np.minimum(middle * most // max(int(left.sum()), 1), most - 1)
+    return [[parts[place] for place in np.flatnonzero(group == number).tolist()] for number in np.unique(group)]
 
 
 def embedding_keys(settings: Settings, dataset: Dataset, *, fetch: bool) -> dict[Role, dict[str, JSON]]:

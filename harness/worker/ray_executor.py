@@ -36,7 +36,7 @@ from harness.registry.parameters import ParameterValue
 from harness.store.record_files import is_saved, load
 from harness.worker.executor import Aside, ClusterFacts
 from harness.worker.failure import RemoteError
-from harness.worker.jobs import EncodeJob, RerankJob, TrialJob
+from harness.worker.jobs import AskJob, ChurnJob, EncodeJob, RerankJob, TrialJob
 from harness.worker.process import Finished, Worker
 
 __all__ = ["Cluster", "RayExecutor", "cluster"]
@@ -50,6 +50,7 @@ _END_S = 15.0
 """For a job that was interrupted to end with all that it started."""
 _PATIENCE_S = 60.0
 """For a node that a job can run on to join the cluster."""
+_TIMED = (TrialJob, ChurnJob, AskJob)
 _log = logging.getLogger("harness")
 
 
@@ -212,7 +213,7 @@ class Cluster:
 class RayExecutor:
     """Runs jobs on a cluster.
 
-    A trial has a node to itself, because it is timed; any other job has one core, and a GPU if its model runs on one.
+    A job whose times are measured has a node to itself; any other has one core, and a GPU if its model runs on one.
     """
 
     def __init__(
@@ -252,7 +253,7 @@ class RayExecutor:
                 again = f"run again ({tries + 1} of {_TRIES})" if tries < _TRIES else "given up"
                 _log.warning("a node of the cluster was lost (%s, %s): %s", where, _reason(error), again)
                 self._cluster.count_lost()
-                _clear_index(folder)
+                _clear_indexes(folder)
             except exceptions.RayError as error:
                 raise EngineFailureError(
                     f"Ray did not run it: {_reason(error)}", log=str(error).splitlines()
@@ -282,11 +283,11 @@ class RayExecutor:
         raise EngineFailureError("its node did not report how it ended", fix="this is a defect of the harness")
 
     def _needs(self, folder: Path) -> dict[str, float]:
-        """Return what a job takes of a node: a trial all cores of the largest kind, any other job one core.
+        """Return what a job takes of a node: all cores of the largest kind if it is timed, else one core.
 
-        Nodes are of one kind where times are compared; where they are not, trials run on the largest.
+        Nodes are of one kind where times are compared; where they are not, the largest are taken.
         """
-        if is_saved(folder, TrialJob):
+        if any(is_saved(folder, kind) for kind in _TIMED):
             return {"num_cpus": max((node["CPU"] for node in self._cluster.nodes), default=1)}
         return {"num_cpus": 1, **({"num_gpus": 1} if self._on_gpu(_device(folder)) else {})}
 
@@ -407,14 +408,19 @@ def _device(folder: Path) -> str:
     return str(parameters.get("device", "cpu"))
 
 
-def _clear_index(folder: Path) -> None:
-    """Remove the index that a trial began on a node that is lost."""
-    if not is_saved(folder, TrialJob):
+def _clear_indexes(folder: Path) -> None:
+    """Remove the indexes that a job began on a node that is lost."""
+    if is_saved(folder, ChurnJob):
+        churn = load(folder, ChurnJob)
+        trial = churn.trial
+        shutil.rmtree(churn.fresh_folder, ignore_errors=True)
+    elif is_saved(folder, TrialJob):
+        trial = load(folder, TrialJob)
+    else:
         return
-    job = load(folder, TrialJob)
-    if job.built is None and not job.external:
-        shutil.rmtree(job.index_folder, ignore_errors=True)
-        job.index_folder.mkdir(parents=True)
+    if trial.built is None and not trial.external:
+        shutil.rmtree(trial.index_folder, ignore_errors=True)
+        trial.index_folder.mkdir(parents=True)
 
 
 def _in_words(needs: Mapping[str, float]) -> str:

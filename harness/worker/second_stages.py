@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from harness.data import ranking
 from harness.data.dataset import Dataset
-from harness.data.progress import Display
+from harness.data.progress import CombinedProgress, Display, Progress
 from harness.data.types import Float32Array, Int32Array, Int64Array, Run, Similarity
 from harness.errors import DataError, RankingError, RejectedInputError
 from harness.exact.dense import DenseIndex
@@ -21,10 +22,12 @@ from harness.plan.backend_spec import BackendSpec
 from harness.plan.plan import Trial
 from harness.plan.stages import parse_weights
 from harness.rerank import fusion
+from harness.rerank.rerankers import create_reranker
 from harness.rerank.stage import Reranked
 from harness.store.cache import Cache
 from harness.store.record_files import load, save
-from harness.worker.executor import Executor
+from harness.wording import counted
+from harness.worker.executor import Executor, side_by_side
 from harness.worker.jobs import RerankJob
 from harness.worker.outcome import Combined
 from harness.worker.vectors import DensePair
@@ -170,19 +173,48 @@ class SecondStage:
         return _Pairs(queries, candidates.indptr, documents)
 
     def _in_worker(self, trial: Trial, pairs: _Pairs) -> Reranked:
-        folder = Path(tempfile.mkdtemp(prefix="rerank-", dir=self.work))
-        job = RerankJob(
-            reranker=trial.spec.name,
-            parameters=trial.parameters,
-            corpus=self.corpus,
-            queries=self.queries,
-            query_rows=np.repeat(pairs.queries, np.diff(pairs.indptr)),
-            document_rows=pairs.documents,
-            cache=self.cache.root.absolute(),
-        )
-        save(folder, job)
-        self.executor.run(folder, self.display.section(trial.label))
-        return load(folder, Reranked)
+        """Score in as many jobs as the executor runs at once.
+
+        Each gets whole groups of the reranker, so that batches are those of one job; calls that may cost money are
+        counted by one process.
+        """
+        reranker = create_reranker(trial.spec.name, trial.parameters)
+        query_rows = np.repeat(pairs.queries, np.diff(pairs.indptr))
+        groups = -(-len(query_rows) // reranker.group)
+        slots = 1 if reranker.paid else self.executor.slots(str(trial.parameters.get("device", "cpu")))
+        count = max(1, min(slots, groups))
+        bounds = np.linspace(0, groups, count + 1).astype(int) * reranker.group
+        progress: Progress = self.display.section(trial.label)
+        if count > 1:
+            progress = CombinedProgress(progress, f"rerank in {counted(count, 'job')}", len(query_rows))
+
+        def score(start: int, stop: int) -> Reranked:
+            folder = Path(tempfile.mkdtemp(prefix="rerank-", dir=self.work))
+            job = RerankJob(
+                reranker=trial.spec.name,
+                parameters=trial.parameters,
+                corpus=self.corpus,
+                queries=self.queries,
+                query_rows=query_rows[start:stop],
+                document_rows=pairs.documents[start:stop],
+                cache=self.cache.root.absolute(),
+            )
+            save(folder, job)
+            self.executor.run(folder, progress)
+            return load(folder, Reranked)
+
+        return _joined(side_by_side(lambda part: score(*part), list(itertools.pairwise(bounds)), jobs=count))
+
+
+def _joined(parts: Sequence[Reranked]) -> Reranked:
+    """Return the parts of one reranking as a whole; times are sums over the jobs."""
+    return replace(
+        parts[0],
+        scores=np.concatenate([part.scores for part in parts]),
+        scored=sum(part.scored for part in parts),
+        score_ns=sum(part.score_ns for part in parts),
+        load_ns=sum(part.load_ns for part in parts),
+    )
 
 
 def _apart(candidates: Run, scores: Float32Array) -> Float32Array:

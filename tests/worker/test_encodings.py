@@ -7,7 +7,9 @@ import zipfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from small_world import write_collection
@@ -24,7 +26,7 @@ from harness.store.record_files import load, save
 from harness.testing.samples import STEP_NS, StepClock
 from harness.text import analyzer_identity
 from harness.worker.dispatch import run_job
-from harness.worker.embeddings import CacheCheck
+from harness.worker.embeddings import CacheCheck, _balanced
 from harness.worker.encodings import Encodings
 from harness.worker.executor import side_by_side
 from harness.worker.jobs import AnalyseJob
@@ -171,3 +173,13 @@ def test_documents_without_any_term_are_refused_from_the_cache_too(dataset: Data
     for _ in range(2):
         with pytest.raises(DataError, match="no document has a term under the analyzer 'whitespace'"):
             found.vectors(trial("csr:analyzer=whitespace"), weights=True)
+
+
+def test_parts_are_dealt_by_the_texts_that_are_left() -> None:
+    def dealt(left: list[int], most: int) -> list[list[str]]:
+        parts: list[Any] = [str(number) for number in range(len(left))]
+        return [list(map(str, group)) for group in _balanced(parts, np.array(left), most)]
+
+    assert dealt([1, 4096, 4096, 4096, 4096], 2) == [["0", "1", "2"], ["3", "4"]]
+    assert dealt([5, 5], 7) == [["0"], ["1"]]
+    assert dealt([0, 0], 3) == [["0", "1"]]

@@ -10,6 +10,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ from harness.testing.samples import RecordingProgress
 from harness.worker import ray_executor
 from harness.worker.executor import Aside
 from harness.worker.failure import RemoteError
-from harness.worker.jobs import Encoded, EncodeJob, EncodePart, TrialRecord
+from harness.worker.jobs import Encoded, EncodeJob, EncodePart, TrialJob, TrialRecord
 from harness.worker.process import Finished
 from harness.worker.ray_executor import Cluster, Failed, RayExecutor, run_on_node
 
@@ -217,6 +218,19 @@ def test_a_job_that_no_node_can_run_is_refused(
         run(executor, encode_job(tmp_path / "job", device="cuda"))
     assert executor.slots("auto") == executor.slots("cpu") == 3
     assert executor.slots("cuda") == 1
+
+
+def test_an_index_that_was_begun_on_a_lost_node_is_removed(tmp_path: Path) -> None:
+    job_folder(tmp_path, "BruteForce")
+    half = tmp_path / "index" / "half"
+    half.touch()
+    trial = load(tmp_path, TrialJob)
+    save(tmp_path, replace(trial, built=tmp_path))
+    ray_executor._clear_indexes(tmp_path)
+    assert half.exists()  # another trial built it
+    save(tmp_path, trial)
+    ray_executor._clear_indexes(tmp_path)
+    assert list(trial.index_folder.iterdir()) == []
 
 
 def test_a_process_is_connected_to_one_cluster(nodes: OnThreeNodes) -> None:
