@@ -40,14 +40,17 @@ from harness.engines.checks import (
 )
 from harness.engines.external_index import (
     NOT_THESE_VECTORS,
+    DenseComparison,
     ExternalContent,
     foreign_index_errors,
     other_vectors,
     other_weights,
+    places_of,
     read_ids,
     require_same_columns,
     source_folder,
     spread_rows,
+    unique_ids,
 )
 from harness.engines.index_folder import (
     REBUILD,
@@ -96,6 +99,7 @@ __all__ = [
     "Caveats",
     "Client",
     "ClientEngine",
+    "DenseComparison",
     "Documents",
     "Engine",
     "EngineInfo",
@@ -117,6 +121,7 @@ __all__ = [
     "matching_documents",
     "other_vectors",
     "other_weights",
+    "places_of",
     "read_ids",
     "records_of",
     "require_dense",
@@ -129,6 +134,7 @@ __all__ = [
     "save_metadata",
     "source_folder",
     "spread_rows",
+    "unique_ids",
     "with_ids",
 ]
 
