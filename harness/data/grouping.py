@@ -13,7 +13,7 @@ from harness.data.arrow import as_numpy
 from harness.data.types import Float32Array, Ids, Int32Array, Qrels, Run
 from harness.errors import DataError
 
-__all__ = ["build_judgments", "build_qrels", "build_run", "to_float32"]
+__all__ = ["build_judgments", "build_qrels", "build_run", "loses_order", "to_float32"]
 
 _LIMIT = 2**31
 
@@ -30,7 +30,7 @@ def build_run(
     doc_ids, rows = _encode(documents)
     order = _grouping(codes, places)
     values = to_float32(scores)
-    wide = scores if _loses_order(codes, scores, values) else None
+    wide = scores if loses_order(codes, scores, values) else None
     if order is not None:
         rows, values = rows[order], values[order]
         wide = None if wide is None else wide[order]
@@ -71,7 +71,7 @@ def to_float32(scores: npt.NDArray[Any]) -> Float32Array:
         return scores.astype(np.float32)
 
 
-def _loses_order(codes: Int32Array, wide: npt.NDArray[Any], narrow: Float32Array) -> bool:
+def loses_order(codes: Int32Array, wide: npt.NDArray[Any], narrow: Float32Array) -> bool:
     """Tell whether float32 makes two scores of a query equal that are not."""
     if wide.dtype != np.float64 or bool((wide == narrow).all()):
         return False

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 from harness._version import __version__
 from harness.data.dataset import Dataset, text_columns
 from harness.data.problems import Problems
-from harness.data.types import Corpus, Queries, Run
+from harness.data.types import Corpus, Queries
 from harness.errors import UsageError
+from harness.integrations.hits_by_id import run_by_id
 from harness.integrations.searching import SingleBackend
 from harness.loaders.mteb import document_batches, language_of, query_batches
 from harness.registry.optional import require
@@ -133,18 +134,8 @@ class Backend:
             language=language_of(task_metadata, hf_subset),
             candidates=None if top_ranked is None else {query: top_ranked[query] for query in columns.ids},
         )
-        return _predictions(self._single.search(dataset, top_k))
+        return run_by_id(self._single.search(dataset, top_k))
 
 
 def _name(task_metadata: Any, split: str, subset: str) -> str:  # noqa: ANN401
     return f"mteb:{task_metadata.name}{'' if subset == 'default' else f':{subset}'}@{split}"
-
-
-def _predictions(run: Run) -> dict[str, dict[str, float]]:
-    doc_ids = run.doc_ids.take(run.rows)
-    scores = run.scores.tolist()
-    return {
-        query: dict(zip(doc_ids[cut], scores[cut], strict=True))
-        for number, query in enumerate(run.query_ids)
-        for cut in [run.of_query(number)]
-    }

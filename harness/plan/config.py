@@ -613,7 +613,7 @@ CHECKED_BACKENDS = Option(
 )
 AGAINST = Option(
     help="What is there already, only read: python:MODULE:FUNCTION, http:url=…;ids=…, a retriever of LangChain, "
-    "LlamaIndex or Haystack as langchain:MODULE:RETRIEVER;id_key=FIELD, or an index as "
+    "LlamaIndex, Haystack or PyTerrier as langchain:MODULE:RETRIEVER;id_key=FIELD, or an index as "
     "chroma:path=…;collection=…;model=….",
     group=COMPARED,
     common=True,

@@ -52,6 +52,7 @@ def notes_of(result: Checked) -> str:
         ("llama_index.core", "llamaindex:{}:llama_index;id_key=source", "Qdrant, collection 'notes'"),
         ("llama_index.core", "llamaindex:{}:llama_retriever;id_key=ref_doc_id", "Qdrant, collection 'notes'"),
         ("haystack", "haystack:{}:haystack_pipeline;id_key=source", "haystack.InMemoryDocumentStore"),
+        ("pyterrier", "pyterrier:{}:pyterrier_pipeline", "it takes no number of documents"),
     ],
 )
 def test_a_retriever_is_asked_as_it_is(package: str, name: str, store: str) -> None:

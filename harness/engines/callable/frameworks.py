@@ -1,4 +1,4 @@
-"""``langchain:MODULE:NAME``, ``llamaindex:…``, ``haystack:…``: retrievers of other frameworks, as they are.
+"""``langchain:MODULE:NAME``, ``llamaindex:…``, ``haystack:…``, ``pyterrier:…``: other frameworks' retrievers.
 
 NAME is the retriever, or a function without arguments that returns it. Nothing of a framework is imported here: what an
 object is shows by its methods.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from harness.engines.callable.answers import SCORES, TEXTS, Answer, first_of, read_answer
@@ -128,6 +129,24 @@ def _of_pipeline(pipeline: Any) -> _Asking:  # noqa: ANN401
     return _Asking(run, takes_k)
 
 
+def _of_pyterrier(found: Any) -> _Asking | None:  # noqa: ANN401
+    """Ask a transformer for one query; its documents are in the order of their ranks, where it gives ranks."""
+    if not hasattr(found, "transform") or not hasattr(found, "transform_iter"):
+        return None
+
+    def transform(question: str, k: int) -> object:
+        import pandas as pd
+
+        frame = found.transform(pd.DataFrame({"qid": ["1"], "query": [question]}))
+        ordered = frame.sort_values("rank", kind="stable") if "rank" in frame else frame
+        return [
+            SimpleNamespace(id=row.get("docno"), score=row.get("score"), text=row.get("text"), metadata=row)
+            for row in ordered.head(k).to_dict("records")
+        ]
+
+    return _Asking(transform, takes_k=False)
+
+
 class _Framework(NamedTuple):
     title: str
     asking_of: Callable[[Any], _Asking | None]
@@ -138,6 +157,7 @@ FRAMEWORKS: Mapping[str, _Framework] = {
     "langchain": _Framework("LangChain", _of_langchain, "a retriever (with invoke) or a vector store"),
     "llamaindex": _Framework("LlamaIndex", _of_llamaindex, "a retriever (with retrieve) or an index (as_retriever)"),
     "haystack": _Framework("Haystack", _of_haystack, "a retriever component that takes the query, or a pipeline"),
+    "pyterrier": _Framework("PyTerrier", _of_pyterrier, "a transformer of queries to documents, or a pipeline of such"),
 }
 
 

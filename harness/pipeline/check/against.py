@@ -72,8 +72,8 @@ _NAMED = re.compile(rf"(?P<name>{_NAME.pattern})=(?=[\w.-]+:)")
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _EXTERNAL = "external=true"
 _FORMS = (
-    "write python:MODULE:FUNCTION, http:url=…;ids=…, langchain:MODULE:RETRIEVER, llamaindex:… or haystack:…, or an "
-    "index as chroma:path=…;collection=…;model=…"
+    "write python:MODULE:FUNCTION, http:url=…;ids=…, langchain:MODULE:RETRIEVER, llamaindex:…, haystack:… or "
+    "pyterrier:…, or an index as chroma:path=…;collection=…;model=…"
 )
 
 
