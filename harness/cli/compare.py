@@ -94,9 +94,14 @@ def _name_kept(comparison: Comparison) -> None:
     for trial in comparison.report.trials:
         state = trial.index.state if trial.index is not None else {}
         if state.get("kept"):
-            kind, use = ("collection" if "collection" in state else "index"), ""
+            kind = next(kind for kind in ("collection", "table", "index") if kind in state)
+            use = (
+                "; it holds the harness's terms, not texts: it is no external index to search"
+                if kind == "index"
+                else ""
+            )
             place = f"{trial.label}: {kind} '{state[kind]}' at {state['server']}"
-            if kind == "collection":  # an index holds the harness's terms, which no text of a query is made into
+            if kind == "collection":
                 use = f"; search it with {trial.name}:url={state['server']};external=true;{kind}={state[kind]}"
             earlier = ", kept by an earlier comparison, whose outcome was reused" if trial.reused else ""
             typer.echo(f"kept: {place}{earlier}{use}", err=True)

@@ -353,12 +353,16 @@ class ComparedVectors:
     """Vectors as an engine compares them: ``documents`` float32 (n, d) as its index keeps them, decoded.
 
     ``queries`` float32 (Q, d) are what it makes of them before it compares. ``similarity`` of both is what its scores
-    are, whatever it is of the vectors that were sent.
+    are, whatever it is of the vectors that were sent. Where its index compares others than its scores are made of, and
+    so orders hits otherwise, ``index_documents`` and ``index_queries`` are these, compared by ``index_similarity``.
     """
 
     documents: Float32Array
     queries: Float32Array
     similarity: Similarity
+    index_documents: Float32Array | None = None
+    index_queries: Float32Array | None = None
+    index_similarity: Similarity | None = None
 
 
 @runtime_checkable

@@ -64,7 +64,8 @@ class Case:
     """Queries that need an explanation: the engine's run, its reference for the same queries, and known facts.
 
     ``missing_rows`` are documents that the engine is known not to hold; ``approximate`` says that its search may miss
-    some that it holds. ``compared`` are the vectors that it compares, if these are not those of the reference.
+    some that it holds. ``compared`` are the vectors that its scores are made of, if these are not those of the
+    reference, and ``ordered`` those that its index compares, if these are others again.
     """
 
     run: Run
@@ -74,6 +75,15 @@ class Case:
     missing_rows: Int32Array
     approximate: bool = False
     compared: DenseReference | None = None
+    ordered: DenseReference | None = None
+
+    def of_queries(self, rows: Int32Array) -> Case:
+        """Return the case of some of its queries."""
+        compared, ordered = (
+            part.of_queries(rows) if part is not None else None for part in (self.compared, self.ordered)
+        )
+        run, reference = self.run.of_queries(rows), self.reference.of_queries(rows)
+        return replace(self, run=run, reference=reference, compared=compared, ordered=ordered)
 
 
 class Rescored(NamedTuple):
@@ -246,6 +256,19 @@ def _quantisation_and_approximate_search(case: Case) -> Rescored | None:
     if case.compared is None or not case.approximate:
         return None
     return _of_those_found(case, case.compared)
+
+
+@_cause(
+    "quantisation in the index, approximate search",
+    "the documents found with the scores of their compressed vectors, in the order of those that the index compares, "
+    "which are rounded once more; the index missed better ones",
+)
+def _quantisation_in_the_index(case: Case) -> Rescored | None:
+    if case.compared is None or case.ordered is None or not case.approximate:
+        return None
+    found = _of_those_found(case, case.ordered)
+    off = case.run.scores - case.compared.score(case.run)  # how far the scores are from theirs is judged all the same
+    return found._replace(run=case.run.with_scores(found.true_scores + off))
 
 
 @_cause("float16 documents", "the index stores documents as float16, for cosine after normalising")

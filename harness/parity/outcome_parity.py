@@ -113,6 +113,7 @@ class References:
             )
         else:
             (reference,) = references.values()
+            compared, ordered = _of_compared_vectors(reference, record.compared, self._plan.request.threads)
             parity = compare_run(
                 outcome.run,
                 reference,
@@ -120,7 +121,8 @@ class References:
                 tolerance=tolerance,
                 missing_rows=record.index.missing_rows if record.external is None else None,
                 approximate=record.index.approximate,
-                compared=_of_compared_vectors(reference, record.compared, self._plan.request.threads),
+                compared=compared,
+                ordered=ordered,
             )
             exact = reference.retrieve(self._k)
             deeper = reference.retrieve(self._deeper) if self._deeper else None
@@ -191,17 +193,27 @@ class References:
         return references
 
 
-def _of_compared_vectors(reference: Reference, compared: ComparedVectors | None, threads: int) -> DenseReference | None:
-    """Return the reference of the vectors that the engine compares; None where these are the reference's own."""
+def _of_compared_vectors(
+    reference: Reference, compared: ComparedVectors | None, threads: int
+) -> tuple[DenseReference | None, DenseReference | None]:
+    """Return the references of the vectors that the engine's scores are made of, and of those that its index compares.
+
+    None where these are the reference's own, or not others than the former.
+    """
     if compared is None or not isinstance(reference, DenseReference):
-        return None
+        return None, None
     recipe = replace(
         reference.recipe,
         documents=compared.documents,
         queries=compared.queries,
         similarity=compared.similarity,
     )
-    return DenseReference(recipe, threads=threads)
+    scored, ordered = DenseReference(recipe, threads=threads), None
+    documents, queries, similarity = compared.index_documents, compared.index_queries, compared.index_similarity
+    if documents is not None and queries is not None and similarity is not None:
+        in_index = replace(recipe, documents=documents, queries=queries, similarity=similarity)
+        ordered = DenseReference(in_index, threads=threads)
+    return scored, ordered
 
 
 def _key(outcome: Outcome) -> Hashable | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -31,6 +30,7 @@ def compare_run(
     missing_rows: Int32Array | None = None,
     approximate: bool = False,
     compared: DenseReference | None = None,
+    ordered: DenseReference | None = None,
     hypotheses: Sequence[Hypothesis] = HYPOTHESES,
 ) -> Parity:
     """Compare an engine's ``run`` of ``k`` hits with its reference for the same queries.
@@ -45,7 +45,8 @@ def compare_run(
             to the largest that the query could have.
         missing_rows: Documents that the engine is known not to hold.
         approximate: The engine's search may miss documents that it holds.
-        compared: The exact result for the vectors that the engine compares, if these are others.
+        compared: The exact result for the vectors that the engine's scores are made of, if these are others.
+        ordered: That for the vectors that its index compares, if these are others again.
         hypotheses: Causes to try, in this order.
 
     Raises:
@@ -63,9 +64,8 @@ def compare_run(
     missing = np.empty(0, dtype=np.int32) if missing_rows is None else missing_rows
     cause: list[str | None] = [None] * queries
     if len(pending):
-        part = compared.of_queries(pending) if compared is not None else None
-        case = Case(run.of_queries(pending), reference.of_queries(pending), k, tolerance, missing, approximate, part)
-        for query, name in zip(pending, explain(case, hypotheses), strict=True):
+        case = Case(run, reference, k, tolerance, missing, approximate, compared, ordered)
+        for query, name in zip(pending, explain(case.of_queries(pending), hypotheses), strict=True):
             cause[query] = name
     per_query = QueryParity(
         level=verdict.level,
@@ -95,13 +95,7 @@ def explain(case: Case, hypotheses: Sequence[Hypothesis] = HYPOTHESES) -> list[s
     for hypothesis in hypotheses:
         if len(left) == 0:
             break
-        part = replace(
-            case,
-            run=case.run.of_queries(left),
-            reference=case.reference.of_queries(left),
-            compared=case.compared.of_queries(left) if case.compared is not None else None,
-        )
-        proven = _proven(part, hypothesis)
+        proven = _proven(case.of_queries(left), hypothesis)
         for query in left[proven]:
             causes[query] = hypothesis.name
         left = left[~proven]

@@ -47,6 +47,19 @@ def test_its_name_is_printed(tmp_path: Path) -> None:
     assert line.endswith(f": collection '{collection}' at {stub.url}; search it with {use}")
 
 
+def test_a_kept_index_of_terms_is_said_to_hold_no_texts(tmp_path: Path) -> None:
+    """Searching it as an external index would hold texts against the terms that the harness made of them."""
+    from opensearch_stub import serve
+
+    with serve() as stub:
+        command = [*harness_command(), "compare", "--dataset", write_collection(tmp_path / "small"), "--k", "5"]
+        command += ["--backends", f"elasticsearch:url={stub.url};keep=true", "--out", tmp_path / "out"]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("kept: ")]
+    assert re.search(r": index 'harness-[^']*' at http", line)
+    assert line.endswith("; it holds the harness's terms, not texts: it is no external index to search")
+
+
 def test_of_qdrant(tmp_path: Path) -> None:
     pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
     from qdrant_stub import serve

@@ -119,6 +119,26 @@ def test_compressed_vectors_explain_the_scores_and_the_order_that_are_theirs(app
     assert held(swapped, "l2", approximate=approximate, compared=compared).causes == {UNKNOWN: QUERIES}
 
 
+def test_an_index_that_compares_other_vectors_than_its_scores_are_of_orders_by_these():
+    """Scores of vectors that were rounded once, in the order of what the index rounded again."""
+    once, twice = (np.round(VECTORS * step) / step for step in (8, 2))
+    compared, ordered = (
+        DenseReference(replace(oracle("dot").recipe, documents=vectors.astype(np.float32))) for vectors in (once, twice)
+    )
+    run = ranking.cut(some_hits(ordered.retrieve(K + 15), np.arange(QUERIES * (K + 15)) % 3 > 0), K)
+    run = run.with_scores(compared.score(run))
+    name = "quantisation in the index, approximate search"
+    assert held(run, "dot", approximate=True, compared=compared, ordered=ordered).causes == {name: QUERIES}
+    assert held(run, "dot", approximate=True, compared=compared).causes == {UNKNOWN: QUERIES}
+    assert held(run, "dot", compared=compared, ordered=ordered).causes == {UNKNOWN: QUERIES}
+    wrong = run.with_scores((run.scores * np.float32(1.001)).astype(np.float32))
+    assert held(wrong, "dot", approximate=True, compared=compared, ordered=ordered).causes == {UNKNOWN: QUERIES}
+    of_the_index = run.with_scores(ordered.score(run))
+    assert name not in held(of_the_index, "dot", approximate=True, compared=compared, ordered=ordered).causes
+    swapped = replace(run, rows=run.rows.reshape(QUERIES, -1)[:, ::-1].ravel())
+    assert held(swapped, "dot", approximate=True, compared=compared, ordered=ordered).causes == {UNKNOWN: QUERIES}
+
+
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 def test_documents_that_the_engine_does_not_hold(similarity: Similarity):
     run = in_float32(similarity, K + len(MISSING))

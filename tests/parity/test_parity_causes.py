@@ -279,6 +279,7 @@ def test_every_hypothesis_has_a_test_and_a_meaning() -> None:
         "statistics of documents with terms",  # in test_causes_of_models.py
         *("missing vectors", "approximate search", "dot product"),  # in test_dense_parity.py
         *("float16 documents", "float16 vectors", "quantisation", "quantisation, approximate search"),
+        "quantisation in the index, approximate search",  # in test_dense_parity.py
     }
     assert {hypothesis.name for hypothesis in HYPOTHESES} == tested
     assert len({hypothesis.name for hypothesis in HYPOTHESES}) == len(HYPOTHESES)

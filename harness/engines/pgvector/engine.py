@@ -442,7 +442,10 @@ class PgvectorEngine(_TableEngine, ExternalVectorIndex[Any]):
         return dense_bytes(queries, self._type)
 
     def compared_vectors(self, queries: Inputs) -> ComparedVectors | None:
-        """Return the vectors as ``halfvec`` rounds them, those of queries too; None for ``vector``."""
+        """Return the vectors as ``halfvec`` rounds them, those of queries too; None for ``vector``.
+
+        For cosine an index of pgvector keeps them normalised, and so rounded twice, and takes dot products of these.
+        """
         if self._type != "halfvec" or queries.dense is None or self.parameters["external"]:
             return None
         select = require_psycopg("psycopg.sql").SQL("SELECT vector FROM {} WHERE row >= %s AND row < %s ORDER BY row")
@@ -454,7 +457,11 @@ class PgvectorEngine(_TableEngine, ExternalVectorIndex[Any]):
             for low in range(0, len(self.ids), _BATCH)
         ]
         documents = np.concatenate([dense_vectors(page, self._type) for page in pages if page])
-        return ComparedVectors(documents, queries.dense.astype(np.float16).astype(np.float32), self.similarity)
+        sent = _halved(queries.dense)
+        if self._index is None or self.similarity != "cosine":
+            return ComparedVectors(documents, sent, self.similarity)
+        in_index = _halved(_normalised(documents)), _halved(_normalised(sent))
+        return ComparedVectors(documents, sent, self.similarity, *in_index, "dot")
 
     def open_external(self, folder: Path, progress: Progress) -> External:
         """Look at the user's table, in one transaction that can only read."""
@@ -542,6 +549,18 @@ class PgvectorSparseEngine(_TableEngine):
     def columns(self, answer: Sequence[tuple[Any, float]]) -> tuple[Int32Array, Float64Array]:
         """Return rows and scores, without those of score 0."""
         return super().columns([hit for hit in answer if hit[1] != 0])
+
+
+def _halved(vectors: Float32Array) -> Float32Array:
+    """Return vectors as ``halfvec`` keeps them."""
+    return vectors.astype(np.float16).astype(np.float32)
+
+
+def _normalised(vectors: Float32Array) -> Float32Array:
+    """Return vectors of length 1 as pgvector makes them: divided by a length in float64."""
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    scaled: Float32Array = (vectors / lengths).astype(np.float32)
+    return scaled
 
 
 def _is_remote(parameters: Mapping[str, ParameterValue]) -> bool:

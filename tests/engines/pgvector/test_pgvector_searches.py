@@ -124,6 +124,20 @@ def test_halfvec_gives_back_what_it_compares(tmp_path: Path, postgres_url: str) 
     assert np.abs(found.scores - exact[np.repeat(np.arange(6), 20), found.rows]).max() > 1e-5
 
 
+def test_the_index_of_halfvec_orders_by_vectors_that_are_rounded_twice(tmp_path: Path, postgres_url: str) -> None:
+    """Under cosine the graph keeps them normalised, in float16 again: its order is theirs, its scores are not."""
+    with built(tmp_path / "half", postgres_url, type="halfvec", force_index=True) as engine:
+        found = engine.search(ASKED, 200, perf_counter_ns)
+        assert engine.searched_state(200)["plan"].startswith("index scan")
+        compared = engine.compared_vectors(ASKED)
+    assert compared.index_similarity == "dot"
+    queries = np.repeat(np.arange(6), np.diff(found.indptr))
+    inside = np.einsum("ij,ij->i", compared.index_queries[queries], compared.index_documents[found.rows])
+    same_query = np.diff(queries) == 0
+    assert (np.diff(inside)[same_query] <= 1e-6).all()
+    assert (np.diff(found.scores)[same_query] > 1e-6).any()
+
+
 def test_lists_are_looked_into(tmp_path: Path, postgres_url: str) -> None:
     with built(tmp_path / "lists", postgres_url, index="ivfflat", lists=20, probes=2, force_index=True) as engine:
         assert engine.loaded.state["vectors_in_lists"] == ROWS
