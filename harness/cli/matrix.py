@@ -15,15 +15,16 @@ __all__ = ["CAPABILITIES", "LEGEND", "Row", "matrix_row", "matrix_table"]
 
 Answer = Literal["yes", "?", "-"]
 """``yes`` is proven, ``?`` is declared and not verified on a real engine, ``-`` is not there."""
-CAPABILITIES = ("text", "sparse", "dense", "hybrid", "filter", "external", "server", "concurrency")
+CAPABILITIES = ("text", "sparse", "dense", "hybrid", "filter", "external", "deletes", "server", "concurrency")
 _COLUMN_OF_INPUT = {"terms": "text"}
 _OF_INPUT = ("text", "sparse", "dense", "hybrid")
 _NOT_VERIFIED = "not verified"
 LEGEND = (
     "yes: the contract suite proved it on the engine named under 'verified on'",
-    "?: not verified: declared, and tested against a stub of the engine's protocol at most",
+    "?: not verified: declared, and not proven on a real engine, at most on a stub of its protocol",
     "text, sparse, dense, hybrid: what the engine indexes (text: texts, or analysed terms that it weighs itself)",
     "filter: k of the documents that match; external: an index that somebody else made; server: by url=",
+    "deletes: documents of a finished index can be deleted, replaced and added, as --churn does",
     "concurrency: processes share one index, threads one engine, clients one server; copies: each process has its own",
 )
 
@@ -48,6 +49,7 @@ def matrix_row(card: BackendCard) -> Row:
         **{name: _answer(name == takes, known.verified("results")) for name in _OF_INPUT},
         "filter": _answer(known.filters, known.verified("filter")),
         "external": _answer(known.external, known.verified("external")),
+        "deletes": _answer(known.changes, known.verified("changes")),
         "server": _answer("url" in card.parameters, known.verified("results", "server")),
         "concurrency": _concurrency(known, card),
     }
@@ -94,4 +96,4 @@ def _declared(card: BackendCard) -> Declared | None:
         return None
     if not isinstance(told, Capabilities):
         return None
-    return Declared(told.input, told.filters, told.external, told.shares_index, told.threads, told.gaps)
+    return Declared(told.input, told.filters, told.external, told.shares_index, told.threads, told.changes, told.gaps)

@@ -42,6 +42,7 @@ class Declared:
     external: bool
     shares_index: bool
     threads: bool
+    changes: bool
     gaps: Mapping[str, str] = field(default_factory=dict)
     proofs: tuple[Proof, ...] = ()
 

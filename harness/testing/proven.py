@@ -13,6 +13,7 @@ import pytest
 from harness.engines.interface import EngineProtocol
 from harness.registry.lookup import find_cards, load_engine
 from harness.registry.proven import PROVEN_FILE, Declared, Proof, proven_engines
+from harness.testing.changes import ChangeContract
 from harness.testing.external_indexes import ExternalIndexContract
 from harness.testing.inputs import DenseContract, InputContract
 from harness.testing.lifecycle import GuardContract, LifecycleContract
@@ -23,6 +24,7 @@ from harness.testing.suite import PROPERTY, Base, applies
 __all__ = ["PARTS", "ProofRecorder", "declared_by", "parts_for"]
 
 PARTS: Mapping[str, type[Base]] = {
+    "changes": ChangeContract,
     "dense": DenseContract,
     "external": ExternalIndexContract,
     "filter": FilterContract,
@@ -41,10 +43,10 @@ def parts_for(engine: type[EngineProtocol]) -> dict[str, set[str]]:
         part: {name for name in vars(contract) if name.startswith("test_") and applies(vars(contract)[name], engine)}
         for part, contract in PARTS.items()
     }
-    if not engine.capabilities.external:
-        tests["external"] = set()  # one test holds the declaration against the class, and proves no index
-    if not engine.capabilities.filters:
-        tests["filter"] = set()
+    told = engine.capabilities
+    for part, declared in (("external", told.external), ("filter", told.filters), ("changes", told.changes)):
+        if not declared:
+            tests[part] = set()  # one test holds the declaration against the class, and proves nothing else
     return {part: names for part, names in tests.items() if names}
 
 
@@ -52,7 +54,14 @@ def declared_by(engine: type[EngineProtocol], proofs: Iterable[Proof] = ()) -> D
     """Return what a class promises, with these proofs."""
     told = engine.capabilities
     return Declared(
-        told.input, told.filters, told.external, told.shares_index, told.threads, dict(told.gaps), tuple(sorted(proofs))
+        told.input,
+        told.filters,
+        told.external,
+        told.shares_index,
+        told.threads,
+        told.changes,
+        dict(told.gaps),
+        tuple(sorted(proofs)),
     )
 
 
@@ -95,8 +104,11 @@ class ProofRecorder:
         kept = report.passed or (report.skipped and hasattr(report, "wasxfail"))
         (seen.kept if kept else seen.broken).add(facts["test"])
 
-    def proofs(self) -> dict[_Way, Proof]:
-        """Return the proofs of the engines of bundled cards that were tested."""
+    def proofs(self, before: Mapping[_Way, Proof]) -> dict[_Way, Proof]:
+        """Return the proofs of the engines of bundled cards that were tested.
+
+        A part of which no test ran stays as it was ``before`` on the same version.
+        """
         merged: defaultdict[_Way, list[_Seen]] = defaultdict(list)
         for seen in self._classes.values():
             if seen.mode:
@@ -104,24 +116,27 @@ class ProofRecorder:
         engines = {card.engine: load_engine(card) for card in find_cards("backends").values()}
         proofs = {}
         for way, classes in merged.items():
-            if way.target in engines:
-                kept, broken = set().union(*(seen.kept for seen in classes)), set().union(*(s.broken for s in classes))
-                parts = tuple(
-                    part for part, tests in sorted(parts_for(engines[way.target]).items()) if tests <= kept - broken
-                )
-                proofs[way] = Proof(way.mode, way.stub, classes[0].engine, classes[0].version, parts)
+            if way.target not in engines:
+                continue
+            kept, broken = set().union(*(seen.kept for seen in classes)), set().union(*(s.broken for s in classes))
+            engine, version, old = classes[0].engine, classes[0].version, before.get(way)
+            stays = old.parts if old is not None and (old.engine, old.version) == (engine, version) else ()
+            parts = tuple(
+                part
+                for part, tests in sorted(parts_for(engines[way.target]).items())
+                if tests <= kept - broken or (part in stays and not tests & (kept | broken))
+            )
+            proofs[way] = Proof(way.mode, way.stub, engine, version, parts)
         return proofs
 
     def write(self) -> None:
         """Write the file anew: proofs of ways that were not run stay, and classes that no card names go."""
-        found, before = self.proofs(), proven_engines() if PROVEN_FILE.is_file() else {}
+        known = proven_engines() if PROVEN_FILE.is_file() else {}
+        before = {_Way(name, one.mode, one.stub): one for name, told in known.items() for one in told.proofs}
+        every = {**before, **self.proofs(before)}
         content = {}
         for card in find_cards("backends").values():
-            old = {
-                _Way(card.engine, proof.mode, proof.stub): proof
-                for proof in (before[card.engine].proofs if card.engine in before else ())
-            }
-            now = {way: proof for way, proof in found.items() if way.target == card.engine}
-            content[card.engine] = asdict(declared_by(load_engine(card), {**old, **now}.values()))
+            proofs = [proof for way, proof in every.items() if way.target == card.engine]
+            content[card.engine] = asdict(declared_by(load_engine(card), proofs))
         text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False)
         PROVEN_FILE.write_text(f"{text}\n", encoding="utf-8")

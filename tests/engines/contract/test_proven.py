@@ -21,6 +21,8 @@ from harness.testing.suite import PROPERTY, Base
 CARDS = find_cards("backends")
 NEVER_SEEN = {"elasticsearch", "weaviate"}
 """Cards of engines that no test has seen for real."""
+CHANGES_NOT_YET = {"chroma", "qdrant", "qdrant-dense", "qdrant-hybrid", "qdrant-splade"}
+"""Cards that declare changes, which ``--update-proven`` has not proven so far: the matrix says ``?``."""
 UPDATE = "run pytest -m contract --update-proven"
 
 
@@ -39,7 +41,8 @@ def test_an_engine_is_verified_whole_or_not_at_all(card: BackendCard) -> None:
     """An engine that keeps a part of its contract is no engine of the harness's."""
     real = [proof for proof in proven_engines()[card.engine].proofs if not proof.stub]
     assert bool(real) != (card.name in NEVER_SEEN)
-    wanted = tuple(sorted(parts_for(load_engine(card))))
+    unproven = {"changes"} if card.name in CHANGES_NOT_YET else set()
+    wanted = tuple(sorted(parts_for(load_engine(card)).keys() - unproven))
     assert [proof.parts for proof in real] == [wanted] * len(real), UPDATE
 
 
@@ -78,11 +81,11 @@ def recorded(*runs: Iterator[SimpleNamespace]) -> list[tuple[str, bool, tuple[st
     for run in runs:
         for report in run:
             recorder.add(report)  # type: ignore[arg-type]
-    return [(proof.mode, proof.stub, proof.parts) for proof in recorder.proofs().values()]
+    return [(proof.mode, proof.stub, proof.parts) for proof in recorder.proofs({}).values()]
 
 
 def test_what_passed_whole_is_proven() -> None:
-    every = ("external", "filter", "guard", "input", "life", "results", "sharing")
+    every = ("changes", "external", "filter", "guard", "input", "life", "results", "sharing")
     assert recorded(reports(CsrEngine)) == [("embedded", False, every)]
     assert recorded(reports(CsrEngine, outcomes={"test_two_at_once": "xfailed"})) == [("embedded", False, every)]
     assert recorded(reports(CsrEngine, stub=True, mode="server")) == [("server", True, every)]
