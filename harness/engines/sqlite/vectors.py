@@ -12,6 +12,7 @@ import pyarrow as pa
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Float64Array, Int64Array
 from harness.engines.base import Capabilities, Documents, EngineInfo, LoadedIndex
+from harness.engines.changeable import Changeable, Changes
 from harness.engines.index_folder import field_columns
 from harness.engines.sqlite.database import SqliteEngine
 from harness.registry.optional import require
@@ -27,7 +28,7 @@ _LARGEST_K = 4096
 """What sqlite-vec answers at once; for more, every distance is computed and sorted in SQL."""
 
 
-class SqliteVectorEngine(SqliteEngine[Float32Array]):
+class SqliteVectorEngine(SqliteEngine[Float32Array], Changeable[Float32Array]):
     """A ``vec0`` table of float32 vectors; metadata are columns of it, and a filter precedes the best k."""
 
     name = "sqlite-dense"
@@ -62,6 +63,19 @@ class SqliteVectorEngine(SqliteEngine[Float32Array]):
             database.execute(f"CREATE VIRTUAL TABLE documents USING vec0({', '.join(definition)})")
             names, places = ", ".join(["rowid", "embedding", *fields]), ", ".join("?" * (len(fields) + 2))
             database.executemany(_INSERT.format(names, places), _rows(vectors, metadata, progress))
+        database.close()
+
+    def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:
+        """Delete and insert vectors in one transaction."""
+        self._database.close()
+        database = self.connect(folder, writing=True)
+        with database:
+            database.executemany("DELETE FROM documents WHERE rowid = ?", ((row,) for row in changes.outdated.tolist()))
+            progress.advance(len(changes.deleted))
+            written = (
+                (int(changes.rows[row]), vector) for row, vector in _rows(changes.written.column, None, progress)
+            )
+            database.executemany(_INSERT.format("rowid, embedding", "?, ?"), written)
         database.close()
 
     def load(self, folder: Path) -> LoadedIndex:
