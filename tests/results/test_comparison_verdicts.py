@@ -274,7 +274,7 @@ def test_backends_that_compute_different_functions_exactly_are_said_to_differ_by
     ]
     assert said.headline == "l differs from q by what is computed, not by a fault of an engine"
     assert said.detail == (
-        "each change alone alters the best ten of so many of 64 queries: "
+        "in brackets, how many of 64 queries get another best ten by that change alone: "
         "l: length of a document in one byte (7), k1 1.2 (3)"
     )
 

@@ -313,7 +313,7 @@ def _scoring_functions(result: Result) -> Iterator[Verdict]:
         detail = "; ".join(map(_changes, differences))
         if any(change.queries is not None for one in differences for change in one.changes):
             queries = counted(differences[0].queries, "query")
-            detail = f"each change alone alters the best ten of so many of {queries}: {detail}"
+            detail = f"in brackets, how many of {queries} get another best ten by that change alone: {detail}"
         names = listed([one.b for one in differences], _LINES)
         headline = f"{where}{names} {verb} from {base} by what is computed, not by a fault of an engine"
         yield Verdict("plain", headline, detail)
