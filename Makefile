@@ -39,7 +39,7 @@ demo: $(or $(firstword $(wildcard $(VENV)/.installed-all*)),$(VENV)/.installed-d
 # folders, so that unit tests, whose files are short, come last and no core is left waiting.
 test:
 	@$(MAKE) --no-print-directory --jobs 2 check chromium kernels
-	@place=$$(mktemp -d $(MEMORY:%=-p %)) && trap 'rm -rf "$$place"' EXIT && trap 'exit 130' INT TERM && \
+	@place=$$(mktemp -d $(MEMORY:%=-p %)) && chmod 711 "$$place" && trap 'rm -rf "$$place"' EXIT && trap 'exit 130' INT TERM && \
 	TMPDIR="$$place" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(TESTS)
 
 check: $(VENV)/.installed-all,test

@@ -38,6 +38,7 @@ CHANGED: dict[str, Any] = {
     "threads": 2,
     "jobs": 2,
     "isolation": "none",
+    "executor": "ray",
     "deadline": 5.0,
     "memory_limit": "1GiB",
     "max_calls": 9,
