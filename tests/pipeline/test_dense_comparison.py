@@ -53,9 +53,9 @@ def cards(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
     card = card.replace('name = "flat"', 'name = "blind"').replace(
         "harness.engines.flat:FlatEngine", "dense_engines:HalfBlind"
     )
-    own = card.split("[external_index]")
+    own = card.replace('use = ["external"]\n', "").split("[external_index]")
     (folder / "backends" / "blind.toml").write_text(
-        own[0] + own[1][own[1].index("[parameters.similarity]") : own[1].index("[parameters.external]")]
+        own[0] + own[1][own[1].index("[parameters.similarity]") : own[1].index("[parameters.path]")]
     )
     return folder
 

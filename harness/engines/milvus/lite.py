@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
 import subprocess
 import time
 from contextlib import suppress
@@ -130,9 +131,17 @@ class LiteServer:
                 fix="reinstall it: pip install --force-reinstall 'milvus-lite<3'",
             ) from error
 
+    def _listens(self) -> bool:
+        """Whether the server takes connections: its socket is there before it does."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                return probe.connect_ex(self.address.removeprefix("unix:")) == 0
+            except OSError:  # it has ended, and its folder's own name is too long for a socket
+                return False
+
     def _await_socket(self, file: Path) -> None:
         deadline = time.monotonic() + _START_S
-        while not (self._folder / _SOCKET).exists():
+        while not self._listens():
             with suppress(subprocess.TimeoutExpired):
                 code = self.process.wait(_POLL_S)
                 raise EngineUnavailableError(

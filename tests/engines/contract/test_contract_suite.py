@@ -35,6 +35,7 @@ def suite_for(engine: type[EngineProtocol]) -> EngineContract:
     members = {"engine": engine, "tolerance": 1e-6, "graph_parameters": graph}
     members["search_parameters"] = getattr(engine, "reopened_with", {})
     suite: EngineContract = type("Suite", (EngineContract,), members)()
+    suite._facts = {}  # pytest's fixture begins it
     return suite
 
 
