@@ -91,9 +91,17 @@ def _declared(card: BackendCard) -> Declared | None:
     from harness.engines.interface import Capabilities  # brings numpy, which cards with proofs do without
 
     try:
-        told = getattr(load_engine(card), "capabilities", None)
+        declared = getattr(load_engine(card), "capabilities", None)
     except (BackendError, CardError):
         return None
-    if not isinstance(told, Capabilities):
+    if not isinstance(declared, Capabilities):
         return None
-    return Declared(told.input, told.filters, told.external, told.shares_index, told.threads, told.changes, told.gaps)
+    return Declared(
+        declared.input,
+        declared.filters,
+        declared.external,
+        declared.shares_index,
+        declared.threads,
+        declared.changes,
+        declared.gaps,
+    )

@@ -51,7 +51,7 @@ class Backend:
         Args:
             backend: one backend as ``--backends`` takes it: ``qdrant``, ``faiss:model=…;index=HNSW32``, ``rrf:A+B``.
             out: folder in which each search is stored as a result that ``harness report`` shows. None stores none.
-            options: further options of ``harness.compare``, such as ``deadline_s``, ``resume`` and ``timing``; the
+            options: further options of ``harness.compare``, such as ``deadline``, ``resume`` and ``timing``; the
                 depth k is MTEB's.
 
         Raises:

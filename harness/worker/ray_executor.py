@@ -21,11 +21,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from harness import __version__, errors
+from harness import __version__
 from harness.data.progress import Progress
 from harness.errors import (
-    BackendError,
     EngineFailureError,
+    EngineTimeoutError,
     EngineUnavailableError,
     HarnessError,
     MemoryLimitError,
@@ -51,6 +51,8 @@ _END_S = 15.0
 _PATIENCE_S = 60.0
 """For a node that a job can run on to join the cluster."""
 _TIMED = (TrialJob, ChurnJob, AskJob)
+_OF_WORKERS = (EngineFailureError, EngineTimeoutError, EngineUnavailableError, MemoryLimitError)
+"""Errors that a worker or its node raises itself; any other is known by its name."""
 _log = logging.getLogger("harness")
 
 
@@ -392,9 +394,9 @@ def _batched(messages: queue.SimpleQueue[object]) -> Iterator[object]:
 
 def _error(failed: Failed) -> HarnessError:
     """Return the error that a node reported, of the class that it had there."""
-    if failed.remote:
+    kind = next((kind for kind in _OF_WORKERS if kind.__name__ == failed.type), None)
+    if failed.remote or kind is None:
         return RemoteError(failed.type, failed.what, failed.fix, list(failed.log))
-    kind: type[BackendError] = getattr(errors, failed.type)
     return kind(failed.what, fix=failed.fix, log=failed.log)
 
 

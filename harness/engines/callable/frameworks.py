@@ -37,12 +37,12 @@ class _Asking(NamedTuple):
     takes_k: bool
 
 
-def retriever_of(framework: str, found: Any, name: str, id_key: str) -> Retriever:  # noqa: ANN401 - a framework's object
+def retriever_of(framework: str, candidate: Any, name: str, id_key: str) -> Retriever:  # noqa: ANN401 - a framework's object
     """Return how to ask an object of a framework.
 
     Args:
         framework: one of :data:`FRAMEWORKS`.
-        found: the retriever, vector store, index, component or pipeline, or a function that returns it.
+        candidate: the retriever, vector store, index, component or pipeline, or a function that returns it.
         name: what messages call it.
         id_key: the field of a document's metadata that holds its id; "" for the document's own id.
 
@@ -50,17 +50,17 @@ def retriever_of(framework: str, found: Any, name: str, id_key: str) -> Retrieve
         EngineUnavailableError: it is none of these.
     """
     title, asking_of, expected = FRAMEWORKS[framework]
-    asking = asking_of(found)
-    if asking is None and callable(found):
-        found = found()
-        asking = asking_of(found)
+    asking = asking_of(candidate)
+    if asking is None and callable(candidate):
+        candidate = candidate()
+        asking = asking_of(candidate)
     if asking is None:
         raise EngineUnavailableError(
-            f"'{name}' is a {type(found).__name__}, and no retriever of {title}",
+            f"'{name}' is a {type(candidate).__name__}, and no retriever of {title}",
             fix=f"name {expected}, or a function that returns one; other code: python:MODULE:FUNCTION",
         )
-    notes = [f"asked as {title}'s {type(found).__name__}, whose own code answers"]
-    store = _store_of(found)
+    notes = [f"asked as {title}'s {type(candidate).__name__}, whose own code answers"]
+    store = _store_of(candidate)
     if store is not None:
         notes.append(_about_store(store, id_key))
     if not asking.takes_k:
@@ -68,37 +68,37 @@ def retriever_of(framework: str, found: Any, name: str, id_key: str) -> Retrieve
     return Retriever(asking.call, lambda returned: _read(returned, id_key), tuple(notes))
 
 
-def _of_langchain(found: Any) -> _Asking | None:  # noqa: ANN401
-    if hasattr(found, "similarity_search_with_score"):
-        return _Asking(lambda question, k: found.similarity_search_with_score(question, k=k), takes_k=True)
-    if not hasattr(found, "invoke"):
+def _of_langchain(candidate: Any) -> _Asking | None:  # noqa: ANN401
+    if hasattr(candidate, "similarity_search_with_score"):
+        return _Asking(lambda question, k: candidate.similarity_search_with_score(question, k=k), takes_k=True)
+    if not hasattr(candidate, "invoke"):
         return None
-    if hasattr(found, "search_kwargs"):
-        return _Asking(lambda question, k: found.invoke(question, k=k), takes_k=True)
-    return _Asking(lambda question, k: found.invoke(question)[:k], takes_k=False)
+    if hasattr(candidate, "search_kwargs"):
+        return _Asking(lambda question, k: candidate.invoke(question, k=k), takes_k=True)
+    return _Asking(lambda question, k: candidate.invoke(question)[:k], takes_k=False)
 
 
-def _of_llamaindex(found: Any) -> _Asking | None:  # noqa: ANN401
-    if hasattr(found, "as_retriever"):
-        return _Asking(lambda question, k: found.as_retriever(similarity_top_k=k).retrieve(question), takes_k=True)
-    if not hasattr(found, "retrieve"):
+def _of_llamaindex(candidate: Any) -> _Asking | None:  # noqa: ANN401
+    if hasattr(candidate, "as_retriever"):
+        return _Asking(lambda question, k: candidate.as_retriever(similarity_top_k=k).retrieve(question), takes_k=True)
+    if not hasattr(candidate, "retrieve"):
         return None
-    if not hasattr(found, "similarity_top_k"):
-        return _Asking(lambda question, k: found.retrieve(question)[:k], takes_k=False)
+    if not hasattr(candidate, "similarity_top_k"):
+        return _Asking(lambda question, k: candidate.retrieve(question)[:k], takes_k=False)
 
     def retrieve(question: str, k: int) -> object:
-        found.similarity_top_k = k
-        return found.retrieve(question)
+        candidate.similarity_top_k = k
+        return candidate.retrieve(question)
 
     return _Asking(retrieve, takes_k=True)
 
 
-def _of_haystack(found: Any) -> _Asking | None:  # noqa: ANN401
-    if hasattr(found, "get_component") and hasattr(found, "inputs"):
-        return _of_pipeline(found)
-    if not hasattr(found, "run") or not hasattr(found, "__haystack_input__"):
+def _of_haystack(candidate: Any) -> _Asking | None:  # noqa: ANN401
+    if hasattr(candidate, "get_component") and hasattr(candidate, "inputs"):
+        return _of_pipeline(candidate)
+    if not hasattr(candidate, "run") or not hasattr(candidate, "__haystack_input__"):
         return None
-    return _Asking(lambda question, k: found.run(query=question, top_k=k)["documents"], takes_k=True)
+    return _Asking(lambda question, k: candidate.run(query=question, top_k=k)["documents"], takes_k=True)
 
 
 def _of_pipeline(pipeline: Any) -> _Asking:  # noqa: ANN401
@@ -129,15 +129,15 @@ def _of_pipeline(pipeline: Any) -> _Asking:  # noqa: ANN401
     return _Asking(run, takes_k)
 
 
-def _of_pyterrier(found: Any) -> _Asking | None:  # noqa: ANN401
+def _of_pyterrier(candidate: Any) -> _Asking | None:  # noqa: ANN401
     """Ask a transformer for one query; its documents are in the order of their ranks, where it gives ranks."""
-    if not hasattr(found, "transform") or not hasattr(found, "transform_iter"):
+    if not hasattr(candidate, "transform") or not hasattr(candidate, "transform_iter"):
         return None
 
     def transform(question: str, k: int) -> object:
         import pandas as pd
 
-        frame = found.transform(pd.DataFrame({"qid": ["1"], "query": [question]}))
+        frame = candidate.transform(pd.DataFrame({"qid": ["1"], "query": [question]}))
         ordered = frame.sort_values("rank", kind="stable") if "rank" in frame else frame
         return [
             SimpleNamespace(id=row.get("docno"), score=row.get("score"), text=row.get("text"), metadata=row)
@@ -205,16 +205,16 @@ def _listed(metadata: Mapping[str, object]) -> str:
 _STORES = ("vectorstore", "_vector_store", "vector_store", "document_store", "_document_store")
 
 
-def _store_of(found: Any) -> Any | None:  # noqa: ANN401
+def _store_of(candidate: Any) -> Any | None:  # noqa: ANN401
     """Return the vector store behind a retriever, an index or the last retriever of a pipeline, None for none."""
-    if hasattr(found, "walk") and hasattr(found, "get_component"):
-        stores = [_store_of(component) for _, component in found.walk()]
+    if hasattr(candidate, "walk") and hasattr(candidate, "get_component"):
+        stores = [_store_of(component) for _, component in candidate.walk()]
         return next((store for store in reversed(stores) if store is not None), None)
     for name in _STORES:
-        store = getattr(found, name, None)
+        store = getattr(candidate, name, None)
         if store is not None:
             return store
-    return found if hasattr(found, "similarity_search_with_score") else None
+    return candidate if hasattr(candidate, "similarity_search_with_score") else None
 
 
 class _Product(NamedTuple):
