@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["Clock", "CombinedProgress", "Display", "Progress", "SilentDisplay"]
+__all__ = ["Clock", "CombinedProgress", "Display", "PartOf", "Progress", "SilentDisplay"]
 
 Clock = Callable[[], int]
 """Nanoseconds from a monotonic clock; injected, so that tests do not wait."""
@@ -47,6 +47,21 @@ class CombinedProgress:
         """Count ``amount`` more units as done."""
         with self._lock:
             self._progress.advance(amount)
+
+
+class PartOf:
+    """Progress of one part of longer work: its phases bear the part's name."""
+
+    def __init__(self, progress: Progress, part: str) -> None:
+        self._progress, self._part = progress, part
+
+    def start(self, phase: str, total: int | None) -> None:
+        """Begin a phase of the part."""
+        self._progress.start(f"{self._part}: {phase}", total)
+
+    def advance(self, amount: int) -> None:
+        """Count ``amount`` more units as done."""
+        self._progress.advance(amount)
 
 
 class SilentDisplay:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.data.progress import Progress
+from harness.data.progress import PartOf, Progress
 from harness.engines.interface import Capabilities
 from harness.errors import HarnessError
 from harness.plan.plan import Plan, Trial, may_be_server
@@ -110,15 +110,4 @@ def builds_of(trial: Trial, plan: Plan) -> int:
 
 def of_build(progress: Progress, number: int, builds: int) -> Progress:
     """Return a progress with ``build 2 of 3`` before each phase; unchanged where there is one build."""
-    return progress if builds < 2 else _OfBuild(progress, f"build {number} of {builds}")
-
-
-class _OfBuild:
-    def __init__(self, progress: Progress, build: str) -> None:
-        self._progress, self._build = progress, build
-
-    def start(self, phase: str, total: int | None) -> None:
-        self._progress.start(f"{self._build}: {phase}", total)
-
-    def advance(self, amount: int) -> None:
-        self._progress.advance(amount)
+    return progress if builds < 2 else PartOf(progress, f"build {number} of {builds}")

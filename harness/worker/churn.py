@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.data.arrow import numbers
 from harness.data.inputs import Inputs
-from harness.data.progress import Clock, Progress
+from harness.data.progress import Clock, PartOf, Progress
 from harness.data.types import Ids, Int32Array
 from harness.engines.interface import Changing, EngineProtocol, IndexReport, Remains, WithComparedVectors
 from harness.errors import EngineFailureError
@@ -43,7 +43,7 @@ def run_churn(job: ChurnJob, progress: Progress, clock: Clock, *, before_open: C
         warm_up(engine, queries, len(job.order), job.trial, progress, clock)
         passes.append(_searched(engine, report, queries, job, progress, clock))
         for number, step in enumerate(job.steps, start=1):
-            named = _Step(progress, f"change {number} of {len(job.steps)}")
+            named = PartOf(progress, f"change {number} of {len(job.steps)}")
             written = replace(documents.take(step.content), ids=_ids(documents, job.order[step.written]))
             report = engine.apply(_ids(documents, job.order[step.deleted]), written, named, clock)
             passes.append(_searched(engine, report, queries, job, named, clock))
@@ -58,7 +58,7 @@ def _fresh(
     documents: Inputs, rows: Int32Array, queries: Inputs, job: ChurnJob, progress: Progress, clock: Clock
 ) -> ChurnPass:
     """Index documents, which have these rows, anew, and search."""
-    named = _Step(progress, "a new index")
+    named = PartOf(progress, "a new index")
     engine = create_engine(job.trial)
     with closing(engine):
         job.fresh_folder.mkdir()
@@ -92,16 +92,3 @@ def _searched(
 
 def _ids(documents: Inputs, rows: Int32Array) -> Ids:
     return Ids(documents.ids.values.take(numbers(rows)))
-
-
-class _Step:
-    """A progress with the name of a step before each phase."""
-
-    def __init__(self, progress: Progress, name: str) -> None:
-        self._progress, self._name = progress, name
-
-    def start(self, phase: str, total: int | None) -> None:
-        self._progress.start(f"{self._name}: {phase}", total)
-
-    def advance(self, amount: int) -> None:
-        self._progress.advance(amount)

@@ -13,7 +13,7 @@ import numpy as np
 from harness.data.dataset import Dataset
 from harness.data.filter_sweep import SweptFilter, sweep_filters
 from harness.data.filtering import BoolArray, Filtered
-from harness.data.progress import Progress, SilentDisplay
+from harness.data.progress import PartOf, Progress, SilentDisplay
 from harness.data.types import Qrels, Run
 from harness.document.cells import BACKEND, absent, count, milliseconds, number, text, values_of
 from harness.document.model import Cell, Column, Table, Value
@@ -200,7 +200,7 @@ def _searches(
         job = replace(job, shared=reopens, built=built, filter=swept.filtered.wanted, metadata=folder / _METADATA)
         try:
             save(own, job)
-            finished = probed.executor.run(own, _UnderFilter(progress, swept.name))
+            finished = probed.executor.run(own, PartOf(progress, f"filter {swept.name}"))
             record = load(own, TrialRecord)
             filtered = replace(probed.dataset, filtered=swept.filtered)
             refuse_lost_documents(record, filtered, finished.log)
@@ -211,19 +211,6 @@ def _searches(
             yield FilteredSearch(swept.name, None, error.what.splitlines()[0])
         if built != own and not reopens:
             shutil.rmtree(own, ignore_errors=True)
-
-
-class _UnderFilter:
-    """A progress with the filter before each phase."""
-
-    def __init__(self, progress: Progress, name: str) -> None:
-        self._progress, self._name = progress, name
-
-    def start(self, phase: str, total: int | None) -> None:
-        self._progress.start(f"filter {self._name}: {phase}", total)
-
-    def advance(self, amount: int) -> None:
-        self._progress.advance(amount)
 
 
 def _level(search: FilteredSearch, filtered: Filtered, scored: Scored, dataset: Dataset, plan: Plan) -> FilteredStats:
