@@ -1,7 +1,7 @@
-"""Options as annotated fields of dataclasses: their flags, their values from text or Python, and their recorded words.
+"""Options as fields of dataclasses: their flags, their values from text or Python, and their recorded words.
 
-A field ``k: Annotated[int, Option("Documents to return.", group=SEARCH, least=1)] = 1000`` is the flag ``--k``, the
-keyword ``k`` of a call in Python, the key ``k`` of ``harness.toml`` and the words ``--k 10`` of a recorded command.
+A field ``k: int = Option("Documents to return.", SEARCH, least=1).default(1000)`` is the flag ``--k``, the keyword
+``k`` of a call in Python, the key ``k`` of ``harness.toml`` and the words ``--k 10`` of a recorded command.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import KW_ONLY, MISSING, dataclass, fields, replace
+from dataclasses import field as dataclass_field
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
@@ -40,12 +41,14 @@ LARGEST = 999_999_999
 """The largest number of any option but a seed: the largest cutoff of a metric, and within 32 bits for every engine."""
 Settings = TypeVar("Settings", bound="Options")
 Function = TypeVar("Function", bound=Callable[..., object])
+Default = TypeVar("Default")
 Kind = Literal["bool", "int", "float", "str", "path", "list"]
+_DECLARATION = "option"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Option:
-    """The declaration of an option, in the annotation of its field.
+    """The declaration of an option: :meth:`default` and :meth:`required` make the field of it.
 
     Attributes:
         help: a sentence or two for ``--help`` and the reference pages.
@@ -69,6 +72,7 @@ class Option:
 
     help: str
     group: str = ""
+    _: KW_ONLY
     metavar: str | None = None
     choices: tuple[str, ...] = ()
     least: float | None = None
@@ -85,6 +89,14 @@ class Option:
     two_sided: bool = False
     recorded: bool = True
     keyword: bool = True
+
+    def default(self, value: Default) -> Default:
+        """Declare a field that has this value where none is given."""
+        return dataclass_field(default=value, metadata={_DECLARATION: self})
+
+    def required(self) -> Any:  # noqa: ANN401 - of the type of the field
+        """Declare a field whose value must be given."""
+        return dataclass_field(metadata={_DECLARATION: self})
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,14 +248,12 @@ def option_fields(settings: type[Options]) -> Mapping[str, OptionField]:
 
 
 def _declared(settings: type[Options]) -> dict[str, OptionField]:
-    hints = typing.get_type_hints(settings, include_extras=True)
-    defaults = {field.name: field.default for field in fields(settings)}
-    order = [name for base in settings.__mro__ for name in inspect.get_annotations(base) if name in defaults]
-    declared = {}
-    for name in dict.fromkeys(order):
-        hint, option = typing.get_args(hints[name])
-        declared[name] = OptionField(name, hint, defaults[name], option)
-    return declared
+    hints, own = typing.get_type_hints(settings), {field.name: field for field in fields(settings)}
+    order = [name for base in settings.__mro__ for name in inspect.get_annotations(base) if name in own]
+    return {
+        name: OptionField(name, hints[name], own[name].default, own[name].metadata[_DECLARATION])
+        for name in dict.fromkeys(order)
+    }
 
 
 def from_keywords(
