@@ -129,6 +129,7 @@ def in_browser(path: Path, chromium: str, repeat: int) -> None:
         step("other pair of backends", lambda turn: _select("select-b", turn % 4 + 1))
         step("sort", lambda turn: _select("select-sort", ("loss", "gain", "id")[turn % 3]))
         step("search, one more letter", lambda turn: f"type({'query-0123'[: 5 + turn]!r})")
+        step("search documents, one more letter", lambda turn: f"type({'doc-00123'[: 3 + turn]!r})")
         page.evaluate(_timed("type('')"))
         step("open a query", lambda turn: f"document.querySelectorAll('[role=option]')[{turn % 6}].click()")
         browser.close()

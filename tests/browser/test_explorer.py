@@ -130,10 +130,14 @@ def test_filters_combine_and_can_be_reset(show: Show, html: str) -> None:
 def test_search_finds_documents_too(show: Show, html: str) -> None:
     opened = show(html)
     page = opened.page
+    status = page.locator(".controls .status")
     for words in ("d19", "document 19"):
         page.get_by_label("Search queries").fill(words)
         expect(page.locator("[role=option]").first).to_contain_text("q2 · found for document d19")
-        expect(page.locator(".controls .status")).to_have_text("1 of 5 queries, 1 of them for a document")
+        expect(status).to_have_text("1 of 5 queries, 1 of them for a document")
+    for words, shown in (("docu", 5), ("document", 5), ("document 1", 4), ("document 19", 1), ("document 1", 4)):
+        page.get_by_label("Search queries").fill(words)
+        expect(status).to_contain_text(f"{shown} of 5 queries, {shown} of them for a document")
 
 
 def test_a_query_with_its_rankings(show: Show, html: str) -> None:

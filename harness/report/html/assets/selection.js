@@ -112,8 +112,9 @@ class Selection {
   // The queries to list, how many each filter would leave, and those that are listed for a document alone.
   result() {
     this.prepare();
-    const words = this.search.toLowerCase().split(/\s+/).filter((word) => word !== "");
-    const documents = this.matchingDocuments(words);
+    const search = this.search.toLowerCase();
+    const words = search.split(/\s+/).filter((word) => word !== "");
+    const documents = this.matchingDocuments(search, words);
     if (words.length > 0) this.searchable ??= this.model.queries.map((query) => `${query.id}\n${query.text}`.toLowerCase());
     const groups = this.chosenGroups();
     const counts = this.allFilters.map(() => 0);
@@ -122,7 +123,7 @@ class Selection {
     for (const found of this.cases) {
       if (this.dataset >= 0 && found.query.dataset !== this.dataset) continue;
       if (!words.every((word) => this.searchable[found.number].includes(word))) {
-        const doc = found.query.docs.find((number) => documents.has(number));
+        const doc = documents === null ? undefined : found.query.docs.find((number) => documents[number] === 1);
         if (doc === undefined) continue;
         byDocument.set(found.query, doc);
       }
@@ -146,15 +147,19 @@ class Selection {
     return [...masks].map(([group, bits]) => ({ group, bits }));
   }
 
-  // Numbers of the documents whose id or text has all words.
-  matchingDocuments(words) {
+  // Which documents have all words in id or text, one byte each; null where no document is looked for. Documents are
+  // written in lower case once; while a search grows letter by letter, only those that had its beginning are looked at.
+  matchingDocuments(search, words) {
+    if (words.every((word) => word.length < SHORTEST_WORD)) return null;
     const { docs, texts } = this.model;
-    const matching = new Set();
-    if (words.every((word) => word.length < SHORTEST_WORD)) return matching;
-    docs.forEach((id, number) => {
-      const said = `${id}\n${texts?.get(number) ?? ""}`.toLowerCase();
-      if (words.every((word) => said.includes(word))) matching.add(number);
-    });
+    if (this.documents?.texts !== texts) this.documents = { texts, said: docs.map((id, number) => `${id}\n${texts?.get(number) ?? ""}`.toLowerCase()) };
+    const { said, last } = this.documents;
+    const among = last !== undefined && search.startsWith(last.search) ? last.numbers : said.keys();
+    const numbers = [];
+    for (const number of among) if (words.every((word) => said[number].includes(word))) numbers.push(number);
+    this.documents.last = { search, numbers };
+    const matching = new Uint8Array(docs.length);
+    for (const number of numbers) matching[number] = 1;
     return matching;
   }
 
