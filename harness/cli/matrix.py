@@ -16,7 +16,7 @@ __all__ = ["CAPABILITIES", "LEGEND", "Row", "matrix_row", "matrix_table"]
 Answer = Literal["yes", "?", "-"]
 """``yes`` is proven, ``?`` is declared and not verified on a real engine, ``-`` is not there."""
 CAPABILITIES = ("text", "sparse", "dense", "hybrid", "filter", "external", "deletes", "server", "concurrency")
-_COLUMN_OF_INPUT = {"terms": "text"}
+_COLUMN_OF_INPUT = {"terms": "text", "terms+dense": "hybrid"}
 _OF_INPUT = ("text", "sparse", "dense", "hybrid")
 _NOT_VERIFIED = "not verified"
 LEGEND = (

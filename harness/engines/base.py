@@ -315,7 +315,9 @@ class Engine(ABC, Generic[Column]):
     # What an engine overrides where it needs to.
 
     def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Column:
-        """Return the column that the engine reads, without anything that it would take and answer wrongly.
+        """Return the column that the engine reads, or the inputs for one that reads two, with nothing wrong in it.
+
+        Wrong is what the engine would take and answer wrongly.
 
         Args:
             inputs: Documents or queries.
@@ -325,14 +327,15 @@ class Engine(ABC, Generic[Column]):
         Raises:
             RejectedInputError: NaN, repeated columns, a zero vector under cosine, another number of dimensions.
         """
-        if self.capabilities.input == "text":
-            return cast("Column", require_texts(inputs, what))
-        if self.capabilities.input == "terms":
-            return cast("Column", require_terms(inputs, what))
-        if self.capabilities.input == "sparse":
-            return cast("Column", require_sparse(inputs, what))
         cosine = self.parameters.get("similarity") == "cosine"
-        return cast("Column", require_dense(inputs, what, cosine=cosine, dimensions=dimensions))
+        require: Mapping[str, Callable[[], object]] = {
+            "text": lambda: require_texts(inputs, what),
+            "terms": lambda: require_terms(inputs, what),
+            "sparse": lambda: require_sparse(inputs, what),
+            "dense": lambda: require_dense(inputs, what, cosine=cosine, dimensions=dimensions),
+        }
+        columns = [require[name]() for name in self.capabilities.columns]
+        return cast("Column", columns[0] if len(columns) == 1 else inputs)
 
     def create(self, folder: Path, documents: Documents[Column]) -> None:
         """Make the empty index that :meth:`build` fills, where that takes time which is not ingestion's."""

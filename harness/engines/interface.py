@@ -48,7 +48,7 @@ __all__ = [
     "WithStoredVectors",
 ]
 
-InputKind = Literal["text", "terms", "sparse", "dense", "hybrid"]
+InputKind = Literal["text", "terms", "sparse", "dense", "hybrid", "terms+dense"]
 
 LEFT_BEHIND = "left behind: "
 """How a line on standard error begins that names what an engine made outside its folder and could not remove."""
@@ -59,8 +59,8 @@ class Capabilities:
     """Promises of an engine. The contract suite tests what is declared, and requires a minimum."""
 
     input: InputKind
-    """Which column of :class:`Inputs` the engine reads; ``hybrid`` reads both ``sparse`` and ``dense``. ``terms`` are
-    analysed already, and the engine weighs them by a BM25 of its own."""
+    """Which column of :class:`Inputs` the engine reads; ``hybrid`` reads both ``sparse`` and ``dense``, and
+    ``terms+dense`` both of these. ``terms`` are analysed already, and the engine weighs them by a BM25 of its own."""
     exact: bool
     """True when the engine computes its scoring function over all documents, without approximation."""
     deterministic: bool
@@ -85,6 +85,11 @@ class Capabilities:
     """Queries to warm up with, however few are measured: 1,000 for a JVM, which compiles code that runs often."""
     external_input: InputKind | None = None
     """Which column the engine reads to search an index that somebody else made; None for the same as ever."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the kinds of column that the engine reads: two for an engine that fuses lists of both."""
+        return ("sparse", "dense") if self.input == "hybrid" else tuple(self.input.split("+"))
 
     def reads(self, *, external: bool) -> InputKind:
         """Return which column the engine reads for an index of its own, or for an ``external`` one."""
@@ -292,8 +297,8 @@ class Hits(NamedTuple):
 class Fusing(Protocol):
     """Optional protocol of an engine that fuses several ranked lists itself: return each of them."""
 
-    def lists(self, queries: Inputs, clock: Clock) -> Mapping[str, Hits]:
-        """Return the lists that a search fuses, in the engine's own order, by the column of ``queries``.
+    def lists(self, queries: Inputs, k: int, clock: Clock) -> Mapping[str, Hits]:
+        """Return the lists that a search of the best ``k`` fuses, in the engine's own order, by column of ``queries``.
 
         Each is asked for by itself, after everything was measured. Raises as ``search`` does.
         """

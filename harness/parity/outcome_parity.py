@@ -109,7 +109,7 @@ class References:
         if card.reference.kind == "hybrid":
             among = self._dataset.candidates
             parity, exact = compare_hybrid(
-                outcome.trial, outcome.run, record, references, among, k=self._k, tolerance=tolerance
+                outcome.trial, outcome.run, record, references, card.reference, among, k=self._k
             )
         else:
             (reference,) = references.values()
@@ -186,7 +186,8 @@ class References:
         references: dict[str, Reference] = {}
         if kind != "dense":
             recipe = _recipe(card.reference, vectors, dataset, parameters, record)
-            references["sparse"] = SparseReference(replace(recipe, candidates=candidates), threads=threads)
+            name = "sparse" if card.reference.scoring is None else "terms"
+            references[name] = SparseReference(replace(recipe, candidates=candidates), threads=threads)
         if kind in ("dense", "hybrid"):
             dense = _dense_recipe(vectors, dataset, parameters, external)
             references["dense"] = DenseReference(replace(dense, candidates=candidates), threads=threads)

@@ -19,7 +19,7 @@ from harness.exact.float32_sums import Float32SumIndex
 from harness.exact.shards import shard_count, spread_documents, spread_queries
 from harness.parity.recipes import DenseRecipe, Recipe, idf_by_shard
 
-__all__ = ["DenseReference", "Fuse", "FusedReference", "Part", "Reference", "SparseReference"]
+__all__ = ["DenseReference", "Fuse", "FusedReference", "Part", "Reference", "SparseReference", "hit_keys"]
 
 Fuse = Callable[[Sequence[Run], int | None], Run]
 """Fuses runs, cut to so many hits a query; None cuts nothing."""
@@ -264,7 +264,7 @@ class FusedReference:
         scores = np.zeros(run.hits, dtype=np.float32)
         if not fused.hits:
             return scores
-        fused_keys, keys = _keys(fused), _keys(run)
+        fused_keys, keys = hit_keys(fused), hit_keys(run)
         order = np.argsort(fused_keys)
         places = np.searchsorted(fused_keys, keys, sorter=order)
         nearest = order[np.minimum(places, len(order) - 1)]
@@ -291,7 +291,7 @@ def _listed_by(run: Run, order: Int32Array) -> Run:
     return replace(run, rows=run.rows[listed], scores=run.scores[listed])
 
 
-def _keys(run: Run) -> Int64Array:
+def hit_keys(run: Run) -> Int64Array:
     """Number each hit by query and document."""
     query = np.repeat(np.arange(len(run.query_ids), dtype=np.int64), np.diff(run.indptr))
     return query * len(run.doc_ids) + run.rows

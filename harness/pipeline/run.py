@@ -56,6 +56,7 @@ _ENCODERS_FOR: Mapping[str, tuple[str, ...]] = {
     "hybrid": ("bm25+dense",),
     "text": ("bm25", "splade", "dense", "none"),
     "terms": ("bm25",),
+    "terms+dense": ("bm25+dense",),
 }
 """What a card may name for an engine of each kind of input; of texts, encoders are the reference's."""
 
@@ -241,7 +242,7 @@ class _Trials:
         vectors = None
         if taken != "text" or len(self.dataset.corpus):  # of texts, vectors are the reference's
             weights = taken in ("sparse", "hybrid") or _weighed_by_reference(trial)
-            vectors = self.encodings.vectors(trial, weights=weights, term_texts=taken == "terms")
+            vectors = self.encodings.vectors(trial, weights=weights, term_texts="terms" in taken.split("+"))
         if trial.external and not capabilities.external:
             raise CardError(f"card '{card.path}' offers 'external_index', but the engine does not declare it")
         job_folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.work))

@@ -41,13 +41,15 @@ class ReferenceRule:
 
     ``tolerance`` is relative; 0 means that only exact ties may be exchanged. ``unless`` maps a parameter to the values
     under which there is no reference. ``scoring`` names how an engine with a BM25 of its own weighs a term, in
-    :data:`harness.exact.bm25_models.SCORINGS`; None for the harness's own BM25 or vectors.
+    :data:`harness.exact.bm25_models.SCORINGS`; None for the harness's own BM25 or vectors. ``fusion`` names how an
+    engine of kind ``hybrid`` fuses its lists, in :data:`harness.parity.fused_lists.FUSIONS`; "" for another kind.
     """
 
     kind: ReferenceKind
     tolerance: float = 0.0
     unless: Mapping[str, tuple[ParameterValue, ...]] = field(default_factory=dict)
     scoring: str | None = None
+    fusion: str = ""
 
     def applies(self, parameters: Mapping[str, ParameterValue]) -> bool:
         """Tell whether there is a reference under these complete parameters."""
@@ -138,8 +140,13 @@ def _check_encoder(table: Table, card: BackendCard) -> None:
     fits = card.encoder == wanted if wanted is not None else card.encoder not in _ENCODER_OF_REFERENCE.values()
     if card.reference.kind != "none" and not fits:
         table.problem(f"'reference.kind' is '{card.reference.kind}', but 'encoder' is '{card.encoder}'")
-    if card.reference.scoring is not None and (card.reference.kind, card.encoder) != ("sparse", "bm25"):
-        table.problem("'reference.scoring' goes with 'reference.kind' sparse and 'encoder' bm25 only")
+    of_terms = (card.reference.kind, card.encoder) in (("sparse", "bm25"), ("hybrid", "bm25+dense"))
+    if card.reference.scoring is not None and not of_terms:
+        table.problem(
+            "'reference.scoring' goes with 'reference.kind' sparse and 'encoder' bm25, or hybrid and bm25+dense, only"
+        )
+    if bool(card.reference.fusion) != (card.reference.kind == "hybrid"):
+        table.problem("'reference.fusion' goes with 'reference.kind' hybrid, which needs it")
     similarity = card.parameters.get("similarity")
     if card.reference.kind in _ENCODER_OF_REFERENCE and (
         similarity is None or not set() < set(similarity.choices) <= set(_SIMILARITIES)
@@ -180,6 +187,7 @@ def _reference(table: Table, parameters: Mapping[str, Parameter]) -> ReferenceRu
     if not 0 <= tolerance < 1:
         table.problem(f"'reference.tolerance' is {tolerance!r}, expected a relative number from 0 up to 1")
     scoring = table.optional("scoring", str)
+    fusion = table.optional("fusion", str) or ""
     unless: dict[str, tuple[ParameterValue, ...]] = {}
     conditions = table.table("unless")
     for name in conditions.values:
@@ -190,7 +198,7 @@ def _reference(table: Table, parameters: Mapping[str, Parameter]) -> ReferenceRu
         else:
             check_values(table, parameters[name], tuple(values))
     table.close()
-    return ReferenceRule(cast("ReferenceKind", kind), tolerance, unless, scoring)
+    return ReferenceRule(cast("ReferenceKind", kind), tolerance, unless, scoring, fusion)
 
 
 def _external(table: Table, parameters: Mapping[str, Parameter]) -> ExternalIndexRules | None:

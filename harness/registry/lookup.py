@@ -46,7 +46,7 @@ C = TypeVar("C", BackendCard, DatasetCard, DatasetFamily)
 _log = logging.getLogger("harness")
 _PACKAGE = Path(harness.__file__).parent
 _FAMILY = "members"
-_INPUT_KINDS = ("text", "terms", "sparse", "dense", "hybrid")
+_INPUT_KINDS = ("text", "terms", "sparse", "dense", "hybrid", "terms+dense")
 """The key that a family of datasets has and a card has not."""
 _SIGNATURE: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
     {"backends": ("engine",), "datasets": ("format", "spec", "obtain", _FAMILY)}

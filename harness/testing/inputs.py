@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from harness.data.inputs import Inputs
@@ -40,11 +41,11 @@ def _sparse(capabilities: Capabilities) -> bool:
 
 
 def _columns(capabilities: Capabilities) -> bool:
-    return capabilities.input in {"sparse", "hybrid"}
+    return "sparse" in capabilities.columns
 
 
 def _vectors(capabilities: Capabilities) -> bool:
-    return capabilities.input not in {"text", "terms"}
+    return bool({"sparse", "dense"}.intersection(capabilities.columns))
 
 
 class InputContract(Base):
@@ -130,10 +131,11 @@ class InputContract(Base):
             engine.index(sample.documents, RecordingProgress(), StepClock())
 
     def _good(self) -> Inputs:
-        kind = self.engine.capabilities.input
-        dense = np.eye(3, 4, dtype=np.float32) if kind in {"dense", "hybrid"} else None
-        sparse = to_vectors([{2: 1.0}, {3: 1.0, 4: 2.0}, {0: 1.0}], 10) if kind in {"sparse", "hybrid"} else None
-        return Inputs(_ids(3), sparse=sparse, dense=dense)
+        columns = self.engine.capabilities.columns
+        dense = np.eye(3, 4, dtype=np.float32) if "dense" in columns else None
+        sparse = to_vectors([{2: 1.0}, {3: 1.0, 4: 2.0}, {0: 1.0}], 10) if "sparse" in columns else None
+        terms = pa.chunked_array([["a", "b b", "c"]]) if "terms" in columns else None
+        return Inputs(_ids(3), sparse=sparse, dense=dense, terms=terms)
 
     def _bad_values(self, value: float) -> list[Inputs]:
         """Vectors with the value in the second row, once in each column that there is."""
@@ -157,7 +159,7 @@ def _ids(count: int) -> Ids:
 
 
 def _dense(capabilities: Capabilities) -> bool:
-    return capabilities.input in {"dense", "hybrid"}
+    return "dense" in capabilities.columns
 
 
 def _approximate(capabilities: Capabilities) -> bool:
@@ -228,15 +230,17 @@ class DenseContract(Base):
         return self._inputs(Ids.of(f"named{row}" for row in range(len(vectors))), vectors)
 
     def _inputs(self, ids: Ids, dense: Float32Array) -> Inputs:
-        """Dense vectors, and of an engine that reads sparse ones too, the same one everywhere."""
-        both = self.engine.capabilities.input == "hybrid"
-        return Inputs(ids, sparse=to_vectors([{0: 1.0}] * len(ids), 1) if both else None, dense=dense)
+        """Dense vectors, and of an engine that reads sparse ones or terms too, the same everywhere."""
+        columns = self.engine.capabilities.columns
+        sparse = to_vectors([{0: 1.0}] * len(ids), 1) if "sparse" in columns else None
+        terms = pa.chunked_array([["a"] * len(ids)], pa.string()) if "terms" in columns else None
+        return Inputs(ids, sparse=sparse, dense=dense, terms=terms)
 
     def _dense_hits(self, engine: EngineProtocol, queries: Inputs) -> SearchResult:
         if not isinstance(engine, Fusing):
             return self.search(engine, queries, _IN_GRAPH, _K)
         nothing = np.zeros(len(queries), dtype=np.int64)
-        return SearchResult(*engine.lists(queries, StepClock())["dense"], nothing, nothing)
+        return SearchResult(*engine.lists(queries, _K, StepClock())["dense"], nothing, nothing)
 
 
 def _sample(documents: Inputs, queries: Inputs) -> DenseSample:

@@ -254,7 +254,7 @@ class FilterContract(Base):
 
     def _only(self, sample: Collection, wanted: Mapping[str, str]) -> Collection:
         left = _matching(sample, wanted)
-        if self.engine.capabilities.input == "hybrid":
+        if len(self.engine.capabilities.columns) > 1:
             lists = self.expected_lists(_TEXTS_TO_FILTER, _QUERIES)
             fused = self.expected_fusion([part._replace(matches=part.matches & left) for part in lists])
             return sample._replace(expected=fused)

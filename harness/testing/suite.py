@@ -276,7 +276,7 @@ class Base:
     def expected(self, documents: Sequence[str], queries: Sequence[str]) -> Expected:
         """Exact scores of all pairs; override it for an engine that computes something else."""
         kind = self.engine.capabilities.input
-        if kind == "hybrid":
+        if len(self.engine.capabilities.columns) > 1:
             return self.expected_fusion(self.expected_lists(documents, queries))
         if kind == "dense":
             return dense_scores(DenseSample(embed_words(documents), embed_words(queries)), self.similarity)
@@ -287,9 +287,12 @@ class Base:
         return bm25_scores(documents, queries, self.bm25)
 
     def expected_lists(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[Expected, Expected]:
-        """Return the exact scores by sparse and by dense vectors, of an engine of both."""
-        sparse = sparse_scores(encode_words(documents, queries, self.bm25), bm25_idf if self.bm25.idf else None)
-        return sparse, dense_scores(DenseSample(embed_words(documents), embed_words(queries)), self.similarity)
+        """Return the exact scores by terms or sparse vectors and by dense vectors, of an engine of both."""
+        if self.scoring is not None:
+            first = model_scores(count_words(documents, queries), formula_of(self.scoring, self.parameters))
+        else:
+            first = sparse_scores(encode_words(documents, queries, self.bm25), bm25_idf if self.bm25.idf else None)
+        return first, dense_scores(DenseSample(embed_words(documents), embed_words(queries)), self.similarity)
 
     def expected_fusion(self, lists: Sequence[Expected]) -> Expected:
         """Fuse the two as such an engine does, all documents being candidates: by distributions, if not overridden."""
@@ -301,22 +304,19 @@ class Base:
         document_ids, query_ids = Ids.of(plain_ids(len(documents))), Ids.of(f"q{n}" for n in range(len(queries)))
         if kind == "text":
             return _texts(document_ids, documents), _texts(query_ids, queries)
-        if kind == "terms":
+        of_documents, of_queries, columns = Inputs(document_ids), Inputs(query_ids), self.engine.capabilities.columns
+        if "terms" in columns:
             counts = count_words(documents, queries)
-            return (
-                Inputs(document_ids, terms=term_texts(counts, "documents")),
-                Inputs(query_ids, terms=term_texts(counts, "queries")),
-            )
-        sample = encode_words(documents, queries, self.bm25)
-        if kind == "sparse":
-            return Inputs(document_ids, sparse=sample.documents), Inputs(query_ids, sparse=sample.queries)
-        dense = DenseSample(embed_words(documents), embed_words(queries))
-        if kind == "dense":
-            return Inputs(document_ids, dense=dense.documents), Inputs(query_ids, dense=dense.queries)
-        return (
-            Inputs(document_ids, sparse=sample.documents, dense=dense.documents),
-            Inputs(query_ids, sparse=sample.queries, dense=dense.queries),
-        )
+            of_documents = replace(of_documents, terms=term_texts(counts, "documents"))
+            of_queries = replace(of_queries, terms=term_texts(counts, "queries"))
+        if "sparse" in columns:
+            sample = encode_words(documents, queries, self.bm25)
+            of_documents = replace(of_documents, sparse=sample.documents)
+            of_queries = replace(of_queries, sparse=sample.queries)
+        if "dense" in columns:
+            of_documents = replace(of_documents, dense=embed_words(documents))
+            of_queries = replace(of_queries, dense=embed_words(queries))
+        return of_documents, of_queries
 
     def collection(self, documents: Sequence[str], queries: Sequence[str]) -> Collection:
         """Return the inputs of both, and what the engine should answer."""

@@ -142,7 +142,7 @@ def _measure(
         warm_up_queries=warmed,
         warm_up_ns=warm - warming,
         external=ready.external,
-        lists=engine.lists(queries, clock) if isinstance(engine, Fusing) else {},
+        lists=engine.lists(queries, job.k, clock) if isinstance(engine, Fusing) else {},
         caveats=engine.caveats(job.k) if isinstance(engine, WithCaveats) else Caveats(),
         compared=engine.compared_vectors(queries) if isinstance(engine, WithComparedVectors) else None,
         placement=engine.placement() if isinstance(engine, Placing) and not job.external else None,

@@ -341,7 +341,7 @@ class QdrantHybridEngine(PointsEngine):
     )
     name = "qdrant-hybrid"
 
-    def lists(self, queries: Inputs, clock: Clock) -> Mapping[str, Hits]:
+    def lists(self, queries: Inputs, k: int, clock: Clock) -> Mapping[str, Hits]:  # noqa: ARG002 - candidates decide
         """Return what each prefetch finds: the best ``candidates`` of the sparse and of the dense vector of a query."""
         fusion = self._settings.fusion
         if fusion is None:
@@ -351,10 +351,10 @@ class QdrantHybridEngine(PointsEngine):
             "sparse": Inputs(queries.ids, sparse=queries.sparse),
             "dense": Inputs(queries.ids, dense=queries.dense),
         }
-        k, lists = min(fusion.candidates, self.loaded.documents), {}
+        depth, lists = min(fusion.candidates, self.loaded.documents), {}
         for name, column in columns.items():
-            requests = self._requests(column, k, self._collection.nearest)
-            result = self.search_prepared(requests, queries.ids, k, clock)
+            requests = self._requests(column, depth, self._collection.nearest)
+            result = self.search_prepared(requests, queries.ids, depth, clock)
             lists[name] = Hits(result.indptr, result.rows, result.scores)
         return lists
 

@@ -8,28 +8,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
 import pytest
 from engine_faults import FaultsInTheProcess, FaultsOfAServer
 from qdrant_indexes import write_collection, write_shard
+from rank_fusion import FusedByRanks
 from test_qdrant_dense_contract import GRAPH
 
 from harness.data.inputs import Inputs
-from harness.data.types import Float64Array
-from harness.engines.interface import Capabilities, EngineProtocol, SearchResult
+from harness.engines.interface import Capabilities
 from harness.engines.qdrant.engine import QdrantHybridEngine
 from harness.exact.qdrant_model import qdrant_idf
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract, Expected
 from harness.testing.expected import DenseSample, dense_scores, embed_words, encode_words, sparse_scores
-from harness.testing.suite import Collection
 
 pytest.importorskip("qdrant_edge")
 pytestmark = pytest.mark.contract
 
 DEFAULTS = {**find_cards("backends")["qdrant-hybrid"].defaults, "candidates": 1000}
-RRF_K = 2
 
 
 class ByDistributions(QdrantHybridEngine):
@@ -88,48 +85,13 @@ class TestQdrantHybridOptimised(Hybrid):
     }
 
 
-class TestQdrantHybridByRanks(Hybrid):
-    """As the card sets it up: what a document scores depends on its place among those that it ties with."""
+class TestQdrantHybridByRanks(FusedByRanks, Hybrid):
+    """As the card sets it up."""
 
     engine = QdrantHybridEngine
     parameters: ClassVar[Mapping[str, ParameterValue]] = DEFAULTS
     test_external_index_answers_like_a_new_one = None  # in another build, documents that tie have other places
-
-    def expected_fusion(self, lists: Sequence[Expected]) -> Expected:
-        """The scores of the last places that ties allow; those of the first ones are in ``scale``."""
-        low, high = (np.sum([_reciprocal(one, at_last=last) for one in lists], axis=0) for last in (True, False))
-        return Expected(low, lists[0].matches | lists[1].matches, high)
-
-    def search_rightly(self, engine: EngineProtocol, sample: Collection, k: int) -> SearchResult:
-        """Each score is one that an order of the ties gives, and nothing that is better in all orders is missing."""
-        result = self.search(engine, sample.queries, len(sample.documents), k)
-        low, matches, high = sample.expected
-        assert high is not None
-        for query in range(len(sample.queries)):
-            hits = slice(int(result.indptr[query]), int(result.indptr[query + 1]))
-            rows, scores = result.rows[hits], result.scores[hits].astype(np.float64)
-            assert len(rows) == min(k, int(matches[query].sum())), f"query {query}: {len(rows)} hits"
-            assert matches[query, rows].all(), f"query {query}: a document that does not match"
-            assert (scores >= low[query, rows] - self.tolerance).all(), f"query {query}: a score is too low"
-            assert (scores <= high[query, rows] + self.tolerance).all(), f"query {query}: a score is too high"
-            better = np.flatnonzero(low[query] > scores[-1] + self.tolerance)
-            assert np.isin(better, rows).all(), f"query {query}: a better document is missing"
-        return result
-
-    def _search_filtered(self, engine: EngineProtocol, sample: Collection, k: int, *, fields: int) -> None:
-        """Everything is scanned: nothing is lost, however many fields there are."""
-        self.search_rightly(engine, sample, k)
-
-
-def _reciprocal(part: Expected, *, at_last: bool) -> Float64Array:
-    scores: Float64Array = np.zeros(part.scores.shape)
-    for query, (found, held) in enumerate(zip(part.scores, part.matches, strict=True)):
-        slack = 4e-6 * (np.abs(found) if part.scale is None else np.full(found.shape, part.scale[query]))
-        for row in np.flatnonzero(held):
-            bound = found[row] - slack[row] if at_last else found[row] + slack[row]
-            place = int(np.count_nonzero(found[held] >= bound)) - (1 if at_last else 0)
-            scores[query, row] = 1 / (RRF_K + place)
-    return scores
+    best_place = 2
 
 
 @pytest.fixture(scope="class")
