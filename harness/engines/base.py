@@ -206,6 +206,8 @@ class Engine(ABC, Generic[Column]):
             :meth:`info`, once the library is imported.
         packages: Distributions whose versions decide the engine's hits, beside its parameters: they are part of a
             stored trial's key.
+        no_changes: Why documents of its index cannot be deleted and replaced, unless it is a
+            :class:`harness.engines.changeable.Changeable`.
     """
 
     capabilities: ClassVar[Capabilities]
@@ -213,6 +215,7 @@ class Engine(ABC, Generic[Column]):
     search_parameters: ClassVar[frozenset[str]] = frozenset({"threads"})
     faults: tuple[type[Exception], ...] = (RuntimeError,)
     packages: ClassVar[tuple[str, ...]] = ()
+    no_changes: ClassVar[str] = "its engine declares no changes"
 
     def __init_subclass__(cls) -> None:
         """Declare the filters and external indexes that the class implements: nobody declares them by hand."""

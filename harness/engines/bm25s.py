@@ -48,6 +48,7 @@ class Bm25sEngine(Filterable[pa.ChunkedArray]):
     name = "bm25s"
     stores_metadata = False
     packages = ("bm25s",)
+    no_changes = "bm25s has the statistics of all documents in every weight, and only indexes anew"
     faults = (RuntimeError, ValueError, OSError, KeyError, EOFError)
     capabilities: ClassVar[Capabilities] = Capabilities(
         input="terms",

@@ -10,9 +10,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic
+from typing import Generic, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from harness.data.arrow import numbers
@@ -53,14 +54,35 @@ class Changes(Generic[Column]):
         return np.union1d(self.deleted, self.replaced).astype(np.int32)
 
 
+class DroppedContents(NamedTuple):
+    """Rows (int32) of documents whose earlier content is deleted, and the number of the change that wrote it."""
+
+    rows: Int32Array
+    written: Int32Array
+
+    @classmethod
+    def of(cls, rows: npt.ArrayLike, written: npt.ArrayLike) -> Self:
+        """Return them as int32."""
+        return cls(np.asarray(rows, dtype=np.int32), np.asarray(written, dtype=np.int32))
+
+    def latest(self, count: int) -> Remains:
+        """Return the last ``count`` as what remains: an engine that cleans up forgets the earliest first."""
+        first = len(self.rows) - count
+        return Remains(self.rows[first:], self.written[first:]) if first >= 0 else Remains()
+
+
 class Changeable(Engine[Column]):
     """An engine that deletes, replaces and adds documents; implements :class:`harness.engines.interface.Changing`.
 
     Attributes:
         change_number: How many changes the index has seen since it was built or opened.
+        dropped: The contents that these changes deleted or replaced, the earliest first.
     """
 
     change_number = 0
+    dropped = DroppedContents.of([], [])
+    _written_by = np.empty(0, dtype=np.int32)
+    """The number of the change that wrote what each row holds, 0 for the build; of later rows it is unknown."""
 
     def __init_subclass__(cls) -> None:
         """Declare what the class implements."""
@@ -102,7 +124,7 @@ class Changeable(Engine[Column]):
             (folder / MANIFEST).unlink()
             self.finished, self.ids = False, ids
             self.deleted = np.setdiff1d(np.union1d(self.deleted, changes.deleted), changes.rows).astype(np.int32)
-            self.change_number += 1
+            self._note(changes)
             started = clock()
             with self.translated(lambda: "changing the index"):
                 self.change(folder, changes, ingestion)
@@ -115,6 +137,18 @@ class Changeable(Engine[Column]):
         self._loaded, self.finished = loaded, True
         times = ingested - started, ready - ingested
         return IndexReport(len(ids) - len(self.deleted), loaded.documents, loaded.missing, *times, loaded.state)
+
+    def _note(self, changes: Changes[Column]) -> None:
+        """Count the change, and note the contents that it drops, and who wrote the others."""
+        self.change_number += 1
+        written = np.zeros(len(self.ids), dtype=np.int32)
+        written[: len(self._written_by)] = self._written_by
+        outdated = changes.outdated
+        self.dropped = DroppedContents.of(
+            np.concatenate([self.dropped.rows, outdated]), np.concatenate([self.dropped.written, written[outdated]])
+        )
+        written[changes.rows] = self.change_number
+        self._written_by = written
 
     def _changes_of(self, deleted: Ids, documents: Inputs, dimensions: int | None) -> tuple[Changes[Column], Ids]:
         """Return the changes, and the ids of all rows after them."""

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from harness.data.arrow import numbers
 from harness.data.progress import Progress
-from harness.data.types import Float32Array
+from harness.data.types import Float32Array, Int32Array
 from harness.engines.base import Capabilities, Documents, EngineInfo, Filterable, LoadedIndex
+from harness.engines.changeable import Changeable, Changes
 from harness.engines.index_folder import field_columns, saved_fields
 from harness.registry.optional import require
 from harness.registry.parameters import ParameterValue
@@ -31,7 +32,7 @@ _SCORES = {
 }
 
 
-class DuckdbEngine(Filterable[Float32Array]):
+class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
     """Every vector is scored, by SQL: ``ORDER BY score DESC, document LIMIT k`` over a column of arrays.
 
     Equal scores come by row ascending. DuckDB gives the distance for l2, and the score is its negative square.
@@ -73,11 +74,24 @@ class DuckdbEngine(Filterable[Float32Array]):
 
     def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:  # noqa: ARG002
         """Insert in batches; getting ready is bringing the log into the file."""
+        self._insert(np.arange(len(documents), dtype=np.int32), documents, progress)
+        self._finish(progress)
+
+    def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:
+        """Delete and insert in batches; getting ready is what it is after a build."""
+        self._connection.close()
+        self._connection = self._connect(folder, read_only=False)
+        self._connection.execute("DELETE FROM documents WHERE document IN (SELECT unnest(?))", [changes.outdated])
+        progress.advance(len(changes.deleted))
+        self._insert(changes.rows, changes.written, progress)
+        self._finish(progress)
+
+    def _insert(self, rows: Int32Array, documents: Documents[Float32Array], progress: Progress) -> None:
         names, metadata = field_columns(documents.fields).values(), documents.metadata
         for start, stop in documents.batches(_ROWS_AT_ONCE, progress):
             batch = documents.column[start:stop]
             columns = {
-                "document": numbers(np.arange(start, stop, dtype=np.int32)),
+                "document": numbers(rows[start:stop]),
                 "vector": pa.FixedSizeListArray.from_arrays(numbers(batch.ravel()), batch.shape[1]),
             }
             fields = [] if metadata is None else metadata.slice(start, stop - start).columns
@@ -85,6 +99,8 @@ class DuckdbEngine(Filterable[Float32Array]):
             self._connection.register("batch", pa.table(columns))
             self._connection.execute("INSERT INTO documents SELECT * FROM batch")
             self._connection.unregister("batch")
+
+    def _finish(self, progress: Progress) -> None:
         progress.start("checkpoint", None)
         self._connection.execute("CHECKPOINT")
         self._connection.close()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness.data.progress import Progress
-from harness.data.types import Float32Array
+from harness.data.types import Float32Array, Int32Array
 from harness.engines.base import (
     REBUILD,
     Capabilities,
@@ -19,6 +19,7 @@ from harness.engines.base import (
     LoadedIndex,
     matching_documents,
 )
+from harness.engines.changeable import Changeable, Changes
 from harness.engines.interface import Caveats
 from harness.errors import EngineUnavailableError
 from harness.registry.optional import require, versions_of
@@ -34,7 +35,7 @@ _TOO_FEW = "contiguous 2D array"
 """In the message of hnswlib where its graph reaches fewer documents than it was asked for."""
 
 
-class HnswlibEngine(Filterable[Float32Array]):
+class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
     """Dense vectors in hnswlib's graph. One thread and a fixed seed make two builds equal.
 
     Scores are 1 - distance for cosine and dot product, and the negative distance for l2. Where the graph reaches fewer
@@ -72,7 +73,7 @@ class HnswlibEngine(Filterable[Float32Array]):
 
     def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
         """Put all vectors into the graph, numbered by row; getting ready is writing the file."""
-        vectors, settings = documents.column, self.parameters
+        settings, vectors = self.parameters, documents.column
         index = self._library.Index(_SPACES[str(settings["similarity"])], vectors.shape[1])
         index.init_index(
             max_elements=len(vectors),
@@ -80,11 +81,31 @@ class HnswlibEngine(Filterable[Float32Array]):
             ef_construction=int(settings["ef_construction"]),
             random_seed=int(settings["build_seed"]),
         )
-        for start, stop in documents.batches(_ROWS_AT_ONCE, progress):
-            index.add_items(vectors[start:stop], np.arange(start, stop), num_threads=int(settings["build_threads"]))
-        progress.start("save", None)
-        index.save_index(str(folder / _FILE))
+        self._index = index
+        self._add(np.arange(len(vectors), dtype=np.int32), documents, progress)
+        self._save(folder, progress)
         (folder / _DIMENSIONS).write_text(str(vectors.shape[1]), encoding="utf-8")
+
+    def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:
+        """Mark as deleted, and add: a number that is there gets its new vector; getting ready is writing the file.
+
+        Deleted vectors stay in the graph, where searches pass through them and do not return them.
+        """
+        for row in changes.deleted.tolist():
+            self._index.mark_deleted(row)
+        progress.advance(len(changes.deleted))
+        self._index.resize_index(len(self.ids))
+        self._add(changes.rows, changes.written, progress)
+        self._save(folder, progress)
+
+    def _add(self, rows: Int32Array, documents: Documents[Float32Array], progress: Progress) -> None:
+        for start, stop in documents.batches(_ROWS_AT_ONCE, progress):
+            vectors, threads = documents.column[start:stop], int(self.parameters["build_threads"])
+            self._index.add_items(vectors, rows[start:stop], num_threads=threads)
+
+    def _save(self, folder: Path, progress: Progress) -> None:
+        progress.start("save", None)
+        self._index.save_index(str(folder / _FILE))
 
     def load(self, folder: Path) -> LoadedIndex:
         """Read the file; its vectors' dimensions are not in it and lie beside it."""
@@ -98,11 +119,12 @@ class HnswlibEngine(Filterable[Float32Array]):
         state: dict[str, ParameterValue] = {
             "dimensions": self._dimensions,
             "vectors_in_graph": count,
+            "deleted_in_graph": len(self.deleted),
             "m": index.M,
             "ef_construction": index.ef_construction,
             "index_file_bytes": index.index_file_size(),
         }
-        return LoadedIndex(count, state, self._dimensions)
+        return LoadedIndex(count - len(self.deleted), state, self._dimensions)
 
     def prepare(self, queries: Float32Array, k: int) -> list[Float32Array]:
         """Set the candidates that searches for ``k`` keep; hnswlib keeps fewer than k if it is told to."""

@@ -420,11 +420,17 @@ class Remains:
         written: int32, aligned with ``rows``: the number of the change that wrote that content, 0 for the build.
         order: Rows (int32) of the documents held, in the order in which equal scores are ranked; None where it is that
             of the rows, or where there is no fixed one.
+        shards: int32, by row: the shard whose statistics score each document, counted from 0; None where the statistics
+            are those of all documents, or follow from the rows.
+        unindexed: Rows (int32) of documents held that are in no index: statistics that count them score them, those of
+            the index the others.
     """
 
     rows: Int32Array | None = None
     written: Int32Array | None = None
     order: Int32Array | None = None
+    shards: Int32Array | None = None
+    unindexed: Int32Array | None = None
 
 
 @runtime_checkable

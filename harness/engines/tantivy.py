@@ -1,7 +1,8 @@
 """Tantivy, a search library in Rust: its BM25 over analysed terms, in the process.
 
 Tantivy fixes k1 = 1.2 and b = 0.75, stores a document's length in one byte, takes N and avgdl over all documents of all
-segments, and computes in float32 (``src/query/bm25.rs``). Equal scores come by segment and document number.
+segments, and computes in float32 (``src/query/bm25.rs``). Equal scores come by segment and document number. Deleted
+documents count until their segment is merged.
 """
 
 from __future__ import annotations
@@ -10,21 +11,28 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+import orjson
 import pyarrow as pa
 
 from harness.data.progress import Progress
+from harness.data.types import Int32Array
 from harness.engines.base import Capabilities, Documents, EngineInfo, Filterable, LoadedIndex
+from harness.engines.changeable import Changeable, Changes
 from harness.engines.index_folder import field_columns, saved_fields
+from harness.engines.interface import Remains
 from harness.registry.optional import require
 
 __all__ = ["TantivyEngine"]
 
 _TERMS = "terms"
 _ROW = "row"
+_CHANGE = "change"
+"""The number of the change that wrote a document; those of the build lack it."""
 _MEGABYTE = 1_000_000
 
 
-class TantivyEngine(Filterable[pa.ChunkedArray]):
+class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
     """Documents of terms without positions; a query is a disjunction of its terms, each as often as it has it.
 
     A filter restricts the matching documents and leaves every score as it is.
@@ -57,23 +65,46 @@ class TantivyEngine(Filterable[pa.ChunkedArray]):
 
     def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
         """Add documents and commit; getting ready is waiting until segments are merged."""
-        tantivy, parameters = self._tantivy, self.parameters
         fields = field_columns(documents.fields).values()
-        index = tantivy.Index(self._new_schema(fields), path=str(folder), reuse=False)
-        threads, commit_every = int(parameters["writer_threads"]), int(parameters["commit_every"])
-        writer = index.writer(heap_size=int(parameters["heap_mb"]) * _MEGABYTE, num_threads=threads)
+        index = self._tantivy.Index(self._new_schema(fields), path=str(folder), reuse=False)
+        rows = np.arange(len(documents), dtype=np.int32)
+        self._write(index, rows, documents, progress, commit_every=int(self.parameters["commit_every"]))
+
+    def change(self, folder: Path, changes: Changes[pa.ChunkedArray], progress: Progress) -> None:
+        """Delete by the field of the row and add, in one commit; getting ready is what it is after a build."""
+        index = self._tantivy.Index.open(str(folder))
+        self._write(index, changes.rows, changes.written, progress, outdated=changes.outdated)
+
+    def _write(
+        self,
+        index: Any,  # noqa: ANN401 - of the client
+        rows: Int32Array,
+        documents: Documents[pa.ChunkedArray],
+        progress: Progress,
+        *,
+        commit_every: int = 0,
+        outdated: Int32Array | None = None,
+    ) -> None:
+        threads, heap = int(self.parameters["writer_threads"]), int(self.parameters["heap_mb"]) * _MEGABYTE
+        writer = index.writer(heap_size=heap, num_threads=threads)
+        if outdated is not None:  # by a query: a term of a field of numbers deletes nothing, without an error
+            rows_of = self._tantivy.Query.term_set_query(index.schema, _ROW, outdated.tolist())
+            writer.delete_documents_by_query(rows_of)
+        fields = field_columns(documents.fields).values()
         values = documents.metadata.to_pydict().values() if documents.metadata is not None else ()
         columns = list(zip(fields, values, strict=True))
-        for row, terms in enumerate(_texts(documents.column)):
-            document = tantivy.Document()
+        for place, (row, terms) in enumerate(zip(rows.tolist(), _texts(documents.column), strict=True)):
+            document = self._tantivy.Document()
             document.add_text(_TERMS, terms)
             document.add_unsigned(_ROW, row)
+            if self.change_number:
+                document.add_unsigned(_CHANGE, self.change_number)
             for field, column in columns:
-                if column[row] is not None:
-                    document.add_text(field, column[row])
+                if column[place] is not None:
+                    document.add_text(field, column[place])
             writer.add_document(document)
             progress.advance(1)
-            if commit_every and (row + 1) % commit_every == 0:
+            if commit_every and (place + 1) % commit_every == 0:
                 writer.commit()
         writer.commit()
         progress.start("merge", None)
@@ -82,7 +113,8 @@ class TantivyEngine(Filterable[pa.ChunkedArray]):
     def _new_schema(self, fields: Iterable[str]) -> Any:  # noqa: ANN401 - of the client
         builder = self._tantivy.SchemaBuilder()
         builder.add_text_field(_TERMS, tokenizer_name="whitespace", index_option="freq")
-        builder.add_unsigned_field(_ROW, fast=True)
+        builder.add_unsigned_field(_ROW, fast=True, indexed=True)
+        builder.add_unsigned_field(_CHANGE, fast=True)
         for field in fields:
             builder.add_text_field(field, tokenizer_name="raw", index_option="basic")
         return builder.build()
@@ -92,7 +124,23 @@ class TantivyEngine(Filterable[pa.ChunkedArray]):
         index = self._tantivy.Index.open(str(folder))
         self._schema, self._searcher = index.schema, index.searcher()
         segments, documents = int(self._searcher.num_segments), int(self._searcher.num_docs)
-        return LoadedIndex(documents, {"segments": segments, "index_format": self._format})
+        deleted = sum(segment["max_doc"] for segment in _segments(folder)) - documents
+        return LoadedIndex(
+            documents, {"segments": segments, "deleted_documents": deleted, "index_format": self._format}
+        )
+
+    def remains(self) -> Remains:
+        """List the deleted documents that segments hold: their columns can be read until the segment is merged."""
+        everything, held = self._tantivy.Query.all_query(), max(1, int(self._searcher.num_docs))
+        there = {(place.segment_ord, place.doc) for _, place in self._searcher.search(everything, held).hits}
+        places = [
+            self._tantivy.DocAddress(number, document)
+            for number, segment in enumerate(_segments(self.folder))
+            for document in range(segment["max_doc"])
+            if (number, document) not in there
+        ]
+        rows, written = (self._searcher.fast_field_values(field, places) for field in (_ROW, _CHANGE))
+        return Remains(np.array(rows, dtype=np.int32), np.array([n or 0 for n in written], dtype=np.int32))
 
     def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterable[Any]:  # noqa: ARG002 - the same for every k
         """Return Tantivy's queries."""
@@ -129,6 +177,11 @@ class TantivyEngine(Filterable[pa.ChunkedArray]):
             self._tantivy.Query.const_score_query(self._term(columns[name], value, "basic"), 0.0)
             for name, value in wanted.items()
         ]
+
+
+def _segments(folder: Path) -> list[Mapping[str, Any]]:
+    """Return the segments of the last commit by Tantivy's own file, in the order of their numbers."""
+    return list(orjson.loads((folder / "meta.json").read_bytes())["segments"])
 
 
 def _texts(column: pa.ChunkedArray) -> Iterable[str]:

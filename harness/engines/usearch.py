@@ -10,8 +10,9 @@ import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
-from harness.data.types import Float32Array, Similarity
-from harness.engines.base import Capabilities, Documents, Engine, EngineInfo, LoadedIndex
+from harness.data.types import Float32Array, Int32Array, Similarity
+from harness.engines.base import Capabilities, Documents, EngineInfo, LoadedIndex
+from harness.engines.changeable import Changeable, Changes
 from harness.engines.interface import Caveats, ComparedVectors
 from harness.errors import RejectedInputError
 from harness.registry.optional import require
@@ -26,7 +27,7 @@ _WHOLE = ("f64", "f32")
 """Datatypes that keep every bit of a float32."""
 
 
-class UsearchEngine(Engine[Float32Array]):
+class UsearchEngine(Changeable[Float32Array]):
     """Dense vectors in USearch's graph. One thread makes it, and two builds are equal.
 
     Scores are 1 - distance for cosine and dot product, and the negative distance for l2. Documents and queries are
@@ -72,12 +73,28 @@ class UsearchEngine(Engine[Float32Array]):
                 "datatype=i8 divides every vector by its length, which only cosine does without",
                 fix="take similarity=cosine, or datatype=f16",
             )
-        vectors, index = documents.column, self._new_index(documents.column.shape[1])
+        self._index = self._new_index(documents.column.shape[1])
+        self._add(np.arange(len(documents), dtype=np.int32), documents, progress)
+        self._save(folder, progress)
+
+    def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:
+        """Remove by number and add; getting ready is writing the file.
+
+        USearch leaves what is removed in the graph as a place that no search returns, and puts new vectors into it.
+        """
+        self._index.remove(changes.outdated.astype(np.uint64), threads=1)
+        progress.advance(len(changes.deleted))
+        self._add(changes.rows, changes.written, progress)
+        self._save(folder, progress)
+
+    def _add(self, rows: Int32Array, documents: Documents[Float32Array], progress: Progress) -> None:
         for start, stop in documents.batches(_ROWS_AT_ONCE, progress):
-            rows = np.arange(start, stop, dtype=np.uint64)
-            index.add(rows, vectors[start:stop], threads=int(self.parameters["build_threads"]))
+            keys, vectors = rows[start:stop].astype(np.uint64), documents.column[start:stop]
+            self._index.add(keys, vectors, threads=int(self.parameters["build_threads"]))
+
+    def _save(self, folder: Path, progress: Progress) -> None:
         progress.start("save", None)
-        index.save(str(folder / _FILE))
+        self._index.save(str(folder / _FILE))
 
     def load(self, folder: Path) -> LoadedIndex:
         """Read the file into memory."""

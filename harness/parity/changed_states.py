@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from harness.data.arrow import numbers
 from harness.data.types import Ids, Int32Array, Run, Similarity
 from harness.engines.interface import ComparedVectors
+from harness.exact.bm25_models import weigh
 from harness.exact.qdrant_model import qdrant_idf
 from harness.exact.qdrant_shards import shards_of
 from harness.parity.causes import HYPOTHESES, Case, Hypothesis, Rescored
@@ -28,10 +30,12 @@ from harness.registry.cards import ReferenceRule
 from harness.registry.parameters import ParameterValue
 from harness.worker.vectors import Vectors
 
-__all__ = ["DELETED_IN_STATISTICS", "ChangedIndex", "compare_state"]
+__all__ = ["DELETED_IN_STATISTICS", "OUTSIDE_THE_INDEX", "ChangedIndex", "compare_state"]
 
 DELETED_IN_STATISTICS = "deleted documents in the statistics"
 """The cause where N, df and avgdl count documents that are deleted and not yet merged or cleaned away."""
+OUTSIDE_THE_INDEX = "rows outside the index"
+"""The cause where documents that no index has taken in yet are scored by other statistics than those of the index."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -44,12 +48,16 @@ class ChangedIndex:
         leftovers: Contents (int32, corpus rows) that statistics may still count; the engine's own account, or else
             guesses, the likeliest first.
         order: Rows in the order in which equal scores come, None for that of the rows.
+        shards: int32 (n,), the shard of each row where the engine says it, else that of Qdrant where there are several.
+        unindexed: Rows (int32) of documents that are there and in no index.
     """
 
     ids: Ids
     content: Int32Array
     leftovers: tuple[Int32Array, ...] = ()
     order: Int32Array | None = None
+    shards: Int32Array | None = None
+    unindexed: Int32Array | None = None
 
     @property
     def held(self) -> Int32Array:
@@ -91,26 +99,28 @@ def compare_state(
     reference: Reference
     exact_vectors: DenseReference | None = None
     if rule.kind == "dense":
-        recipe = _dense(ids, run.query_ids, vectors, parameters, state.content[held])
-        reference = DenseReference(recipe)
+        dense = _dense(ids, run.query_ids, vectors, parameters, state.content[held])
+        reference = DenseReference(dense)
         if compared is not None:
             exact_vectors = DenseReference(
                 replace(
-                    recipe,
+                    dense,
                     documents=np.ascontiguousarray(compared.documents[held]),
                     queries=compared.queries,
                     similarity=compared.similarity,
                 )
             )
     else:
-        reference = SparseReference(_sparse(ids, run.query_ids, rule, vectors, parameters, state, held, None))
-        if int(parameters.get("shards", 1)) == 1:
-            recipes = [
-                _sparse(ids, run.query_ids, rule, vectors, parameters, state, held, leftover)
-                for leftover in state.leftovers
-                if len(leftover)
-            ]
-            hypotheses = (*(cause for recipe in recipes for cause in _stale(recipe)), *HYPOTHESES)
+        recipe_of = partial(_sparse, ids, run.query_ids, rule, vectors, parameters, state, held)
+        recipe = recipe_of(None)
+        reference = SparseReference(recipe)
+        if recipe.shards is None:
+            stale = [recipe_of(leftover) for leftover in state.leftovers if len(leftover)]
+            changed = [cause for recipe in stale for cause in _stale(recipe)]
+            if state.unindexed is not None and len(state.unindexed):
+                outside = place[state.unindexed]
+                changed += [_outside(recipe, outside), *(_outside(recipe, outside, stale=True) for recipe in stale)]
+            hypotheses = (*changed, *HYPOTHESES)
     parity = compare_run(
         own,
         reference,
@@ -133,6 +143,21 @@ def _stale(recipe: Recipe) -> Iterator[Hypothesis]:
         rounded = SparseReference(replace(recipe, idf=idf))
         name = f"{DELETED_IN_STATISTICS}, float32 IDF"
         yield Hypothesis(name, f"{meaning}, and every step of the IDF is rounded to float32", _by(rounded))
+
+
+def _outside(recipe: Recipe, rows: Int32Array, *, stale: bool = False) -> Hypothesis:
+    """Return the cause that all contents of a recipe score documents outside the index, and those in it the others."""
+    counts, formula = recipe.counts, recipe.formula
+    if counts is None or formula is None:
+        raise AssertionError("an index apart from its rows, of an engine without a BM25 of its own")
+    indexed = np.setdiff1d(np.arange(len(counts.documents)), rows).astype(np.int32)
+    values = recipe.documents.values.copy()
+    inside = np.isin(np.repeat(np.arange(len(counts.documents)), np.diff(recipe.documents.indptr)), indexed)
+    values[inside] = weigh(counts.of_documents(indexed), formula).documents.values
+    meaning = "statistics that count them score documents that are in no index yet, those of the index the others"
+    name = f"{OUTSIDE_THE_INDEX}, {DELETED_IN_STATISTICS}" if stale else OUTSIDE_THE_INDEX
+    changed = replace(recipe, documents=replace(recipe.documents, values=values))
+    return Hypothesis(name, meaning, _by(SparseReference(changed)))
 
 
 def _by(reference: SparseReference) -> Callable[[Case], Rescored]:
@@ -192,8 +217,9 @@ def _sparse(
     if vectors.sparse is not None:
         documents = vectors.sparse.documents.take(content) if vectors.sparse.documents is not None else None
         query_vectors = vectors.sparse.queries
-    shards = int(parameters.get("shards", 1))
-    placed = shards_of(len(state.content), shards)[held] if shards > 1 else None
+    placed, shards = state.shards, int(parameters.get("shards", 1))
+    if placed is None and shards > 1:
+        placed = shards_of(len(state.content), shards)
     recipe = make_recipe(
         rule.kind,
         doc_ids=ids,
@@ -202,7 +228,7 @@ def _sparse(
         documents=documents,
         queries=query_vectors,
         parameters=parameters,
-        shards=placed,
+        shards=placed[held] if placed is not None and placed.any() else None,
         scoring=rule.scoring,
     )
     return replace(recipe, order=order, matching=matching)

@@ -12,6 +12,7 @@ from harness.data.arrow import numbers
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, PartOf, Progress
 from harness.data.types import Ids, Int32Array
+from harness.engines.base import Engine
 from harness.engines.interface import Changing, EngineProtocol, IndexReport, Remains, WithComparedVectors
 from harness.errors import EngineFailureError
 from harness.worker.jobs import ChurnJob, ChurnPass, ChurnRecord
@@ -36,7 +37,7 @@ def run_churn(job: ChurnJob, progress: Progress, clock: Clock, *, before_open: C
         engine.open(job.trial.index_folder, first.ids)
         report = engine.index(first, progress, clock)
         if not isinstance(engine, Changing):
-            return ChurnRecord(unchangeable="its engine declares no changes")
+            return ChurnRecord(unchangeable=Engine.no_changes)
         if (reason := engine.unchangeable()) is not None:
             return ChurnRecord(unchangeable=reason)
         progress.start("warm-up", job.trial.warm_up_queries)
@@ -70,7 +71,13 @@ def _fresh(
         placed = np.zeros((len(job.order), compared.documents.shape[1]), dtype=np.float32)
         placed[rows] = compared.documents
         compared = replace(compared, documents=placed)
-    return ChurnPass(report, found.storage, found.hits._replace(rows=rows[found.hits.rows]), Remains(), compared)
+    remains = found.remains
+    order, shards = remains.order, None
+    if remains.shards is not None:
+        shards = np.zeros(len(job.order), dtype=np.int32)
+        shards[rows] = remains.shards
+    remains = Remains(order=None if order is None else rows[order], shards=shards)
+    return ChurnPass(report, found.storage, found.hits._replace(rows=rows[found.hits.rows]), remains, compared)
 
 
 def _searched(

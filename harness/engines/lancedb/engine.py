@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ from harness.engines.base import (
     as_backend_errors,
     source_folder,
 )
+from harness.engines.changeable import Changeable, Changes
 from harness.engines.index_folder import field_columns, saved_fields
 from harness.engines.interface import Caveats
 from harness.engines.lancedb.external_index import ExternalTable
@@ -67,7 +69,7 @@ _COMPRESSED = ("Sq", "Pq", "Rq")
 """How the names of indexes end that hold no vectors, but codes."""
 
 
-class LanceEngine(Filterable[Column]):
+class LanceEngine(Filterable[Column], Changeable[Column]):
     """Everything that engines on a LanceDB table have in common; a subclass says what is in its column."""
 
     packages = (PACKAGE,)
@@ -81,26 +83,28 @@ class LanceEngine(Filterable[Column]):
         require_lancedb(threads=int(self.parameters["threads"]))
         return engine_info()
 
+    @abstractmethod
+    def field(self, column: Column) -> pa.Field:
+        """Return name and type of the column that is searched."""
+
+    @abstractmethod
+    def values(self, column: Column, start: int, stop: int) -> pa.Array:
+        """Return what is stored of documents ``start`` to ``stop``."""
+
     def write(
-        self,
-        documents: Documents[Column],
-        field: pa.Field,
-        values: Callable[[int, int], pa.Array],
-        progress: Progress,
-        added: Callable[[Any], None] | None = None,
+        self, documents: Documents[Column], progress: Progress, added: Callable[[Any], None] | None = None
     ) -> None:
-        """Write all rows into a new table, ``rows_per_add`` at a time.
+        """Write all documents into a new table, ``rows_per_add`` at a time.
 
         Args:
             documents: With the fields of their metadata.
-            field: The column that is searched.
-            values: Its values of the rows from one number to another.
             progress: Advanced with each batch.
             added: Called with LanceDB's table after every addition.
         """
         size, table = int(self.parameters["rows_per_add"]) or len(documents), None
+        rows = np.arange(len(documents), dtype=np.int32)
         for start in range(0, len(documents), size):
-            reader = _reader(documents, field, values, range(start, min(start + size, len(documents))), progress)
+            reader = self._reader(documents, rows, range(start, min(start + size, len(documents))), progress)
             if table is None:
                 table = create(self.folder, TABLE, reader)
             else:
@@ -110,13 +114,41 @@ class LanceEngine(Filterable[Column]):
         if table is not None:
             self._table = table
 
+    def _reader(
+        self, documents: Documents[Column], rows: Int32Array, places: range, progress: Progress
+    ) -> pa.RecordBatchReader:
+        """Return documents as record batches: their rows, the column that is searched, and fields of the metadata."""
+        metadata, names = documents.metadata, field_columns(documents.fields).values()
+        fields = [pa.field(name, pa.string()) for name in names]
+        schema = pa.schema([pa.field("row", pa.int32()), self.field(documents.column), *fields])
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for low in places[::_BATCH]:
+                high = min(low + _BATCH, places.stop)
+                part = [] if metadata is None else metadata.slice(low, high - low).columns
+                columns = [numbers(rows[low:high]), self.values(documents.column, low, high)]
+                columns += [column.combine_chunks().cast(pa.string()) for column in part]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+                progress.advance(high - low)
+
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+    def change(self, folder: Path, changes: Changes[Column], progress: Progress) -> None:  # noqa: ARG002
+        """Delete and add rows; getting ready is ``optimize``, which takes them into the index and out of it."""
+        if len(changes.outdated):
+            self._table.delete(f"row IN ({', '.join(map(str, changes.outdated.tolist()))})")
+        progress.advance(len(changes.deleted))
+        if len(changes.written):
+            self._table.add(self._reader(changes.written, changes.rows, range(len(changes.written)), progress))
+        progress.start("optimize", None)
+        if self.parameters["optimize"]:
+            self._table.optimize()
+
     def open_own(self, folder: Path) -> None:
         """Open the table that :meth:`write` made, and list its rows."""
         self._table = open_table(folder, TABLE)
         listed = self._table.search().select(["row"]).with_row_id(True).to_arrow()
-        ids = np.empty(listed.num_rows, dtype=np.uint64)
-        ids[listed["row"].to_numpy()] = listed[ROW_ID].to_numpy()
-        self._row_ids = RowIds(ids)
+        self._row_ids = RowIds(listed[ROW_ID].to_numpy(), listed["row"].to_numpy())
 
     def finished_query(self, query: Any, score: str) -> Any:  # noqa: ANN401 - the client's own form
         """Return the query with the filter, for LanceDB's ids of rows and its column of scores or distances."""
@@ -179,16 +211,18 @@ class LanceDbEngine(LanceEngine[Float32Array], ExternalVectorIndex[Float32Array]
 
     def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:  # noqa: ARG002
         """Write the rows, ``rows_per_add`` at a time; getting ready is making the index."""
-        vectors = documents.column
-        width = vectors.shape[1]
-
-        def values(start: int, stop: int) -> pa.Array:
-            return pa.FixedSizeListArray.from_arrays(numbers(vectors[start:stop].reshape(-1)), width)
-
-        self.write(documents, pa.field(VECTOR, pa.list_(pa.float32(), width)), values, progress)
+        self.write(documents, progress)
         progress.start("index vectors", None)
         if self.parameters["index"] != "flat" and len(documents):
             self._table.create_index(VECTOR, config=self._config())
+
+    def field(self, column: Float32Array) -> pa.Field:
+        """Return a list of float32 numbers, as many as the vectors have."""
+        return pa.field(VECTOR, pa.list_(pa.float32(), column.shape[1]))
+
+    def values(self, column: Float32Array, start: int, stop: int) -> pa.Array:
+        """Return the vectors as lists of a fixed size."""
+        return pa.FixedSizeListArray.from_arrays(numbers(column[start:stop].reshape(-1)), column.shape[1])
 
     def _config(self) -> Any:  # noqa: ANN401 - a class of the client
         """Return LanceDB's configuration of the index; what is left to LanceDB is left out."""
@@ -303,27 +337,3 @@ class LanceDbEngine(LanceEngine[Float32Array], ExternalVectorIndex[Float32Array]
         loaded = self._opened()
         info, content = engine_info("embedded, an external table"), self._external
         return External(info, content.ids, loaded, folder_of(content.database, content.name), content=content)
-
-
-def _reader(
-    documents: Documents[Any],
-    field: pa.Field,
-    values: Callable[[int, int], pa.Array],
-    rows: range,
-    progress: Progress,
-) -> pa.RecordBatchReader:
-    """Return rows as record batches: their numbers, the column that is searched, and the fields of the metadata."""
-    metadata, names = documents.metadata, field_columns(documents.fields).values()
-    fields = [pa.field(name, pa.string()) for name in names]
-    schema = pa.schema([pa.field("row", pa.int32()), field, *fields])
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for low in range(rows.start, rows.stop, _BATCH):
-            high = min(low + _BATCH, rows.stop)
-            part = [] if metadata is None else metadata.slice(low, high - low).columns
-            columns = [numbers(np.arange(low, high, dtype=np.int32)), values(low, high)]
-            columns += [column.combine_chunks().cast(pa.string()) for column in part]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
-            progress.advance(high - low)
-
-    return pa.RecordBatchReader.from_batches(schema, batches())

@@ -116,11 +116,12 @@ def table_state(table: Any) -> dict[str, ParameterValue]:  # noqa: ANN401 - the 
 
 
 class RowIds:
-    """LanceDB's ids of a table's rows, in the order in which it lists them; the rows of hits are places among them."""
+    """LanceDB's ids of a table's rows, and the row of each: its place in the list, or what ``rows`` says."""
 
-    def __init__(self, ids: npt.NDArray[np.uint64]) -> None:
-        self._order = np.argsort(ids, kind="stable").astype(np.int32)
-        self._sorted = ids[self._order]
+    def __init__(self, ids: npt.NDArray[np.uint64], rows: Int32Array | None = None) -> None:
+        order = np.argsort(ids, kind="stable").astype(np.int32)
+        self._sorted, self.by_age = ids[order], order if rows is None else rows[order]
+        """By ascending id, which is the order in which rows were written: their ids, and their rows."""
 
     def __len__(self) -> int:
         return len(self._sorted)
@@ -134,7 +135,7 @@ class RowIds:
             raise IndexChangedError(
                 "a row was added while the table was searched", fix="stop whatever writes to the table"
             )
-        return np.asarray(self._order[places])
+        return np.asarray(self.by_age[places])
 
 
 @contextmanager

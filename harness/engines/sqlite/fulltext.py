@@ -2,7 +2,8 @@
 
 FTS5 fixes k1 = 1.2 and b = 0.75, counts all rows in N and avgdl, gives a term that is in half of the rows or more an
 IDF of 1e-6, and computes in float64 (``ext/fts5/fts5_aux.c``). Its scores are negative, the best the lowest; equal ones
-come by row. The index keeps no texts (``content=''``) and, as FTS5's default, positions.
+come by row. The index keeps no texts (``content=''``) and, as FTS5's default, positions. A delete leaves a tombstone in
+it, and its statistics do not count what was deleted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.data.progress import Progress
-from harness.data.types import Float64Array, Int64Array
+from harness.data.types import Float64Array, Int32Array, Int64Array
 from harness.engines.base import Capabilities, Documents, EngineInfo, LoadedIndex
 from harness.engines.sqlite.database import SqliteEngine
 
@@ -39,25 +40,32 @@ class SqliteFullTextEngine(SqliteEngine[pa.ChunkedArray]):
         self.start()
         return EngineInfo("SQLite FTS5", self.version, "embedded")
 
-    def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
-        """Insert documents in one transaction; getting ready is merging segments, and the table to filter by."""
-        database = self.connect(folder, writing=True)
-        with database:
-            database.execute("CREATE VIRTUAL TABLE documents USING fts5(terms, content='', tokenize='unicode61')")
-            rows = ((row, terms.as_py()) for row, terms in enumerate(documents.column))
-            database.executemany("INSERT INTO documents(rowid, terms) VALUES (?, ?)", _counted(rows, progress))
+    def definition(self, documents: Documents[pa.ChunkedArray]) -> str:  # noqa: ARG002 - for all the same
+        """Return the statement that makes the table."""
+        return (
+            "CREATE VIRTUAL TABLE documents USING fts5(terms, content='', contentless_delete=1, tokenize='unicode61')"
+        )
+
+    def insertion(
+        self, rows: Int32Array, documents: Documents[pa.ChunkedArray]
+    ) -> tuple[str, Iterable[tuple[int, str]]]:
+        """Return the statement that inserts a document, and rows and terms."""
+        values = ((row, terms.as_py()) for row, terms in zip(rows.tolist(), documents.column, strict=True))
+        return "INSERT INTO documents(rowid, terms) VALUES (?, ?)", values
+
+    def finish(self, database: Any, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:  # noqa: ANN401
+        """Merge segments, and make the table to filter by."""
         progress.start("merge", None)
         with database:
             if self.parameters["optimize"]:
                 database.execute("INSERT INTO documents(documents) VALUES ('optimize')")
             self.filter_table(database, documents.metadata)
-        database.close()
 
     def load(self, folder: Path) -> LoadedIndex:
         """Open the file for reading only, and count its rows and segments."""
-        self._database = self.connect(folder, writing=False)
-        ((documents,),) = self._database.execute("SELECT count(*) FROM documents_docsize")
-        ((segments,),) = self._database.execute("SELECT count(DISTINCT segid) FROM documents_idx")
+        self.database = self.connect(folder, writing=False)
+        ((documents,),) = self.database.execute("SELECT count(*) FROM documents_docsize")
+        ((segments,),) = self.database.execute("SELECT count(DISTINCT segid) FROM documents_idx")
         return LoadedIndex(documents, {"segments": segments, "apsw": str(self.apsw.apsw_version())})
 
     def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterable[str | None]:  # noqa: ARG002 - the same for every k
@@ -68,7 +76,7 @@ class SqliteFullTextEngine(SqliteEngine[pa.ChunkedArray]):
     def retrieve(self, query: str, k: int) -> list[tuple[int, float]]:
         """Return rows and ranks."""
         matching = _MATCHING.format(self.condition) if self.condition else ""
-        hits: list[tuple[int, float]] = self._database.execute(
+        hits: list[tuple[int, float]] = self.database.execute(
             _SEARCH.format(matching), (query, *self.values, k)
         ).fetchall()
         return hits
@@ -77,9 +85,3 @@ class SqliteFullTextEngine(SqliteEngine[pa.ChunkedArray]):
         """Turn ranks into scores."""
         table: Any = np.array(answer, dtype=np.float64).reshape(len(answer), 2)
         return table[:, 0].astype(np.int64), -table[:, 1]
-
-
-def _counted(rows: Iterable[tuple[int, str]], progress: Progress) -> Iterable[tuple[int, str]]:
-    for row in rows:
-        yield row
-        progress.advance(1)

@@ -7,19 +7,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 
-from harness.data.progress import Progress
-from harness.data.types import Float32Array, Float64Array, Int64Array
+from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array
 from harness.engines.base import Capabilities, Documents, EngineInfo, LoadedIndex
-from harness.engines.changeable import Changeable, Changes
 from harness.engines.index_folder import field_columns
 from harness.engines.sqlite.database import SqliteEngine
 from harness.registry.optional import require
 
 __all__ = ["SqliteVectorEngine"]
 
-_INSERT = "INSERT INTO documents({}) VALUES ({})"
 _NEAREST = "SELECT rowid, distance FROM documents WHERE embedding MATCH ?{also} AND k = ?"
 _SORTED = """
     SELECT rowid, vec_distance_{}(embedding, ?) AS distance FROM documents WHERE true{{also}} ORDER BY distance LIMIT ?
@@ -28,7 +24,7 @@ _LARGEST_K = 4096
 """What sqlite-vec answers at once; for more, every distance is computed and sorted in SQL."""
 
 
-class SqliteVectorEngine(SqliteEngine[Float32Array], Changeable[Float32Array]):
+class SqliteVectorEngine(SqliteEngine[Float32Array]):
     """A ``vec0`` table of float32 vectors; metadata are columns of it, and a filter precedes the best k."""
 
     name = "sqlite-dense"
@@ -50,40 +46,30 @@ class SqliteVectorEngine(SqliteEngine[Float32Array], Changeable[Float32Array]):
         database.load_extension(self._extension.loadable_path())
         return database
 
-    def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
-        """Insert vectors in one transaction."""
-        metadata, vectors = documents.metadata, documents.column
-        fields = field_columns(documents.fields).values()
-        definition = [
-            f"embedding float[{vectors.shape[1]}] distance_metric={self.parameters['similarity']}",
-            *(f"{name} text" for name in fields),
+    def definition(self, documents: Documents[Float32Array]) -> str:
+        """Return the statement that makes the table, with a column for each field of the metadata."""
+        columns = [
+            f"embedding float[{documents.column.shape[1]}] distance_metric={self.parameters['similarity']}",
+            *(f"{name} text" for name in field_columns(documents.fields).values()),
         ]
-        database = self.connect(folder, writing=True)
-        with database:
-            database.execute(f"CREATE VIRTUAL TABLE documents USING vec0({', '.join(definition)})")
-            names, places = ", ".join(["rowid", "embedding", *fields]), ", ".join("?" * (len(fields) + 2))
-            database.executemany(_INSERT.format(names, places), _rows(vectors, metadata, progress))
-        database.close()
+        return f"CREATE VIRTUAL TABLE documents USING vec0({', '.join(columns)})"
 
-    def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:
-        """Delete and insert vectors in one transaction."""
-        self._database.close()
-        database = self.connect(folder, writing=True)
-        with database:
-            database.executemany("DELETE FROM documents WHERE rowid = ?", ((row,) for row in changes.outdated.tolist()))
-            progress.advance(len(changes.deleted))
-            written = (
-                (int(changes.rows[row]), vector) for row, vector in _rows(changes.written.column, None, progress)
-            )
-            database.executemany(_INSERT.format("rowid, embedding", "?, ?"), written)
-        database.close()
+    def insertion(self, rows: Int32Array, documents: Documents[Float32Array]) -> tuple[str, Iterator[tuple[Any, ...]]]:
+        """Return the statement that inserts a document, and rows, vectors and metadata."""
+        names = ["rowid", "embedding", *field_columns(documents.fields).values()]
+        columns = [] if documents.metadata is None else list(documents.metadata.to_pydict().values())
+        values = (
+            (row, vector.tobytes(), *(_stored(column[place]) for column in columns))
+            for place, (row, vector) in enumerate(zip(rows.tolist(), documents.column, strict=True))
+        )
+        return f"INSERT INTO documents({', '.join(names)}) VALUES ({', '.join('?' * len(names))})", values  # noqa: S608 - of names that are made here
 
     def load(self, folder: Path) -> LoadedIndex:
         """Open the file for reading only, and count its rows."""
-        self._database = self.connect(folder, writing=False)
-        ((documents,),) = self._database.execute("SELECT count(*) FROM documents_rowids")
+        self.database = self.connect(folder, writing=False)
+        ((documents,),) = self.database.execute("SELECT count(*) FROM documents_rowids")
         dimensions = None
-        for (stored,) in self._database.execute("SELECT embedding FROM documents LIMIT 1"):
+        for (stored,) in self.database.execute("SELECT embedding FROM documents LIMIT 1"):
             dimensions = len(stored) // np.dtype(np.float32).itemsize
         return LoadedIndex(documents, {"dimensions": dimensions or 0, "vectors_in_graph": 0}, dimensions)
 
@@ -92,7 +78,7 @@ class SqliteVectorEngine(SqliteEngine[Float32Array], Changeable[Float32Array]):
         values = tuple(_stored(value) for value in self.values)
         also = f" AND {self.condition}" if self.condition else ""
         search = _NEAREST if k <= _LARGEST_K else _SORTED.format(self.parameters["similarity"])
-        cursor = self._database.execute(search.replace("{also}", also), (query.tobytes(), *values, k))
+        cursor = self.database.execute(search.replace("{also}", also), (query.tobytes(), *values, k))
         hits: list[tuple[int, float]] = cursor.fetchall()
         return hits
 
@@ -107,10 +93,3 @@ class SqliteVectorEngine(SqliteEngine[Float32Array], Changeable[Float32Array]):
 def _stored(value: str | None) -> str:
     """Return a field's value as it is stored: sqlite-vec's columns hold no NULL."""
     return "" if value is None else f"={value}"
-
-
-def _rows(vectors: Float32Array, metadata: pa.Table | None, progress: Progress) -> Iterator[tuple[Any, ...]]:
-    columns = list(metadata.to_pydict().values()) if metadata is not None else []
-    for row, vector in enumerate(vectors):
-        yield (row, vector.tobytes(), *(_stored(column[row]) for column in columns))
-        progress.advance(1)

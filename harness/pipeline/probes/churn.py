@@ -16,6 +16,7 @@ from harness.data.progress import Progress
 from harness.data.types import Int32Array, Run
 from harness.document.cells import BACKEND, absent, count, milliseconds, number, text, values_of
 from harness.document.model import Cell, Column, Table, Value
+from harness.engines.base import Engine
 from harness.errors import LostDocumentsError
 from harness.metrics import Scores, score
 from harness.parity.changed_states import ChangedIndex, compare_state
@@ -123,7 +124,9 @@ class ChurnProbe(Probe[ChurnRecord]):
             return ["not changed (--churn): its run was read from a file"]
         if outcome.record.external is not None:
             return ["not changed (--churn): an external index is only read"]
-        return ["not changed (--churn): its engine declares no changes"]
+        card = outcome.trial.spec.card
+        reason = Engine.no_changes if card is None else getattr(load_engine(card), "no_changes", Engine.no_changes)
+        return [f"not changed (--churn): {reason}"]
 
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
         """Tabulate each state of each backend."""
@@ -235,8 +238,9 @@ class _States:
             return None
         if not card.reference.applies(trial.parameters):
             return None
-        leftovers = () if fresh else self._leftovers(measured, number)
-        state = ChangedIndex(self._ids, self._workload.contents[number], leftovers, measured.remains.order)
+        leftovers, remains = () if fresh else self._leftovers(measured, number), measured.remains
+        placed = remains.order, remains.shards, remains.unindexed
+        state = ChangedIndex(self._ids, self._workload.contents[number], leftovers, *placed)
         return compare_state(
             run,
             state,
