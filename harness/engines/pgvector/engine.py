@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
-from harness.data.types import Float32Array, Float64Array, Int32Array, Similarity, SparseVectors
+from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, Similarity, SparseVectors
 from harness.engines.base import (
     Capabilities,
     ClientEngine,
@@ -30,6 +31,7 @@ from harness.engines.base import (
     as_backend_errors,
     require_sparse,
 )
+from harness.engines.changeable import Changeable, Changes
 from harness.engines.index_folder import ID_FIELD, field_columns, saved_fields
 from harness.engines.interface import Caveats, ComparedVectors
 from harness.engines.pgvector.external_index import ExternalRows
@@ -41,6 +43,7 @@ from harness.engines.pgvector.vectors import (
     dense_bytes,
     dense_vectors,
     sparse_bytes,
+    sparse_columns,
     sparse_row,
 )
 from harness.engines.server_collection import new_name, remove_collection, save_name, saved_name
@@ -53,15 +56,18 @@ from harness.store.columns import load_column
 __all__ = ["PgvectorEngine", "PgvectorSparseEngine"]
 
 _DATA = "postgres"
-_IDF = "columns.npy", "idf.npy"
-"""The columns that documents have, int32 (C,), and their idf, float32 (C,)."""
+_FREQUENCIES = "columns.npy", "frequencies.npy"
+"""The columns that documents have, int32 (C,) ascending, and how many have each, int64 (C,).
+
+Column -1 is one that every document has but those without any other.
+"""
 _MOST_EF, _OWN_EF = 1000, 40
 _BATCH = 1000
 _COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
 
 
-class _TableEngine(ClientEngine[Any], Filterable[Any]):
+class _TableEngine(ClientEngine[Any], Filterable[Any], Changeable[Any]):
     """Everything that both engines have in common; a subclass says what a row holds."""
 
     search_parameters = frozenset(
@@ -174,21 +180,44 @@ class _TableEngine(ClientEngine[Any], Filterable[Any]):
 
     def build(self, folder: Path, documents: Documents[Any], progress: Progress) -> None:  # noqa: ARG002
         """Copy all rows in, some at a time; getting ready is making the indexes, and counting for the planner."""
-        stored = documents.with_ids() if self.parameters["keep"] else documents
-        for start, stop in stored.batches(_BATCH, progress):
-            values = zip(self._values(stored.column, start, stop), stored.records(start, stop), strict=True)
-            rows = [
-                _copied(row, value, [record.get(name) for name in stored.fields])
-                for row, (value, record) in enumerate(values, start)
-            ]
-            self._copy(_COPY_HEAD + b"".join(rows) + _COPY_END, start, stop)
+        self._store(np.arange(len(documents), dtype=np.int32), documents, progress)
         progress.start("make indexes", None)
         self._make_indexes(documents)
 
-    def _copy(self, data: bytes, start: int, stop: int) -> None:
-        sql, tries = require_psycopg("psycopg.sql"), 0
-        copying = sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(self._named())
-        again = sql.SQL("DELETE FROM {} WHERE row >= %s AND row < %s").format(self._named())
+    def change(self, folder: Path, changes: Changes[Any], progress: Progress) -> None:  # noqa: ARG002
+        """Delete rows and copy others in; getting ready is a vacuum, and counting for the planner."""
+        self._delete(changes.outdated)
+        progress.advance(len(changes.deleted))
+        self._store(changes.rows, changes.written, progress)
+        progress.start("vacuum", None)
+        kind = "VACUUM (ANALYZE) {}" if self.parameters["vacuum"] else "ANALYZE {}"
+        statement = require_psycopg("psycopg.sql").SQL(kind).format(self._named())
+        self._session.rows("clearing away what was deleted", statement)
+
+    def _stored(self, rows: npt.NDArray[np.integer]) -> list[bytes]:
+        """Return the vectors of ascending rows in pgvector's binary form."""
+        select = require_psycopg("psycopg.sql").SQL("SELECT vector FROM {} WHERE row = ANY(%s) ORDER BY row")
+        return [value for (value,) in self._session.rows("reading", select.format(self._named()), (rows.tolist(),))]
+
+    def _delete(self, rows: Int32Array) -> None:
+        self._session.rows("deleting documents", self._deletion(), (rows.tolist(),))
+
+    def _deletion(self) -> Any:  # noqa: ANN401 - of psycopg.sql
+        return require_psycopg("psycopg.sql").SQL("DELETE FROM {} WHERE row = ANY(%s)").format(self._named())
+
+    def _store(self, rows: Int32Array, documents: Documents[Any], progress: Progress) -> None:
+        stored = documents.with_ids() if self.parameters["keep"] else documents
+        for start, stop in stored.batches(_BATCH, progress):
+            numbers, values = rows[start:stop].tolist(), self._values(stored.column, start, stop)
+            copied = [
+                _copied(row, value, [record.get(name) for name in stored.fields])
+                for row, value, record in zip(numbers, values, stored.records(start, stop), strict=True)
+            ]
+            self._copy(_COPY_HEAD + b"".join(copied) + _COPY_END, numbers)
+
+    def _copy(self, data: bytes, rows: list[int]) -> None:
+        tries = 0
+        copying = require_psycopg("psycopg.sql").SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(self._named())
 
         def copy() -> None:
             nonlocal tries
@@ -196,11 +225,11 @@ class _TableEngine(ClientEngine[Any], Filterable[Any]):
             connection = self._session.connection()
             with connection.transaction(), connection.cursor() as cursor:
                 if tries > 1:  # the first try's answer may have been lost
-                    cursor.execute(again, (start, stop))
+                    cursor.execute(self._deletion(), (rows,))
                 with cursor.copy(copying) as writing:
                     writing.write(data)
 
-        with self._session.translated(lambda: f"storing documents {start} to {stop - 1}"):
+        with self._session.translated(lambda: f"storing documents {rows[0]} to {rows[-1]}"):
             self._session.call(copy)
 
     def _make_indexes(self, documents: Documents[Any]) -> None:
@@ -448,15 +477,11 @@ class PgvectorEngine(_TableEngine, ExternalVectorIndex[Any]):
         """
         if self._type != "halfvec" or queries.dense is None or self.parameters["external"]:
             return None
-        select = require_psycopg("psycopg.sql").SQL("SELECT vector FROM {} WHERE row >= %s AND row < %s ORDER BY row")
-        pages = [
-            [
-                value
-                for (value,) in self._session.rows("reading vectors", select.format(self._named()), (low, low + _BATCH))
-            ]
-            for low in range(0, len(self.ids), _BATCH)
-        ]
-        documents = np.concatenate([dense_vectors(page, self._type) for page in pages if page])
+        documents = np.zeros((len(self.ids), self._dimensions), dtype=np.float32)
+        for low in range(0, len(self.ids), _BATCH):
+            rows = np.setdiff1d(np.arange(low, min(low + _BATCH, len(self.ids))), self.deleted)
+            if len(rows):
+                documents[rows] = dense_vectors(self._stored(rows), self._type)
         sent = _halved(queries.dense)
         if self._index is None or self.similarity != "cosine":
             return ComparedVectors(documents, sent, self.similarity)
@@ -488,6 +513,7 @@ class PgvectorSparseEngine(_TableEngine):
         input="sparse", exact=False, deterministic=False, reopens=True, keeps_k_prefix=False
     )
     _type = "sparsevec"
+    _frequencies: tuple[Int32Array, Int64Array]
     _idf: tuple[Int32Array, Float32Array]
 
     def check(self, inputs: Inputs, what: str, dimensions: int | None) -> SparseVectors:  # noqa: ARG002
@@ -501,18 +527,33 @@ class PgvectorSparseEngine(_TableEngine):
         return vectors
 
     def create(self, folder: Path, documents: Documents[SparseVectors]) -> None:
-        """Make the table, and keep the idf of its columns."""
+        """Make the table, and keep the frequencies of its columns."""
         super().create(folder, documents)
-        vectors = documents.column
-        columns, counts = np.unique(vectors.indices, return_counts=True)
-        idf = bm25_idf(counts.astype(np.int64), len(vectors.nonempty_rows))
-        for name, values in zip(_IDF, (columns.astype(np.int32), idf), strict=True):
-            np.save(folder / name, values, allow_pickle=False)
+        columns = _columns(documents.column)
+        self._keep_frequencies(folder, columns, np.ones(len(columns)))
+
+    def change(self, folder: Path, changes: Changes[SparseVectors], progress: Progress) -> None:
+        """Change the table, and the frequencies: documents that go are read for that."""
+        stored = [sparse_columns(value) for value in self._stored(changes.outdated)]
+        gone = np.concatenate([*stored, np.full(sum(len(part) > 0 for part in stored), -1, dtype=np.int32)])
+        written, (columns, counts) = _columns(changes.written.column), self._frequencies
+        super().change(folder, changes, progress)
+        added = [counts, np.full(len(gone), -1), np.ones(len(written))]
+        self._keep_frequencies(folder, np.concatenate([columns, gone, written]), np.concatenate(added))
+
+    def _keep_frequencies(self, folder: Path, columns: Int32Array, counts: npt.NDArray[Any]) -> None:
+        """Write down how many documents have each column: the sum of its counts."""
+        distinct, places = np.unique(columns, return_inverse=True)
+        sums = np.bincount(places, weights=counts, minlength=len(distinct)).astype(np.int64)
+        np.save(folder / _FREQUENCIES[0], distinct[sums > 0].astype(np.int32), allow_pickle=False)
+        np.save(folder / _FREQUENCIES[1], sums[sums > 0], allow_pickle=False)
 
     def load(self, folder: Path) -> LoadedIndex:
-        """Find the table, and read the idf."""
+        """Find the table, and make the idf of the frequencies."""
         with as_backend_errors():
-            self._idf = load_column(folder / _IDF[0]), load_column(folder / _IDF[1])
+            columns, counts = (load_column(folder / name) for name in _FREQUENCIES)
+        self._frequencies = columns, counts
+        self._idf = columns[1:], bm25_idf(counts[1:], int(counts[:1].sum()))
         return super().load(folder)
 
     def _searched_dimensions(self) -> int | None:
@@ -549,6 +590,11 @@ class PgvectorSparseEngine(_TableEngine):
     def columns(self, answer: Sequence[tuple[Any, float]]) -> tuple[Int32Array, Float64Array]:
         """Return rows and scores, without those of score 0."""
         return super().columns([hit for hit in answer if hit[1] != 0])
+
+
+def _columns(vectors: SparseVectors) -> Int32Array:
+    """Return the columns of all documents, and -1 for each that has any."""
+    return np.concatenate([vectors.indices, np.full(len(vectors.nonempty_rows), -1, dtype=np.int32)])
 
 
 def _halved(vectors: Float32Array) -> Float32Array:

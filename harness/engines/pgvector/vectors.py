@@ -8,9 +8,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.data.types import Float32Array, Similarity, SparseVectors
+from harness.data.types import Float32Array, Int32Array, Similarity, SparseVectors
 
-__all__ = ["MOST_COLUMNS", "OPERATORS", "Operator", "dense_bytes", "dense_vectors", "sparse_bytes", "sparse_row"]
+__all__ = [
+    "MOST_COLUMNS",
+    "OPERATORS",
+    "Operator",
+    "dense_bytes",
+    "dense_vectors",
+    "sparse_bytes",
+    "sparse_columns",
+    "sparse_row",
+]
 
 MOST_COLUMNS = 1_000_000_000
 """Dimensions that a ``sparsevec`` may have."""
@@ -54,6 +63,12 @@ def sparse_row(indices: np.ndarray, values: np.ndarray, dimensions: int) -> byte
     indices, values = indices[stored], values[stored]
     head = struct.pack("!iii", dimensions, len(indices), 0)
     return head + indices.astype(">i4").tobytes() + values.astype(">f4").tobytes()
+
+
+def sparse_columns(value: bytes) -> Int32Array:
+    """Return the columns of one vector, of its binary form of ``sparsevec``."""
+    _, count, _ = struct.unpack_from("!iii", value)
+    return np.frombuffer(value, dtype=">i4", count=count, offset=struct.calcsize("!iii")).astype(np.int32)
 
 
 def dense_vectors(values: Sequence[bytes], kind: str) -> Float32Array:
