@@ -114,7 +114,7 @@ class Comparison:
         runs = {
             (trial.dataset, trial.label): self.run(trial.label, trial.dataset)
             for trial in self.report.trials
-            if self._has_run(trial)
+            if self.has_run(trial.label, trial.dataset)
         }
         content = ResultContent(
             per_query=self.values,
@@ -128,9 +128,6 @@ class Comparison:
         )
         place = write_result(Path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
         return replace(self, folder=place)
-
-    def _has_run(self, trial: TrialResult) -> bool:
-        return trial.label in self.contents[trial.dataset].runs or (self.folder is not None and trial.status == "ok")
 
     @property
     def datasets(self) -> list[str]:
@@ -207,6 +204,11 @@ class Comparison:
             if trial.label == label:
                 return trial
         raise KeyError(label)
+
+    def has_run(self, label: str, dataset: str | None = None) -> bool:
+        """Tell whether a backend has ranked documents, in memory or in the folder; as :meth:`trial`."""
+        trial = self.trial(label, dataset)
+        return label in self.contents[trial.dataset].runs or (self.folder is not None and trial.status == "ok")
 
     def run(self, label: str, dataset: str | None = None) -> Run:
         """Return a backend's ranked documents, as :meth:`trial`; raises ResultError when it has none."""

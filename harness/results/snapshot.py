@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -20,12 +18,11 @@ from harness.data.types import Ids, Int64Array, Qrels, Run
 from harness.errors import ResultError, UnknownNameError
 from harness.metrics import Measure, parse_metric
 from harness.results.schema import Result, TrialResult
-from harness.results.stored import StoredResult
 
 if TYPE_CHECKING:
     from harness.results.comparison import Comparison
 
-__all__ = ["OVERLAP", "THIS_RUN", "ResultSnapshot", "snapshots_of", "stored_snapshots", "text_digest"]
+__all__ = ["OVERLAP", "THIS_RUN", "ResultSnapshot", "snapshots_of", "text_digest"]
 
 THIS_RUN = "this run"
 """The source of a result that is stored nowhere yet."""
@@ -159,69 +156,25 @@ class ResultSnapshot:
         return {query: ids[top.of_query(row)] for row, query in enumerate(top.query_ids)}
 
 
-def stored_snapshots(folder: Path, report: Result) -> list[ResultSnapshot]:
-    """Return a comparison's result folder, whose ``report`` was read, by dataset; raises ResultError for damage."""
-    stored = StoredResult(folder, report)
-    values, agreement, latencies = stored.per_query(), stored.agreement(), stored.latencies()
-    return [
-        _snapshot(
-            str(folder),
-            report.on(name),
-            (_of(values, name), _of(agreement, name), _of(latencies, name)),
-            partial(_stored_run, stored, name),
-            texts=stored.query_texts(name),
-            qrels=stored.qrels(name),
-        )
-        for name in (info.name for info in report.datasets)
-    ]
-
-
-def _stored_run(stored: StoredResult, dataset: str, label: str) -> Run | None:
-    failed = {trial.label for trial in stored.report.of_dataset(dataset) if trial.status == "failed"}
-    return None if label in failed else stored.run(dataset, label)
-
-
 def snapshots_of(comparison: Comparison) -> list[ResultSnapshot]:
-    """Return a comparison that just ran, by dataset."""
-    snapshots = []
-    for name, content in comparison.contents.items():
-        queries = content.queries
-        texts = dict(zip(queries.ids, queries.texts.to_pylist(), strict=True)) if queries is not None else {}
-        tables = (_of(table, name) for table in (comparison.values, comparison.agreement, comparison.latencies))
-        report, runs = comparison.report.on(name), content.runs
-        snapshots.append(_snapshot(THIS_RUN, report, tuple(tables), runs.get, texts=texts, qrels=content.qrels))
-    return snapshots
+    """Return a comparison that just ran, or that was loaded from its folder, by dataset."""
+    return [_snapshot(comparison, name) for name in comparison.datasets]
 
 
-def _snapshot(
-    source: str,
-    report: Result,
-    tables: tuple[pa.Table | None, ...],
-    hits: Callable[[str], Run | None],
-    *,
-    texts: Mapping[str, str],
-    qrels: Qrels | None,
-) -> ResultSnapshot:
-    """Return a dataset with all its hits; ``tables`` are values, agreement and latencies, ``texts`` of its queries."""
-    values, agreement, latencies = tables
-    succeeded = [trial for trial in report.trials if trial.status == "ok"]
+def _snapshot(comparison: Comparison, dataset: str) -> ResultSnapshot:
+    only = comparison.on(dataset)
+    queries, trials = only.queries, [trial for trial in only.report.trials if trial.status == "ok"]
+    texts = dict(zip(queries.ids, queries.texts.to_pylist(), strict=True)) if queries is not None else {}
     return ResultSnapshot(
-        source=source,
-        report=report,
-        figures={
-            trial.label: {**_metrics(values, trial.label), **_overlaps(agreement, trial.label, _depths(trial))}
-            for trial in succeeded
-        },
-        hits=hits,
-        latencies={one.label: _samples(latencies, one.label) for one in succeeded if latencies is not None},
+        source=str(comparison.folder or THIS_RUN),
+        report=only.report,
+        figures={trial.label: {**_metrics(only.values, trial.label), **_overlaps(only, trial)} for trial in trials},
+        hits=lambda label: only.run(label) if only.has_run(label) else None,
+        latencies=_samples(only.latencies, [trial.label for trial in trials]) if only.latencies is not None else {},
         texts=texts,
         digests={query: text_digest(text) for query, text in texts.items()},
-        qrels=qrels,
+        qrels=only.qrels,
     )
-
-
-def _of(table: pa.Table | None, dataset: str) -> pa.Table | None:
-    return table.filter(pc.equal(table["dataset"], text_scalar(dataset))) if table is not None else None
 
 
 def text_digest(text: str) -> str:
@@ -229,34 +182,35 @@ def text_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
+def _of(table: pa.Table, label: str) -> pa.Table:
+    return table.filter(pc.equal(table["backend"], text_scalar(label)))
+
+
 def _metrics(table: pa.Table, label: str) -> dict[str, dict[str, float]]:
-    of_backend = table.filter(pc.equal(table["backend"], text_scalar(label)))
     values: dict[str, dict[str, float]] = {}
-    for metric in pc.unique(of_backend["metric"]).to_pylist():
-        rows = of_backend.filter(pc.equal(of_backend["metric"], text_scalar(metric)))
-        values[metric] = dict(zip(rows["query_id"].to_pylist(), rows["value"].to_pylist(), strict=True))
+    columns = (_of(table, label)[name].to_pylist() for name in ("metric", "query_id", "value"))
+    for metric, query, value in zip(*columns, strict=True):
+        values.setdefault(metric, {})[query] = value
     return values
 
 
-def _depths(backend: TrialResult) -> dict[str, int]:
-    """Return columns of the table of agreement -> the depth that each is about."""
-    depths = sorted(int(depth) for depth in backend.parity.overlap) if backend.parity is not None else []
-    return {"overlap_10": depths[0], "overlap_k": depths[-1]} if depths else {}
-
-
-def _overlaps(table: pa.Table, label: str, depths: Mapping[str, int]) -> dict[str, dict[str, float]]:
-    mine = table.filter(pc.equal(table["backend"], text_scalar(label)))
-    queries = mine["query_id"].to_pylist()
+def _overlaps(comparison: Comparison, trial: TrialResult) -> dict[str, dict[str, float]]:
+    """Return the overlap with the reference by query, at the first and the last depth that the table has."""
+    depths = sorted(int(depth) for depth in trial.parity.overlap) if trial.parity is not None else []
+    table = _of(comparison.agreement, trial.label)
+    columns = {"overlap_10": depths[0], "overlap_k": depths[-1]} if depths else {}
+    queries = table["query_id"].to_pylist()
     return {
-        f"{OVERLAP}{depth}": dict(zip(queries, mine[column].to_pylist(), strict=True))
-        for column, depth in depths.items()
+        f"{OVERLAP}{depth}": dict(zip(queries, table[name].to_pylist(), strict=True)) for name, depth in columns.items()
     }
 
 
-def _samples(table: pa.Table, label: str) -> dict[str, list[int]]:
-    mine = table.filter(pc.equal(table["backend"], text_scalar(label)))
-    total: Int64Array = as_numpy(mine["search_ns"]) + as_numpy(mine["transfer_ns"])
-    samples: dict[str, list[int]] = {}
-    for query, sample in zip(mine["query_id"].to_pylist(), total.tolist(), strict=True):
-        samples.setdefault(query, []).append(sample)
+def _samples(table: pa.Table, labels: Sequence[str]) -> dict[str, dict[str, list[int]]]:
+    """Return label to query to nanoseconds of search and transfer together, in the order of the passes."""
+    samples: dict[str, dict[str, list[int]]] = {label: {} for label in labels}
+    for label, of_label in samples.items():
+        rows = _of(table, label)
+        total: Int64Array = as_numpy(rows["search_ns"]) + as_numpy(rows["transfer_ns"])
+        for query, sample in zip(rows["query_id"].to_pylist(), total.tolist(), strict=True):
+            of_label.setdefault(query, []).append(sample)
     return samples

@@ -18,7 +18,7 @@ from harness.errors import DataError, ResultError, UsageError
 from harness.pipeline.regress.regression import Regression
 from harness.report.documents.regress import change_document
 from harness.results.comparison import Comparison
-from harness.results.snapshot import stored_snapshots
+from harness.results.snapshot import snapshots_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
@@ -58,7 +58,7 @@ def test_a_baseline_is_small_and_reads_back_as_the_result(baseline: Path, folder
         assert side.figures["csr"][row.metric][row.query_id] == row.value
     assert len(side.first("csr", 10)) == 64
     assert len(side.ranking_digests("csr")) == 64
-    assert side.ranking_digests("csr") == stored_snapshots(folder / "before", stored.report)[0].ranking_digests("csr")
+    assert side.ranking_digests("csr") == snapshots_of(stored)[0].ranking_digests("csr")
 
 
 def test_an_identical_run_is_the_same(baseline: Path, folder: Path) -> None:

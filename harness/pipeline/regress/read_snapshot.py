@@ -10,8 +10,9 @@ from harness.pipeline.check.id_match import MatchRule
 from harness.pipeline.regress.labels import to_qrels
 from harness.results.baseline import read_baseline
 from harness.results.check_schema import QuestionResult
+from harness.results.comparison import Comparison
 from harness.results.schema import ErrorInfo, PlanRecord, Result, TrialResult
-from harness.results.snapshot import ResultSnapshot, stored_snapshots, text_digest
+from harness.results.snapshot import ResultSnapshot, snapshots_of, text_digest
 from harness.results.stored import FORMER_CHANGE, read_report, read_stored_run
 from harness.store.result_folder import REPORT_NAME
 
@@ -37,7 +38,7 @@ def read_snapshots(path: Path) -> list[ResultSnapshot]:
     result = read_report(folder)
     if result.kind == "diff":
         raise _only_a_change(folder)
-    return _of_check(folder, result) if result.kind == "check" else stored_snapshots(folder, result)
+    return _of_check(folder, result) if result.kind == "check" else snapshots_of(Comparison.load(folder))
 
 
 def _only_a_change(folder: Path) -> ResultError:

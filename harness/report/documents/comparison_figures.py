@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +10,7 @@ import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy, text_scalar
 from harness.data.ranking import TieRule
-from harness.data.types import Corpus, Float64Array, Ids, Qrels, Queries, Run
+from harness.data.types import Float64Array, Ids, Qrels, Run
 from harness.document.cells import percentile_figure
 from harness.document.figures import (
     Bar,
@@ -30,9 +29,10 @@ from harness.document.model import Figure
 from harness.metrics import Measure, QuerySet, parse_metric, score
 from harness.report.documents.verdicts import reference_of
 from harness.report.html.pools import DEPTH, top_of
+from harness.results.comparison import Comparison
 from harness.results.schema import Result, TrialResult
 
-__all__ = ["Compared", "comparison_figures", "swept_frontiers"]
+__all__ = ["comparison_figures", "swept_frontiers"]
 
 _DEPTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _DRAWN = 6
@@ -43,49 +43,7 @@ _LEVELS = ("bit-equal", "identical", "tie-equivalent", "different")
 _SIGNS = ("≡", "=", "≈", "≠")
 
 
-class Compared(Protocol):
-    """A result with its tables and runs, such as :class:`harness.results.comparison.Comparison`."""
-
-    @property
-    def report(self) -> Result:
-        """The stored result."""
-
-    @property
-    def values(self) -> pa.Table:
-        """Per-query values."""
-
-    @property
-    def agreement(self) -> pa.Table:
-        """Per-query agreement with the references."""
-
-    @property
-    def latencies(self) -> pa.Table | None:
-        """Raw samples, None where none are kept."""
-
-    @property
-    def qrels(self) -> Qrels | None:
-        """The judgments, None without."""
-
-    @property
-    def queries(self) -> Queries | None:
-        """The queries with their texts, None without."""
-
-    @property
-    def corpus(self) -> Corpus | None:
-        """The documents with their texts; where they are None, ``no_texts`` says why."""
-
-    @property
-    def no_texts(self) -> str:
-        """Why there are no texts of documents."""
-
-    def on(self, dataset: str) -> Compared:
-        """Return what was compared on one dataset."""
-
-    def run(self, label: str) -> Run:
-        """Return a backend's ranked documents."""
-
-
-def comparison_figures(compared: Compared, runs: Mapping[str, Run]) -> dict[str, list[Figure]]:
+def comparison_figures(compared: Comparison, runs: Mapping[str, Run]) -> dict[str, list[Figure]]:
     """Return the figures of each section by its anchor; ``runs`` are the rankings by label.
 
     Those of single queries need the rankings of the only dataset; of several datasets there are the means.

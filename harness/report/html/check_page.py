@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.data.arrow import strings, text_scalar
-from harness.data.types import Corpus, Float64Array, Ids, Qrels, Queries, Run
+from harness.data.arrow import text_scalar
+from harness.data.types import Corpus, Float64Array, Ids, Qrels, Run
 from harness.pipeline.check.id_match import Match
 from harness.report.documents.check import check_document
-from harness.report.html.explorer import Expected, Explorer
+from harness.report.html.explorer import Expected, Explorer, queries_of
 from harness.report.html.render import render_page
 from harness.results.schema import Result, TrialResult
 
@@ -48,7 +48,8 @@ def _explorers(report: Result, runs: Hits, corpora: Mapping[str, Corpus], no_tex
     metrics = list(next((trial.metrics for trial in trials if trial.metrics), {}))
     texts = [question.question for question in questions]
     ids = Ids.of(question.id for question in questions)
-    queries = Queries(ids, pa.chunked_array([strings(texts)]), "") if None not in texts else None
+    known = [text for text in texts if text is not None]
+    queries = queries_of(ids, known) if len(known) == len(texts) else None
     documents = _matching(report, trials, corpora)
     ranked = [
         _renamed(_scored(runs[trial.dataset, trial.label], trial), _suffix(report, trial.dataset)) for trial in trials

@@ -11,18 +11,18 @@ import pyarrow.compute as pc
 from harness.data.arrow import as_numpy
 from harness.data.types import Float64Array, Ids, Int32Array, Run
 from harness.report.documents.compare import comparison_document
-from harness.report.documents.comparison_figures import Compared, comparison_figures
+from harness.report.documents.comparison_figures import comparison_figures
 from harness.report.documents.verdicts import reference_of
-from harness.report.html.explorer import Agreement, Explorer
+from harness.report.html.explorer import NO_HITS, Agreement, Explorer, unanswered
 from harness.report.html.render import render_page
+from harness.results.comparison import Comparison
 
 __all__ = ["comparison_html"]
 
-_NO_HITS = Run(Ids.of([]), Ids.of([]), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
 _STATES = ("different", "tie_equivalent", "identical", "bit_equal")
 
 
-def comparison_html(compared: Compared) -> str:
+def comparison_html(compared: Comparison) -> str:
     """Return the page as one HTML file."""
     result, runs = compared.report, {}
     if len(result.datasets) == 1:
@@ -30,7 +30,7 @@ def comparison_html(compared: Compared) -> str:
     return render_page(comparison_document(result, comparison_figures(compared, runs)), _explorers(compared))
 
 
-def _explorers(compared: Compared) -> list[Explorer]:
+def _explorers(compared: Comparison) -> list[Explorer]:
     """Return every query of each dataset with all rankings; nothing of a dataset where no backend has any.
 
     Where texts of queries were left out, those of documents are too.
@@ -42,12 +42,12 @@ def _explorers(compared: Compared) -> list[Explorer]:
     return [_explorer(compared.on(name), name, labels, metrics) for name in names]
 
 
-def _explorer(compared: Compared, dataset: str, labels: Sequence[str], metrics: Sequence[str]) -> Explorer:
+def _explorer(compared: Comparison, dataset: str, labels: Sequence[str], metrics: Sequence[str]) -> Explorer:
     """Return the queries of one dataset; a backend that failed on it gave no answer there."""
     report = compared.report
     done = {trial.label for trial in report.trials if trial.status == "ok"}
     failed = [label not in done for label in labels]
-    runs = [compared.run(label) if label in done else _NO_HITS for label in labels]
+    runs = [compared.run(label) if label in done else NO_HITS for label in labels]
     ids = compared.queries.ids if compared.queries is not None else _queries_of(compared, runs)
     return Explorer(
         query_ids=ids,
@@ -62,12 +62,12 @@ def _explorer(compared: Compared, dataset: str, labels: Sequence[str], metrics: 
         agreement=_agreement(compared.agreement, labels, ids),
         corpus=compared.corpus,
         no_texts="" if compared.corpus is not None else compared.no_texts,
-        failed=np.repeat(np.array(failed)[:, None], len(ids), axis=1) if any(failed) else None,
+        failed=unanswered(failed, len(ids)),
         dataset=dataset,
     )
 
 
-def _queries_of(compared: Compared, runs: Sequence[Run]) -> Ids:
+def _queries_of(compared: Comparison, runs: Sequence[Run]) -> Ids:
     """Return the queries by what is known of them: a stored run lacks those that found nothing."""
     tables = [chunk for table in (compared.agreement, compared.values) for chunk in table["query_id"].chunks]
     columns = [*(run.query_ids.values for run in runs), *tables]

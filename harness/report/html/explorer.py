@@ -8,10 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from harness.data.arrow import strings
 from harness.data.types import Corpus, Float64Array, Ids, Int64Array, Qrels, Queries, Run
 
-__all__ = ["Agreement", "Expected", "Explorer", "KeptRanks", "changes"]
+__all__ = ["NO_HITS", "Agreement", "Expected", "Explorer", "KeptRanks", "changes", "queries_of", "unanswered"]
+
+NO_HITS = Run(Ids.of([]), Ids.of([]), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
+"""The ranking of a backend that has none on a dataset."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -94,6 +99,16 @@ class Explorer:
         """The ranking that each ranking is compared with, int64 (R,)."""
         chosen = self.against if self.against is not None else [self.reference] * len(self.labels)
         return np.array(chosen, dtype=np.int64)
+
+
+def queries_of(ids: Ids, texts: Sequence[str]) -> Queries:
+    """Return queries with their texts, in the order of their ids."""
+    return Queries(ids, pa.chunked_array([strings(texts)]), "")
+
+
+def unanswered(failed: Sequence[bool], queries: int) -> npt.NDArray[np.bool_] | None:
+    """Return ``failed`` of an :class:`Explorer` where some rankings lack all of its queries; None where none does."""
+    return np.repeat(np.array(failed)[:, None], queries, axis=1) if any(failed) else None
 
 
 def changes(values: Float64Array | None, references: Int64Array, top: npt.NDArray[Any]) -> Int64Array:

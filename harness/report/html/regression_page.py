@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from harness.data.arrow import strings
-from harness.data.types import Float64Array, Ids, Queries, Run
+from harness.data.types import Float64Array, Ids, Run
 from harness.document.figures import Differences
 from harness.document.model import Figure
 from harness.pipeline.regress.compare_sides import Compared, ComparedDataset
 from harness.report.documents.regress import change_document
-from harness.report.html.explorer import Explorer, KeptRanks
+from harness.report.html.explorer import NO_HITS, Explorer, KeptRanks, queries_of, unanswered
 from harness.report.html.render import render_page
 from harness.results.regression_schema import Change
 from harness.results.schema import Result
@@ -25,7 +23,6 @@ __all__ = ["regression_html"]
 
 _ROUNDING = 1e-12
 _DRAWN = 6
-_NO_HITS = Run(Ids.of([]), Ids.of([]), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
 
 
 class _Place(NamedTuple):
@@ -116,27 +113,25 @@ def _explorer(
 ) -> Explorer:
     """Return the queries of one dataset; ``kept`` has the rankings that all datasets share, some with hits there."""
     places, failed = list(kept), [place not in known for place in kept]
-    rankings = [known.get(place, _Ranking(_NO_HITS, {}, kept[place], None)) for place in places]
+    rankings = [known.get(place, _Ranking(NO_HITS, {}, kept[place], None)) for place in places]
     metrics = _metrics(change)
     texts = {**dataset.before.texts, **dataset.after.texts} if keep_text else {}
-    in_order = [texts.get(query, "") for query in dataset.queries]
     ids = Ids.of(dataset.queries)
     against = [places.index(place._replace(when="before")) for place in places]
-    corpus = documents.corpus if texts else None
     return Explorer(
         query_ids=ids,
         labels=[place.label for place in places],
         runs=[ranking.run for ranking in rankings],
         metrics=metrics,
         values=_values(rankings, against, metrics, dataset.queries) if metrics else None,
-        queries=Queries(ids, pa.chunked_array([strings(in_order)]), "") if texts else None,
+        queries=queries_of(ids, [texts.get(query, "") for query in dataset.queries]) if texts else None,
         qrels=dataset.qrels,
         relevance=int(str(dataset.after.report.plan.resolved["relevance"])),
-        corpus=corpus,
+        corpus=documents.corpus if texts else None,
         no_texts=documents.no_texts if documents.corpus is None else "",
         against=against,
         kept=list(kept.values()),
-        failed=np.repeat(np.array(failed)[:, None], len(dataset.queries), axis=1) if any(failed) else None,
+        failed=unanswered(failed, len(ids)),
         kept_ranks=[ranking.kept_ranks for ranking in rankings],
         dataset=dataset.name,
     )
