@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["Clock", "CombinedProgress", "Display", "PartOf", "Progress", "SilentDisplay"]
+__all__ = ["Clock", "CombinedProgress", "Display", "DisplayOfPart", "PartOf", "Progress", "SilentDisplay"]
 
 Clock = Callable[[], int]
 """Nanoseconds from a monotonic clock; injected, so that tests do not wait."""
@@ -30,6 +30,21 @@ class Display(Protocol):
 
     def done(self, label: str, outcome: str) -> None:
         """Show that one backend is finished; ``outcome`` is a few words."""
+
+
+class DisplayOfPart:
+    """A display of one part of a whole, such as a dataset, whose lines bear the part's name."""
+
+    def __init__(self, display: Display, part: str) -> None:
+        self._display, self._part = display, part
+
+    def section(self, label: str) -> Progress:
+        """Return the progress of one encoding or one backend of this part."""
+        return self._display.section(f"{self._part} · {label}")
+
+    def done(self, label: str, outcome: str) -> None:
+        """Show that one backend is finished with this part."""
+        self._display.done(f"{self._part} · {label}", outcome)
 
 
 class CombinedProgress:

@@ -282,7 +282,7 @@ class WithStoredVectors(Protocol):
     """
 
     def stored_documents(self, count: int) -> StoredDocuments:
-        """Return at most ``count`` documents from all over the index. Called once, after ``attach``."""
+        """Return at most ``count`` documents from all over the index, after ``attach``."""
 
 
 class Hits(NamedTuple):

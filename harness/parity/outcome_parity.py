@@ -242,7 +242,8 @@ def _dense_recipe(
     documents, queries = vectors.dense
     ids = dataset.corpus.ids
     if external is not None:  # documents, and an order of them, of its own
-        ids, documents = external.ids, np.ascontiguousarray(documents[external.rows])
+        own = external.vectors
+        ids, documents = external.ids, own if own is not None else np.ascontiguousarray(documents[external.rows])
     return DenseRecipe(
         ids,
         dataset.queries.ids,

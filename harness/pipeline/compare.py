@@ -23,7 +23,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from harness.data.dataset import Dataset
-from harness.data.progress import Display, Progress, SilentDisplay
+from harness.data.progress import Display, DisplayOfPart, SilentDisplay
 from harness.errors import HarnessError, UsageError
 from harness.loaders.checks import dataset_findings
 from harness.parity.outcome_parity import References
@@ -143,7 +143,7 @@ def run(
     failures: list[HarnessError] = []
     for named in plan.datasets:
         of_one = plan.on(named)
-        section = shown if len(plan.datasets) == 1 else _OfDataset(shown, named.name)
+        section = shown if len(plan.datasets) == 1 else DisplayOfPart(shown, named.name)
         try:
             with cache.intact():
                 part = _compare_on(of_one, at_hand.get(named.name), {part.dataset for part in parts}, cache, section)
@@ -258,8 +258,7 @@ def run_on(
     # a hit that is left out takes no other hit's place
     deep = rules.deepened(plan)
     with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
-        if len(dataset.corpus):  # else nothing is held against it
-            _compile_reference(plan, display)
+        _compile_reference(plan, display, dense_only=not len(dataset.corpus))
         outcomes = run_plan(deep, dataset, cache, work, display)
     references = References(outcomes, deep, dataset, display, deeper=deeper)
     return [_assess(outcome, plan, references, judge, rules) for outcome in outcomes]
@@ -269,9 +268,11 @@ _compiled: set[str] = set()
 """Kinds of references whose kernels this process has compiled."""
 
 
-def _compile_reference(plan: Plan, display: Display) -> None:
+def _compile_reference(plan: Plan, display: Display, *, dense_only: bool) -> None:
     """Compile before any backend runs: a minute in a fresh installation is no engine's time, memory or deadline."""
     kinds = {trial.spec.card.reference.kind for trial in plan.trials if trial.spec.card is not None} - {"none"}
+    if dense_only:  # without documents, only an index's own vectors can make a reference
+        kinds &= {"dense"}
     if kinds <= _compiled:
         return
     _compiled.update(kinds)
@@ -396,18 +397,3 @@ def _notes(plan: Plan, parts: Sequence[_Part]) -> list[str]:
         note if len(datasets) == len(parts) else f"{', '.join(datasets)}: {note}" for note, datasets in about.items()
     ]
     return [*plan.remarks, *of_datasets]
-
-
-class _OfDataset:
-    """A display on which every line names the dataset."""
-
-    def __init__(self, display: Display, dataset: str) -> None:
-        self._display, self._dataset = display, dataset
-
-    def section(self, label: str) -> Progress:
-        """Return the progress of one encoding or one backend on this dataset."""
-        return self._display.section(f"{self._dataset} · {label}")
-
-    def done(self, label: str, outcome: str) -> None:
-        """Show that one backend is finished on this dataset."""
-        self._display.done(f"{self._dataset} · {label}", outcome)

@@ -279,7 +279,9 @@ def _notes_on_external_index(
             f"its {external.files:,} files ({external.file_bytes:,} bytes) had the same SHA-256 before and after"
         )
     if not len(dataset.corpus):
-        return [*notes, f"not held against a reference: {external.no_reference}"]
+        if external.no_reference is not None:
+            return [*notes, f"not held against a reference: {external.no_reference}"]
+        return [*notes, "held against exact search of the vectors that it gives back: there is no dataset to encode"]
     if len(strangers):
         listed = _listed(external.ids.take(strangers[:_NAMED]), len(strangers))
         notes.append(f"{len(strangers):,} of its documents are not in the dataset: {listed}")

@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
-from harness.data.types import Ids, Int32Array
+from harness.data.types import Float32Array, Ids, Int32Array
 from harness.engines.interface import (
     EngineInfo,
     EngineProtocol,
@@ -39,6 +39,8 @@ __all__ = ["Fingerprint", "Ready", "attach", "changed_too", "fingerprint", "read
 _EXAMPLES = 3
 _SAMPLED = 16
 """Documents whose vectors are compared with the model's: enough for a part of an index that another model made."""
+_MOST_READ_BACK = 50_000
+"""Vectors of 1,024 dimensions are 200 MB then, and most of a minute of a server's time."""
 _CHUNK_BYTES = 1 << 22
 _NAMED = 10
 _FIX = "search a copy, or stop whatever writes to it; if nothing does, it is a defect of the engine"
@@ -102,12 +104,12 @@ def attach(
     handle = index.attach(job.index_folder, progress)
     opened = clock()
     rows = _collection_rows(handle, documents.ids)
-    sample = None
+    sample = vectors = None
     if len(documents):
         reason = _mismatch(index, rows, job, documents, queries, progress)
     else:
-        reason = "there is no dataset to hold it against"
         sample = engine.stored_documents(_SAMPLED) if isinstance(engine, WithStoredVectors) else None
+        vectors, reason = _own_vectors(engine, len(handle.ids), progress)
     record = ExternalIndexRecord(
         ids=handle.ids,
         rows=rows,
@@ -116,6 +118,7 @@ def attach(
         file_bytes=files.bytes if files is not None else None,
         sha256=files.sha256 if files is not None else None,
         sample=sample,
+        vectors=vectors,
     )
     absent = np.setdiff1d(np.arange(len(documents), dtype=np.int32), rows)
     report = IndexReport(0, len(rows), absent, 0, 0, {"existing": True, **handle.state})
@@ -143,6 +146,19 @@ def _mismatch(
     if len(known) == len(rows):
         return reason
     return f"{len(rows) - len(known):,} of the index's {len(rows):,} documents are not in the dataset"
+
+
+def _own_vectors(engine: EngineProtocol, documents: int, progress: Progress) -> tuple[Float32Array | None, str | None]:
+    """Return all vectors of an index, of which a reference can be made without a dataset, or why there are none."""
+    if not isinstance(engine, WithStoredVectors) or engine.capabilities.reads(external=True) != "dense":
+        return None, "there is no dataset to hold it against"
+    if documents > _MOST_READ_BACK:
+        return None, f"without a dataset at most {_MOST_READ_BACK:,} vectors are read back, and it has {documents:,}"
+    progress.start("read vectors", None)
+    stored = engine.stored_documents(documents)
+    if stored.dense is None or len(stored.rows) < documents:
+        return None, f"it gives back the vectors of {len(stored.rows):,} of its {documents:,} documents"
+    return np.ascontiguousarray(stored.dense[np.argsort(stored.rows)]), None
 
 
 def _external(engine: EngineProtocol) -> ExternalIndexProtocol:

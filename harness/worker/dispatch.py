@@ -9,6 +9,7 @@ import importlib
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -89,10 +90,11 @@ def _ask(job: AskJob, context: _Context) -> object:
     from harness.engines.callable.python_callable import load_retriever
     from harness.store.columns import load_table
 
+    questions = load_table(job.questions)
     with load_retriever(job.target, job.framework, job.id_key) as backend:
-        return ask(
+        asked = ask(
             backend,
-            load_table(job.questions).column("text").to_pylist(),
+            questions.column("text").to_pylist(),
             job.k,
             repeats=job.repeats,
             warm_up=job.warm_up,
@@ -100,6 +102,8 @@ def _ask(job: AskJob, context: _Context) -> object:
             clock=context.clock,
             progress=context.progress,
         )
+        ids, texts = questions.column("id").to_pylist(), questions.column("text").to_pylist()
+        return replace(asked, store=backend.prepare_store(ids, texts, job.target_folder))
 
 
 def _encode(job: EncodeJob, context: _Context) -> Encoded:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from harness.data.types import Ids, Int32Array, Int64Array
+from harness.data.types import Float32Array, Ids, Int32Array, Int64Array
 from harness.engines.interface import (
     Caveats,
     ComparedVectors,
@@ -284,6 +284,8 @@ class AskJob:
 
     Each is asked ``repeats`` times, with ``warm_up`` the first once more before. The result is an ``Asked``.
     ``framework`` says whose retriever the name stands for, "" for a function; ``id_key`` where its documents' ids are.
+    What its vector store is to be searched by goes to ``target_folder``, which does not exist yet: ``queries.npy`` and
+    ``queries.ids.txt``, as :class:`harness.encoders.precomputed.Precomputed` reads them.
     """
 
     target: str
@@ -291,6 +293,7 @@ class AskJob:
     k: int
     repeats: int
     warm_up: bool
+    target_folder: Path
     framework: str = ""
     id_key: str = ""
 
@@ -302,6 +305,7 @@ class ExternalIndexRecord:
     ``ids`` are the index's documents in the order of its rows, ``rows`` int32 their rows in the collection, -1 for
     those it lacks. ``no_reference`` is why results are not held against a reference, None where the index is proven to
     hold what a reference would be made of. ``sample`` are some of its documents, None where it gives none back.
+    ``vectors`` float32 (n, d) are those of all its documents, which the reference is made of where there is no dataset.
     ``files``, ``file_bytes`` and ``sha256`` are None for an index without files here.
     """
 
@@ -312,6 +316,7 @@ class ExternalIndexRecord:
     file_bytes: int | None
     sha256: str | None
     sample: StoredDocuments | None = None
+    vectors: Float32Array | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

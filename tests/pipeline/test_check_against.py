@@ -93,13 +93,16 @@ def test_a_collection_of_a_tutorial_scores_as_a_plain_script(tutorial, tmp_path)
     arguments = [str(folder / "golden.jsonl"), "--against", expression, "--out", str(out)]
     text = command(*arguments, "--require", f"Hit@5>={hits}", "--require", f"MRR@5>={ranks}", exit_code=0)
     assert hashes(folder / "db") == before
-    report = harness.Checked.load(out).report
+    checked = harness.Checked.load(out)
+    report = checked.report
     assert (report.preflight, report.warnings) == ([], [])  # a clean collection raises no alarm
     (subject,) = report.trials
     assert (subject.metrics["Hit@5"].mean, subject.metrics["MRR@5"].mean) == (hits, ranks)
     assert 0.2 < ranks < 1
-    assert (subject.label, subject.dataset, subject.parity) == ("mine", "golden", None)
-    assert "there is no dataset to hold it against" in text
+    assert (subject.label, subject.dataset) == ("mine", "golden")
+    assert subject.parity is not None  # with exact search of the vectors that the collection gives back
+    assert (subject.parity.queries, subject.parity.different) == (len(checked.hits["golden", "mine"].query_ids), 0)
+    assert "held against exact search of the vectors that it gives back" in text
     assert "had the same SHA-256 before and after" in text
     command(*arguments, "--overwrite", "--require", "MRR@5>=1", exit_code=1)
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import qdrant_stub
 from installed import skip_without
 
 import harness
@@ -64,17 +65,59 @@ def test_a_retriever_is_asked_as_it_is(package: str, name: str, store: str) -> N
     assert {len(run.rows[run.of_query(query)]) for query in range(3)} == {2}
 
 
-def test_the_collection_behind_a_retriever_is_held_against_the_exact_reference() -> None:
-    """The expression that the note gives, with the retriever's own embeddings as the model."""
-    skip_without("langchain_chroma")
-    noted = notes_of(checked(f"langchain:{MODULE}:chroma_retriever;id_key=source"))
-    backend = noted.partition("--backends '")[2].partition("'")[0]
-    assert backend.endswith("collection=notes;id_key=source;external=true;model=python:MODULE:EMBEDDINGS")
-    backend = backend.replace("MODULE:EMBEDDINGS", f"{MODULE}:LangChainWords")
-    result = harness.check(GOLDEN, corpus="chunks.jsonl", backends=[backend], k=2, timing=False)
+@pytest.mark.parametrize(
+    ("package", "name", "similarity"),
+    [
+        ("langchain_chroma", "langchain:{}:chroma_retriever;id_key=source", "l2"),
+        ("langchain_qdrant", "langchain:{}:qdrant_server_store;id_key=source", "cosine"),
+        ("faiss", "langchain:{}:store_like_faiss;id_key=source", "dot"),
+    ],
+)
+def test_the_search_of_the_store_is_held_against_an_exact_one(
+    package: str, name: str, similarity: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the same check, by the object's own embeddings, with no corpus and no model named."""
+    skip_without(package)
+    with qdrant_stub.serve() as server:
+        monkeypatch.setenv("QDRANT_OF_RETRIEVERS", server.url)
+        result = harness.check(GOLDEN, against=name.format(MODULE), k=2, require="parity>=1", timing=False)
+    assert result.report.verdict == "passed", result.render(verbose=True)
     parity = result.report.trials[0].parity
     assert parity is not None
-    assert (parity.different, parity.queries) == (0, 3)
+    assert (parity.different, parity.queries, parity.reference, parity.mode) == (0, 3, "dense", similarity)
+    assert "with exact search of the 3 vectors that the store gives back" in notes_of(result)
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "reason"),
+    [
+        ("langchain_qdrant", "langchain:{}:qdrant_store;id_key=source", "qdrant-client searches it in Python"),
+        ("haystack", "haystack:{}:haystack_pipeline;id_key=source", "the harness searches Qdrant, Chroma, FAISS"),
+        ("faiss", "langchain:{}:store_without_embeddings;id_key=source", "does not show how it encodes questions"),
+        ("faiss", "langchain:{}:store_of_another_model;id_key=source", "3 dimensions"),
+    ],
+)
+def test_why_the_search_of_the_store_is_not_held_against_an_exact_one(package: str, name: str, reason: str) -> None:
+    skip_without(package)
+    result = checked(name.format(MODULE))
+    assert result.report.trials[0].parity is None
+    (note,) = [note for note in result.report.trials[0].notes if "is not held against an exact one: " in note]
+    assert reason in note
+    assert "\n" not in note
+
+
+def test_a_store_that_searches_wrongly_differs_from_the_exact_search() -> None:
+    """An index of lists that looks into one of four: some of the nearest vectors are in others."""
+    skip_without("faiss")
+    result = harness.check(
+        [{"id": "a", "question": "apples tar trout", "expected": ["fruit"]}],
+        against=f"langchain:{MODULE}:store_of_lists;id_key=source",
+        k=4,
+        timing=False,
+    )
+    parity = result.report.trials[0].parity
+    assert parity is not None
+    assert (parity.different, parity.causes) == (1, {"approximate search": 1})
 
 
 @pytest.mark.parametrize(

@@ -253,13 +253,14 @@ class Stub(FaultyServer):
             query=query,
             filter=_filter(body.get("filter")),
             params=_parameters(body),
-            with_payload=False,
+            with_payload=bool(body.get("with_payload")),
             with_vector=False,
         )
         hits = [hit for shard in held.shards for hit in shard.query(request)]
         near_first = held.dense.get(body.get("using") or "", {}).get("distance") == "Euclid"
         best = sorted(hits, key=lambda hit: hit.score if near_first else -hit.score)[: body["limit"]]
-        return {"points": [{"id": hit.id, "version": 0, "score": hit.score} for hit in best]}
+        points = [{"id": hit.id, "version": 0, "score": hit.score, "payload": hit.payload} for hit in best]
+        return {"points": points}
 
     def _fused(self, held: Collection, body: Any) -> Any:
         """As Qdrant's own engine fuses, which several shards would take more for."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -57,6 +59,62 @@ def qdrant_store() -> Any:
     return QdrantVectorStore.from_documents(
         langchain_documents(), LangChainWords(), location=":memory:", collection_name="notes"
     )
+
+
+@cache
+def qdrant_server_store() -> Any:
+    from langchain_qdrant import QdrantVectorStore
+
+    return QdrantVectorStore.from_documents(
+        langchain_documents(),
+        LangChainWords(),
+        ids=[1, 2, 3],
+        url=os.environ["QDRANT_OF_RETRIEVERS"],
+        collection_name="notes",
+        vector_name="text",
+    )
+
+
+class FaissInMemory:
+    """As LangChain's FAISS: an index in memory, documents by their places in it, and embeddings."""
+
+    def __init__(self, index: Any, texts: list[str], names: list[str], embeddings: Any = None) -> None:
+        self.index, self.names, self.embeddings = index, names, embeddings
+        self.index.add(embed_words(texts))
+
+    def similarity_search_with_score(self, question: str, k: int) -> list[tuple[Any, float]]:
+        scores, places = self.index.search(embed_words([question]), k)
+        hits = [(place, score) for place, score in zip(places[0], scores[0], strict=True) if place >= 0]
+        return [(SimpleNamespace(metadata={"source": self.names[place]}), float(score)) for place, score in hits]
+
+
+def _store_like_faiss(embeddings: Any) -> FaissInMemory:
+    import faiss
+
+    index = faiss.IndexFlatIP(embed_words(["a"]).shape[1])
+    return FaissInMemory(index, [line["text"] for line in lines()], [line["_id"] for line in lines()], embeddings)
+
+
+def store_like_faiss() -> FaissInMemory:
+    return _store_like_faiss(LangChainWords())
+
+
+def store_without_embeddings() -> FaissInMemory:
+    return _store_like_faiss(None)
+
+
+def store_of_another_model() -> FaissInMemory:
+    return _store_like_faiss(SimpleNamespace(embed_query=lambda _: [1.0, 0.0, 0.0]))
+
+
+def store_of_lists() -> FaissInMemory:
+    import faiss
+
+    words = [word for line in lines() for word in line["text"].split()]
+    vectors = embed_words(words)
+    index = faiss.index_factory(vectors.shape[1], "IVF4,Flat", faiss.METRIC_INNER_PRODUCT)
+    index.train(vectors)
+    return FaissInMemory(index, words, ["fruit", *words[1:]], LangChainWords())
 
 
 @cache

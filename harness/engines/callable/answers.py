@@ -15,6 +15,7 @@ import numpy as np
 
 from harness.data.progress import Clock, Progress
 from harness.data.types import BAD_ID, BAD_ID_IS, Int64Array
+from harness.engines.callable.vector_stores import StoreBehind
 from harness.errors import EngineTimeoutError, EngineUnavailableError, HarnessError
 
 __all__ = ["SCORES", "TEXTS", "Answer", "Asked", "CalledBackend", "ask", "first_of", "read_answer"]
@@ -159,13 +160,14 @@ class Asked:
     """Answers in the order of the questions, of the first pass.
 
     ``search_ns`` int64 (passes, questions) is the time of each call, negative where it failed or was not made.
-    ``notes`` are the backend's own.
+    ``notes`` are the backend's own, ``store`` is the vector store that it searches, None where none is known.
     """
 
     answers: tuple[Answer, ...]
     search_ns: Int64Array
     repeated: int = 0
     notes: tuple[str, ...] = ()
+    store: StoreBehind | None = None
 
 
 def ask(

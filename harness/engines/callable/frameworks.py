@@ -6,14 +6,12 @@ object is shows by its methods.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from harness.engines.callable.answers import SCORES, TEXTS, Answer, first_of, read_answer
 from harness.errors import EngineUnavailableError
-from harness.plain_url import is_plain_url
 
 __all__ = ["FRAMEWORKS", "Retriever", "retriever_of"]
 
@@ -24,12 +22,13 @@ _NAMED = 12
 class Retriever(NamedTuple):
     """How a framework's object is asked: ``call`` returns documents, of which ``read`` makes an answer.
 
-    ``notes`` say what it is, which vector store it searches, and whether it can be told how many documents to return.
+    ``notes`` say what it is, and whether it can be told how many documents to return. ``candidate`` is the object.
     """
 
     call: Call
     read: Callable[[object], Answer]
     notes: tuple[str, ...]
+    candidate: object
 
 
 class _Asking(NamedTuple):
@@ -60,12 +59,9 @@ def retriever_of(framework: str, candidate: Any, name: str, id_key: str) -> Retr
             fix=f"name {expected}, or a function that returns one; other code: python:MODULE:FUNCTION",
         )
     notes = [f"asked as {title}'s {type(candidate).__name__}, whose own code answers"]
-    store = _store_of(candidate)
-    if store is not None:
-        notes.append(_about_store(store, id_key))
     if not asking.takes_k:
         notes.append("it takes no number of documents: of those that it returns as it is set, the first k count")
-    return Retriever(asking.call, lambda returned: _read(returned, id_key), tuple(notes))
+    return Retriever(asking.call, lambda returned: _read(returned, id_key), tuple(notes), candidate)
 
 
 def _of_langchain(candidate: Any) -> _Asking | None:  # noqa: ANN401
@@ -200,110 +196,3 @@ def _metadata(document: Any) -> Mapping[str, object]:  # noqa: ANN401
 
 def _listed(metadata: Mapping[str, object]) -> str:
     return ", ".join(list(metadata)[:_NAMED]) or "nothing"
-
-
-_STORES = ("vectorstore", "_vector_store", "vector_store", "document_store", "_document_store")
-
-
-def _store_of(candidate: Any) -> Any | None:  # noqa: ANN401
-    """Return the vector store behind a retriever, an index or the last retriever of a pipeline, None for none."""
-    if hasattr(candidate, "walk") and hasattr(candidate, "get_component"):
-        stores = [_store_of(component) for _, component in candidate.walk()]
-        return next((store for store in reversed(stores) if store is not None), None)
-    for name in _STORES:
-        store = getattr(candidate, name, None)
-        if store is not None:
-            return store
-    return candidate if hasattr(candidate, "similarity_search_with_score") else None
-
-
-class _Product(NamedTuple):
-    """An engine behind vector stores: where such objects keep the collection's name, and its path or URL.
-
-    ``backend`` is the expression of the same collection as an external index, ``id_key`` what it calls the field of the
-    ids; "" where there is none.
-    """
-
-    title: str
-    collection: tuple[str, ...]
-    path: tuple[str, ...]
-    url: tuple[str, ...]
-    backend: str = ""
-    id_key: str = ""
-
-
-_PRODUCTS: Mapping[str, _Product] = {
-    r"Qdrant": _Product(
-        "Qdrant",
-        ("collection_name", "index"),
-        ("client._client.location", "_client._client.location"),
-        ("client._client.rest_uri", "_client._client.rest_uri", "url", "location"),
-        "qdrant-dense:{place};collection={collection}",
-        "{metadata}{id_key}",
-    ),
-    r"Chroma": _Product(
-        "Chroma",
-        ("_collection.name", "collection_name", "_collection_name"),
-        ("_client._identifier", "persist_path", "_persist_path", "_collection._client._identifier"),
-        (),
-        "chroma:{place};collection={collection}",
-        "{id_key}",
-    ),
-    r"(?i:faiss)": _Product("FAISS", ("index_name",), ("index_path", "_index_path"), ()),
-    r"(?i:pgvector)|PGVectorStore": _Product(
-        "pgvector (PostgreSQL)", ("table_name", "collection_name", "_table_name"), (), ()
-    ),
-    r"(?i:lancedb)": _Product(
-        "LanceDB",
-        ("_table_name", "table_name", "_table.name"),
-        ("uri", "_uri", "_connection.uri"),
-        (),
-        "lancedb:{place};table={collection}",
-    ),
-    r"(?i:milvus)": _Product(
-        "Milvus", ("collection_name",), (), ("uri", "_connection_args.uri"), "milvus:{place};collection={collection}"
-    ),
-}
-_QDRANT_IN_PYTHON = "QdrantLocal"
-
-
-def _about_store(store: Any, id_key: str) -> str:  # noqa: ANN401
-    """Return, in a sentence, which vector store is searched, and the same collection as an external index."""
-    kind = type(store)
-    called = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
-    product = next((product for prefix, product in _PRODUCTS.items() if re.match(prefix, kind.__name__)), None)
-    if product is None:
-        return f"its documents are in a {called}"
-    collection = _attribute(store, product.collection)
-    path, url = _attribute(store, product.path), _attribute(store, product.url)
-    url = url if url is not None and is_plain_url(url) else None
-    named = f", collection '{collection}'" if collection is not None else ""
-    place = url or path
-    text = f"its documents are in {product.title}{named}{f', {place}' if place else ''} ({called})"
-    if type(getattr(_client_of(store), "_client", None)).__name__ == _QDRANT_IN_PYTHON:
-        return f"{text}: qdrant-client's own search in Python, which is not the engine that a server runs"
-    if not product.backend or collection is None or place is None:
-        return text
-    backend = product.backend.format(place=f"url={url}" if url else f"path={path}", collection=collection)
-    if id_key and product.id_key:
-        within = getattr(store, "metadata_payload_key", None)  # LangChain's: metadata inside a payload
-        backend += f";id_key={product.id_key.format(metadata=f'{within}.' if within else '', id_key=id_key)}"
-    return (
-        f"{text}; to hold it against the exact reference: --corpus PLACE --backends '{backend};external=true;"
-        "model=python:MODULE:EMBEDDINGS'"
-    )
-
-
-def _client_of(store: Any) -> Any:  # noqa: ANN401
-    return getattr(store, "client", None) or getattr(store, "_client", None)
-
-
-def _attribute(store: Any, paths: tuple[str, ...]) -> str | None:  # noqa: ANN401
-    """Return the first attribute, by its dotted path, that is a text that says something."""
-    for path in paths:
-        value = store
-        for name in path.split("."):
-            value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-        if isinstance(value, str) and value:
-            return value
-    return None

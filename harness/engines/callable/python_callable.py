@@ -7,13 +7,17 @@ import importlib
 import inspect
 import sys
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+import numpy as np
+
 from harness.engines.callable.answers import Answer, read_answer
 from harness.engines.callable.frameworks import retriever_of
+from harness.engines.callable.vector_stores import StoreBehind, query_embedding, store_behind
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError, nearest
 from harness.plain_url import without_secrets
 
@@ -33,8 +37,9 @@ class PythonBackend:
         *,
         read: Callable[[object], Answer] = read_answer,
         notes: tuple[str, ...] = (),
+        candidate: object = None,
     ) -> None:
-        """Take a function, and how to read what it returns.
+        """Take a function, how to read what it returns, and the ``candidate``, a framework's object, that it is of.
 
         Raises EngineUnavailableError for what cannot be called with a question and a number.
         """
@@ -45,7 +50,7 @@ class PythonBackend:
             )
         _require_two_arguments(function, name)
         self._function, self._name, self._read = function, name, read
-        self.notes = notes
+        self.notes, self.candidate = notes, candidate
         self._loop: asyncio.Runner | None = None
         self.repeated = 0
 
@@ -66,6 +71,30 @@ class PythonBackend:
         except (TypeError, ValueError) as error:
             raise EngineFailureError(f"'{self._name}' gave an answer that cannot be read: {error}") from error
 
+    def prepare_store(self, ids: Sequence[str], questions: Sequence[str], folder: Path) -> StoreBehind | None:
+        """Return the vector store behind a framework's object; None where there is none.
+
+        Where it can be searched, the questions' vectors, by the object's own embeddings, are saved in ``folder``, which
+        does not exist yet, as :class:`harness.encoders.precomputed.Precomputed` reads them. Whatever its code raises is
+        the reason why the store is not searched.
+        """
+        index, what = folder / "index", "it could not be looked at"
+        try:
+            store = _of_user(what, lambda: store_behind(self.candidate, index))
+            if store is None or store.reason:
+                return store
+            embed = query_embedding(self.candidate)
+            if embed is None:
+                return replace(store, backend="", reason="the object does not show how it encodes questions")
+            what = "its embeddings failed"
+            vectors = _of_user(what, lambda: np.array([embed(text) for text in questions], dtype=np.float32))
+        except HarnessError as error:
+            return StoreBehind("", reason=error.what)
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(folder / "queries.npy", vectors)
+        (folder / "queries.ids.txt").write_text("".join(f"{name}\n" for name in ids), encoding="utf-8")
+        return store
+
     def _call(self, question: str, k: int) -> object:
         returned = self._function(question, k)
         if not inspect.isawaitable(returned):
@@ -85,7 +114,9 @@ def load_retriever(target: str, framework: str, id_key: str) -> PythonBackend:
     if not framework:
         return PythonBackend(found, target)
     retriever = _of_user(f"'{target}' raised", lambda: retriever_of(framework, found, target, id_key))
-    return PythonBackend(retriever.call, target, read=retriever.read, notes=retriever.notes)
+    return PythonBackend(
+        retriever.call, target, read=retriever.read, notes=retriever.notes, candidate=retriever.candidate
+    )
 
 
 def load_callable(target: str, scheme: str = "python") -> Callable[..., object]:

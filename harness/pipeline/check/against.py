@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from harness.data.arrow import strings
 from harness.data.dataset import Dataset
 from harness.data.golden_set import GoldenSet
 from harness.data.problems import Finding
-from harness.data.progress import Display
+from harness.data.progress import Display, DisplayOfPart
 from harness.data.texts import content_digest
 from harness.data.types import Corpus, Ids, Queries, Run
 from harness.encoders.settings import model_encoder
@@ -28,7 +29,9 @@ from harness.engines.callable.answers import Answer, Asked, CalledBackend, ask
 from harness.engines.callable.frameworks import FRAMEWORKS
 from harness.engines.callable.http_endpoint import HTTP_OPTIONS, HttpBackend, HttpSettings
 from harness.engines.callable.python_callable import PythonBackend
+from harness.engines.callable.vector_stores import StoreBehind
 from harness.errors import HarnessError, UsageError
+from harness.parity import Level
 from harness.pipeline.check.check_results import Answered, asked_search, asked_trial
 from harness.pipeline.check.stored_vectors import ModelComparison
 from harness.pipeline.compare import run_on
@@ -42,6 +45,7 @@ from harness.plan.stages import fusions, rerankers
 from harness.registry.lookup import find_cards, load_engine
 from harness.registry.parameters import current_spelling
 from harness.results.schema import ErrorInfo
+from harness.results.schema_base import ParityStats
 from harness.results.scored import QrelsOf
 from harness.results.trial_result import trial_results
 from harness.store.cache import Cache
@@ -53,6 +57,7 @@ from harness.wording import counted
 from harness.worker.executor import create_executor
 from harness.worker.failure import failure_of
 from harness.worker.jobs import AskJob
+from harness.worker.outcome import Outcome
 
 __all__ = [
     "Against",
@@ -199,13 +204,18 @@ class AgainstPlan:
     """All backends that are there already, in the order in which they were named.
 
     ``indexes`` is the plan of those that are indexes, in their order; ``functions`` are the callables among them, by
-    label. ``execution`` says how all are asked.
+    label. ``request`` says how all are searched.
     """
 
     backends: tuple[Against, ...]
     indexes: Plan | None
     functions: Mapping[str, Function]
-    execution: ExecutionOptions
+    request: CompareRequest
+
+    @property
+    def execution(self) -> ExecutionOptions:
+        """How all are asked."""
+        return execution_of(self.request)
 
 
 def plan_against(expressions: Sequence[tuple[str, str | Function]], request: CompareRequest) -> AgainstPlan:
@@ -217,7 +227,7 @@ def plan_against(expressions: Sequence[tuple[str, str | Function]], request: Com
     whose vectors need a model that is not named.
     """
     texts = [_text(name, expression) for name, expression in expressions]
-    listed, execution = parse_against(texts, max_calls=request.max_calls), execution_of(request)
+    listed = parse_against(texts, max_calls=request.max_calls)
     functions = {
         backend.label: expression
         for backend, (_, expression) in zip(listed, expressions, strict=True)
@@ -229,13 +239,13 @@ def plan_against(expressions: Sequence[tuple[str, str | Function]], request: Com
             raise UsageError(f"'{name}' is no index", fix="write one as chroma:path=…;collection=…;model=…")
         _require_kind(name, tuple(find_cards("backends", request.cards)))
     if not backends:
-        return AgainstPlan(tuple(listed), None, functions, execution)
+        return AgainstPlan(tuple(listed), None, functions, request)
     plan = plan_of_backends(replace(request, backends=backends))
     if len(plan.trials) != len(backends):
         raise UsageError("--against takes single indexes, no fusions of them", fix="name each on its own")
     for trial in plan.trials:
         _require_alone(trial)
-    return AgainstPlan(tuple(listed), plan, functions, execution)
+    return AgainstPlan(tuple(listed), plan, functions, request)
 
 
 def _require_kind(name: str, backends: Sequence[str]) -> None:
@@ -302,9 +312,7 @@ def search_indexes(
     """
     if plan.indexes is None:
         return []
-    nothing = pa.chunked_array([strings([])])
-    documents = Corpus(Ids.of([]), nothing, content_digest(Ids.of([]), nothing))
-    alone = Dataset(plan.indexes.dataset_name, documents, queries, None)
+    alone = _without_documents(plan.indexes.dataset_name, queries)
     scored = run_on(plan.indexes, alone, cache, display, judge)
     trials = trial_results(scored, alone, plan.indexes, PROBES)
     named = [backend for backend in plan.backends if backend.kind == "index"]
@@ -320,6 +328,11 @@ def search_indexes(
     return searched
 
 
+def _without_documents(name: str, queries: Queries) -> Dataset:
+    nothing = pa.chunked_array([strings([])])
+    return Dataset(name, Corpus(Ids.of([]), nothing, content_digest(Ids.of([]), nothing)), queries, None)
+
+
 def ask_backend(
     backend: Against,
     plan: AgainstPlan,
@@ -331,7 +344,7 @@ def ask_backend(
     display: Display,
 ) -> tuple[Answered, list[Answer]]:
     """Ask a callable or an endpoint; return its answers, unscored, or why it failed as a whole."""
-    options, notes = plan.execution, list[str]()
+    options, notes, store = plan.execution, list[str](), _SearchedStore()
     if HIDDEN in backend.shown:
         notes.append(
             f"{HIDDEN} in its command stands for what could be secret (user name, password, query, body): write that "
@@ -339,7 +352,7 @@ def ask_backend(
         )
     try:
         if backend.kind == "python" and backend.label not in plan.functions:
-            asked = _in_worker(backend, queries, k, options, cache, display)
+            asked, store = _in_worker(backend, plan, queries, k, cache, display)
         else:
             asked = _here(_retriever(backend, plan), backend, golden, k, options, display)
     except HarnessError as error:
@@ -348,18 +361,18 @@ def ask_backend(
         display.done(backend.label, "failed")
         return Answered(asked_trial(dataset, backend.label, backend.shown, error=info, notes=notes)), []
     display.done(backend.label, f"{counted(len(asked.answers), 'question')} asked")
-    notes.insert(
-        0, "its documents are known by its answers alone: there is no exact reference, and nothing was indexed"
-    )
-    notes[1:1] = asked.notes
+    unknown = "there is no exact reference, and " if store.parity is None else ""
+    known_by = f"its documents are known by its answers alone: {unknown}nothing was indexed"
+    notes[:0] = [known_by, *asked.notes, *store.notes]
     if asked.repeated:
         notes.append(f"made again after a failure: {counted(asked.repeated, 'call')}; its milliseconds include that")
     run = run_of(golden, asked.answers, k)
     search = asked_search(asked, run, k, timed=options.timing)
     answered = Answered(
-        asked_trial(dataset, backend.label, backend.shown, search=search, notes=notes),
+        asked_trial(dataset, backend.label, backend.shown, search=search, notes=notes, parity=store.parity),
         run=run,
         search_ns=asked.search_ns if options.timing else None,
+        exact=store.exact,
         unanswered=frozenset(
             question.id for question, answer in zip(golden, asked.answers, strict=True) if answer.failure is not None
         ),
@@ -396,17 +409,72 @@ def _stdout_to_stderr() -> Iterator[None]:
         yield
 
 
+class _SearchedStore(NamedTuple):
+    """The search of the vector store behind a retriever, held against an exact one; ``exact`` as in Answered."""
+
+    notes: tuple[str, ...] = ()
+    parity: ParityStats | None = None
+    exact: npt.NDArray[np.bool_] | None = None
+
+
 def _in_worker(
-    backend: Against, queries: Queries, k: int, options: ExecutionOptions, cache: Cache, display: Display
-) -> Asked:
+    backend: Against, plan: AgainstPlan, queries: Queries, k: int, cache: Cache, display: Display
+) -> tuple[Asked, _SearchedStore]:
+    options = plan.execution
     with scratch_folder(cache.folder(WORK), COMPARISON) as work:
         save_table(work / "questions.arrow", pa.table({"id": queries.ids.values, "text": queries.texts}))
         folder = Path(tempfile.mkdtemp(prefix="ask-", dir=work))
-        questions, repeats, warms = work / "questions.arrow", options.repeat, options.warms_up
-        job = AskJob(backend.target, questions, k, repeats, warms, backend.framework, backend.id_key)
+        questions, repeats, warms, of_store = work / "questions.arrow", options.repeat, options.warms_up, work / "store"
+        job = AskJob(backend.target, questions, k, repeats, warms, of_store, backend.framework, backend.id_key)
         save(folder, job)
         create_executor(options).run(folder, display.section(backend.label))
-        return load(folder, Asked)
+        asked = load(folder, Asked)
+        if asked.store is None:
+            return asked, _SearchedStore()
+        return asked, _searched_store(asked.store, of_store, backend.label, plan, queries, cache, display)
+
+
+def _searched_store(
+    store: StoreBehind,
+    vectors: Path,
+    label: str,
+    plan: AgainstPlan,
+    queries: Queries,
+    cache: Cache,
+    display: Display,
+) -> _SearchedStore:
+    """Search a vector store by the questions' vectors in the folder ``vectors``, and hold it against exact search."""
+    reason = store.reason
+    if not reason:
+        expression = f"store={store.backend};model=precomputed:{vectors}"
+        request = replace(plan.request, backends=[expression], timing=False, repeat=1)
+        try:
+            searches = plan_of_backends(request)
+            alone = _without_documents(searches.dataset_name, queries)
+            (scored,) = run_on(searches, alone, cache, DisplayOfPart(display, label), lambda _: None)
+        except HarnessError as error:
+            reason = error.what
+        else:
+            if scored.parity is not None and scored.outcome.run is not None:
+                (trial,) = trial_results([scored], alone, searches, PROBES)
+                note = (
+                    "parity is that of the store's own search, asked with the questions' vectors by the object's own "
+                    f"embeddings, with exact search of the {counted(len(scored.outcome.run.doc_ids), 'vector')} that "
+                    "the store gives back"
+                )
+                exact = scored.parity.per_query.level >= Level.TIE_EQUIVALENT
+                return _SearchedStore((store.described, note), trial.parity, exact)
+            reason = _no_parity(scored.outcome)
+    note = f"that search is not held against an exact one: {reason}"
+    return _SearchedStore(tuple(filter(None, (store.described, note))))
+
+
+def _no_parity(outcome: Outcome) -> str:
+    """Return why the search of an external index was not held against an exact one, in a line."""
+    if outcome.failure is not None:
+        return outcome.failure.message.partition("\n")[0]
+    external = outcome.record.external if outcome.record is not None else None
+    return (external.no_reference if external is not None else None) or "it has no exact reference"
 
 
 def run_of(golden: GoldenSet, answers: Sequence[Answer], k: int) -> Run:
