@@ -63,12 +63,17 @@ class PrivateServer:
     def start(self) -> None:
         """Start it, on a new folder after making its files; returns when it takes connections.
 
+        A server that another worker runs on the folder is joined, and left running by :meth:`stop`.
+
         Raises:
             MissingExtraError: The package is not installed.
             EngineUnavailableError: It does not start.
         """
         programs, identity = _programs(), _identity()
         self._data.mkdir(mode=0o700, exist_ok=True)
+        if self._is_running():
+            self._folder = os.open(self._data, os.O_RDONLY)
+            return
         _hand_over(self._data, identity)
         place = "/proc/self/cwd" if identity else str(self._data)
         if not (self._data / "PG_VERSION").exists():
@@ -108,11 +113,22 @@ class PrivateServer:
                 raise self._failure(f"'{command[0]}' cannot be run: {error}") from error
 
     def _is_ready(self) -> bool:
-        try:
-            lines = (self._data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            return False
+        lines = self._status()
         return bool(lines) and lines[-1].strip() == "ready"
+
+    def _is_running(self) -> bool:
+        """Tell whether a server takes connections in this folder: the file of one that was killed says so as well."""
+        try:
+            return self._is_ready() and Path(psutil.Process(int(self._status()[0])).cwd()).samefile(self._data)
+        except (psutil.Error, OSError):
+            return False
+
+    def _status(self) -> list[str]:
+        """Return the lines of the running server's file: its process first, whether it is ready last; none without."""
+        try:
+            return (self._data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return []
 
     def _failure(self, what: str) -> EngineUnavailableError:
         lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
@@ -126,7 +142,10 @@ class PrivateServer:
         )
 
     def memory_bytes(self) -> int | None:
-        """Return what its processes hold in memory, a page that they share counted once; None where nobody tells."""
+        """Return what its processes hold in memory, a page that they share counted once.
+
+        None where nobody tells, and of a server that another worker runs.
+        """
         if self._process is None:
             return None
         total = 0

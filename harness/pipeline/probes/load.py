@@ -49,8 +49,8 @@ __all__ = ["LoadProbe", "closed_loops", "loads_with_terms", "open_loops"]
 
 _NS_PER_S = 1e9
 _NS_PER_MS = 1e6
-_KNEE = "◆"
-_LIMITS = {"overload": "overload", "errors": "queries failed", "p99": f"p99 above {P99_FACTOR:g} times"}
+_KNEE, _BEYOND = "◆", "»"
+_LIMITS = {"overload": "overload", "errors": "queries failed", "p99": f"p99 above {P99_FACTOR:g} times at rest"}
 
 
 class LoadProbe(Probe[LoadRecords]):
@@ -365,8 +365,9 @@ def _open_table(trials: Sequence[TrialResult], cores: str) -> Table:
         BACKEND,
         Column("rate"),
         Column("due/s", priority=4),
-        Column("answered/s", best="highest"),
-        *latency_columns(),
+        Column("answered/s"),
+        *(Column(f"{name} ms", priority=priority) for name, priority in (("p50", 3), ("p95", 5), ("p99", 0))),
+        Column("n", priority=2),
         Column("service ms", priority=2),
         Column("waiting", priority=1),
         Column("errors"),
@@ -375,15 +376,18 @@ def _open_table(trials: Sequence[TrialResult], cores: str) -> Table:
     legend = [
         "p50 to p99 count from when a query was due, service (p50) from when it was asked",
         "waiting: due and not yet asked at the end, !: overload",
-        *([f"{_KNEE}: the knee"] if any(trial.knee is not None for trial in trials) else []),
+        "errors: failed queries, and clients that died or gave up",
+        *([f"{_KNEE}: the knee, {_BEYOND}: beyond it"] if any(trial.knee is not None for trial in trials) else []),
     ]
     return Table(f"Search, queries at a fixed rate, {cores}", columns, rows, legend)
 
 
 def _open_cells(level: OpenLoopStats, knee: KneeStats | None) -> list[Cell]:
-    at_knee = knee is not None and level.rate == knee.rate
+    mark = ""
+    if knee is not None:
+        mark = _KNEE if level.rate == knee.rate else _BEYOND if level.rate > (knee.rate or 0.0) else ""
     return [
-        replace(number(level.rate, ",g"), mark=_KNEE if at_knee else ""),
+        replace(number(level.rate, ",g"), mark=mark),
         number(level.due_qps, ",.1f"),
         text(FAILED) if level.qps is None else number(level.qps, ",.1f"),
         *latencies(level.milliseconds, FAILED),
@@ -399,15 +403,16 @@ def _knee_table(trials: Sequence[TrialResult], cores: str) -> Table:
         BACKEND,
         Column("knee rate"),
         Column("answered/s", best="highest"),
-        Column("p99 ms", best="lowest"),
+        Column("p99 ms"),
         Column("p99 at rest"),
         Column("most/s", priority=1),
         Column("beyond", numeric=False),
     ]
     rows = [[label_cell(trial), *_knee_cells(trial.knee)] for trial in trials if trial.knee is not None]
     legend = [
-        f"knee: highest rate: no overload, at most 1 query in 100 failed, p99 at most {P99_FACTOR:g} times as at rest",
-        "at rest: the lowest p99 of all rates; beyond: the next rate that was measured, and what was too much",
+        f"knee: highest rate: no overload, at most 1 query in 100 failed, p99 at most {P99_FACTOR:g} times at rest",
+        "at rest: the lowest p99 of all rates; most/s: the most that were answered at any rate",
+        "beyond: the next rate that was measured, and what was too much",
     ]
     return Table(f"Search, the knee of rates up to saturation, {cores}", columns, rows, legend)
 

@@ -213,7 +213,10 @@ def _saturation(report: Result, where: str = "") -> list[Figure]:
         points = [(level.qps or _LEAST, level.milliseconds.p99) for level in levels if level.milliseconds]
         at = next((at for at, level in enumerate(levels) if knee is not None and level.rate == knee.rate), None)
         rows += [Throughput(trial.label, points, at, number)] if points else []
-    note = "Queries at fixed rates, the lowest first; p99 counts from when a query was due. A ring marks the knee."
+    note = (
+        "Queries at fixed rates, joined from the lowest to the highest; p99 counts from when a query was due. "
+        "A ring marks the knee; beyond it, dashed and pale, the backend does not sustain the rate."
+    )
     return [Figure(f"Throughput against p99{where}", Saturation(rows), note)] if rows else []
 
 

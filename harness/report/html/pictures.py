@@ -319,7 +319,10 @@ def _spot_words(spot: Spot, drawing: Tradeoff) -> str:
 
 
 def saturation(drawing: Saturation) -> Svg:
-    """Draw throughput to the right and the 99th percentile upwards, both logarithmic; a ring marks each knee."""
+    """Draw throughput to the right and the 99th percentile upwards, both logarithmic.
+
+    A ring marks each knee; what lies beyond it has a dashed line and pale markers.
+    """
     rows = drawing.rows
     points = [point for row in rows for point in row.points]
     right = WIDTH - room_for(row.label for row in rows) - _LEADER
@@ -331,10 +334,16 @@ def saturation(drawing: Saturation) -> Svg:
     said = []
     for row, end in zip(rows, ends, strict=True):
         places = [(across.at(x), up.at(y)) for x, y in row.points]
-        nodes.append(path(places, f"curve {series(row.series)}"))
+        sustained = 0 if row.knee is None else row.knee + 1
+        parts = {"": places[:sustained], " beyond": places[max(0, sustained - 1) :]}
+        nodes += [path(part, f"curve{kind} {series(row.series)}") for kind, part in parts.items() if len(part) > 1]
         for at, ((x, y), point) in enumerate(zip(places, row.points, strict=True)):
             nodes += [circle(x, y, _RING, "knee")] if at == row.knee else []
-            nodes.append(marker(x, y, row.series, f"{row.label}: {_rate_words(point)}"))
+            beyond = at >= sustained
+            shown = marker(
+                x, y, row.series, f"{row.label}: {_rate_words(point)}{', beyond the knee' if beyond else ''}"
+            )
+            nodes.append(group([shown], class_="beyond") if beyond else shown)
         nodes += [
             line(places[-1][0] + 7, places[-1][1], across.end + 14, end, "leader"),
             text(across.end + 18, end + 4, shortened(row.label)),

@@ -181,14 +181,24 @@ def linear(low: float, high: float, start: float, end: float, count: int = 5) ->
 
 
 def logarithmic(low: float, high: float, start: float, end: float) -> Axis:
-    """Return a logarithmic axis for positive values: ticks at 1, 2 and 5 of each power of ten, or at powers alone."""
+    """Return a logarithmic axis for positive values.
+
+    It has ticks at 1, 2 and 5 of each power of ten where their labels have room, else at powers alone.
+    """
     low, high = (low, high) if high > low else (low / 2, low * 2)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    fine = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
-    chosen = fine if high / low < 300 else [10.0**power for power in powers]
-    below = max((tick for tick in chosen if tick <= low), default=low)
-    above = min((tick for tick in chosen if tick >= high), default=high)
-    return Axis(below, above, start, end, tuple(tick for tick in chosen if below <= tick <= above), log=True)
+    chosen = _within([digit * 10.0**power for power in powers for digit in (1, 2, 5)], low, high)
+    widest = max(len(figure(tick)) for tick in chosen) * _CHARACTER if end > start else 2 * _CHARACTER
+    if (len(chosen) - 1) * (widest + _CHARACTER) > abs(end - start):
+        chosen = _within([10.0**power for power in powers], low, high)
+    return Axis(chosen[0], chosen[-1], start, end, tuple(chosen), log=True)
+
+
+def _within(ticks: Sequence[float], low: float, high: float) -> list[float]:
+    """Return the ticks from the last one that is at most ``low`` to the first one that is at least ``high``."""
+    first = max((tick for tick in ticks if tick <= low), default=low)
+    last = min((tick for tick in ticks if tick >= high), default=high)
+    return [tick for tick in ticks if first <= tick <= last]
 
 
 def figure(value: float) -> str:

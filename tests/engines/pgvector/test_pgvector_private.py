@@ -58,6 +58,9 @@ def test_an_index_is_built_closed_copied_and_opened_again(tmp_path: Path) -> Non
         assert (report.state["vectors_in_graph"], report.state["index"]) == (300, "hnsw")
         found = engine.search(ASKED, 5, perf_counter_ns)
         storage = engine.storage()
+        with closing(PgvectorEngine(DEFAULTS)) as client:  # as those of a load test do, while the trial holds its index
+            client.open(folder, GIVEN.ids)
+            assert np.array_equal(client.search(ASKED, 5, perf_counter_ns).rows, found.rows)
         running = servers_below(folder)
         assert {process.uids().effective for process in running} == {65534 if os.geteuid() == 0 else os.geteuid()}
     assert storage.log_bytes > 1_000_000 > storage.index_bytes > 0
