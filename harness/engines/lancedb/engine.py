@@ -1,12 +1,12 @@
-"""What engines on a LanceDB table share, and that of vectors: scanned, or by lists (IVF) or graphs in lists (HNSW)."""
+"""Engines on a LanceDB table: their shared base, and dense vectors, scanned or with an IVF or HNSW index."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +49,7 @@ from harness.engines.lancedb.table import (
 from harness.errors import BackendError, EngineFailureError
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["LanceDbEngine", "LanceEngine"]
+__all__ = ["LanceDbEngine", "LanceEngine", "LanceVectorsEngine", "Stored"]
 
 TABLE, VECTOR = "documents", "vector"
 _BATCH = 4096
@@ -69,8 +69,15 @@ _COMPRESSED = ("Sq", "Pq", "Rq")
 """How the names of indexes end that hold no vectors, but codes."""
 
 
+class Stored(NamedTuple):
+    """A column of the table that is searched, and its values of the documents from one place to another."""
+
+    field: pa.Field
+    values: Callable[[int, int], pa.Array]
+
+
 class LanceEngine(Filterable[Column], Changeable[Column]):
-    """Everything that engines on a LanceDB table have in common; a subclass says what is in its column."""
+    """Everything that engines on a LanceDB table have in common; a subclass says what is in its columns."""
 
     packages = (PACKAGE,)
 
@@ -84,12 +91,8 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
         return engine_info()
 
     @abstractmethod
-    def field(self, column: Column) -> pa.Field:
-        """Return name and type of the column that is searched."""
-
-    @abstractmethod
-    def values(self, column: Column, start: int, stop: int) -> pa.Array:
-        """Return what is stored of documents ``start`` to ``stop``."""
+    def stored(self, column: Column) -> Sequence[Stored]:
+        """Return what is stored of documents to be searched."""
 
     def write(
         self, documents: Documents[Column], progress: Progress, added: Callable[[Any], None] | None = None
@@ -117,16 +120,17 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
     def _reader(
         self, documents: Documents[Column], rows: Int32Array, places: range, progress: Progress
     ) -> pa.RecordBatchReader:
-        """Return documents as record batches: their rows, the column that is searched, and fields of the metadata."""
+        """Return documents as record batches: their rows, the columns that are searched, and fields of the metadata."""
+        stored = self.stored(documents.column)
         metadata, names = documents.metadata, field_columns(documents.fields).values()
         fields = [pa.field(name, pa.string()) for name in names]
-        schema = pa.schema([pa.field("row", pa.int32()), self.field(documents.column), *fields])
+        schema = pa.schema([pa.field("row", pa.int32()), *(part.field for part in stored), *fields])
 
         def batches() -> Iterator[pa.RecordBatch]:
             for low in places[::_BATCH]:
                 high = min(low + _BATCH, places.stop)
                 part = [] if metadata is None else metadata.slice(low, high - low).columns
-                columns = [numbers(rows[low:high]), self.values(documents.column, low, high)]
+                columns = [numbers(rows[low:high]), *(one.values(low, high) for one in stored)]
                 columns += [column.combine_chunks().cast(pa.string()) for column in part]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
                 progress.advance(high - low)
@@ -180,49 +184,34 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
             yield
 
 
-class LanceDbEngine(LanceEngine[Float32Array], ExternalVectorIndex[Float32Array]):
-    """Dense vectors in a table of LanceDB.
+class LanceVectorsEngine(LanceEngine[Column]):
+    """What engines have in common whose table has a column of dense vectors, with an index of it or without."""
 
-    Without an index every vector is scanned. Scores are the cosine, the dot product, and the negative squared distance.
-    An index that compresses (``_sq``, ``_pq``, ``_rq``) gives distances of what it kept, which are close to these, but
-    where ``refine_factor`` has the best of them measured again. Product and residual quantisation differ from build to
-    build.
-    """
-
-    name = "lancedb"
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense",
-        exact=False,
-        deterministic=False,
-        reopens=True,
-        keeps_k_prefix=False,
-        shares_index=True,
-        threads=True,
-    )
     search_parameters = frozenset({"nprobes", "ef", "refine_factor", "exact", "threads"})
 
     _index: IndexDescription | None = None
     _column: str = VECTOR
-    _external: ExternalTable
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
         self._similarity = str(parameters["similarity"])
 
-    def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:  # noqa: ARG002
+    def build(self, folder: Path, documents: Documents[Column], progress: Progress) -> None:  # noqa: ARG002
         """Write the rows, ``rows_per_add`` at a time; getting ready is making the index."""
         self.write(documents, progress)
         progress.start("index vectors", None)
         if self.parameters["index"] != "flat" and len(documents):
             self._table.create_index(VECTOR, config=self._config())
 
-    def field(self, column: Float32Array) -> pa.Field:
-        """Return a list of float32 numbers, as many as the vectors have."""
-        return pa.field(VECTOR, pa.list_(pa.float32(), column.shape[1]))
+    @staticmethod
+    def stored_vectors(vectors: Float32Array) -> Stored:
+        """Store vectors as lists of a fixed size."""
+        width = vectors.shape[1]
 
-    def values(self, column: Float32Array, start: int, stop: int) -> pa.Array:
-        """Return the vectors as lists of a fixed size."""
-        return pa.FixedSizeListArray.from_arrays(numbers(column[start:stop].reshape(-1)), column.shape[1])
+        def values(start: int, stop: int) -> pa.Array:
+            return pa.FixedSizeListArray.from_arrays(numbers(vectors[start:stop].reshape(-1)), width)
+
+        return Stored(pa.field(VECTOR, pa.list_(pa.float32(), width)), values)
 
     def _config(self) -> Any:  # noqa: ANN401 - a class of the client
         """Return LanceDB's configuration of the index; what is left to LanceDB is left out."""
@@ -239,9 +228,10 @@ class LanceDbEngine(LanceEngine[Float32Array], ExternalVectorIndex[Float32Array]
     def load(self, folder: Path) -> LoadedIndex:
         """Open the table, list its rows, and ask what its index is."""
         self.open_own(folder)
-        return self._opened()
+        return self.opened_table()
 
-    def _opened(self) -> LoadedIndex:
+    def opened_table(self) -> LoadedIndex:
+        """Return the open table's account of itself and of its index of vectors."""
         self._index = describe_index(self._table, self._column)
         dimensions = int(self._table.schema.field(self._column).type.list_size)
         found = 0 if self._index is None else self._index.indexed
@@ -256,13 +246,14 @@ class LanceDbEngine(LanceEngine[Float32Array], ExternalVectorIndex[Float32Array]
         }
         return LoadedIndex(int(self._table.count_rows()), state, dimensions)
 
-    def prepare(self, queries: Float32Array, k: int) -> Iterator[Any]:
-        """Make LanceDB's queries."""
-        return (self._query(vector, k) for vector in queries)
+    def vector_query(self, vector: Float32Array, k: int) -> Any:  # noqa: ANN401 - the client's own form
+        """Return LanceDB's query for the nearest vectors."""
+        query = self._table.search(vector, vector_column_name=self._column)
+        return self.finished_query(self.tuned(query, k), "_distance")
 
-    def _query(self, vector: Float32Array, k: int) -> Any:  # noqa: ANN401 - the client's own form
-        parameters = self.parameters
-        query = self._table.search(vector, vector_column_name=self._column).distance_type(self._similarity).limit(k)
+    def tuned(self, query: Any, k: int) -> Any:  # noqa: ANN401 - the client's own form
+        """Return the query for ``k`` hits, its vectors compared and its index searched as the parameters say."""
+        parameters, query = self.parameters, query.distance_type(self._similarity).limit(k)
         if parameters["exact"]:
             query = query.bypass_vector_index()
         if parameters["nprobes"]:
@@ -271,13 +262,13 @@ class LanceDbEngine(LanceEngine[Float32Array], ExternalVectorIndex[Float32Array]
             query = query.ef(max(self._least_ef(k), int(parameters["ef"])))
         if parameters["refine_factor"]:
             query = query.refine_factor(int(parameters["refine_factor"]))
-        return self.finished_query(query, "_distance")
+        return query
 
     def _least_ef(self, k: int) -> int:
         """Return the least ``ef`` that LanceDB takes: there must be so many candidates."""
         return k * max(1, int(self.parameters["refine_factor"]))
 
-    def columns(self, answer: pa.Table) -> tuple[Int32Array, Float32Array]:
+    def nearest(self, answer: pa.Table) -> tuple[Int32Array, Float32Array]:
         """Return rows, and scores of LanceDB's distances."""
         distances = answer["_distance"].to_numpy()
         if self._doubled:
@@ -322,6 +313,40 @@ class LanceDbEngine(LanceEngine[Float32Array], ExternalVectorIndex[Float32Array]
             notes.append(f"{index.unindexed:,} rows are in no index, and every search scans these")
         return Caveats(tuple(notes), {} if "Hnsw" in index.kind else {"ef": "the index has no graph"})
 
+
+class LanceDbEngine(LanceVectorsEngine[Float32Array], ExternalVectorIndex[Float32Array]):
+    """Dense vectors in a table of LanceDB.
+
+    Without an index every vector is scanned. Scores are the cosine, the dot product, and the negative squared distance.
+    An index that compresses (``_sq``, ``_pq``, ``_rq``) gives distances of what it kept, which are close to these, but
+    where ``refine_factor`` has the best of them measured again. Product and residual quantisation differ from build to
+    build.
+    """
+
+    name = "lancedb"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="dense",
+        exact=False,
+        deterministic=False,
+        reopens=True,
+        keeps_k_prefix=False,
+        shares_index=True,
+        threads=True,
+    )
+    _external: ExternalTable
+
+    def stored(self, column: Float32Array) -> Sequence[Stored]:
+        """Store the vectors."""
+        return (self.stored_vectors(column),)
+
+    def prepare(self, queries: Float32Array, k: int) -> Iterator[Any]:
+        """Make LanceDB's queries."""
+        return (self.vector_query(vector, k) for vector in queries)
+
+    def columns(self, answer: pa.Table) -> tuple[Int32Array, Float32Array]:
+        """Return rows, and scores of LanceDB's distances."""
+        return self.nearest(answer)
+
     @property
     def source(self) -> Path | None:
         """Return the folder of the user's table."""
@@ -334,6 +359,6 @@ class LanceDbEngine(LanceEngine[Float32Array], ExternalVectorIndex[Float32Array]
         self._table, self._column = self._external.table, self._external.column
         self._similarity = self._external.similarity
         self._row_ids = self._external.row_ids
-        loaded = self._opened()
+        loaded = self.opened_table()
         info, content = engine_info("embedded, an external table"), self._external
         return External(info, content.ids, loaded, folder_of(content.database, content.name), content=content)

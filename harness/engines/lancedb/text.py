@@ -1,8 +1,10 @@
-"""The engine on LanceDB's full-text search: its own BM25 over analysed terms."""
+"""LanceDB's full-text search, its own BM25 over analysed terms: alone, and fused with vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,15 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from harness.data.arrow import strings
-from harness.data.progress import Progress
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Int32Array
-from harness.engines.base import Capabilities, Documents, LoadedIndex
-from harness.engines.interface import Caveats, Remains
-from harness.engines.lancedb.engine import LanceEngine
-from harness.engines.lancedb.table import describe_index, require_lancedb, table_state
+from harness.engines.base import Capabilities, Documents, EngineInfo, HitCollector, LoadedIndex
+from harness.engines.interface import Caveats, Hits, Remains
+from harness.engines.lancedb.engine import LanceEngine, LanceVectorsEngine, Stored
+from harness.engines.lancedb.table import ROW_ID, describe_index, require_lancedb, table_state
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["LanceDbTextEngine"]
+__all__ = ["LanceDbHybridEngine", "LanceDbTextEngine"]
 
 _TERMS = "terms"
 
@@ -49,36 +52,19 @@ class LanceDbTextEngine(LanceEngine[pa.ChunkedArray]):
         def added(table: Any) -> None:  # noqa: ANN401 - the client is untyped
             nonlocal made
             if early and not made:
-                table.create_index(_TERMS, config=self._config())
+                table.create_index(_TERMS, config=_index_of_terms(self.parameters))
                 made = True
 
         self.write(documents, progress, added)
         progress.start("index terms", None)
         if not early:
-            self._table.create_index(_TERMS, config=self._config())
+            self._table.create_index(_TERMS, config=_index_of_terms(self.parameters))
         elif self.parameters["optimize"]:
             self._table.optimize()
 
-    def field(self, column: pa.ChunkedArray) -> pa.Field:  # noqa: ARG002 - for all the same
-        """Return a column of strings."""
-        return pa.field(_TERMS, pa.string())
-
-    def values(self, column: pa.ChunkedArray, start: int, stop: int) -> pa.Array:
-        """Return the terms of documents."""
-        return strings(column.slice(start, stop - start).to_pylist())
-
-    def _config(self) -> Any:  # noqa: ANN401 - a class of the client
-        """Return the configuration of an index that takes the terms as they come."""
-        own = {"num_workers": int(self.parameters["workers"]) or None}
-        return require_lancedb("lancedb.index").FTS(
-            base_tokenizer="whitespace",
-            lower_case=False,
-            stem=False,
-            remove_stop_words=False,
-            ascii_folding=False,
-            max_token_length=None,
-            **own,
-        )
+    def stored(self, column: pa.ChunkedArray) -> Sequence[Stored]:
+        """Store the terms as a column of strings."""
+        return (_stored_terms(column),)
 
     def load(self, folder: Path) -> LoadedIndex:
         """Open the table, and ask what its index holds."""
@@ -89,13 +75,8 @@ class LanceDbTextEngine(LanceEngine[pa.ChunkedArray]):
 
     def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterator[Any]:
         """Make LanceDB's queries: a row matches that has one of the terms."""
-        match = require_lancedb("lancedb.query").MatchQuery
         for text in super().prepare(queries, k):
-            if text is None:
-                yield None
-                continue
-            query = self._table.search(match(text, _TERMS), query_type="fts").limit(k)
-            yield self.finished_query(query, "_score")
+            yield None if text is None else self.finished_query(_text_query(self._table, text, k), "_score")
 
     def columns(self, answer: pa.Table) -> tuple[Int32Array, Float32Array]:
         """Return rows and LanceDB's scores."""
@@ -117,11 +98,137 @@ class LanceDbTextEngine(LanceEngine[pa.ChunkedArray]):
 
     def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - of the protocol
         """Say where scores go by two measures."""
-        index = describe_index(self._table, _TERMS)
-        if index is None or not index.unindexed:
-            return Caveats()
-        note = (
-            f"{index.unindexed:,} rows came after the index was made: their scores count all rows, those of the others "
-            "only the rows of the index, until optimize takes them in"
-        )
-        return Caveats((note,))
+        return Caveats(_unindexed_rows(self._table))
+
+
+class LanceDbHybridEngine(LanceVectorsEngine[Inputs]):
+    """LanceDB's own hybrid search: its BM25 over analysed terms and dense vectors, fused by its ``RRFReranker``.
+
+    Each list has as many hits as are asked for, or as ``candidates`` says. A document gets ``1 / (rrf_k + place)`` of
+    each list that has it, places counting from 1; equal sums stay in the order of the vectors' list, then of the
+    terms'. So equal documents have different scores, by places that come in no fixed order.
+    """
+
+    name = "lancedb-hybrid"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="terms+dense",
+        exact=False,
+        deterministic=False,
+        reopens=True,
+        keeps_k_prefix=False,
+        shares_index=True,
+        threads=True,
+        gaps={"test_equal_scores": "equal documents have different places in the lists, and so different scores"},
+    )
+    search_parameters = LanceVectorsEngine.search_parameters | {"rrf_k", "candidates"}
+
+    def info(self) -> EngineInfo:
+        """Load LanceDB, and have it not warn in each of its own hybrid queries that their columns will be others."""
+        os.environ.setdefault("LANCEDB_LOG", "error")
+        return super().info()
+
+    def build(self, folder: Path, documents: Documents[Inputs], progress: Progress) -> None:
+        """Write the rows; getting ready is making the index of the vectors, if there is one, and that of the terms."""
+        super().build(folder, documents, progress)
+        self._table.create_index(_TERMS, config=_index_of_terms(self.parameters))
+
+    def stored(self, column: Inputs) -> Sequence[Stored]:
+        """Store terms and vectors."""
+        return (_stored_terms(column.terms), self.stored_vectors(_dense(column)))
+
+    def opened_table(self) -> LoadedIndex:
+        """Return the table's account of itself and of both indexes."""
+        loaded, index = super().opened_table(), describe_index(self._table, _TERMS)
+        of_terms = {} if index is None else {f"terms_{name}": value for name, value in index.state.items()}
+        return replace(loaded, state={**loaded.state, **of_terms})
+
+    def prepare(self, queries: Inputs, k: int) -> Iterator[Any]:
+        """Make LanceDB's hybrid queries; one without terms has the list of its vector only."""
+        reranker = require_lancedb("lancedb.rerankers").RRFReranker(int(self.parameters["rrf_k"]))
+        depth = self._depth(k)
+        for vector, text in zip(_dense(queries), _texts(queries), strict=True):
+            both = self._table.search(query_type="hybrid", vector_column_name=self._column)
+            query = self.tuned(both.vector(vector).text(_match(text)), depth).rerank(reranker)
+            yield self.finished_query(query, ROW_ID)
+
+    def _depth(self, k: int) -> int:
+        """Return how many hits each list has: LanceDB takes the limit of a query for both of them."""
+        return max(k, min(int(self.parameters["candidates"]), self.loaded.documents))
+
+    def retrieve(self, query: Any, k: int) -> pa.Table:  # noqa: ANN401 - in the client's own form
+        """Ask LanceDB, which answers with an Arrow table of the limit of its query; the best ``k`` are kept."""
+        return super().retrieve(query, k).slice(0, k)
+
+    def columns(self, answer: pa.Table) -> tuple[Int32Array, Float32Array]:
+        """Return rows and the sums of reciprocal places."""
+        return self._row_ids.rows(answer), answer["_relevance_score"].to_numpy()
+
+    def lists(self, queries: Inputs, k: int, clock: Clock) -> Mapping[str, Hits]:  # noqa: ARG002 - not measured
+        """Return what LanceDB fuses: the nearest vectors, and the best by terms."""
+        checked = self.check(queries, "query", self.loaded.dimensions)
+        depth, rows = self._depth(min(k, self.loaded.documents)), self._row_ids.rows
+        by_vector, by_terms = HitCollector(), HitCollector()
+        with self.translated(lambda: "searching for one list of its hybrid queries"):
+            for vector, text in zip(_dense(checked), _texts(checked), strict=True):
+                by_vector.add(*self.nearest(self.vector_query(vector, depth).to_arrow()), 0, 0)
+                answer = self.finished_query(_text_query(self._table, text, depth), "_score").to_arrow()
+                by_terms.add(rows(answer), answer["_score"].to_numpy(), 0, 0)
+        collected = {"dense": by_vector.result(), "terms": by_terms.result()}
+        return {name: Hits(hits.indptr, hits.rows, hits.scores) for name, hits in collected.items()}
+
+    def caveats(self, k: int) -> Caveats:
+        """Say what there is to say of each list."""
+        of_vectors = super().caveats(k)
+        return of_vectors._replace(notes=(*of_vectors.notes, *_unindexed_rows(self._table)))
+
+
+def _stored_terms(texts: pa.ChunkedArray | None) -> Stored:
+    if texts is None:
+        raise AssertionError("documents without terms")
+    return Stored(
+        pa.field(_TERMS, pa.string()), lambda start, stop: strings(texts.slice(start, stop - start).to_pylist())
+    )
+
+
+def _index_of_terms(parameters: Mapping[str, ParameterValue]) -> Any:  # noqa: ANN401 - a class of the client
+    """Return the configuration of an index that takes the terms as they come."""
+    return require_lancedb("lancedb.index").FTS(
+        base_tokenizer="whitespace",
+        lower_case=False,
+        stem=False,
+        remove_stop_words=False,
+        ascii_folding=False,
+        max_token_length=None,
+        num_workers=int(parameters["workers"]) or None,
+    )
+
+
+def _match(text: str) -> Any:  # noqa: ANN401 - a class of the client
+    """Return the query for rows that have one of the terms."""
+    return require_lancedb("lancedb.query").MatchQuery(text, _TERMS)
+
+
+def _text_query(table: Any, text: str, k: int) -> Any:  # noqa: ANN401 - the client's own form
+    return table.search(_match(text), query_type="fts").limit(k)
+
+
+def _unindexed_rows(table: Any) -> tuple[str, ...]:  # noqa: ANN401 - the client is untyped
+    """Return a note where scores go by two measures."""
+    index = describe_index(table, _TERMS)
+    if index is None or not index.unindexed:
+        return ()
+    note = (
+        f"{index.unindexed:,} rows came after the index was made: their scores count all rows, those of the others "
+        "only the rows of the index, until optimize takes them in"
+    )
+    return (note,)
+
+
+def _dense(inputs: Inputs) -> Float32Array:
+    if inputs.dense is None:
+        raise AssertionError("inputs without dense vectors")
+    return inputs.dense
+
+
+def _texts(queries: Inputs) -> list[str]:
+    return [] if queries.terms is None else queries.terms.to_pylist()
