@@ -6,15 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.document.figures import Percentiles
 from harness.document.model import Cell, Column, Facts, Figure, Section, Tone, Value
-from harness.results.schema import (
-    ClusterInfo,
-    HarnessInfo,
-    IdenticalIdsInfo,
-    LatencyStats,
-    MachineInfo,
-    MetricValue,
-    TrialResult,
-)
+from harness.results.schema import TrialResult
+from harness.results.schema_base import ClusterInfo, HarnessInfo, IdenticalIdsInfo, MachineInfo, MetricValue
+from harness.results.schema_costs import LatencyStats
 from harness.wording import counted
 
 __all__ = [

@@ -35,7 +35,7 @@ from harness.plan.config import CompareOutput, CompareRequest, Output
 from harness.plan.dataset_list import in_dataset_list
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
 from harness.plan.plan import Plan
-from harness.results import schema
+from harness.results import schema, schema_base
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.comparison import Comparison, DatasetContent
 from harness.results.dataset_info import dataset_info, missing_dataset
@@ -168,7 +168,7 @@ class _Part:
     dataset: str
     plan: Plan
     trials: list[schema.TrialResult]
-    info: schema.DatasetInfo
+    info: schema_base.DatasetInfo
     reference: str | None = None
     differences: list[schema.PairedDifference] = field(default_factory=list)
     scorings: list[schema.ScoringDifference] = field(default_factory=list)
@@ -306,7 +306,10 @@ def _assess(outcome: Outcome, plan: Plan, references: References, judge: QrelsOf
 
 def _failed(plan: Plan, failure: Failure) -> _Part:
     """Return the part of a dataset on which nothing ran: a failed trial of every backend."""
-    error, name = schema.ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log)), plan.only_dataset
+    error, name = (
+        schema_base.ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log)),
+        plan.only_dataset,
+    )
     return _Part(name, plan, [failed_result(trial, name, error) for trial in plan.trials], missing_dataset(name, error))
 
 
@@ -320,16 +323,16 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
     if board is not None:
         across = differences_across(board, None if plan.request.all_pairs else reference, seed)
         board = board.model_copy(update={"notes": across.notes})
-    record = schema.PlanRecord(given=plan.given(), resolved=_resolved(plan, parts, reference))
+    record = schema_base.PlanRecord(given=plan.given(), resolved=_resolved(plan, parts, reference))
     infos = [part.info for part in parts]
     report = schema.Result(
         schema=schema.SCHEMA_VERSION,
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         kind="compare",
         command=command,
-        harness=schema.HarnessInfo(**asdict(harness_state())),
-        machine=schema.MachineInfo(**asdict(machine())),
-        cluster=schema.ClusterInfo(**asdict(cluster)) if cluster is not None else None,
+        harness=schema_base.HarnessInfo(**asdict(harness_state())),
+        machine=schema_base.MachineInfo(**asdict(machine())),
+        cluster=schema_base.ClusterInfo(**asdict(cluster)) if cluster is not None else None,
         packages=package_versions(),
         plan=record,
         datasets=infos,

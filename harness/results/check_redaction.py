@@ -9,7 +9,8 @@ from typing import Any
 
 from harness.plain_url import without_secrets
 from harness.results.check_schema import PreflightProblem
-from harness.results.schema import ErrorInfo, Result
+from harness.results.schema import Result
+from harness.results.schema_base import ErrorInfo
 
 __all__ = ["redacted", "without_questions"]
 

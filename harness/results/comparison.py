@@ -16,16 +16,8 @@ from harness.data.types import Corpus, Ids, Qrels, Queries, Run
 from harness.errors import ResultError, UnknownNameError, UsageError
 from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, presenter
 from harness.results.saved_runs import SAVED_RUNS, write_saved_runs
-from harness.results.schema import (
-    ClosedLoopStats,
-    LeaderboardRow,
-    OpenLoopStats,
-    PairedDifference,
-    Result,
-    SearchStats,
-    SpreadValue,
-    TrialResult,
-)
+from harness.results.schema import LeaderboardRow, PairedDifference, Result, SpreadValue, TrialResult
+from harness.results.schema_costs import ClosedLoopStats, OpenLoopStats, SearchStats
 from harness.results.stored import ResultContent, StoredResult, read_stored_run, write_result
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ import numpy as np
 from harness.data.dataset import Dataset, IdenticalIds
 from harness.data.types import Ids, Qrels
 from harness.plan.plan import Plan
-from harness.results import schema
+from harness.results import schema_base
 
 __all__ = ["dataset_info", "identical_ids_info", "missing_dataset"]
 
 
-def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema.DatasetInfo:
+def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema_base.DatasetInfo:
     """Return name, content and size of what was searched; ``whole`` is the dataset before any sample was taken."""
     qrels = dataset.qrels
     judged = relevant = judgments = 0
@@ -27,12 +27,12 @@ def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema.Dataset
     candidates = dataset.candidates_digest
     content += (candidates or "").encode()
     searched = len(dataset.queries)
-    return schema.DatasetInfo(
+    return schema_base.DatasetInfo(
         name=dataset.name,
         sha256=_sha256(content),
         documents=len(dataset.corpus),
         empty_documents=len(dataset.corpus.empty_rows),
-        queries=schema.QueryCounts(searched=searched, judged=judged, relevant=relevant),
+        queries=schema_base.QueryCounts(searched=searched, judged=judged, relevant=relevant),
         judgments=judgments,
         sampled_from=len(whole.queries) if searched < len(whole.queries) else None,
         documents_sampled_from=len(whole.corpus) if len(dataset.corpus) < len(whole.corpus) else None,
@@ -40,7 +40,7 @@ def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema.Dataset
         provenance=dict(dataset.provenance),
         filter=_filter_info(dataset, plan.request.relevance),
         candidates=_candidates_info(dataset),
-        content=schema.ContentDigests(
+        content=schema_base.ContentDigests(
             documents=dataset.corpus.digest,
             queries=_sha256(dataset.queries.digest.encode()),
             judgments=_sha256(_bytes(qrels)) if qrels is not None else None,
@@ -49,14 +49,14 @@ def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema.Dataset
     )
 
 
-def missing_dataset(name: str, error: schema.ErrorInfo) -> schema.DatasetInfo:
+def missing_dataset(name: str, error: schema_base.ErrorInfo) -> schema_base.DatasetInfo:
     """Return what is known of a dataset that could not be loaded."""
-    return schema.DatasetInfo(
+    return schema_base.DatasetInfo(
         name=name,
         sha256="",
         documents=0,
         empty_documents=0,
-        queries=schema.QueryCounts(searched=0, judged=0, relevant=0),
+        queries=schema_base.QueryCounts(searched=0, judged=0, relevant=0),
         judgments=0,
         sampled_from=None,
         provenance={},
@@ -65,16 +65,18 @@ def missing_dataset(name: str, error: schema.ErrorInfo) -> schema.DatasetInfo:
     )
 
 
-def identical_ids_info(documents: Ids, queries: Ids, rule: IdenticalIds | None) -> schema.IdenticalIdsInfo:
+def identical_ids_info(documents: Ids, queries: Ids, rule: IdenticalIds | None) -> schema_base.IdenticalIdsInfo:
     """Return the rule, "keep" where there is none, and the number of queries that it concerns."""
-    return schema.IdenticalIdsInfo(rule=rule or "keep", queries=int(np.count_nonzero(documents.rows_of(queries) >= 0)))
+    return schema_base.IdenticalIdsInfo(
+        rule=rule or "keep", queries=int(np.count_nonzero(documents.rows_of(queries) >= 0))
+    )
 
 
-def _candidates_info(dataset: Dataset) -> schema.CandidatesInfo | None:
+def _candidates_info(dataset: Dataset) -> schema_base.CandidatesInfo | None:
     if dataset.candidates is None:
         return None
     counts = [len(set(dataset.candidates[query])) for query in dataset.queries.ids]
-    return schema.CandidatesInfo(fewest=min(counts), most=max(counts), searched=len(dataset.corpus))
+    return schema_base.CandidatesInfo(fewest=min(counts), most=max(counts), searched=len(dataset.corpus))
 
 
 def _bytes(qrels: Qrels) -> bytes:
@@ -86,7 +88,7 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _filter_info(dataset: Dataset, relevance: int) -> schema.FilterInfo | None:
+def _filter_info(dataset: Dataset, relevance: int) -> schema_base.FilterInfo | None:
     filtered, qrels = dataset.filtered, dataset.qrels
     if filtered is None:
         return None
@@ -96,7 +98,7 @@ def _filter_info(dataset: Dataset, relevance: int) -> schema.FilterInfo | None:
         rows = dataset.corpus.ids.rows_of(qrels.doc_ids)[qrels.rows[searched & (qrels.grades >= relevance)]]
         relevant = len(rows)
         reachable = int(np.count_nonzero((rows >= 0) & filtered.matching[rows]))
-    return schema.FilterInfo(
+    return schema_base.FilterInfo(
         fields=dict(filtered.wanted),
         matching=len(filtered),
         selectivity=len(filtered) / len(dataset.corpus),

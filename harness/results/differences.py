@@ -11,7 +11,8 @@ import numpy as np
 from harness.data.types import Float64Array, Int32Array
 from harness.metrics import Scores, is_mean, undecided_by_ties
 from harness.plan.plan import Plan
-from harness.results.schema import LossStats, PairedDifference
+from harness.results.schema import PairedDifference
+from harness.results.schema_base import LossStats
 from harness.results.scored import Scored
 from harness.stats import PairedTest, bootstrap_interval, compare_pairs, detectable_difference
 from harness.stats.paired import adjust_family

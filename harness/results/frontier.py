@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from harness.plan.expressions import Swept, swept
-from harness.results.schema import DatasetInfo, FrontierPoint, FrontierStats, PlanRecord, TrialResult
+from harness.results.schema import FrontierPoint, FrontierStats, TrialResult
+from harness.results.schema_base import DatasetInfo, PlanRecord
 
 __all__ = ["RECALL", "frontier_stats", "on_frontier", "recall_of"]
 

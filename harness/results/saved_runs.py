@@ -12,7 +12,8 @@ from pathlib import Path
 from harness.data.types import Run
 from harness.errors import UnknownNameError
 from harness.loaders.predictions_write import predictions_name, write_predictions
-from harness.results.schema import DatasetInfo, Result, TrialResult
+from harness.results.schema import Result, TrialResult
+from harness.results.schema_base import DatasetInfo
 from harness.results.stored import file_name, write_run_file
 
 __all__ = ["SAVED_RUNS", "write_saved_runs"]

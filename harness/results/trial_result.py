@@ -16,7 +16,7 @@ from harness.plan.backend_spec import BackendSpec, spell
 from harness.plan.plan import Plan, Trial
 from harness.registry.lookup import load_engine
 from harness.remote.calls import calls_in_words
-from harness.results import schema
+from harness.results import schema, schema_base
 from harness.results.differences import metric_losses
 from harness.results.scored import Scored
 from harness.results.stored import holds_white_space
@@ -65,7 +65,7 @@ def _trial_result(scored: Scored, dataset: Dataset, plan: Plan, summaries: Seque
         engine=_engine(outcome.record.engine) if outcome.record is not None else None,
         encoder=dict(outcome.vectors.facts) if outcome.vectors is not None else {},
         parameters=dict(trial.parameters),
-        queries=schema.EvaluatedCounts(**scored.scores.counts._asdict()) if scored.scores is not None else None,
+        queries=schema_base.EvaluatedCounts(**scored.scores.counts._asdict()) if scored.scores is not None else None,
         metrics=_metrics(scored.scores, seed),
         parity=_parity(scored, seed),
         deterministic=_deterministic(trial.spec) if outcome.failure is None else None,
@@ -75,7 +75,7 @@ def _trial_result(scored: Scored, dataset: Dataset, plan: Plan, summaries: Seque
     return result.model_copy(update={name: value for name, value in parts.items() if name in known})
 
 
-def failed_result(trial: Trial, dataset: str, error: schema.ErrorInfo) -> schema.TrialResult:
+def failed_result(trial: Trial, dataset: str, error: schema_base.ErrorInfo) -> schema.TrialResult:
     """Return the result of a trial that could not run, because its dataset could not be loaded."""
     return schema.TrialResult(
         dataset=dataset,
@@ -97,21 +97,21 @@ def _deterministic(spec: BackendSpec) -> bool | None:
     return load_engine(spec.card).capabilities.deterministic
 
 
-def _engine(info: EngineInfo) -> schema.EngineDescription:
-    return schema.EngineDescription(name=info.name, version=info.version, mode=info.mode)
+def _engine(info: EngineInfo) -> schema_base.EngineDescription:
+    return schema_base.EngineDescription(name=info.name, version=info.version, mode=info.mode)
 
 
-def _error(failure: Failure) -> schema.ErrorInfo:
-    return schema.ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log))
+def _error(failure: Failure) -> schema_base.ErrorInfo:
+    return schema_base.ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log))
 
 
-def _metrics(scores: Scores | None, seed: int) -> dict[str, schema.MetricValue]:
+def _metrics(scores: Scores | None, seed: int) -> dict[str, schema_base.MetricValue]:
     if scores is None or len(scores.query_ids) == 0:
         return {}
     values = {}
     for summary in scores.means():
         interval = mean_interval(scores.of(summary.measure), seed) if is_mean(summary.measure) else None
-        values[str(summary.measure)] = schema.MetricValue(
+        values[str(summary.measure)] = schema_base.MetricValue(
             metric=str(summary.measure),
             mean=summary.value,
             min=None if np.isnan(summary.low) else summary.low,
@@ -123,11 +123,11 @@ def _metrics(scores: Scores | None, seed: int) -> dict[str, schema.MetricValue]:
     return values
 
 
-def _parity(scored: Scored, seed: int) -> schema.ParityStats | None:
+def _parity(scored: Scored, seed: int) -> schema_base.ParityStats | None:
     parity = scored.parity
     if parity is None:
         return None
-    return schema.ParityStats(
+    return schema_base.ParityStats(
         reference=parity.reference,
         mode=parity.mode,
         tolerance=parity.tolerance,

@@ -18,7 +18,8 @@ from harness.errors import ResultError
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.frontier import frontier_stats
 from harness.results.golden import CorpusContent, GoldenContent, golden_dataset
-from harness.results.schema import DatasetInfo, PlanRecord, TrialResult
+from harness.results.schema import TrialResult
+from harness.results.schema_base import DatasetInfo, PlanRecord
 
 __all__ = ["StoredJson", "current_figure", "read_stored_json", "validated"]
 

@@ -29,7 +29,7 @@ from harness.report.render.github import SHOWN_BY_GITHUB, workflow_commands
 from harness.report.render.junit import junit_xml, render_junit
 from harness.report.render.markdown import COMMENT_BYTES
 from harness.results.check_redaction import redacted, without_questions
-from harness.results.schema import ErrorInfo
+from harness.results.schema_base import ErrorInfo
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 REQUIRE = ("Hit@5>=0.9", "lang=en: MRR>=0.5", "parity>=1")

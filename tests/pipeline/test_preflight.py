@@ -18,7 +18,7 @@ from harness.pipeline.check.against import run_of
 from harness.pipeline.check.check_results import Answered, asked_trial
 from harness.pipeline.check.id_match import Expected, Match
 from harness.pipeline.check.preflight import Answers, Examiner, answers_of, missing_ids, preflight, repeated_questions
-from harness.results.schema import ErrorInfo
+from harness.results.schema_base import ErrorInfo
 
 CHUNKS = Match.of("document", "#")
 

@@ -13,7 +13,7 @@ from harness.pipeline.regress.compare_sides import compare_rules
 from harness.pipeline.regress.rerun import _request, rerun_command
 from harness.plan.config import DiffRequest, GateOptions, Output, RegressRequest, rerun_fields
 from harness.plan.option_fields import command_words
-from harness.results.schema import PlanRecord
+from harness.results.schema_base import PlanRecord
 
 
 def flags(verb: str) -> set[str]:

@@ -25,7 +25,7 @@ from harness.pipeline.regress.verdicts import Rules
 from harness.report.documents.regress import change_document
 from harness.report.formats import render
 from harness.results.regression_schema import Change
-from harness.results.schema import ErrorInfo
+from harness.results.schema_base import ErrorInfo
 from harness.results.snapshot import ResultSnapshot
 
 GATELESS = CompareRules(Rules(allowed_drop=None))

@@ -14,7 +14,7 @@ from harness.pipeline.regress.rerun import changed_backends
 from harness.plan.backend_spec import parse_backends
 from harness.report.documents.regress import change_document
 from harness.report.formats import render
-from harness.results.schema import CandidatesInfo, ContentDigests, EngineDescription
+from harness.results.schema_base import CandidatesInfo, ContentDigests, EngineDescription
 from harness.results.snapshot import ResultSnapshot
 
 

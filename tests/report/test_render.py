@@ -19,7 +19,8 @@ from harness.report.documents.quality import quality_table
 from harness.report.formats import FORMATS, render
 from harness.report.render.markdown import render_markdown
 from harness.report.render.terminal import render_terminal
-from harness.results.schema import FilterInfo, Result
+from harness.results.schema import Result
+from harness.results.schema_base import FilterInfo
 
 LONG = "qdrant:shards=2;m=16;ef_construct=100;quantization=scalar"
 

@@ -9,15 +9,8 @@ from sample_report import sample_report
 
 from harness.report.documents.verdicts import comparison_verdicts as verdicts
 from harness.results.leaderboard import differences_across, make_leaderboard
-from harness.results.schema import (
-    FormulaChange,
-    MetricValue,
-    PairedDifference,
-    ParityStats,
-    Result,
-    ScoringDifference,
-    TrialResult,
-)
+from harness.results.schema import FormulaChange, PairedDifference, Result, ScoringDifference, TrialResult
+from harness.results.schema_base import MetricValue, ParityStats
 
 
 def stats(tie_equivalent: int, causes: dict[str, int]) -> ParityStats:

@@ -13,14 +13,9 @@ from hypothesis import strategies as st
 
 from harness.results.differences import PairedValues, family_differences
 from harness.results.leaderboard import FEWEST_DATASETS, datasets_needed, differences_across, make_leaderboard
-from harness.results.schema import (
-    LatencyStats,
-    Leaderboard,
-    LeaderboardRow,
-    MetricValue,
-    SearchStats,
-    TrialResult,
-)
+from harness.results.schema import Leaderboard, LeaderboardRow, TrialResult
+from harness.results.schema_base import MetricValue
+from harness.results.schema_costs import LatencyStats, SearchStats
 from harness.stats import detectable_difference
 
 LABELS = ("a", "b", "c")

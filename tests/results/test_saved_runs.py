@@ -15,7 +15,8 @@ from harness.loaders.trec import read_qrels, read_run
 from harness.metrics import parse_metrics, score
 from harness.results.comparison import Comparison
 from harness.results.saved_runs import write_saved_runs
-from harness.results.schema import BackendInfo, DatasetInfo, RerankingStats, Result, StageStats, TrialResult
+from harness.results.schema import BackendInfo, RerankingStats, Result, StageStats, TrialResult
+from harness.results.schema_base import DatasetInfo
 
 BACKENDS = ["csr:analyzer=whitespace", "csr:analyzer=whitespace|keywords:candidates=3"]
 

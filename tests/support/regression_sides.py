@@ -14,7 +14,7 @@ from harness.data.memory import qrels_from_dict
 from harness.data.types import Ids, Qrels, Run
 from harness.metrics import parse_metrics, score
 from harness.pipeline.regress.compare_sides import Compared, CompareRules, compare_sides
-from harness.results import schema
+from harness.results import schema, schema_base
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.baseline import DEPTH, read_baseline, write_baseline
 from harness.results.regression_schema import Change
@@ -81,8 +81,8 @@ def side(
     base = sample_report()
     settings = {"k": 10, "ties": "trec_eval", "queries": "relevant", "relevance": 1, "seed": 42, "isolation": "process"}
     plan = {**settings, "metrics": metrics.split(","), **(resolved or {})}
-    counts = schema.QueryCounts(searched=len(texts), judged=len(grades), relevant=len(grades))
-    content = schema.ContentDigests(
+    counts = schema_base.QueryCounts(searched=len(texts), judged=len(grades), relevant=len(grades))
+    content = schema_base.ContentDigests(
         documents="d" * 64, queries=text_digest("".join(texts.values())), judgments="j" * 64
     )
     trials = list(backends) if backends is not None else [backend(label) for label in rankings]
@@ -91,7 +91,7 @@ def side(
             "backends": backend_infos([LabelledBackend(one.label, one.name, one.encoder) for one in trials]),
             "trials": trials,
             "differences": [],
-            "plan": schema.PlanRecord(given={}, resolved=plan),
+            "plan": schema_base.PlanRecord(given={}, resolved=plan),
             "datasets": [base.dataset.model_copy(update={"queries": counts, "content": content})],
             **report,
         }

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from harness.results import schema
+from harness.results import schema, schema_base, schema_costs
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.frontier import frontier_stats
 
 
-def _metric(name: str, mean: float, low: float, high: float) -> schema.MetricValue:
-    return schema.MetricValue(metric=name, mean=mean, min=low, max=high, ci_low=mean - 0.05, ci_high=mean + 0.05, n=52)
+def _metric(name: str, mean: float, low: float, high: float) -> schema_base.MetricValue:
+    return schema_base.MetricValue(
+        metric=name, mean=mean, min=low, max=high, ci_low=mean - 0.05, ci_high=mean + 0.05, n=52
+    )
 
 
-def _latency(p50: float) -> schema.LatencyStats:
-    return schema.LatencyStats(p50=p50, p90=p50 * 2, p95=p50 * 3, p99=p50 * 4, mean=p50 * 1.5, n=128)
+def _latency(p50: float) -> schema_costs.LatencyStats:
+    return schema_costs.LatencyStats(p50=p50, p90=p50 * 2, p95=p50 * 3, p99=p50 * 4, mean=p50 * 1.5, n=128)
 
 
-def _index(indexed: int, missing: list[str]) -> schema.IndexStats:
-    return schema.IndexStats(
+def _index(indexed: int, missing: list[str]) -> schema_costs.IndexStats:
+    return schema_costs.IndexStats(
         documents_sent=1400,
         documents_indexed=indexed,
         missing=missing,
@@ -33,8 +35,8 @@ def _index(indexed: int, missing: list[str]) -> schema.IndexStats:
     )
 
 
-def _phases(source: str) -> schema.PhaseTimes:
-    return schema.PhaseTimes(
+def _phases(source: str) -> schema_costs.PhaseTimes:
+    return schema_costs.PhaseTimes(
         encode_seconds=1.5 if source == "computed" else None,
         encode_source=source,
         open_seconds=0.125,
@@ -47,8 +49,8 @@ def _phases(source: str) -> schema.PhaseTimes:
     )
 
 
-def _search(p50: float) -> schema.SearchStats:
-    return schema.SearchStats(
+def _search(p50: float) -> schema_costs.SearchStats:
+    return schema_costs.SearchStats(
         queries=64,
         queries_without_terms=0,
         k=1000,
@@ -66,7 +68,7 @@ def _search(p50: float) -> schema.SearchStats:
     )
 
 
-COLD = schema.ColdStats(
+COLD = schema_costs.ColdStats(
     open_seconds=0.0625,
     first_query_ms=25.0,
     milliseconds=_latency(2.0),
@@ -77,8 +79,8 @@ COLD = schema.ColdStats(
 )
 
 
-def _closed(clients: int, qps: float | None, failed: int = 0) -> schema.ClosedLoopStats:
-    return schema.ClosedLoopStats(
+def _closed(clients: int, qps: float | None, failed: int = 0) -> schema_costs.ClosedLoopStats:
+    return schema_costs.ClosedLoopStats(
         clients=clients,
         kind="processes",
         seconds=5.0 if qps else None,
@@ -96,7 +98,7 @@ def _closed(clients: int, qps: float | None, failed: int = 0) -> schema.ClosedLo
     )
 
 
-OVERLOADED = schema.OpenLoopStats(
+OVERLOADED = schema_costs.OpenLoopStats(
     rate=1200,
     arrivals="poisson",
     queries=6000,
@@ -118,8 +120,8 @@ OVERLOADED = schema.OpenLoopStats(
 )
 
 
-def _parity(reference: str, bit_equal: int, causes: dict[str, int]) -> schema.ParityStats:
-    return schema.ParityStats(
+def _parity(reference: str, bit_equal: int, causes: dict[str, int]) -> schema_base.ParityStats:
+    return schema_base.ParityStats(
         reference=reference,
         mode="textbook",
         tolerance=4e-7,
@@ -153,7 +155,7 @@ SPREAD = schema.SpreadStats(
         "bytes": schema.SpreadValue(mean=5_300_000.0, sd=0.0, min=5_300_000.0, max=5_300_000.0),
     },
     each=[
-        schema.BuildStats(
+        schema_costs.BuildStats(
             build=number,
             seconds=0.25,
             ready_seconds=0.0,
@@ -180,7 +182,7 @@ def _backend(label: str, **fields: object) -> schema.TrialResult:
         "reused": False,
         "deterministic": True,
         "error": None,
-        "engine": schema.EngineDescription(name=label, version="1.0", mode="embedded"),
+        "engine": schema_base.EngineDescription(name=label, version="1.0", mode="embedded"),
         "encoder": {"encoder": "bm25", "analyzer": "lucene-english"},
         "parameters": {"k1": 0.9, "b": 0.4},
         "phases": None,
@@ -201,7 +203,7 @@ def _infos(trials: list[schema.TrialResult]) -> list[schema.BackendInfo]:
     return backend_infos([LabelledBackend(one.label, one.name, one.encoder) for one in trials])
 
 
-COUNTS = schema.EvaluatedCounts(judged=52, relevant=52, answered=51, evaluated=52, unjudged=12)
+COUNTS = schema_base.EvaluatedCounts(judged=52, relevant=52, answered=51, evaluated=52, unjudged=12)
 
 
 def sample_report() -> schema.Result:
@@ -238,7 +240,7 @@ def sample_report() -> schema.Result:
             status="failed",
             engine=None,
             encoder={},
-            error=schema.ErrorInfo(
+            error=schema_base.ErrorInfo(
                 type="EngineUnavailableError", message="the engine is not there", log=["last words"]
             ),
         ),
@@ -267,8 +269,8 @@ def sample_report() -> schema.Result:
         created="2026-01-02T03:04:05+00:00",
         kind="compare",
         command=["harness", "compare", "--backends", "qdrant,lucene:model=ql,broken"],
-        harness=schema.HarnessInfo(version="0.1.0", commit="0" * 40, dirty=False),
-        machine=schema.MachineInfo(
+        harness=schema_base.HarnessInfo(version="0.1.0", commit="0" * 40, dirty=False),
+        machine=schema_base.MachineInfo(
             system="Linux 6",
             python="CPython 3.11",
             processor="a processor",
@@ -277,7 +279,7 @@ def sample_report() -> schema.Result:
             thread_limits={},
         ),
         packages={"numpy": "2.0"},
-        plan=schema.PlanRecord(
+        plan=schema_base.PlanRecord(
             given={"k": 1000},
             resolved={
                 "k": 1000,
@@ -288,12 +290,12 @@ def sample_report() -> schema.Result:
             },
         ),
         datasets=[
-            schema.DatasetInfo(
+            schema_base.DatasetInfo(
                 name="cranfield",
                 sha256="1" * 64,
                 documents=1400,
                 empty_documents=2,
-                queries=schema.QueryCounts(searched=64, judged=52, relevant=52),
+                queries=schema_base.QueryCounts(searched=64, judged=52, relevant=52),
                 judgments=796,
                 sampled_from=None,
                 provenance={"licence": "none stated"},
@@ -315,7 +317,7 @@ def swept_report(*, timed: bool = True, judged: bool = True, values: str = "10,5
     assert like.search.milliseconds is not None
     backends = []
     for value, mean, recall, p50 in (("10", 0.3, 0.5, 0.1), ("50", 0.38, 0.9, 0.4), ("100", 0.38, 0.9, 0.5)):
-        loss = schema.LossStats(exact=0.4, difference=mean - 0.4, ci_low=mean - 0.41, ci_high=mean - 0.39)
+        loss = schema_base.LossStats(exact=0.4, difference=mean - 0.4, ci_low=mean - 0.41, ci_high=mean - 0.39)
         update = {"overlap": {"10": recall, "1000": recall - 0.1}, "loss": {"nDCG@10": loss}, "reference": "dense"}
         times = like.search.milliseconds.model_copy(update={"p50": p50, "p95": 2 * p50})
         metrics = {"nDCG@10": like.metrics["nDCG@10"].model_copy(update={"mean": mean})}

@@ -44,8 +44,7 @@ from harness.plan.plan import Plan, Trial, execution_of
 from harness.plan.stages import fusions, rerankers
 from harness.registry.lookup import find_cards, load_engine
 from harness.registry.parameters import current_spelling
-from harness.results.schema import ErrorInfo
-from harness.results.schema_base import ParityStats
+from harness.results.schema_base import ErrorInfo, ParityStats
 from harness.results.scored import QrelsOf
 from harness.results.trial_result import trial_results
 from harness.store.cache import Cache

@@ -19,8 +19,9 @@ from harness.parity import Level
 from harness.pipeline.check.id_match import Expected, ideal_run, plain_judgments
 from harness.pipeline.check.requirements import LATENCIES, PARITY, Requirement, Sample, judge
 from harness.results import check_schema as schema
-from harness.results.schema import LatencyStats, SearchStats, TrialResult
+from harness.results.schema import TrialResult
 from harness.results.schema_base import MetricValue
+from harness.results.schema_costs import LatencyStats, SearchStats
 from harness.results.scored import Scored, has_terms
 from harness.stats import Interval, bootstrap_interval, mean_interval
 from harness.stats.timing import latency

@@ -34,16 +34,8 @@ from harness.results.check_redaction import redacted, without_questions
 from harness.results.check_schema import GoldenInfo, PreflightProblem, RequirementResult, Verdict
 from harness.results.dataset_info import identical_ids_info
 from harness.results.golden import CorpusContent, GoldenContent, golden_dataset
-from harness.results.schema import (
-    SCHEMA_VERSION,
-    ClusterInfo,
-    DatasetInfo,
-    HarnessInfo,
-    MachineInfo,
-    PlanRecord,
-    Result,
-    TrialResult,
-)
+from harness.results.schema import SCHEMA_VERSION, Result, TrialResult
+from harness.results.schema_base import ClusterInfo, DatasetInfo, HarnessInfo, MachineInfo, PlanRecord
 from harness.results.stored_texts import documents_of
 from harness.results.trial_result import trial_results
 from harness.store.cache import Cache

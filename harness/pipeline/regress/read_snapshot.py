@@ -11,7 +11,8 @@ from harness.pipeline.regress.labels import to_qrels
 from harness.results.baseline import read_baseline
 from harness.results.check_schema import QuestionResult
 from harness.results.comparison import Comparison
-from harness.results.schema import ErrorInfo, PlanRecord, Result, TrialResult
+from harness.results.schema import Result, TrialResult
+from harness.results.schema_base import ErrorInfo, PlanRecord
 from harness.results.snapshot import ResultSnapshot, snapshots_of, text_digest
 from harness.results.stored import FORMER_CHANGE, read_report, read_stored_run
 from harness.store.result_folder import REPORT_NAME

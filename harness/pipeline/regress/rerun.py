@@ -15,7 +15,7 @@ from harness.plan.expressions import in_parentheses, split_outside
 from harness.plan.option_fields import command_words, from_keywords, keyword_arguments, option_fields, option_words
 from harness.plan.plan import Plan
 from harness.registry.parameters import current_spelling
-from harness.results.schema import PlanRecord
+from harness.results.schema_base import PlanRecord
 from harness.results.snapshot import ResultSnapshot
 
 __all__ = ["changed_backends", "rerun_command", "rerun_plan"]

@@ -53,8 +53,8 @@ from harness.report.documents.check_cases import (
 from harness.report.documents.quality import metric_names
 from harness.results.check_schema import PreflightProblem, QuestionResult, RequirementResult
 from harness.results.golden import LEFT_OUT
-from harness.results.schema import DatasetInfo, Result, TrialResult
-from harness.results.schema_base import MetricValue
+from harness.results.schema import Result, TrialResult
+from harness.results.schema_base import DatasetInfo, MetricValue
 from harness.wording import counted, few_for_interval
 
 __all__ = ["check_document"]

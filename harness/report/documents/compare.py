@@ -29,15 +29,8 @@ from harness.report.documents.parity_tables import frontier_notes, frontier_tabl
 from harness.report.documents.published import published_mean_tables, published_tables, published_values
 from harness.report.documents.quality import pair_tables, quality_table
 from harness.report.documents.verdicts import comparison_verdicts
-from harness.results.schema import (
-    CandidatesInfo,
-    DatasetInfo,
-    FilterInfo,
-    FindingInfo,
-    PairedDifference,
-    Result,
-    TrialResult,
-)
+from harness.results.schema import FindingInfo, PairedDifference, Result, TrialResult
+from harness.results.schema_base import CandidatesInfo, DatasetInfo, FilterInfo
 from harness.wording import counted, few_for_interval
 
 __all__ = ["comparison_document", "comparison_header", "comparison_notes", "comparison_values"]

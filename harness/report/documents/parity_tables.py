@@ -19,15 +19,8 @@ from harness.document.cells import (
 )
 from harness.document.model import Cell, Column, Table
 from harness.results.frontier import RECALL, recall_of
-from harness.results.schema import (
-    FrontierPoint,
-    FrontierStats,
-    LossStats,
-    ParityStats,
-    Result,
-    ScoringDifference,
-    TrialResult,
-)
+from harness.results.schema import FrontierPoint, FrontierStats, Result, ScoringDifference, TrialResult
+from harness.results.schema_base import LossStats, ParityStats
 from harness.wording import counted
 
 __all__ = ["frontier_notes", "frontier_tables", "parity_tables", "scoring_tables"]

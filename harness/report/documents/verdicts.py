@@ -10,11 +10,11 @@ from harness.results.schema import (
     FormulaChange,
     LeaderboardRow,
     PairedDifference,
-    ParityStats,
     Result,
     ScoringDifference,
     TrialResult,
 )
+from harness.results.schema_base import ParityStats
 from harness.wording import counted
 
 __all__ = ["against_reference", "comparison_verdicts", "reference_of"]

@@ -10,7 +10,7 @@ import pytest
 
 import harness
 from harness.errors import UsageError
-from harness.results import schema
+from harness.results import schema, schema_base
 
 pytest.importorskip("qdrant_edge")
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
@@ -30,7 +30,7 @@ def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> harness.Compari
     return harness.compare(backends, k=50, sample_queries=30, timing=False, isolation="none", out=tmp_path / "out")
 
 
-def parity_of(result: schema.TrialResult) -> schema.ParityStats:
+def parity_of(result: schema.TrialResult) -> schema_base.ParityStats:
     assert result.parity is not None
     return result.parity
 
@@ -66,7 +66,7 @@ def test_what_approximation_loses_is_measured_against_the_exact_fusion(compared:
 def test_a_stored_outcome_has_its_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
 
-    def parity(name: str) -> tuple[bool, schema.ParityStats]:
+    def parity(name: str) -> tuple[bool, schema_base.ParityStats]:
         options: Mapping[str, object] = {"k": 20, "sample_queries": 10, "timing": False, "resume": "missing"}
         compared = harness.compare([f"qdrant-hybrid:{BASE}"], out=tmp_path / name, isolation="none", **options)  # type: ignore[arg-type]
         (result,) = compared.report.trials
