@@ -138,6 +138,7 @@ def encoder_parameters(encoder: str) -> Mapping[str, Parameter]:
     return declared(wanted, "encoder", _OF_ENCODERS)
 
 
+@cache
 def shared_parameters() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     """Return the tables of parameters that several engines have, as they are written, by the names for ``use``."""
     return MappingProxyType(read_document(_OF_ENGINES).values)

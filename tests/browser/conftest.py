@@ -27,6 +27,15 @@ def browser() -> Iterator[Browser]:
         running.close()
 
 
+@pytest.fixture(scope="module")
+def window(browser: Browser) -> BrowserContext:
+    """A context for every page without options of its own: a tab costs half of what a context and its tab do.
+
+    The page stores nothing in the browser, so that tabs know nothing of one another.
+    """
+    return browser.new_context()
+
+
 @dataclass
 class Opened:
     """A page in the browser, with everything it complained about and asked for."""
@@ -54,15 +63,16 @@ def violations() -> Callable[[Page], list[str]]:
 
 
 @pytest.fixture
-def show(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
+def show(browser: Browser, window: BrowserContext, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
     """`show(html, fragment, **context)`: the page from disk, ready."""
-    contexts: list[BrowserContext] = []
+    closing: list[BrowserContext | Page] = []
 
     def opened(html: str, fragment: str = "", **context: Any) -> Opened:
         path = tmp_path / "report.html"
         path.write_text(html, encoding="utf-8")
-        contexts.append(browser.new_context(**context))
-        page = contexts[-1].new_page()
+        place = browser.new_context(**context) if context else window
+        page = place.new_page()
+        closing.append(place if context else page)
         page.set_default_timeout(8000)
         found = Opened(page)
         page.on("console", lambda message: found.complaints.append(message.text))
@@ -73,5 +83,5 @@ def show(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
         return found
 
     yield opened
-    for context in contexts:
-        context.close()
+    for place in closing:
+        place.close()
