@@ -1,19 +1,22 @@
 """What `--executor ray` costs beyond the work itself, and how encoding scales with cores.
 
-Encodes made-up texts with a model that takes a fixed time a text, here and on a Ray cluster of this machine, and
-searches them. A model that sleeps shows the executor alone, also on a busy machine; one that computes needs a core for
-each job. Starting the cluster stands apart.
+Encodes made-up texts with a model that takes a fixed time a text, here and in turn on a Ray cluster of this machine,
+and searches them. Starting the cluster stands apart. A model that computes needs a core for each job: on a busy machine
+the seconds of the processors still say what Ray adds, and a model that sleeps shows how long one waits for it.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import psutil
 
 import harness
 
@@ -36,46 +39,86 @@ class Model:
         return np.array([np.random.default_rng(len(text)).random(DIMENSIONS) for text in texts], dtype=np.float32)
 
 
-def compare(texts: int, executor: str) -> tuple[float, np.ndarray]:
-    """Return the seconds of a whole comparison in an empty cache, and the scores of its hits."""
+class Measured(NamedTuple):
+    """Seconds of the clock and of processors that a comparison in an empty cache took, and the scores of its hits.
+
+    ``start_s`` is what starting the cluster took before.
+    """
+
+    took_s: float
+    processor_s: float
+    scores: np.ndarray
+    start_s: float = 0.0
+
+
+def processor_seconds() -> float:
+    """Return what this process, those that it started and those that these waited for have used: Ray's too."""
+    total = 0.0
+    for process in (own := psutil.Process(), *own.children(recursive=True)):
+        try:
+            total += sum(process.cpu_times()[:4])
+        except psutil.NoSuchProcess:  # it has just ended; who started it counts it
+            continue
+    return total
+
+
+def compare(texts: int, executor: str) -> Measured:
+    """Measure a whole comparison."""
     corpus = {f"d{number}": f"text {number}" for number in range(texts)}
     dataset = harness.Dataset.of(corpus, {"q0": "query"}, {"q0": {"d0": 1}})
     with tempfile.TemporaryDirectory() as cache:
         os.environ["HARNESS_CACHE"] = cache
-        started = time.perf_counter()
+        started, used = time.perf_counter(), processor_seconds()
         backend = f"flat:model=python:ray_overhead:Model;batch_size={BATCH}"
         comparison = harness.compare([backend], dataset, k=10, timing=False, executor=executor)
-        took = time.perf_counter() - started
+        took, processors = time.perf_counter() - started, processor_seconds() - used
     (run,) = comparison.contents[dataset.name].runs.values()
-    return took, run.scores
+    return Measured(took, processors, run.scores)
+
+
+def compare_on_cluster(texts: int, cores: int) -> Measured:
+    """Measure a whole comparison on a cluster that is started for it."""
+    import ray
+
+    started = time.perf_counter()
+    ray.init(num_cpus=cores, log_to_driver=False, include_dashboard=False)
+    start_s = time.perf_counter() - started
+    try:
+        return compare(texts, "ray")._replace(start_s=start_s)
+    finally:
+        ray.shutdown()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60.0, help="of the model's work, on one core")
-    parser.add_argument("--work", choices=["sleep", "compute"], default="sleep")
+    parser.add_argument("--seconds", type=float, default=35.0, help="of the model's work, on one core")
+    parser.add_argument("--work", choices=["sleep", "compute"], default="compute")
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=2, help="of all executors in turn; medians are shown")
     parser.add_argument("--texts", type=int, default=4 * SHARD)
     arguments = parser.parse_args()
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     os.environ.update(WORK=arguments.work, SECONDS_A_TEXT=str(arguments.seconds / arguments.texts))
     os.environ.update(OMP_NUM_THREADS="1", RAY_USAGE_STATS_ENABLED="0")
-    local_s, expected = compare(arguments.texts, "local")
-    print("| executor | cores | cluster's start s | comparison s | over local | speed-up |")
-    print("|---|--:|--:|--:|--:|--:|")
-    print(f"| local | 1 | – | {local_s:.1f} | – | 1.00 |", flush=True)
-    import ray
-
-    for cores in arguments.cores:
-        started = time.perf_counter()
-        ray.init(num_cpus=cores, log_to_driver=False, include_dashboard=False)
-        start_s = time.perf_counter() - started
-        took_s, scores = compare(arguments.texts, "ray")
-        ray.shutdown()
-        if not np.array_equal(scores, expected):
+    local, on_ray = [], {cores: [] for cores in arguments.cores}
+    for _ in range(arguments.rounds):
+        local.append(compare(arguments.texts, "local"))
+        for cores, measured in on_ray.items():
+            measured.append(compare_on_cluster(arguments.texts, cores))
+    for measured in (*local, *(run for runs in on_ray.values() for run in runs)):
+        if not np.array_equal(measured.scores, local[0].scores):
             raise AssertionError("the cluster's scores are not those of this machine")
-        over = f"{took_s / local_s - 1:+.1%}" if cores == 1 else "–"
-        print(f"| ray | {cores} | {start_s:.1f} | {took_s:.1f} | {over} | {local_s / took_s:.2f} |", flush=True)
+    took_s, processor_s = (statistics.median(values) for values in zip(*(run[:2] for run in local), strict=True))
+    print("| executor | cores | cluster's start s | comparison s | over local | processor s | over local | speed-up |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    print(f"| local | 1 | – | {took_s:.1f} | – | {processor_s:.1f} | – | 1.00 |")
+    for cores, runs in on_ray.items():
+        took, used, start = (
+            statistics.median(getattr(run, name) for run in runs) for name in ("took_s", "processor_s", "start_s")
+        )
+        over = f"{took / took_s - 1:+.1%}" if cores == 1 else "–"
+        more = f"{used / processor_s - 1:+.1%}"
+        print(f"| ray | {cores} | {start:.1f} | {took:.1f} | {over} | {used:.1f} | {more} | {took_s / took:.2f} |")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +16,9 @@ from harness.exact.postings import QueryRows, Rule, as_sparse, read_only, transp
 from harness.exact.shards import shard_count, spread_documents, spread_queries
 from harness.exact.storage import StoredIndex, load_index, save_index
 from harness.exact.topk import Searcher, TopK
-from harness.exact.weights import bm25_idf
+from harness.exact.weights import bm25_idf, document_frequencies, with_idf
 
-__all__ = ["LuceneIndex", "byte_lengths", "decoded_lengths"]
+__all__ = ["LuceneIndex", "LuceneWeights", "QueryWeighing", "byte_lengths", "decoded_lengths"]
 
 _RULE = Rule(lucene=True, mask=np.uint64(0xFFFFFFFFFFFFFFFF), empty=np.uint64(0x8000000000000000))
 _KIND = "lucene"
@@ -49,13 +50,75 @@ def decoded_lengths() -> Float32Array:
     return decoded
 
 
-class _Settings(NamedTuple):
-    """Everything beside the documents that decides scores; ``shards`` counts them."""
+class QueryWeighing(NamedTuple):
+    """Everything beside the weights of documents that decides scores.
 
+    ``idf`` float32 has a value for each column of the weighted documents; ``shards`` counts them.
+    """
+
+    idf: Float32Array
     k1: float
     b: float
     k1_plus_1: bool
     shards: int
+
+    def weigh(self, queries: Any) -> SparseVectors:  # noqa: ANN401 - SciPy has no type information
+        """Return the weights of queries of term counts (Q, terms), over the columns of the weighted documents.
+
+        Raises DataError for counts that are not positive whole numbers, UsageError for another number of terms.
+        """
+        vectors = _checked_counts(as_sparse(queries, "queries"), "queries")
+        check_dimensions(vectors, len(self.idf) // self.shards)
+        boosts = np.asarray(vectors.values)
+        if self.k1_plus_1:
+            boosts = boosts * (np.float32(1.0) + np.float32(self.k1))
+        vectors = replace(vectors, values=boosts)
+        if self.shards > 1:
+            vectors = spread_queries(vectors, self.shards)
+        return with_idf(vectors, self.idf)
+
+
+class LuceneWeights(NamedTuple):
+    """Weighted documents, one column a term and shard, and what weighs queries.
+
+    A document's score depends on no other document any more: any rows can be searched alone.
+    """
+
+    documents: SparseVectors
+    queries: QueryWeighing
+
+    @classmethod
+    def of(
+        cls,
+        counts: TermCounts,
+        *,
+        k1: float = 0.9,
+        b: float = 0.4,
+        k1_plus_1: bool = False,
+        shards: Int32Array | None = None,
+    ) -> LuceneWeights:
+        """Weigh the documents of ``counts``; arguments and errors as :meth:`LuceneIndex.build`."""
+        if not (np.isfinite(k1) and k1 >= 0.0) or not 0.0 <= b <= 1.0:
+            raise UsageError(f"k1 is {k1} and b is {b}", fix="k1 must be at least 0 and finite, b from 0 to 1")
+        documents = _checked_counts(counts.documents, "documents")
+        placed = np.zeros(len(documents), dtype=np.int32) if shards is None else shards
+        if placed.shape != (len(documents),) or placed.min(initial=0) < 0:
+            raise UsageError(
+                f"shards have shape {placed.shape}", fix=f"give one, from 0, for each of {len(documents)} documents"
+            )
+        count, codes = shard_count(placed), byte_lengths(counts.lengths)
+        filled = np.zeros(count, dtype=np.int64)
+        inverse = np.empty(len(documents), dtype=np.float32)
+        for shard in range(count):
+            inside = placed == shard
+            lengths = counts.lengths[inside]
+            filled[shard] = np.count_nonzero(lengths)
+            inverse[inside] = _inverse(k1, b, int(lengths.sum()), int(filled[shard]))[codes[inside]]
+        spread = spread_documents(documents, placed)
+        denominators = _denominators(spread.values, np.repeat(inverse, np.diff(spread.indptr)))
+        frequencies = document_frequencies(spread)[0].reshape(count, -1)
+        idf = np.concatenate([bm25_idf(of_shard, int(n)) for of_shard, n in zip(frequencies, filled, strict=True)])
+        return cls(replace(spread, values=denominators), QueryWeighing(idf, k1, b, k1_plus_1, count))
 
 
 class LuceneIndex:
@@ -72,11 +135,10 @@ class LuceneIndex:
     own, as a server's shards do that answer a query without asking each other.
     """
 
-    def __init__(self, searcher: Searcher, idf: Float32Array, settings: _Settings) -> None:
+    def __init__(self, searcher: Searcher, queries: QueryWeighing | None) -> None:
+        """``queries`` weighs queries; None where they are weights already."""
         self._searcher = searcher
-        self._idf = idf
-        self._settings = settings
-        self.k1, self.b, self.k1_plus_1, self._shards = settings
+        self.queries = queries
 
     @classmethod
     def build(
@@ -104,25 +166,13 @@ class LuceneIndex:
                 ``shards`` or ``order`` do not go with the documents.
             DataError: names the documents with counts that are not positive whole numbers.
         """
-        if not (np.isfinite(k1) and k1 >= 0.0) or not 0.0 <= b <= 1.0:
-            raise UsageError(f"k1 is {k1} and b is {b}", fix="k1 must be at least 0 and finite, b from 0 to 1")
-        documents = _checked_counts(counts.documents, "documents")
-        placed = np.zeros(len(documents), dtype=np.int32) if shards is None else shards
-        _check_placement(placed, order, len(documents))
-        count, codes = shard_count(placed), byte_lengths(counts.lengths)
-        filled = np.zeros(count, dtype=np.int64)
-        inverse = np.empty(len(documents), dtype=np.float32)
-        for shard in range(count):
-            inside = placed == shard
-            lengths = counts.lengths[inside]
-            filled[shard] = np.count_nonzero(lengths)
-            inverse[inside] = _inverse(k1, b, int(lengths.sum()), int(filled[shard]))[codes[inside]]
-        spread = spread_documents(documents, placed)
-        denominators = _denominators(spread.values, np.repeat(inverse, np.diff(spread.indptr)))
-        postings = transpose(SparseVectors(spread.indptr, spread.indices, denominators, spread.dimensions), order)
-        frequencies = postings.document_frequencies().reshape(count, -1)
-        idf = np.concatenate([bm25_idf(of_shard, int(n)) for of_shard, n in zip(frequencies, filled, strict=True)])
-        return cls(Searcher(postings, len(documents), _RULE, order), idf, _Settings(k1, b, k1_plus_1, count))
+        weights = LuceneWeights.of(counts, k1=k1, b=b, k1_plus_1=k1_plus_1, shards=shards)
+        return cls(_searcher(weights.documents, order), weights.queries)
+
+    @classmethod
+    def of_weights(cls, documents: SparseVectors, order: Int32Array | None = None) -> LuceneIndex:
+        """Build an index of :class:`LuceneWeights`, or some of their rows; queries of it are weights too."""
+        return cls(_searcher(documents, order), None)
 
     def __len__(self) -> int:
         return self._searcher.documents
@@ -130,12 +180,12 @@ class LuceneIndex:
     @property
     def dimensions(self) -> int:
         """Return the number of terms."""
-        return (len(self._searcher.postings.columns) - 1) // self._shards
+        return (len(self._searcher.postings.columns) - 1) // (1 if self.queries is None else self.queries.shards)
 
     @property
     def index_bytes(self) -> int:
         """Return the bytes of the index: postings (8 each), column starts and IDF; workspaces not counted."""
-        return self._searcher.index_bytes + self._idf.nbytes
+        return self._searcher.index_bytes + (0 if self.queries is None else self.queries.idf.nbytes)
 
     def retrieve(self, queries: Any, k: int, threads: int = 1) -> TopK:  # noqa: ANN401 - SciPy has no type information
         """Return the best ``k`` documents of every query, best first. ``queries`` holds term counts (Q, dimensions).
@@ -148,16 +198,19 @@ class LuceneIndex:
     def filtered(self, matching: npt.NDArray[np.bool_]) -> LuceneIndex:
         """Return an index of only the documents which are ``matching``; see :meth:`SparseIndex.filtered`."""
         searcher = Searcher(self._searcher.only(matching), len(self), _RULE, self._searcher.order)
-        return LuceneIndex(searcher, self._idf, self._settings)
+        return LuceneIndex(searcher, self.queries)
 
     def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:  # noqa: ANN401
         """Return the exact scores of listed documents; see :meth:`SparseIndex.score`."""
         return self._searcher.score(self._weighted(queries), indptr, rows)
 
     def save(self, folder: Path | str) -> None:
-        """Write the index into ``folder``; see :meth:`SparseIndex.save`."""
-        searcher, settings = self._searcher, self._settings._asdict()
-        save_index(Path(folder), StoredIndex(_KIND, searcher.postings, len(self), searcher.order, self._idf, settings))
+        """Write the index into ``folder``; see :meth:`SparseIndex.save`. Raises UsageError for one of weights."""
+        if self.queries is None:
+            raise UsageError("an index of weights cannot be saved", fix="save the index of the counts")
+        searcher, settings = self._searcher, self.queries._asdict()
+        idf = settings.pop("idf")
+        save_index(Path(folder), StoredIndex(_KIND, searcher.postings, len(self), searcher.order, idf, settings))
 
     @classmethod
     def load(cls, folder: Path | str, *, verify: bool = True) -> LuceneIndex:
@@ -167,28 +220,17 @@ class LuceneIndex:
             raise DataError(str(folder), ["holds no IDF, k1 or b"])
         searcher, settings = Searcher(stored.postings, stored.documents, _RULE, stored.order), stored.settings
         k1_plus_1, shards = bool(settings.get("k1_plus_1", False)), int(settings.get("shards", 1))
-        return cls(searcher, stored.idf, _Settings(settings["k1"], settings["b"], k1_plus_1, shards))
+        return cls(searcher, QueryWeighing(stored.idf, settings["k1"], settings["b"], k1_plus_1, shards))
 
     def _weighted(self, queries: Any) -> QueryRows:  # noqa: ANN401 - SciPy has no type information
-        vectors = _checked_counts(as_sparse(queries, "queries"), "queries")
-        check_dimensions(vectors, self.dimensions)
-        boosts = np.asarray(vectors.values)
-        if self.k1_plus_1:
-            boosts = boosts * (np.float32(1.0) + np.float32(self.k1))
-        vectors = SparseVectors(vectors.indptr, vectors.indices, boosts, vectors.dimensions)
-        if self._shards > 1:
-            vectors = spread_queries(vectors, self._shards)
-        weights = vectors.values * self._idf[vectors.indices]
-        return QueryRows(read_only(vectors.indptr), read_only(vectors.indices), read_only(weights))
+        vectors = as_sparse(queries, "queries") if self.queries is None else self.queries.weigh(queries)
+        return QueryRows(read_only(vectors.indptr), read_only(vectors.indices), read_only(vectors.values))
 
 
-def _check_placement(shards: Int32Array, order: Int32Array | None, documents: int) -> None:
-    if shards.shape != (documents,) or shards.min(initial=0) < 0:
-        raise UsageError(
-            f"shards have shape {shards.shape}", fix=f"give one, from 0, for each of {documents} documents"
-        )
-    if order is not None and not np.array_equal(np.sort(order), np.arange(documents)):
-        raise UsageError("the order does not name each document once", fix=f"give the rows 0 to {documents - 1}")
+def _searcher(documents: SparseVectors, order: Int32Array | None) -> Searcher:
+    if order is not None and not np.array_equal(np.sort(order), np.arange(len(documents))):
+        raise UsageError("the order does not name each document once", fix=f"give the rows 0 to {len(documents) - 1}")
+    return Searcher(transpose(documents, order), len(documents), _RULE, order)
 
 
 def _inverse(k1: float, b: float, total_terms: int, documents: int) -> Float32Array:

@@ -30,6 +30,7 @@ from harness.plan.plan import Plan
 from harness.registry.cards import BackendCard, ReferenceRule
 from harness.registry.parameters import ParameterValue
 from harness.wording import counted
+from harness.worker.exact_search import DividedSearch
 from harness.worker.jobs import ExternalIndexRecord, TrialRecord
 from harness.worker.outcome import Outcome
 from harness.worker.second_stages import fuse_runs
@@ -73,13 +74,21 @@ class References:
     """The references of one comparison's outcomes, each built once and dropped after the last backend that needs it.
 
     Exact hits of backends that fusions are made of are kept for the comparison of the fusions. ``deeper`` asks for the
-    reference's run to that depth, 0 for none.
+    reference's run to that depth, 0 for none. ``divided`` searches large datasets in parts.
     """
 
     def __init__(
-        self, outcomes: Sequence[Outcome], plan: Plan, dataset: Dataset, display: Display, *, deeper: int = 0
+        self,
+        outcomes: Sequence[Outcome],
+        plan: Plan,
+        dataset: Dataset,
+        display: Display,
+        *,
+        deeper: int = 0,
+        divided: DividedSearch | None = None,
     ) -> None:
         self._plan, self._dataset, self._display, self._deeper = plan, dataset, display, deeper
+        self._divided = divided
         self._k = plan.request.k
         if dataset.candidates is not None:  # every one of them is compared
             self._k = max(map(len, dataset.candidates.values()), default=1)
@@ -186,11 +195,13 @@ class References:
         references: dict[str, Reference] = {}
         if kind != "dense":
             recipe = _recipe(card.reference, vectors, dataset, parameters, record)
+            recipe = replace(recipe, candidates=candidates)
             name = "sparse" if card.reference.scoring is None else "terms"
-            references[name] = SparseReference(replace(recipe, candidates=candidates), threads=threads)
+            references[name] = SparseReference(recipe, threads=threads, divided=self._divided)
         if kind in ("dense", "hybrid"):
             dense = _dense_recipe(vectors, dataset, parameters, external)
-            references["dense"] = DenseReference(replace(dense, candidates=candidates), threads=threads)
+            dense = replace(dense, candidates=candidates)
+            references["dense"] = DenseReference(dense, threads=threads, divided=self._divided)
         return references
 
 

@@ -6,18 +6,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from harness.data import ranking
 from harness.data.ranking import TieBreak
 from harness.data.types import Float32Array, Float64Array, Ids, Int32Array, Int64Array, Run, SparseVectors
-from harness.exact import DenseIndex, LuceneIndex, SparseIndex, bm25_idf
+from harness.errors import DataError
+from harness.exact import DenseIndex, LuceneIndex, SparseIndex, TopK, bm25_idf
 from harness.exact.dense import FilteredDenseIndex, vector_lengths
 from harness.exact.float32_sums import Float32SumIndex
+from harness.exact.lucene import LuceneWeights
 from harness.exact.shards import shard_count, spread_documents, spread_queries
+from harness.exact.weights import with_idf
 from harness.parity.recipes import DenseRecipe, Recipe, idf_by_shard
+from harness.worker.exact_search import DividedSearch, score_rows
+from harness.worker.failure import RemoteError
+from harness.worker.jobs import DenseSearchJob, SparseSearchJob
 
 __all__ = ["DenseReference", "Fuse", "FusedReference", "Part", "Reference", "SparseReference", "hit_keys"]
 
@@ -52,33 +59,76 @@ class Reference(Protocol):
 
 
 class _IndexReference(ABC):
-    """A reference that searches an index, built when first needed; the last retrieval is kept."""
+    """A reference that searches an index, built when first needed; the last retrieval is kept.
 
-    _retrieved: tuple[int, Run] | None = None
+    ``divided`` searches the documents in parts where there are enough of them: no index of all is built then.
+    """
+
+    recipe: Recipe | DenseRecipe
+    _divided: DividedSearch | None = None
+    retrieved: tuple[int, Run] | None = None
+    """The last k, and its run."""
 
     def retrieve(self, k: int) -> Run:
         """Return the exact best ``k`` of every query, in the reference's own order of ties."""
-        if self._retrieved is None or self._retrieved[0] != k:
-            self._retrieved = k, self._search(k)
-        return self._retrieved[1]
+        if self.retrieved is None or self.retrieved[0] != k:
+            self.retrieved = k, self._search(k)
+        return self.retrieved[1]
 
     @abstractmethod
     def _search(self, k: int) -> Run: ...
+
+    def _best(self, k: int) -> Run:
+        """Return the best ``k`` of the documents that a filter leaves, found in parts or here."""
+        top = None
+        if self._parts is not None:
+            try:
+                top = self._best_in_parts(self._parts, k)
+            except RemoteError as error:
+                if error.type_name != DataError.__name__:
+                    raise  # a part numbers its rows for itself: found here, the error names those of the corpus
+        if top is None:
+            top = self._best_here(k)
+        return Run(self.recipe.query_ids, self.recipe.doc_ids, top.indptr, top.rows, top.scores)
+
+    @property
+    def _parts(self) -> DividedSearch | None:
+        """What searches the documents in parts; None where they are searched at once."""
+        divided = self._divided
+        return divided if divided is not None and divided.divides(len(self.recipe.doc_ids)) else None
+
+    @abstractmethod
+    def _best_here(self, k: int) -> TopK: ...
+
+    @abstractmethod
+    def _best_in_parts(self, parts: DividedSearch, k: int) -> TopK: ...
+
+    def _retrieved_of(self, rows: Int32Array) -> tuple[int, Run] | None:
+        """Return the last retrieval for some of the queries."""
+        return None if self.retrieved is None else (self.retrieved[0], self.retrieved[1].of_queries(rows))
 
 
 class SparseReference(_IndexReference):
     """The reference of a sparse recipe.
 
     Equal scores come by descending id, in ``lucene`` mode in the recipe's order, and for an engine's own BM25 by row.
-    ``threads`` is for retrieval and changes no bit of the result; ``whole`` is a reference with the same documents,
-    whose index is shared.
+    ``threads`` and ``divided`` are for retrieval and change no bit of the result; ``whole`` is a reference with the
+    same documents, whose index is shared.
     """
 
     name = "sparse"
     scale = None
 
-    def __init__(self, recipe: Recipe, *, threads: int = 1, whole: SparseReference | None = None) -> None:
-        self.recipe, self._threads, self._whole = recipe, threads, whole
+    def __init__(
+        self,
+        recipe: Recipe,
+        *,
+        threads: int = 1,
+        whole: SparseReference | None = None,
+        divided: DividedSearch | None = None,
+    ) -> None:
+        self.recipe: Recipe = recipe
+        self._threads, self._whole, self._divided = threads, whole, divided
 
     @property
     def mode(self) -> str:
@@ -88,16 +138,23 @@ class SparseReference(_IndexReference):
     def _search(self, k: int) -> Run:
         recipe = self.recipe
         if recipe.candidates is None:
-            top = self.searched.retrieve(self._queries, k, threads=self._threads)
-            return Run(recipe.query_ids, recipe.doc_ids, top.indptr, top.rows, top.scores)
+            return self._best(k)
         listed = recipe.candidates if recipe.order is None else _listed_by(recipe.candidates, recipe.order)
         run = listed.with_scores(self.score(listed))
         hits = ranking.hits_at(run, np.flatnonzero(run.scores))  # a document that scores 0 is no hit
         ordered = ranking.order(hits) if self.mode == "textbook" else ranking.order_as(hits, TieBreak.LISTED)
         return ranking.cut(ordered, k)
 
+    def _best_here(self, k: int) -> TopK:
+        return self.searched.retrieve(self._queries, k, threads=self._threads)
+
+    def _best_in_parts(self, parts: DividedSearch, k: int) -> TopK:
+        return parts.retrieve_sparse(replace(self.job, k=k))
+
     def score(self, run: Run) -> Float32Array:
         """Return the exact score of every hit of ``run``: float32 (H,)."""
+        if self._parts is not None:
+            return score_rows(self.job, run.indptr, run.rows)
         return self.index.score(self._queries, run.indptr, run.rows)
 
     def of_queries(self, rows: Int32Array) -> SparseReference:
@@ -109,7 +166,9 @@ class SparseReference(_IndexReference):
             queries=recipe.queries.take(rows),
             candidates=recipe.candidates.of_queries(rows) if recipe.candidates is not None else None,
         )
-        return SparseReference(part, threads=self._threads, whole=self)
+        reference = SparseReference(part, threads=self._threads, whole=self, divided=self._divided)
+        reference.retrieved = self._retrieved_of(rows)
+        return reference
 
     @cached_property
     def index(self) -> SparseIndex | LuceneIndex | Float32SumIndex:
@@ -131,14 +190,45 @@ class SparseReference(_IndexReference):
             if recipe.formula.float32_sums:
                 return Float32SumIndex.build(recipe.documents, recipe.absent)
             return SparseIndex.build(recipe.documents)
-        if recipe.shards is not None and recipe.mode == "textbook":
-            idf = idf_by_shard(recipe, bm25_idf) if isinstance(recipe.idf, str) else recipe.idf
-            return SparseIndex.build(
-                spread_documents(recipe.documents, recipe.shards),
-                idf=None if idf is None else idf.ravel(),
-                tie_break=recipe.doc_ids.tie_rank,
+        documents, idf = self._columns
+        return SparseIndex.build(documents, idf=idf, tie_break=recipe.doc_ids.tie_rank)
+
+    @cached_property
+    def job(self) -> SparseSearchJob:
+        """The search of all documents, which may be divided; its ``k`` is yet to be said."""
+        recipe = self.recipe
+        if self._whole is not None:
+            whole = self._whole.job
+            rows = self._whole.recipe.query_ids.rows_of(recipe.query_ids)
+            return replace(whole, queries=whole.queries.take(rows))
+        ties = ~np.arange(len(recipe.documents), dtype=np.uint32)
+        if recipe.mode == "lucene" and recipe.counts is not None:
+            if recipe.order is not None:
+                ties[recipe.order] = ~np.arange(len(recipe.order), dtype=np.uint32)
+            weights = LuceneWeights.of(
+                replace(recipe.counts, documents=recipe.documents),
+                k1=recipe.k1,
+                b=recipe.b,
+                k1_plus_1=recipe.k1_plus_1,
+                shards=recipe.shards,
             )
-        return SparseIndex.build(recipe.documents, idf=recipe.idf, tie_break=recipe.doc_ids.tie_rank)
+            queries = weights.queries.weigh(recipe.queries)
+            return SparseSearchJob(weights.documents, queries, "lucene", ties, 0, recipe.matching)
+        if recipe.formula is not None:
+            kind: Literal["float32", "textbook"] = "float32" if recipe.formula.float32_sums else "textbook"
+            return SparseSearchJob(recipe.documents, recipe.queries, kind, ties, 0, recipe.matching, recipe.absent)
+        documents, idf = self._columns
+        queries = self._queries if idf is None else with_idf(self._queries, idf)
+        return SparseSearchJob(documents, queries, "textbook", recipe.doc_ids.tie_rank, 0, recipe.matching)
+
+    @property
+    def _columns(self) -> tuple[SparseVectors, Float32Array | None]:
+        """Return the documents over the columns of all shards, and the IDF of these."""
+        recipe = self.recipe
+        idf = idf_by_shard(recipe, bm25_idf) if isinstance(recipe.idf, str) else recipe.idf
+        if recipe.shards is None or recipe.mode != "textbook":
+            return recipe.documents, idf
+        return spread_documents(recipe.documents, recipe.shards), None if idf is None else idf.ravel()
 
     @cached_property
     def searched(self) -> SparseIndex | LuceneIndex | Float32SumIndex:
@@ -160,13 +250,21 @@ class SparseReference(_IndexReference):
 class DenseReference(_IndexReference):
     """Exact cosine, dot product or negative squared distance; equal scores come by descending id.
 
-    ``threads`` and ``whole`` as in :class:`SparseReference`.
+    ``threads``, ``whole`` and ``divided`` as in :class:`SparseReference`.
     """
 
     name = "dense"
 
-    def __init__(self, recipe: DenseRecipe, *, threads: int = 1, whole: DenseReference | None = None) -> None:
-        self.recipe, self._threads, self._whole = recipe, threads, whole
+    def __init__(
+        self,
+        recipe: DenseRecipe,
+        *,
+        threads: int = 1,
+        whole: DenseReference | None = None,
+        divided: DividedSearch | None = None,
+    ) -> None:
+        self.recipe: DenseRecipe = recipe
+        self._threads, self._whole, self._divided = threads, whole, divided
 
     @property
     def mode(self) -> str:
@@ -178,18 +276,31 @@ class DenseReference(_IndexReference):
         if recipe.candidates is not None:
             run = ranking.order(recipe.candidates.with_scores(self.score(recipe.candidates)))
         else:
-            deep = k + len(recipe.missing)
-            top = self.searched.retrieve(
-                recipe.queries, deep, self._threads, similarity=recipe.similarity, device="auto"
-            )
-            run = Run(recipe.query_ids, recipe.doc_ids, top.indptr, top.rows, top.scores)
+            run = self._best(k + len(recipe.missing))
         if len(recipe.missing):
             run = ranking.hits_at(run, np.flatnonzero(~np.isin(run.rows, recipe.missing)))
         return ranking.cut(run, k)
 
+    def _best_here(self, k: int) -> TopK:
+        recipe = self.recipe
+        return self.searched.retrieve(recipe.queries, k, self._threads, similarity=recipe.similarity, device="auto")
+
+    def _best_in_parts(self, parts: DividedSearch, k: int) -> TopK:
+        recipe = self.recipe
+        ties, rows = recipe.doc_ids.tie_rank, len(recipe.documents)
+        return parts.retrieve_dense(
+            recipe.documents,
+            DenseSearchJob(Path(), 0, rows, recipe.queries, recipe.similarity, ties, k, recipe.matching),
+        )
+
     def score(self, run: Run) -> Float32Array:
         """Return the exact score of every hit of ``run``: float32 (H,)."""
-        return self.index.score(self.recipe.queries, run.indptr, run.rows, similarity=self.recipe.similarity)
+        queries, similarity = self.recipe.queries, self.recipe.similarity
+        if self._parts is not None:
+            rows, places = np.unique(run.rows, return_inverse=True)
+            index = DenseIndex.build(self.recipe.documents[rows])
+            return index.score(queries, run.indptr, places.astype(np.int32), similarity=similarity)
+        return self.index.score(queries, run.indptr, run.rows, similarity=similarity)
 
     def of_queries(self, rows: Int32Array) -> DenseReference:
         """Return the same reference for some of its queries, sharing its index."""
@@ -200,11 +311,15 @@ class DenseReference(_IndexReference):
             queries=np.ascontiguousarray(recipe.queries[rows]),
             candidates=recipe.candidates.of_queries(rows) if recipe.candidates is not None else None,
         )
-        return DenseReference(part, threads=self._threads, whole=self)
+        reference = DenseReference(part, threads=self._threads, whole=self, divided=self._divided)
+        reference.retrieved = self._retrieved_of(rows)
+        return reference
 
     def without(self, missing: Int32Array) -> DenseReference:
         """Return the same reference, which never returns some rows."""
-        return DenseReference(replace(self.recipe, missing=missing), threads=self._threads, whole=self)
+        return DenseReference(
+            replace(self.recipe, missing=missing), threads=self._threads, whole=self, divided=self._divided
+        )
 
     @cached_property
     def index(self) -> DenseIndex:

@@ -55,7 +55,8 @@ from harness.store.environment import harness_state, machine, package_versions
 from harness.store.result_folder import check_target
 from harness.store.scratch import scratch_folder
 from harness.wording import counted
-from harness.worker.executor import cluster_facts
+from harness.worker.exact_search import DividedSearch
+from harness.worker.executor import cluster_facts, create_executor
 from harness.worker.failure import Failure, failure_of
 from harness.worker.outcome import Outcome
 
@@ -260,8 +261,10 @@ def run_on(
     with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
         _compile_reference(plan, display, dense_only=not len(dataset.corpus))
         outcomes = run_plan(deep, dataset, cache, work, display)
-    references = References(outcomes, deep, dataset, display, deeper=deeper)
-    return [_assess(outcome, plan, references, judge, rules) for outcome in outcomes]
+    with scratch_folder(cache.folder(WORK), COMPARISON) as work:
+        divided = DividedSearch(create_executor(plan.execution), work, display)
+        references = References(outcomes, deep, dataset, display, deeper=deeper, divided=divided)
+        return [_assess(outcome, plan, references, judge, rules) for outcome in outcomes]
 
 
 _compiled: set[str] = set()

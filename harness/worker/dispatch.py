@@ -26,11 +26,13 @@ from harness.worker.jobs import (
     AskJob,
     ChurnJob,
     ClientJob,
+    DenseSearchJob,
     Encoded,
     EncodeJob,
     Identity,
     IdentityJob,
     RerankJob,
+    SparseSearchJob,
     TrialJob,
     TrialRecord,
 )
@@ -188,14 +190,22 @@ def _churn(job: ChurnJob, context: _Context) -> object:
     return run_churn(job, context.progress, context.clock, before_open=context.before_open)
 
 
+def _search_exactly(job: SparseSearchJob | DenseSearchJob, context: _Context) -> object:
+    from harness.worker.exact_search import search
+
+    return search(job, context.progress)
+
+
 _RUNNERS: Mapping[type, Callable[..., object]] = {
     AnalyseJob: _analyse,
     AskJob: _ask,
     ChurnJob: _churn,
     ClientJob: _measure,
+    DenseSearchJob: _search_exactly,
     EncodeJob: _encode,
     IdentityJob: _identify,
     RerankJob: _rerank,
+    SparseSearchJob: _search_exactly,
     TrialJob: _search,
 }
 """The function that runs a job of each class, and returns the record that is saved as its result."""

@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from harness.data.types import Float32Array, Ids, Int32Array, Int64Array
+from harness.data.filtering import BoolArray
+from harness.data.types import (
+    Float32Array,
+    Ids,
+    Int32Array,
+    Int64Array,
+    Similarity,
+    SparseVectors,
+    UInt32Array,
+)
 from harness.engines.interface import (
     Caveats,
     ComparedVectors,
@@ -40,6 +49,7 @@ __all__ = [
     "ChurnRecord",
     "ClientJob",
     "ClientRecord",
+    "DenseSearchJob",
     "EncodeJob",
     "EncodePart",
     "Encoded",
@@ -48,6 +58,7 @@ __all__ = [
     "IdentityJob",
     "LoadKind",
     "RerankJob",
+    "SparseSearchJob",
     "TrialJob",
     "TrialRecord",
 ]
@@ -258,6 +269,48 @@ class RerankJob:
     query_rows: Int32Array
     document_rows: Int32Array
     cache: Path
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SparseSearchJob:
+    """Find the exact best ``k`` of some documents for every query; the result is a ``TopK`` over their rows.
+
+    Args:
+        documents: Weights that depend on no other document any more, with statistics of the whole corpus in them.
+        queries: Weights of queries; counts of terms where ``arithmetic`` is ``float32``.
+        arithmetic: How weights become scores: ``textbook`` adds products in float64, ``lucene`` does as
+            :class:`harness.exact.lucene.LuceneWeights`, ``float32`` adds in float32, term by term.
+        tie_break: uint32 (n,): of equal scores the larger comes first.
+        k: Hits of each query.
+        matching: bool (n,), the documents that a filter leaves, None for all.
+        absent: float32 (V,), what every document gets for a term in ``float32`` arithmetic, None for nothing.
+    """
+
+    documents: SparseVectors
+    queries: SparseVectors
+    arithmetic: Literal["textbook", "lucene", "float32"]
+    tie_break: UInt32Array
+    k: int
+    matching: BoolArray | None = None
+    absent: Float32Array | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DenseSearchJob:
+    """Find the exact best ``k`` of the documents ``start`` to ``stop``; the result is a ``TopK`` over rows from 0.
+
+    ``vectors`` is a file of vectors, float32 (n, d), and ``queries`` float32 (Q, d). ``tie_break`` and ``matching``, as
+    in :class:`SparseSearchJob`, are of these documents alone.
+    """
+
+    vectors: Path
+    start: int
+    stop: int
+    queries: Float32Array
+    similarity: Similarity
+    tie_break: UInt32Array
+    k: int
+    matching: BoolArray | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,14 +81,16 @@ def test_a_lucene_index_comes_back(tmp_path: Path):
     built = LuceneIndex.build(counts, k1=1.2, b=0.75)
     built.save(tmp_path)
     loaded = LuceneIndex.load(tmp_path)
-    assert (loaded.k1, loaded.b, len(loaded), loaded.dimensions) == (1.2, 0.75, 3, 3)
+    assert loaded.queries is not None
+    assert (loaded.queries.k1, loaded.queries.b, len(loaded), loaded.dimensions) == (1.2, 0.75, 3, 3)
     assert loaded.retrieve(QUERY, 5).scores.tolist() == built.retrieve(QUERY, 5).scores.tolist()
     placed = LuceneIndex.build(
         counts, k1_plus_1=True, shards=np.array([0, 1, 0], dtype=np.int32), order=np.array([2, 0, 1], dtype=np.int32)
     )
     placed.save(tmp_path / "placed")
     loaded = LuceneIndex.load(tmp_path / "placed")
-    assert (loaded.k1_plus_1, loaded.dimensions) == (True, 3)
+    assert loaded.queries is not None
+    assert (loaded.queries.k1_plus_1, loaded.dimensions) == (True, 3)
     assert loaded.retrieve(QUERY, 5).rows.tolist() == placed.retrieve(QUERY, 5).rows.tolist()
     assert loaded.retrieve(QUERY, 5).scores.tolist() == placed.retrieve(QUERY, 5).scores.tolist()
     with pytest.raises(DataError, match=r"holds harness\.reference\.lucene version 1, expected harness\.reference\.sp"):

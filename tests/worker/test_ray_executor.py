@@ -35,7 +35,7 @@ from harness.registry.parameters import encoder_parameters
 from harness.store.columns import save_table
 from harness.store.record_files import load, save
 from harness.testing.samples import RecordingProgress
-from harness.worker import ray_executor
+from harness.worker import exact_search, ray_executor
 from harness.worker.executor import Aside
 from harness.worker.failure import RemoteError
 from harness.worker.jobs import Encoded, EncodeJob, EncodePart, TrialJob, TrialRecord
@@ -220,6 +220,22 @@ def test_a_job_that_no_node_can_run_is_refused(
     assert executor.slots("cuda") == 1
 
 
+def test_a_model_on_a_gpu_is_placed_where_one_is(executor: RayExecutor, nodes: OnThreeNodes, tmp_path: Path) -> None:
+    """The GPU is one that Ray was told of: only where the job runs is real."""
+    with_gpu = nodes.cluster.add_node(num_cpus=1, num_gpus=1, object_store_memory=80_000_000)
+    try:
+        wait_for(lambda: executor._cluster.facts.gpus == 1)
+        assert executor._needs(encode_job(tmp_path / "auto", device="auto")) == {"num_cpus": 1, "num_gpus": 1}
+        folder = encode_job(tmp_path / "job", 5000, device="cuda")
+        with Aside[Finished]() as aside:
+            aside.begin(lambda: run(executor, folder))
+            wait_for(lambda: list(executor.running.values()))
+            (began,) = executor.running.values()
+            assert began.node == with_gpu.node_id
+    finally:
+        nodes.cluster.remove_node(with_gpu)
+
+
 def test_an_index_that_was_begun_on_a_lost_node_is_removed(tmp_path: Path) -> None:
     job_folder(tmp_path, "BruteForce")
     half = tmp_path / "index" / "half"
@@ -276,6 +292,12 @@ class TestComparison:
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         monkeypatch.setattr(stream, "_SHARD_CHUNKS", 2)
+        monkeypatch.setattr(exact_search, "_LEAST_ROWS", 100)
+        parts: list[int] = []
+        merged = exact_search._merged
+        monkeypatch.setattr(
+            exact_search, "_merged", lambda tops, *others: parts.append(len(tops)) or merged(tops, *others)
+        )
         monkeypatch.setenv("CALLS", str(nodes.calls))
         local = self.compare(collection, tmp_path / "local", "local", monkeypatch)
         nodes.calls.unlink()
@@ -302,6 +324,9 @@ class TestComparison:
         (trial,), (expected,) = comparison.report.trials, local.report.trials
         assert trial.status == "ok"
         assert trial.metrics == expected.metrics
+        assert trial.parity == expected.parity
+        (count,) = parts
+        assert count > 1  # the exact reference, on the nodes that were left
         (hits,), (exact,) = (tuple(result.contents["collection"].runs.values()) for result in (comparison, local))
         assert np.array_equal(hits.rows, exact.rows)
         assert np.array_equal(hits.scores, exact.scores)
