@@ -34,8 +34,8 @@ __all__ = [
 ]
 
 _REPORTS = Path("reports")
-_WIDTH = 120
-"""Columns of the short form where there is no terminal."""
+_WIDTH = 80
+"""Columns where there is no terminal, and COLUMNS says nothing."""
 
 
 def write_report(
@@ -43,7 +43,7 @@ def write_report(
 ) -> None:
     """Print a result or a document; on a terminal in its width and with bold titles (NO_COLOR is honoured).
 
-    Without a terminal the short form has the width that COLUMNS says, or 120 columns, and the long form has no limit.
+    Without a terminal it has the width that COLUMNS says, or 80 columns.
     """
     from harness.document.model import Document
     from harness.report.formats import document_of, render
@@ -53,8 +53,7 @@ def write_report(
         if sort not in shown.sort_names:
             typer.echo(f"rows stand as named: no table of this result has a column '{sort}'", err=True)
             sort = None
-    unlimited = verbose and not sys.stdout.isatty()
-    width = None if unlimited else shutil.get_terminal_size((_WIDTH, 1)).columns
+    width = shutil.get_terminal_size((_WIDTH, 1)).columns
     print_result(render(shown, format_name, verbose=verbose, sort=sort, width=width, styled=sys.stdout.isatty()))
 
 

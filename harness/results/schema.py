@@ -452,8 +452,10 @@ class Result(Record):
 
     @property
     def several(self) -> bool:
-        """Tell whether some backend is on several datasets, so that its label alone names no trial."""
-        return len(self.trials) > len({trial.label for trial in self.trials})
+        """Tell whether a label alone names no trial: a backend is on several datasets, or on one of several."""
+        searched = {trial.dataset for trial in self.trials}
+        left_out = bool(self.trials) and any(info.name not in searched for info in self.datasets)
+        return left_out or len(self.trials) > len({trial.label for trial in self.trials})
 
     def trial_name(self, label: str, dataset: str | None) -> str:
         """Return what names a trial in a sentence: its label, with the dataset where the backend is on several."""

@@ -152,13 +152,37 @@ def test_a_missing_id_is_invalid_and_nothing_runs(small, tmp_path):
         str(golden), "--corpus", str(corpus), "--backends", "csr", "--out", str(tmp_path / "out"), exit_code=3
     )
     said = " ".join(text.split())
-    assert "? Invalid: nothing was asked" in text.splitlines()
+    assert "? Invalid: no backend was asked a question" in text.splitlines()
     assert "2 expected ids are not in the corpus 'chunks': no document has the id" in text
     assert f"{golden}, line 1: question 'f' expects 'fruit'" in said
     assert "--match document --delimiter" in said
     report = harness.Checked.load(tmp_path / "out").report
     assert (report.verdict, report.trials, report.requirements) == ("invalid", [], [])
     assert report.preflight[0].check == "missing-ids"
+
+
+def test_a_wrong_corpus_is_named_and_the_right_one_is_checked(small, tmp_path):
+    """The check is invalid, its dataset stands in every row, and the figures of the other are there."""
+    golden, corpus = small
+    wrong = tmp_path / "wrong.jsonl"
+    wrong.write_text('{"_id": "bird#0", "text": "swans swim"}\n')
+    checked = harness.check(
+        golden,
+        corpus=[corpus, wrong],
+        backends="csr",
+        k=2,
+        match="document",
+        delimiter="#",
+        require="Hit@2>=1",
+        **QUICK,
+    )
+    report = checked.report
+    assert (report.verdict, [problem.dataset for problem in report.preflight]) == ("invalid", ["wrong"])
+    assert [(row.dataset, row.passed) for row in report.requirements] == [("chunks", True)]
+    text = checked.render()
+    assert "Invalid: not everything could be judged" in text
+    assert "2 expected ids are not in the corpus 'wrong'" in text
+    assert report.several
 
 
 def test_documents_of_which_the_corpus_holds_chunks(small):

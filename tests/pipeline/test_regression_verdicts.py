@@ -380,7 +380,7 @@ def test_where_nothing_is_tested_nothing_is_said_of_tests() -> None:
     said = " ".join(remarks(compare_one(one, one, CompareRules()).change))
     assert "difference: after − before" in said
     assert "Holm over 0" not in said
-    assert "p:" not in said
+    assert "two-sided" not in said
 
 
 def test_intervals_over_few_queries_come_with_a_caution() -> None:

@@ -197,6 +197,12 @@ def test_thousands_are_set_apart_in_counts_of_queries() -> None:
     assert [cell.text for cell in table.rows[0][2:5]] == ["1,234"] * 3
 
 
+def test_broken_lists_have_no_empty_lines() -> None:
+    table = Table("", [Column("ids", numeric=False), Column("n")], [[Cell(", ".join([16 * "a", 16 * "b"])), Cell("1")]])
+    drawn = render_terminal(Document("", "", (), [Section("", "", [table])], (), ""), width=24)
+    assert f"{16 * 'a'},         1\n{16 * 'b'}\n" in drawn
+
+
 def test_one_is_no_plural() -> None:
     report = sample_report()
     queries = report.dataset.queries.model_copy(update={"searched": 1})

@@ -270,6 +270,12 @@ def test_backends_that_compute_different_functions_exactly_are_said_to_differ_by
         "in brackets, how many of 64 queries get another best ten by that change alone: "
         "l: length of a document in one byte (7), k1 1.2 (3)"
     )
+    other = sample.datasets[0].model_copy(update={"name": "more"})
+    both = [difference, difference.model_copy(update={"dataset": "more", "queries": 9, "changes": changes[:1]})]
+    joined = sample.model_copy(update={"datasets": [*sample.datasets, other], "scorings": both})
+    (said,) = [line for line in verdicts(joined) if "computed" in line.headline]
+    assert said.headline.startswith(f"{difference.dataset} and more: l differs from q by what is computed")
+    assert "more, 9 queries, l: k1 1.2 (3)" in said.detail
 
 
 @pytest.mark.parametrize(

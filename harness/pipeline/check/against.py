@@ -353,7 +353,7 @@ def ask_backend(
         if backend.kind == "python" and backend.label not in plan.functions:
             asked, store = _in_worker(backend, plan, queries, k, cache, display)
         else:
-            asked = _here(_retriever(backend, plan), backend, golden, k, options, display)
+            asked = _here(_called(backend, plan), backend, golden, k, options, display)
     except HarnessError as error:
         failure = failure_of(error)
         info = ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log))
@@ -379,18 +379,18 @@ def ask_backend(
     return answered, list(asked.answers)
 
 
-def _retriever(backend: Against, plan: AgainstPlan) -> CalledBackend:
+def _called(backend: Against, plan: AgainstPlan) -> CalledBackend:
     if backend.http is not None:
         return HttpBackend(backend.http)
     return PythonBackend(plan.functions[backend.label], backend.target or backend.label)
 
 
 def _here(
-    retriever: CalledBackend, backend: Against, golden: GoldenSet, k: int, options: ExecutionOptions, display: Display
+    called: CalledBackend, backend: Against, golden: GoldenSet, k: int, options: ExecutionOptions, display: Display
 ) -> Asked:
-    with _stdout_to_stderr(), retriever:
+    with _stdout_to_stderr(), called:
         return ask(
-            retriever,
+            called,
             [question.question for question in golden],
             k,
             repeats=options.repeat,

@@ -97,12 +97,14 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
             for name in corpora
             for finding in missing_ids(plan.golden, expected[name], f"the corpus '{name}'")
         ]
-        if not problems:
-            warnings += [found for name, corpus in corpora.items() for found in _pitfalls(name, corpus, queries, cache)]
-            plan = _in_language(plan, loaded)
+        wrong = {problem.dataset for problem in problems}
+        searched = {name: content for name, content in loaded.items() if name not in wrong}
+        if searched or not loaded:
+            warnings += [found for name in searched for found in _pitfalls(name, corpora[name], queries, cache)]
+            plan = _in_language(plan, searched)
             if (cluster := cluster_facts(plan.request.executor)) is not None:
                 shown.done("ray", str(cluster))
-            for name, content in loaded.items():
+            for name, content in searched.items():
                 dataset = Dataset(
                     name,
                     content.corpus,
@@ -135,6 +137,7 @@ def _in_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPl
     plans = {
         name: in_language_of(backends, loaded[name].language, loaded[name].analyzer)
         for name, backends in plan.plans.items()
+        if name in loaded
     }
     against = plan.against
     if against is not None and against.indexes is not None:

@@ -154,7 +154,7 @@ def _overall(report: Result) -> Verdict:
     total = len(report.requirements)
     failed = sum(required.passed is False for required in report.requirements)
     if report.verdict == "invalid":
-        what = "nothing was asked" if not report.trials else "not everything could be judged"
+        what = "no backend was asked a question" if not report.trials else "not everything could be judged"
         return Verdict("unsure", f"Invalid: {what}", "Mend what is named below, and run it again.")
     if report.verdict == "failed":
         return Verdict("bad", f"Failed: {failed} of {counted(total, 'requirement')} not met")
@@ -181,7 +181,11 @@ def _problems(report: Result) -> Iterator[Facts]:
     """Yield the first of the things that each problem is about; the verdict says what it is, and what to do."""
     for problem in report.preflight:
         if problem.examples:
-            yield Facts(f"Found by {problem.check}", [("", example) for example in problem.examples], open=True)
+            yield Facts(
+                f"Examples: {problem.check.replace('-', ' ')}",
+                [("", example) for example in problem.examples],
+                open=True,
+            )
 
 
 def _notes(report: Result) -> Iterator[str]:

@@ -237,7 +237,9 @@ def _quality(report: Change) -> list[Block]:
         Column("W/T/L", priority=3, help="queries that are better, tied and worse"),
         Column("verdict", numeric=False),
         Column(
-            "gate", numeric=False, help="passed or failed, with the allowed drop and the p of a loss of at most that"
+            "gate",
+            numeric=False,
+            help="passed or failed, with the allowed drop and the gate's own p: that of a loss of at most that",
         ),
     ]
     rows = []
@@ -246,6 +248,8 @@ def _quality(report: Change) -> list[Block]:
         if backend.status == "failed":
             rows.append([*_first_cells(report, backend), *absent(6), text(FAILED, "✕", tone="bad"), text(ABSENT)])
     legend = ["▲ ▼ better or worse; = equal on every query, or proven within the margin; ~ not decided"]
+    if any(metric.gate is not None for backend in report.backends for metric in backend.metrics):
+        legend.append("p: of any difference, two-sided; gate p: of a loss of at most the allowed drop, one-sided")
     return [Table("Verdicts", columns, rows, legend)] if rows else []
 
 
@@ -254,7 +258,7 @@ def _verdict(metric: MetricJudgement) -> list[Cell]:
     gate = text(ABSENT)
     if metric.gate is not None and metric.allowed_drop is not None:
         failed = metric.gate == "failed"
-        said = f"{metric.gate} (drop {metric.allowed_drop:g}, p {probability(metric.gate_p)})"
+        said = f"{metric.gate} (drop {metric.allowed_drop:g}, gate p {probability(metric.gate_p)})"
         gate = text(said, "✕" if failed else "✓", tone="bad" if failed else "plain")
     known = interval(metric.ci_low, metric.ci_high, "+.4f") if metric.wins + metric.losses else ""
     return [
@@ -381,7 +385,7 @@ def _notes(report: Change) -> Iterator[str]:
         yield "shows from: the smallest difference that so many queries show with power 0.8"
     yield from few_for_interval(metric.queries for metric in metrics if metric.wins + metric.losses > 0)
     if any(metric.gate is not None for metric in metrics):
-        yield "gate: p of a loss of at most the allowed drop, one-sided, after Holm over what is gated"
+        yield "gate p: of a loss of at most the allowed drop, one-sided, after Holm over what is gated"
     if any(metric.noise_floor is not None for metric in metrics):
         yield "noise floor: what two builds with the same settings exceed in one case of twenty"
     if any(cost.ci_low is not None for backend in report.backends for cost in backend.costs):

@@ -306,16 +306,32 @@ def _scoring_functions(result: Result) -> Iterator[Verdict]:
     """Say why backends differ that all return what their scoring functions say: these functions differ.
 
     Of each the changes that matter come first, by the queries to which each alone gives others of the best ten.
+    Datasets on which the same backends differ share a verdict.
     """
-    for dataset, base in dict.fromkeys((one.dataset, one.a) for one in result.scorings):
-        differences = [one for one in result.scorings if (one.dataset, one.a) == (dataset, base)]
-        verb, where = "differs" if len(differences) == 1 else "differ", _where(dataset, len(result.datasets) > 1)
-        detail = "; ".join(map(_changes, differences))
-        if any(change.queries is not None for one in differences for change in one.changes):
-            queries = counted(differences[0].queries, "query")
-            detail = f"in brackets, how many of {queries} get another best ten by that change alone: {detail}"
-        names = listed([one.b for one in differences], _LINES)
-        headline = f"{where}{names} {verb} from {base} by what is computed, not by a fault of an engine"
+    by_dataset: dict[tuple[str, str], list[ScoringDifference]] = {}
+    for difference in result.scorings:
+        by_dataset.setdefault((difference.dataset, difference.a), []).append(difference)
+    alike: dict[tuple[str, tuple[str, ...]], dict[str, list[ScoringDifference]]] = {}
+    for (dataset, base), differences in by_dataset.items():
+        alike.setdefault((base, tuple(one.b for one in differences)), {})[dataset] = differences
+    for (base, names), parts in alike.items():
+        where = _where(_named(list(parts), len(result.datasets)), len(result.datasets) > 1)
+        verb, who = "differs" if len(names) == 1 else "differ", listed(names, _LINES)
+        headline = f"{where}{who} {verb} from {base} by what is computed, not by a fault of an engine"
+        listings = {dataset: "; ".join(map(_changes, differences)) for dataset, differences in parts.items()}
+        queries = {dataset: counted(differences[0].queries, "query") for dataset, differences in parts.items()}
+        detail = "; ".join(
+            f"{dataset}, {queries[dataset]}, {listing}" if len(parts) > 1 else listing
+            for dataset, listing in listings.items()
+        )
+        if any(
+            change.queries is not None
+            for differences in parts.values()
+            for one in differences
+            for change in one.changes
+        ):
+            of = f"of {next(iter(queries.values()))}" if len(parts) == 1 else "queries"
+            detail = f"in brackets, how many {of} get another best ten by that change alone: {detail}"
         yield Verdict("plain", headline, detail)
 
 

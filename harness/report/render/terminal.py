@@ -367,7 +367,7 @@ def _broken(text: str, width: int) -> str:
 
     lines = [""]
     for piece in re.findall(r"[^ ;,:/]*[ ;,:/]?", text):
-        if piece and lines[-1] and cell_len(lines[-1]) + cell_len(piece.rstrip()) > width:
+        if piece.strip() and lines[-1].strip() and cell_len(lines[-1]) + cell_len(piece.rstrip()) > width:
             lines.append("")
         lines[-1] += piece
     return "\n".join(line.rstrip() for line in lines)
