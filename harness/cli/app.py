@@ -179,7 +179,7 @@ def _load_command(name: str) -> Any:  # noqa: ANN401 - Typer's own type, public 
 
 
 def _listed_only() -> None:
-    """Stands for a verb in the list of verbs; resolving it imports the real one."""
+    """Stand for a verb in the list of verbs; resolving it imports the real one."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -193,7 +193,7 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Options before the verb."""
+    """Take the options before the verb."""
 
 
 @contextmanager

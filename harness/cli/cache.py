@@ -17,7 +17,6 @@ from harness.cli.verb import VerbGroup, verb
 from harness.document.model import Cell, Column, Table
 from harness.errors import CacheError, UsageError
 from harness.plan.config import CacheRemoveRequest, CacheRequest
-from harness.plan.option_fields import require
 
 if TYPE_CHECKING:
     from harness.store.cache import JSON, Cache
@@ -42,7 +41,6 @@ _COLUMNS = (
 @verb(CacheRequest)
 def _list(request: CacheRequest) -> None:
     """List the entries, the oldest of each kind first."""
-    require(request)
     kept = _cache()
     entries = _of_kind(kept, request.kind)
     if request.format == "json":
@@ -60,7 +58,6 @@ def _verify(request: CacheRequest) -> None:
 
     Damaged entries are named, and the exit code is 1 when there are any.
     """
-    require(request)
     kept = _cache()
     entries = _of_kind(kept, request.kind)
     faults = [(entry, entry.fault()) for entry in entries]
@@ -86,7 +83,6 @@ def _remove_chosen(request: CacheRemoveRequest) -> None:
     comparison runs everything but trials stays, because its workers may read it. What is removed is made anew when it
     is needed again.
     """
-    require(request)
     if not (request.entries or request.kind or request.older_than or request.all):
         raise UsageError("nothing says what to remove", fix="name entries, or use --kind, --older-than or --all")
     age_s = _age_s(request.older_than)
@@ -131,11 +127,11 @@ def _named_entries(cache: Cache, prefixes: Sequence[str], kind: str | None) -> l
         return known
     chosen: dict[str, Entry] = {}
     for prefix in prefixes:
-        found = [entry for entry in known if entry.name.startswith(prefix.lower())]
-        if len(found) != 1:
-            problem = f"{len(found)} entries begin" if found else "no entry begins"
+        entries = [entry for entry in known if entry.name.startswith(prefix.lower())]
+        if len(entries) != 1:
+            problem = f"{len(entries)} entries begin" if entries else "no entry begins"
             raise UsageError(f"{problem} with '{prefix}'", fix="`harness cache list` shows their names")
-        chosen[found[0].name] = found[0]
+        chosen[entries[0].name] = entries[0]
     return list(chosen.values())
 
 
@@ -148,10 +144,10 @@ def _agreed(chosen: Sequence[Entry]) -> bool:
 def _age_s(text: str | None) -> float:
     if text is None:
         return 0.0
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdw])", text.strip())
-    if found is None:
+    age = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdw])", text.strip())
+    if age is None:
         raise UsageError(f"--older-than is '{text}'", fix="write minutes, hours, days or weeks: 45m, 12h, 30d, 8w")
-    return float(found[1]) * _UNITS_S[found[2]]
+    return float(age[1]) * _UNITS_S[age[2]]
 
 
 def _cache() -> Cache:

@@ -11,7 +11,6 @@ from harness.cli.verb import verb
 from harness.document.model import Block, Cell, Column, Document, Facts, Section, Table
 from harness.errors import BackendError, CardError, UnknownNameError
 from harness.plan.config import BackendsRequest
-from harness.plan.option_fields import require
 from harness.plan.stages import Stage, fusions, rerankers
 from harness.registry.cards import BackendCard, Parameter, ReferenceRule
 from harness.registry.lookup import find_cards, load_engine
@@ -25,7 +24,6 @@ def backends(request: BackendsRequest) -> None:
 
     What it can do is what the contract suite proved on a real engine, whose version is named.
     """
-    require(request)
     known, name = find_cards("backends", request.cards), request.backend
     stages: Mapping[str, Stage] = {**fusions(), **rerankers()}
     if name is None:

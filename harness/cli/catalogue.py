@@ -21,7 +21,6 @@ from harness.plan.config import (
     RemoveRequest,
     SearchRequest,
 )
-from harness.plan.option_fields import require
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.lookup import find_cards, find_dataset, find_families, unknown_dataset
 from harness.wording import counted
@@ -39,7 +38,6 @@ _SHOWN = 5
 @verb(ListRequest)
 def _list(request: ListRequest) -> None:
     """List the datasets, those of a family on one line."""
-    require(request)
     cards = request.cards
     known: list[DatasetCard | DatasetFamily] = [*find_cards("datasets", cards).values(), *find_families(cards).values()]
     known.sort(key=lambda entry: entry.name)
@@ -64,7 +62,6 @@ def _search(request: SearchRequest) -> None:
 
     Example: harness datasets search korean reranking
     """
-    require(request)
     every = [*find_cards("datasets", request.cards).values()]
     for family in find_families(request.cards).values():
         every += family.members.values()
@@ -86,7 +83,6 @@ def _info(request: InfoRequest) -> None:
 
     Example: harness datasets info beir/scifact
     """
-    require(request)
     known = find_dataset(request.dataset, request.cards)
     if known is None:
         _show_uncarded(request)
@@ -133,7 +129,6 @@ def _fetch(request: FetchRequest) -> None:
 
     Example: harness datasets fetch beir/scifact
     """
-    require(request)
     from harness.loaders.fetching import fetch_dataset
 
     with progress_display() as display:
@@ -161,7 +156,6 @@ def _remove(request: RemoveRequest) -> None:
 
     Example: harness datasets remove beir/scifact
     """
-    require(request)
     from harness.loaders.fetching import remove_dataset, stored_files
 
     as_json = request.format == "json"

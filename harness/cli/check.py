@@ -13,7 +13,6 @@ from harness.cli.output import named_by_time, progress_display, stored_at, write
 from harness.cli.sort_columns import CHECK_COLUMNS, check_sort
 from harness.cli.verb import verb
 from harness.plan.config import CheckOutput, CheckRequest
-from harness.plan.option_fields import require
 
 __all__ = ["check"]
 
@@ -29,7 +28,6 @@ def check(request: CheckRequest, output: CheckOutput) -> None:
 
     Example: harness check golden.jsonl --corpus chunks.jsonl --backends chroma,lucene --k 5 --require 'Hit@5>=0.9'
     """
-    require(output)
     with early_worker(str(request.backends or ""), request.isolation, request.executor, request.cards):
         from harness.pipeline.check.check_plan import plan_check
         from harness.pipeline.check.run_check import run_check

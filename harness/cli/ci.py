@@ -1,4 +1,4 @@
-"""What a verdict leaves for continuous integration: JUnit XML, the summary of a step, annotations."""
+"""Leave a verdict for continuous integration: JUnit XML, the summary of a step, annotations."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from harness.cli.output import named_by_time, stored_at, write_report
 from harness.errors import ResultError, UsageError
 
 if TYPE_CHECKING:
     from harness.document.model import Annotation
+    from harness.pipeline.regress.regression import Regression
+    from harness.plan.config import JudgedOutput
     from harness.results.schema import Result
 
-__all__ = [
-    "check_ci_files",
-    "write_for_ci",
-]
+__all__ = ["check_ci_files", "show_regression", "write_for_ci"]
 
 
 def check_ci_files(junit: Path | None, summary: Path | None, *, per_query: bool = False) -> None:
@@ -44,6 +44,15 @@ def write_for_ci(report: Result, junit: Path | None, summary: Path | None, *, pe
     _annotate(document.annotations, source)
 
 
+def show_regression(regression: Regression, output: JudgedOutput, name: str) -> None:
+    """Store two compared results in ``--out``, or by ``name`` and time; leave what CI takes, and print them."""
+    place = output.out or named_by_time(name)
+    stored = regression.save(place, overwrite=output.overwrite, keep_text=output.keep_text, numbered=output.out is None)
+    with stored_at(stored.folder):
+        write_for_ci(regression.report, output.junit, output.summary)
+        write_report(regression.report, output.format, verbose=output.verbose, sort=output.sort)
+
+
 def _append_summary(path: Path | None, markdown: Callable[[], str]) -> None:
     named = os.environ.get("GITHUB_STEP_SUMMARY")
     place = path or (Path(named) if named else None)
@@ -52,7 +61,7 @@ def _append_summary(path: Path | None, markdown: Callable[[], str]) -> None:
 
 
 def _annotate(annotations: Sequence[Annotation], source: str) -> None:
-    """On stderr, where GitHub reads them too, so that stdout stays the report."""
+    """Write annotations to stderr, where GitHub reads them too, so that stdout stays the report."""
     from harness.report.render.github import workflow_commands
 
     if os.environ.get("GITHUB_ACTIONS") == "true":
@@ -70,7 +79,7 @@ def _write(path: Path, text: str, mode: str) -> None:
 
 
 def _in_workspace(source: str) -> str | None:
-    """A file's path from the top of the repository; None for what is not a file in it."""
+    """Return a file's path from the top of the repository; None for what is not a file in it."""
     path = Path(source).resolve()
     top = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
     return path.relative_to(top).as_posix() if path.is_file() and path.is_relative_to(top) else None

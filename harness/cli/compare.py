@@ -15,7 +15,6 @@ from harness.cli.sort_columns import check_sort_of_comparison
 from harness.cli.verb import verb
 from harness.errors import UsageError
 from harness.plan.config import CompareOutput, CompareRequest
-from harness.plan.option_fields import require
 
 if TYPE_CHECKING:
     from harness.plan.plan import Plan
@@ -33,7 +32,6 @@ def compare(request: CompareRequest, output: CompareOutput) -> None:
 
     Example: harness compare --backends 'qdrant,lucene:k1=1.2;b=0.75,csr' --dataset ./my-dataset --k 100
     """
-    require(output)
     with (
         nullcontext()
         if output.dry_run

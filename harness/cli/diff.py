@@ -5,12 +5,10 @@ from __future__ import annotations
 import typer
 
 from harness.cli.app import ExitCode
-from harness.cli.ci import check_ci_files, write_for_ci
-from harness.cli.output import named_by_time, stored_at, write_report
+from harness.cli.ci import check_ci_files, show_regression
 from harness.cli.sort_columns import CHANGE_COLUMNS, check_sort
 from harness.cli.verb import verb
 from harness.plan.config import DiffRequest, JudgedOutput
-from harness.plan.option_fields import require
 
 __all__ = ["diff"]
 
@@ -23,16 +21,11 @@ def diff(request: DiffRequest, output: JudgedOutput) -> None:
 
     Example: harness diff reports/baselines/cacm.json reports/cacm-20260101-120000
     """
-    require(output)
     check_sort(output.sort, CHANGE_COLUMNS)
     from harness.pipeline.regress.run_regress import run_diff
 
     check_ci_files(output.junit, output.summary)
     regression = run_diff(request, output)
-    place = output.out or named_by_time(f"diff-{request.after.stem}")
-    stored = regression.save(place, overwrite=output.overwrite, keep_text=output.keep_text, numbered=output.out is None)
-    with stored_at(stored.folder):
-        write_for_ci(regression.report, output.junit, output.summary)
-        write_report(regression.report, output.format, verbose=output.verbose, sort=output.sort)
+    show_regression(regression, output, f"diff-{request.after.stem}")
     if regression.change.gate is not None and regression.change.gate != "passed":
         raise typer.Exit(ExitCode.FAILED if regression.failed else ExitCode.UNAVAILABLE)

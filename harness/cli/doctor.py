@@ -14,7 +14,6 @@ from harness.cli.output import page, print_json, print_result
 from harness.cli.verb import verb
 from harness.document.model import Table
 from harness.plan.config import DoctorRequest
-from harness.plan.option_fields import require
 
 if TYPE_CHECKING:
     from harness.doctor import Finding
@@ -28,7 +27,6 @@ def doctor(request: DoctorRequest) -> None:
 
     Ends with 3 when something is broken that a comparison with the default backends needs.
     """
-    require(request)
     if request.remove_left_collections:
         _remove_left(_urls(request), yes=request.yes)
         return

@@ -20,7 +20,6 @@ from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
 from harness.metrics import Measure, QuerySet, TieRule, official_measures, parse_metrics
 from harness.pipeline.evaluate import evaluate_run
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, EvalRequest
-from harness.plan.option_fields import require
 from harness.registry.lookup import find_dataset
 from harness.report.documents.evaluate import NamedScores, counts_line, scores_document
 
@@ -38,7 +37,6 @@ def evaluate(request: EvalRequest) -> None:
 
     Example: harness eval --qrels qrels.tsv --run run.trec
     """
-    require(request)
     runs = [Path(run) for run in request.run]
     if request.audit:
         _refuse_with_audit(request, runs)
@@ -140,7 +138,7 @@ def _measures(request: EvalRequest) -> list[Measure]:
 
 
 def _read(qrels: Path, labels: Path | None, runs: list[Path]) -> tuple[Qrels, dict[Path, TaggedRun], list[DataError]]:
-    """Judgments, the runs that can be read, and what is wrong with the others.
+    """Read the judgments and the runs; return these as far as they can be read, and what is wrong with the others.
 
     Raises DataError when the judgments are faulty, for all faulty files together.
     """
@@ -182,7 +180,7 @@ def _judgments(qrels: Path, labels: Path | None) -> Qrels:
 
 
 def _names(paths: list[Path]) -> list[str]:
-    """File names; whole paths where two files have the same name. Raises UsageError for a run given twice."""
+    """Return file names; whole paths where two files share one. Raises UsageError for a run that is named twice."""
     twice = [str(path) for path, count in Counter(paths).items() if count > 1]
     if twice:
         raise UsageError(f"given more than once: {', '.join(twice)}", fix="name each run once")

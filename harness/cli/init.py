@@ -61,14 +61,14 @@ def init(request: InitRequest) -> None:
     typer.echo(f"{_FILE} is written: look at it, then run {run}", err=True)
 
 
-def _chosen(given: Choices) -> Choices:
-    """What was given, when it can be planned: a faulty golden set is found here, not in CI."""
+def _chosen(choices: Choices) -> Choices:
+    """Return the choices when they can be planned: a faulty golden set is found here, not in CI."""
     from harness.pipeline.check.check_plan import plan_check
     from harness.pipeline.planning import plan_for
     from harness.plan.config import CheckRequest, CompareRequest
     from harness.registry.lookup import dataset_names, find_dataset
 
-    golden, corpus, dataset, backends, against = given
+    golden, corpus, dataset, backends, against = choices
     if corpus is not None and golden is None:
         raise UsageError("--corpus without --golden: nothing would be asked", fix="add --golden FILE")
     if dataset is not None:
@@ -80,13 +80,13 @@ def _chosen(given: Choices) -> Choices:
     if golden is None and dataset is None:
         golden = _EXAMPLE
     if golden is not None:
-        asked = None if given.only_against else backends
-        plan_check(CheckRequest(golden=golden, corpus=corpus or (), backends=asked, against=against))
+        indexed = None if choices.only_against else backends
+        plan_check(CheckRequest(golden=golden, corpus=corpus or (), backends=indexed, against=against))
     if corpus is not None:
         place = corpus.rpartition("=")[2]
         if not Path(place).exists() and find_dataset(place) is None:
             raise UnknownNameError("file, folder or dataset", place, dataset_names())
-    return given._replace(golden=golden)
+    return choices._replace(golden=golden)
 
 
 def _has_golden(dataset: str) -> bool:
@@ -102,7 +102,7 @@ def _has_golden(dataset: str) -> bool:
 
 
 def template(chosen: Choices) -> str:
-    """The file. Every line of it that is commented out is valid when it is not."""
+    """Write the file; every line of it that is commented out is valid when it is not."""
     backends = _toml([name.strip() for name in split_outside(chosen.backends, ",")])
     lines = [
         "# What `harness check`, `harness compare` and `harness regress` do where the command line says nothing else.",
@@ -153,5 +153,5 @@ def _line(key: str, value: str | list[str] | None, example: str | list[str]) -> 
 
 
 def _toml(value: str | list[str]) -> str:
-    """A string or a list of strings; what JSON writes of these, TOML reads."""
+    """Write a string or a list of strings; what JSON writes of these, TOML reads."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -93,12 +93,12 @@ def stored_at(folder: Path | None, name: str = "report.json") -> Iterator[None]:
 
 
 def named_by_time(name: str) -> Path:
-    """A place below ``reports`` with the time in UTC in its name, which may be taken."""
+    """Return a place below ``reports`` with the time in UTC in its name, which may be taken."""
     return _REPORTS / f"{name}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"
 
 
 def progress_display() -> ProgressDisplay:
-    """Progress on standard error."""
+    """Return a display of progress on standard error."""
     from rich.console import Console
 
     from harness.report.progress import ProgressDisplay

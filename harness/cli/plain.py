@@ -58,7 +58,7 @@ def lists_in_width(message: str) -> str:
 
 
 def wrapped(text: str, indent: str, first: str | None = None, width: int = _WIDTH) -> list[str]:
-    """Lines of at most ``width`` columns, where there is a space to break at: a path or an address stays whole."""
+    """Break a text at spaces into lines of at most ``width`` columns: a path or an address stays whole."""
     return textwrap.wrap(
         text,
         width,

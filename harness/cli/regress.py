@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from harness.cli.app import ExitCode
-from harness.cli.ci import check_ci_files, write_for_ci
+from harness.cli.ci import check_ci_files, show_regression
 from harness.cli.early_worker import early_worker
-from harness.cli.output import named_by_time, progress_display, stored_at, write_report
+from harness.cli.output import progress_display
 from harness.cli.sort_columns import CHANGE_COLUMNS, check_sort
 from harness.cli.verb import verb
 from harness.plan.config import JudgedOutput, RegressRequest, rerun_fields
-from harness.plan.option_fields import require
 
 if TYPE_CHECKING:
     from harness.pipeline.regress.regression import Regression
@@ -32,7 +31,6 @@ def regress(request: RegressRequest, output: JudgedOutput, changes: Mapping[str,
 
     Example: harness regress --baseline reports/baselines/cacm.json --set 'lucene:k1=3;b=0.95'
     """
-    require(output)
     check_sort(output.sort, CHANGE_COLUMNS)
     isolation, executor = str(changes.get("isolation", "process")), str(changes.get("executor", "local"))
     cards = changes.get("cards")
@@ -42,11 +40,7 @@ def regress(request: RegressRequest, output: JudgedOutput, changes: Mapping[str,
         check_ci_files(output.junit, output.summary)
         with progress_display() as display:
             regression = run_regress(request, changes, output, display)
-    place = output.out or named_by_time(f"regress-{request.baseline.stem}")
-    stored = regression.save(place, overwrite=output.overwrite, keep_text=output.keep_text, numbered=output.out is None)
-    with stored_at(stored.folder):
-        write_for_ci(regression.report, output.junit, output.summary)
-        write_report(regression.report, output.format, verbose=output.verbose, sort=output.sort)
+    show_regression(regression, output, f"regress-{request.baseline.stem}")
     _exit(regression)
 
 

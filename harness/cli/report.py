@@ -12,7 +12,6 @@ from harness.cli.sort_columns import check_sort
 from harness.cli.verb import verb
 from harness.errors import UsageError
 from harness.plan.config import ReportRequest
-from harness.plan.option_fields import require
 
 if TYPE_CHECKING:
     from harness.results.schema import Result
@@ -32,7 +31,6 @@ def report(request: ReportRequest) -> None:
 
     Example: harness report reports/cacm-20260101-120000 --format markdown
     """
-    require(request)
     if request.schema:
         from harness.report.schema_page import describe_schema
 
@@ -79,7 +77,7 @@ def _without_texts(report: Result) -> Result:
 
 
 def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
-    """As bytes, because the file says that it is UTF-8, whatever the terminal's encoding is."""
+    """Return the page as bytes, because the file says that it is UTF-8, whatever the terminal's encoding is."""
     from harness.pipeline.check.checked import Checked
     from harness.pipeline.check.run_check import with_corpora
     from harness.pipeline.regress.regression import Regression, with_rankings
@@ -93,11 +91,11 @@ def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
             f"'{folder}' stands alone, and a page also needs what lay beside it in the result's folder",
             fix="name that folder, or print this file with --format table, markdown, csv or json",
         )
-    found: Checked | Comparison | Regression
+    shown: Checked | Comparison | Regression
     if report.kind == "check":
-        found = with_corpora(Checked.load(place), cards=cards)
+        shown = with_corpora(Checked.load(place), cards=cards)
     elif report.change is not None:
-        found = with_rankings(Regression(report), place, cards=cards)
+        shown = with_rankings(Regression(report), place, cards=cards)
     else:
-        found = with_documents(Comparison.load(place), cards=cards)
-    return found.html(keep_text=keep_text).encode()
+        shown = with_documents(Comparison.load(place), cards=cards)
+    return shown.html(keep_text=keep_text).encode()

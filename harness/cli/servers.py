@@ -6,7 +6,6 @@ import typer
 
 from harness.cli.verb import verb
 from harness.plan.config import DownRequest, UpRequest
-from harness.plan.option_fields import require
 
 __all__ = ["down", "up"]
 
@@ -17,7 +16,6 @@ def up(request: UpRequest) -> None:
 
     Example: harness up qdrant && harness compare --backends 'qdrant:url=http://127.0.0.1:6333,csr'
     """
-    require(request)
     from harness.doctor.compose import start
 
     for name, addresses in start(list(request.services), timeout_s=request.timeout).items():

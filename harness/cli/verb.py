@@ -21,7 +21,7 @@ from harness.cli.plain import PlainCommand
 from harness.errors import UsageError
 from harness.plain_url import without_secrets
 from harness.plan.config import COMPARED, GROUPS, OUTPUT
-from harness.plan.option_fields import Option, OptionField, Options, option_fields, raise_together
+from harness.plan.option_fields import Option, OptionField, Options, option_fields, raise_together, require
 
 __all__ = ["DeclaredVerb", "VerbGroup", "command_of", "group_of", "verb"]
 
@@ -51,16 +51,19 @@ class DeclaredVerb:
         return {field.name: field for field in by_group}
 
     def __call__(self, **values: object) -> None:
-        """Call the function with options of these values; those left out have their defaults."""
+        """Call the function with options of these values; those left out have their defaults.
+
+        Raises UsageError for wrong values of the last kind; a request before it is checked where it is planned.
+        """
         unknown = values.keys() - self.fields.keys()
         if unknown:
             raise TypeError(f"no option of the verb: {', '.join(sorted(unknown))}")
-        options: list[object] = [
+        options = [
             kind(**{name: values[name] for name in option_fields(kind) if name in values}) for kind in self.kinds
         ]
-        if self.changes is not None:
-            options.append({name: values[name] for name in self.changes() if name in values})
-        self.function(*options)
+        require(options[-1])
+        changes = [] if self.changes is None else [{name: values[name] for name in self.changes() if name in values}]
+        self.function(*options, *changes)
 
 
 def _place(field: OptionField) -> tuple[int, bool]:
@@ -141,8 +144,9 @@ def group_of(group: VerbGroup) -> Any:  # noqa: ANN401 - Typer's own type
         if context.invoked_subcommand is None and unnamed is not None:
             _run(unnamed, group.verbs[unnamed], None, texts)
         elif context.invoked_subcommand is not None:
-            given = {key: text for key, text in texts.items() if text is not None}
-            context.default_map = {context.invoked_subcommand: given}
+            context.default_map = {
+                context.invoked_subcommand: {key: text for key, text in texts.items() if text is not None}
+            }
 
     context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     fields = [] if unnamed is None else group.verbs[unnamed].fields.values()

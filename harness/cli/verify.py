@@ -8,7 +8,6 @@ from harness.cli.app import ExitCode
 from harness.cli.output import progress_display, write_report
 from harness.cli.verb import verb
 from harness.plan.config import VerifyOutput, VerifyRequest
-from harness.plan.option_fields import require
 
 __all__ = ["verify"]
 
@@ -22,13 +21,12 @@ def verify(request: VerifyRequest, output: VerifyOutput) -> None:
 
     Example: harness verify cacm
     """
-    require(output)
     from harness.pipeline.verify import run
 
     with progress_display() as display:
-        found = run(request, display)
-    write_report(found, output.format)
-    if found.missed:
+        verification = run(request, display)
+    write_report(verification, output.format)
+    if verification.missed:
         raise typer.Exit(ExitCode.FAILED)
-    if found.incomplete:
+    if verification.incomplete:
         raise typer.Exit(ExitCode.UNAVAILABLE)

@@ -17,8 +17,8 @@ from harness.document.model import Notes, Outcome
 from harness.errors import UnknownNameError
 from harness.pipeline.regress.compare_sides import CompareRules
 from harness.pipeline.regress.cost_changes import cost_changes
-from harness.pipeline.regress.pairing import Pair
-from harness.pipeline.regress.verdicts import PairsOnDataset, Rules, judge_pairs, sentence
+from harness.pipeline.regress.pairing import ComparedDataset, Pair, Pairing, unknown_relation
+from harness.pipeline.regress.verdicts import Rules, judge_pairs, sentence
 from harness.report.documents.regress import change_document
 from harness.results.regression_schema import Change, CostChange, MetricJudgement
 from harness.results.schema import SpreadStats, SpreadValue, StageStats
@@ -29,12 +29,18 @@ CSR = Pair("csr", "csr")
 FUSED = StageStats(method="rrf", of=["chroma", "lucene"], first_ms=None, own_ms=None)
 
 
+def compared(before: ResultSnapshot, after: ResultSnapshot, queries: Sequence[str]) -> ComparedDataset:
+    """Two results of one backend on one dataset."""
+    pairing = Pairing({CSR: "label"}, (), ())
+    return ComparedDataset(before, after, unknown_relation(before, after), queries, pairing=pairing)
+
+
 def judged(before: Any, after: Any, rules: Rules, **changes: Any) -> list[MetricJudgement]:
     """Verdicts on figures of one backend; ``changes`` of both backends."""
     base = side({"csr": BEFORE}, backends=[backend("csr", **changes)])
     sides = [replace(base, figures={"csr": figures}) for figures in (before, after)]
     queries = list(next(iter(before.values())))
-    return judge_pairs([PairsOnDataset(*sides, [CSR], queries)], rules)[0][CSR]
+    return judge_pairs([compared(*sides, queries)], rules)[0][CSR]
 
 
 def test_an_identical_result_is_the_same_and_nothing_is_tested() -> None:
@@ -260,8 +266,8 @@ def timed(factor: float, **changes: Any) -> ResultSnapshot:
 
 
 def costs(before: ResultSnapshot, after: ResultSnapshot) -> Mapping[str, CostChange]:
-    queries = frozenset(f"q{number}" for number in range(40))
-    return {one.cost: one for one in cost_changes(before, after, CSR, queries, 42)}
+    queries = [f"q{number}" for number in range(40)]
+    return {cost.cost: cost for cost in cost_changes(compared(before, after, queries), CSR, 42)}
 
 
 @pytest.mark.parametrize(
@@ -312,7 +318,7 @@ def test_costs_that_a_side_lacks_are_left_out() -> None:
     assert set(found) == {"index_seconds", "index_bytes", "qps with 1 clients", "qps with 4 clients"}
     assert {one.verdict for one in found.values()} == {"same"}
     bare = side({"csr": BEFORE}, backends=[backend("csr", index=None, closed_loop=[])])
-    assert cost_changes(bare, timed(1.0), CSR, frozenset(), 1) == []
+    assert cost_changes(compared(bare, timed(1.0), []), CSR, 1) == []
 
 
 def tied_run(rankings: Mapping[str, Sequence[tuple[str, float]]]) -> Run:
@@ -344,13 +350,13 @@ def test_a_difference_that_ties_account_for_is_none(hits: list[tuple[str, float]
         replace(base, figures={"csr": values}, hits=lambda _, run=run: run)
         for values, run in zip(figures, runs, strict=True)
     ]
-    (found,) = judge_pairs([PairsOnDataset(*sides, [CSR], ["q1", "q2"])], Rules())[0][CSR]
+    (found,) = judge_pairs([compared(*sides, ["q1", "q2"])], Rules())[0][CSR]
     assert (found.verdict == "same") is only_ties
     assert (found.reason == "the rankings differ only in the order of documents with equal scores") is only_ties
     kept = {"csr": ranking_digests(runs[0], 3)}
     for digests, verdict in ((kept, found.verdict), ({"csr": {}}, "undecided")):
         baseline = replace(sides[0], depth=1, kept_digests=digests)
-        (told,) = judge_pairs([PairsOnDataset(baseline, sides[1], [CSR], ["q1", "q2"])], Rules())[0][CSR]
+        (told,) = judge_pairs([compared(baseline, sides[1], ["q1", "q2"])], Rules())[0][CSR]
         assert told.verdict == verdict
 
 
@@ -364,7 +370,7 @@ def test_ties_excuse_the_gate_and_no_ranking_that_is_not_cut_may_lack_a_document
             replace(base, figures={"csr": values}, hits=lambda _, run=run: run)
             for values, run in zip((before, after), runs, strict=True)
         ]
-        (found,) = judge_pairs([PairsOnDataset(*sides, [CSR], list(before["nDCG@10"]))], Rules())[0][CSR]
+        (found,) = judge_pairs([compared(*sides, list(before["nDCG@10"]))], Rules())[0][CSR]
         assert (found.verdict, found.gate) == (verdict, gate)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from harness.data.types import Qrels
 from harness.errors import ResultError, UsageError
@@ -22,21 +22,20 @@ from harness.pipeline.regress.labels import (
 )
 from harness.pipeline.regress.pairing import (
     Common,
+    ComparedDataset,
     Pair,
-    Pairing,
     changed_settings,
     common_queries,
     pair_backends,
     pairing_warnings,
     unknown_relation,
 )
-from harness.pipeline.regress.verdicts import PairsOnDataset, Rules, judge_pairs, metric_warnings, noise_warnings
+from harness.pipeline.regress.verdicts import Rules, judge_pairs, metric_warnings, noise_warnings
 from harness.plan.config import GateOptions
 from harness.plan.option_fields import raise_together, require
 from harness.results.regression_schema import (
     BackendChange,
     Change,
-    DataRelation,
     Dossier,
     MetricJudgement,
     SettingChange,
@@ -47,7 +46,7 @@ from harness.results.snapshot import OVERLAP, ResultSnapshot
 from harness.results.upgrade import current_figure
 from harness.stats import PAIRED_TESTS
 
-__all__ = ["CompareRules", "Compared", "ComparedDataset", "compare_rules", "compare_sides", "compared_again"]
+__all__ = ["CompareRules", "Compared", "compare_rules", "compare_sides", "compared_again"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,44 +125,11 @@ def _pair(text: str) -> Pair:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class ComparedDataset:
-    """Both results on one dataset, as they were scored, and the queries that both have, in order.
-
-    ``qrels`` are the judgments of both, None where none are at hand.
-    """
-
-    before: ResultSnapshot
-    after: ResultSnapshot
-    queries: Sequence[str]
-    qrels: Qrels | None
-
-    @property
-    def name(self) -> str:
-        """The dataset's name in the later result."""
-        return self.after.report.dataset.name
-
-
-@dataclass(frozen=True, eq=False, slots=True)
 class Compared:
     """A change, and what it is about by dataset."""
 
     change: Change
     datasets: Sequence[ComparedDataset]
-
-
-class _Matched(NamedTuple):
-    """One dataset of two results before it is judged: what belongs together, and what a reader must know of it."""
-
-    compared: ComparedDataset
-    pairing: Pairing
-    relation: DataRelation
-    settings: list[SettingChange]
-    warnings: list[str]
-
-    @property
-    def good(self) -> list[Pair]:
-        """The pairs of which neither side failed."""
-        return [pair for pair in self.pairing.pairs if _error(self.compared.before, self.compared.after, pair) is None]
 
 
 def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapshot], how: CompareRules) -> Compared:
@@ -181,11 +147,7 @@ def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapsh
         _match(earlier, later, how, labels.get(name)) for (earlier, later), name in zip(pairs, names, strict=True)
     ]
     loaded = [dataset for dataset in matched if dataset.relation.common_queries]
-    to_judge = [
-        PairsOnDataset(dataset.compared.before, dataset.compared.after, dataset.good, dataset.compared.queries)
-        for dataset in matched
-    ]
-    judged = judge_pairs(to_judge, how.rules)
+    judged = judge_pairs(matched, how.rules)
     backends = [
         change for dataset, metrics in zip(matched, judged, strict=True) for change in _changes(dataset, metrics, how)
     ]
@@ -209,7 +171,7 @@ def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapsh
         warnings=[*_lacking_warnings(*lacking), *_label_warnings(how.labels, names), *_joined_warnings(loaded)],
         gate=_gate(backends, after, how.rules),
     )
-    return Compared(change, [dataset.compared for dataset in loaded])
+    return Compared(change, loaded)
 
 
 def compared_again(change: Change, before: Sequence[ResultSnapshot], after: Sequence[ResultSnapshot]) -> Compared:
@@ -218,10 +180,9 @@ def compared_again(change: Change, before: Sequence[ResultSnapshot], after: Sequ
     for earlier, later in _paired_datasets(before, after):
         if earlier.report.dataset.error is not None or later.report.dataset.error is not None:
             continue
-        common = common_queries(earlier, later, labels=0)
-        datasets.append(
-            ComparedDataset(earlier, later, _ordered(earlier, later, common), _judgments(earlier, later, common))
-        )
+        common = common_queries(earlier, later)
+        queries, qrels = _ordered(earlier, later, common), _judgments(earlier, later, common)
+        datasets.append(ComparedDataset(earlier, later, common.relation, queries, qrels))
     return Compared(change, datasets)
 
 
@@ -245,9 +206,9 @@ def _paired_datasets(
         same = [earlier for earlier in before if _is_same(earlier.report.dataset, snapshot.report.dataset)]
         pairs += [(earlier, snapshot) for earlier in same[:1]]
     if not pairs:
-        ours, theirs = (", ".join(snapshot.report.dataset.name for snapshot in side) for side in (before, after))
+        earlier, later = (", ".join(snapshot.report.dataset.name for snapshot in side) for side in (before, after))
         raise ResultError(
-            f"no dataset of '{first.source}' ({ours}) has a counterpart in '{second.source}' ({theirs})",
+            f"no dataset of '{first.source}' ({earlier}) has a counterpart in '{second.source}' ({later})",
             fix="compare results of the same datasets",
         )
     return pairs
@@ -281,14 +242,14 @@ def _label_warnings(labels: LabelFile | None, datasets: Sequence[str]) -> list[s
     return [f"labels of datasets that are not compared, without effect: {', '.join(others)}"] if others else []
 
 
-def _match(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules, labels: Labels | None) -> _Matched:
+def _match(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules, labels: Labels | None) -> ComparedDataset:
     """Find what two results have in common on one dataset; with later judgments, ``labels``, both are scored again.
 
     Of a dataset that a result could not load nothing is common, and every backend failed.
     """
     pairing = pair_backends(before.report.trials, after.report.trials, how.pairs)
     if before.report.dataset.error is not None or after.report.dataset.error is not None:
-        return _Matched(ComparedDataset(before, after, [], None), pairing, unknown_relation(before, after), [], [])
+        return ComparedDataset(before, after, unknown_relation(before, after), pairing=pairing)
     common = common_queries(before, after, labels=len(labels or ()))
     qrels = _judgments(before, after, common)
     settings = changed_settings(before, after, list(pairing.pairs))
@@ -296,59 +257,47 @@ def _match(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules, lab
     if labels:
         before, after, qrels, lost = _with_labels(before, after, qrels, labels, common)
         warnings += lost
-    compared = ComparedDataset(before, after, _ordered(before, after, common), qrels)
-    matched = _Matched(compared, pairing, common.relation, settings, warnings)
-    return matched._replace(warnings=[*warnings, *noise_warnings(before, after, matched.good)])
+    queries = _ordered(before, after, common)
+    compared = ComparedDataset(before, after, common.relation, queries, qrels, pairing, settings)
+    return replace(compared, warnings=[*warnings, *noise_warnings(compared)])
 
 
 def _changes(
-    matched: _Matched, judged: Mapping[Pair, Sequence[MetricJudgement]], how: CompareRules
+    compared: ComparedDataset, judged: Mapping[Pair, Sequence[MetricJudgement]], how: CompareRules
 ) -> Iterable[BackendChange]:
     """Yield every pair of one dataset, with its verdicts, costs and dossier."""
-    before, after = matched.compared.before, matched.compared.after
-    common = frozenset(matched.compared.queries)
-    for pair, paired_by in matched.pairing.pairs.items():
-        error = _error(before, after, pair)
+    for pair, paired_by in compared.pairing.pairs.items():
+        error = compared.error(pair)
         ok = error is None
         yield BackendChange(
-            dataset=matched.compared.name,
+            dataset=compared.name,
             before=pair.before,
             after=pair.after,
             paired_by=paired_by,
             status="ok" if ok else "failed",
             error=error,
             metrics=list(judged[pair]) if ok else [],
-            costs=cost_changes(before, after, pair, common, how.rules.seed) if ok else [],
-            dossier=_dossier(matched, pair, judged[pair], how) if ok else None,
-            search_seconds=_search_seconds(after, pair.after),
+            costs=cost_changes(compared, pair, how.rules.seed) if ok else [],
+            dossier=_dossier(compared, pair, judged[pair], how) if ok else None,
+            search_seconds=_search_seconds(compared.after, pair.after),
         )
 
 
-def _dossier(matched: _Matched, pair: Pair, judged: Sequence[MetricJudgement], how: CompareRules) -> Dossier:
+def _dossier(compared: ComparedDataset, pair: Pair, judged: Sequence[MetricJudgement], how: CompareRules) -> Dossier:
     """Return the dossier of a pair, by the first metric that failed the gate, else the first worse, else the first."""
     metrics = [judgement for judgement in judged if not judgement.metric.startswith(OVERLAP)]
     failed = [judgement.metric for judgement in metrics if judgement.gate == "failed"]
     worse = [judgement.metric for judgement in metrics if judgement.verdict == "worse"]
-    compared = matched.compared
-    return make_dossier(
-        compared.before,
-        compared.after,
-        pair,
-        compared.queries,
-        compared.qrels,
-        metric=next(iter([*failed, *worse, *(judgement.metric for judgement in metrics)]), None),
-        depth=how.depth,
-        limit=how.queries,
-        same_judgments=matched.relation.judgments == "same" and not matched.relation.labels,
-    )
+    metric = next(iter([*failed, *worse, *(judgement.metric for judgement in metrics)]), None)
+    return make_dossier(compared, pair, metric=metric, depth=how.depth, limit=how.queries)
 
 
-def _settings(matched: Sequence[_Matched]) -> list[SettingChange]:
+def _settings(matched: Sequence[ComparedDataset]) -> list[SettingChange]:
     """Return every setting that differs, once where it does so on all datasets."""
     places: dict[str, dict[str, SettingChange]] = {}
     for dataset in matched:
         for setting in dataset.settings:
-            places.setdefault(setting.model_dump_json(), {})[dataset.compared.name] = setting
+            places.setdefault(setting.model_dump_json(), {})[dataset.name] = setting
     return [
         setting.model_copy(update={"dataset": name})
         for named in places.values()
@@ -356,12 +305,12 @@ def _settings(matched: Sequence[_Matched]) -> list[SettingChange]:
     ]
 
 
-def _joined_warnings(matched: Sequence[_Matched]) -> list[str]:
+def _joined_warnings(matched: Sequence[ComparedDataset]) -> list[str]:
     """Return the warnings of all datasets, each once; of several datasets those are named that it is about."""
     places: dict[str, list[str]] = {}
     for dataset in matched:
         for warning in dataset.warnings:
-            places.setdefault(warning, []).append(dataset.compared.name)
+            places.setdefault(warning, []).append(dataset.name)
     return [
         warning if len(names) == len(matched) else f"{', '.join(names)}: {warning}" for warning, names in places.items()
     ]
@@ -378,7 +327,7 @@ def _ordered(before: ResultSnapshot, after: ResultSnapshot, common: Common) -> l
 
 
 def _judgments(before: ResultSnapshot, after: ResultSnapshot, common: Common) -> Qrels | None:
-    """The later judgments, or the earlier ones where those are at hand and the same.
+    """Return the later judgments, or the earlier ones where those are at hand and the same.
 
     Of checks that match chunks, both: each side knows those that it found.
     """
@@ -406,8 +355,8 @@ def _with_labels(
         )
     more = with_labels(qrels, labels)
     foreign = len({query for query, _ in labels} - common.queries)
-    said = f"{foreign:,} of the labelled queries are not among those compared: labels without effect"
-    sides, warnings = [], [said] if foreign else []
+    without_effect = f"{foreign:,} of the labelled queries are not among those compared: labels without effect"
+    sides, warnings = [], [without_effect] if foreign else []
     for side in (before, after):
         scored, lost = relabelled(side, more)
         sides.append(scored)
@@ -417,14 +366,6 @@ def _with_labels(
                 f"{', '.join(lost)} again with the labels: left out"
             )
     return sides[0], sides[1], more, warnings
-
-
-def _error(before: ResultSnapshot, after: ResultSnapshot, pair: Pair) -> str | None:
-    """Which side of a pair failed, and why; None where both have results."""
-    for when, backend in (("before", before.trial(pair.before)), ("now", after.trial(pair.after))):
-        if backend.status == "failed":
-            return f"failed {when}: {backend.error.message if backend.error is not None else 'no reason is stored'}"
-    return None
 
 
 def _search_seconds(side: ResultSnapshot, label: str) -> float | None:

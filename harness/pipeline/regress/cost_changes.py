@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from harness.data.types import Float64Array, Int64Array
-from harness.pipeline.regress.pairing import Pair, machine_changes
+from harness.pipeline.regress.pairing import ComparedDataset, Pair, machine_changes
 from harness.results.regression_schema import CostChange
 from harness.results.schema import TrialResult
-from harness.results.snapshot import ResultSnapshot
 
 __all__ = ["TOLERANCE", "cost_changes"]
 
@@ -44,46 +43,43 @@ _TIMED: dict[str, Callable[[Float64Array], Float64Array]] = {
 """Figures of many sets of samples, (sets, n) nanoseconds, one figure a set."""
 
 
-def cost_changes(
-    before: ResultSnapshot, after: ResultSnapshot, pair: Pair, common: frozenset[str], seed: int
-) -> list[CostChange]:
-    """Every cost that both sides have; ``x`` where machine or conditions differ, because figures then say nothing.
+def cost_changes(compared: ComparedDataset, pair: Pair, seed: int) -> list[CostChange]:
+    """Return every cost that both sides have; ``x`` where machine or conditions differ: figures then say nothing.
 
     Latency is of search and transfer together, over the queries that both sides timed. Its intervals are percentile
     bootstrap intervals over queries, seeded: they know how queries differ, not how a machine's state does.
     """
-    ours, theirs = before.trial(pair.before), after.trial(pair.after)
-    reason = _not_comparable(before, after, ours, theirs)
-    samples = _samples(before.latencies.get(pair.before, {}), after.latencies.get(pair.after, {}), common)
+    before, after = compared.trials(pair)
+    reason = _not_comparable(compared, before, after)
+    samples = _samples(compared, pair)
     timed = _timed(samples, seed, reason) if samples is not None else []
-    return [*timed, *_measured_once(ours, theirs, reason)]
+    return [*timed, *_measured_once(before, after, reason)]
 
 
-def _not_comparable(
-    before: ResultSnapshot, after: ResultSnapshot, ours: TrialResult, theirs: TrialResult
-) -> str | None:
+def _not_comparable(compared: ComparedDataset, before: TrialResult, after: TrialResult) -> str | None:
     """Say why costs cannot stand side by side; None where they can."""
-    machine = machine_changes(before.report, after.report)
+    sides = compared.before.report, compared.after.report
+    machine = machine_changes(*sides)
     if machine:
         return "another machine: " + ", ".join(
             f"{change.setting} {change.before}, now {change.after}" for change in machine
         )
     for name in ("k", "isolation"):
-        earlier, later = (side.report.plan.resolved.get(name) for side in (before, after))
+        earlier, later = (report.plan.resolved.get(name) for report in sides)
         if earlier != later:
             return f"{name} was {earlier}, and is {later}"
-    if ours.search is not None and theirs.search is not None:
-        earlier, later = ours.search.queries_per_call, theirs.search.queries_per_call
+    if before.search is not None and after.search is not None:
+        earlier, later = before.search.queries_per_call, after.search.queries_per_call
         if earlier != later:
             return f"queries in one call: {earlier} before, {later} now"
-    if ours.reused or theirs.reused:
+    if before.reused or after.reused:
         return "measured by an earlier comparison, and re-used (--resume)"
     return None
 
 
-def _samples(
-    before: Mapping[str, Sequence[int]], after: Mapping[str, Sequence[int]], common: frozenset[str]
-) -> _Samples | None:
+def _samples(compared: ComparedDataset, pair: Pair) -> _Samples | None:
+    before, after = compared.before.latencies.get(pair.before, {}), compared.after.latencies.get(pair.after, {})
+    common = frozenset(compared.queries)
     queries = [query for query in before if query in after and query in common]
     if not queries:
         return None
@@ -139,8 +135,8 @@ def _verdict(low: float | None, high: float | None) -> Verdict:
     return "same" if low >= 1 / TOLERANCE and high <= TOLERANCE else "undecided"
 
 
-def _measured_once(ours: TrialResult, theirs: TrialResult, reason: str | None) -> list[CostChange]:
-    figures = [_single(ours), _single(theirs)]
+def _measured_once(before: TrialResult, after: TrialResult, reason: str | None) -> list[CostChange]:
+    figures = [_single(before), _single(after)]
     made = []
     for name, earlier in figures[0].items():
         later = figures[1].get(name)

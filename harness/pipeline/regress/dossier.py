@@ -8,10 +8,9 @@ from functools import cached_property
 from statistics import fmean
 from typing import NamedTuple
 
-from harness.data.types import Qrels
 from harness.metrics import Measure, parse_metric
 from harness.pipeline.regress.labels import Grades, grades_of, repeated, scorable, score_again, to_qrels
-from harness.pipeline.regress.pairing import Pair
+from harness.pipeline.regress.pairing import ComparedDataset, Pair
 from harness.results.regression_schema import (
     Absence,
     Decision,
@@ -37,21 +36,29 @@ _Ranks = Mapping[str, Mapping[str, int]]
 class _Rankings:
     """Both rankings of a pair: their first ``depth`` documents, and the relevant ones as deep as both sides know them.
 
-    ``grades`` are of everything that is judged, empty without judgments. ``same_judgments`` says that a baseline, which
-    keeps the ranks of documents relevant then, has kept those of all that are relevant now.
+    ``grades`` are of everything that is judged, empty without judgments.
     """
 
-    before: ResultSnapshot
-    after: ResultSnapshot
+    compared: ComparedDataset
     pair: Pair
     grades: Grades
     depth: int
-    same_judgments: bool
+
+    @property
+    def sides(self) -> tuple[tuple[ResultSnapshot, str], tuple[ResultSnapshot, str]]:
+        """Both sides, each with the label of the backend there."""
+        return (self.compared.before, self.pair.before), (self.compared.after, self.pair.after)
+
+    @property
+    def relevance(self) -> int:
+        """The lowest grade of relevant documents."""
+        return int(str(self.compared.after.report.plan.resolved["relevance"]))
 
     @cached_property
     def first(self) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Sequence[str]]]:
         """The first documents of both sides, by query."""
-        return self.before.first(self.pair.before, self.depth), self.after.first(self.pair.after, self.depth)
+        before, after = (side.first(label, self.depth) for side, label in self.sides)
+        return before, after
 
     def listed(self, query: str) -> list[str]:
         """Return the first documents of both sides, those of the later ranking first."""
@@ -76,7 +83,7 @@ class _Rankings:
     @property
     def known_depth(self) -> int:
         """How deep both sides know the ranks of relevant documents."""
-        return min(self.before.rank_depth, self.after.rank_depth)
+        return min(side.rank_depth for side, _ in self.sides)
 
     def relevant_depth(self, metric: str | None) -> int:
         """Return among how many first documents relevant ones are lost and gained: no more than a metric looks at."""
@@ -87,9 +94,8 @@ class _Rankings:
     def relevant(self) -> tuple[_Ranks, _Ranks] | None:
         """The ranks of relevant documents on both sides, to the depth that both know; None without judgments."""
         if self.grades:
-            relevance = int(str(self.after.report.plan.resolved["relevance"]))
             wanted = {
-                query: [document for document, grade in graded.items() if grade >= relevance]
+                query: [document for document, grade in graded.items() if grade >= self.relevance]
                 for query, graded in self.grades.items()
             }
             known: list[_Ranks] = [side.ranks(label, wanted) for side, label in self.sides]
@@ -105,11 +111,6 @@ class _Rankings:
             query: {document: rank for document, rank in ranked.items() if rank <= self.known_depth}
             for query, ranked in ranks.items()
         }
-
-    @property
-    def sides(self) -> tuple[tuple[ResultSnapshot, str], tuple[ResultSnapshot, str]]:
-        """Both sides, each with the label of the backend there."""
-        return (self.before, self.pair.before), (self.after, self.pair.after)
 
     def lost(self, query: str, metric: str | None) -> list[str]:
         """Return the relevant documents among the first before, and not after, that a metric looks at, best first."""
@@ -132,35 +133,27 @@ class _Rankings:
     def absence(self, side: ResultSnapshot, *, relevant: bool, depth: int | None = None) -> Absence:
         """Say what it means that a side has no rank of a document down to ``depth``, by default what both sides know.
 
-        A baseline keeps the ranks of relevant documents only.
+        A baseline keeps the ranks of relevant documents only: of those that were relevant then.
         """
+        relation = self.compared.relation
+        same_judgments = relation.judgments == "same" and not relation.labels
         depth = self.known_depth if depth is None else depth
         kept = side.depth is None or side.deepest >= depth
-        return "not found" if kept or (relevant and side.kept_ranks is not None and self.same_judgments) else "not kept"
+        return "not found" if kept or (relevant and side.kept_ranks is not None and same_judgments) else "not kept"
 
 
-def make_dossier(
-    before: ResultSnapshot,
-    after: ResultSnapshot,
-    pair: Pair,
-    queries: Sequence[str],
-    qrels: Qrels | None,
-    *,
-    metric: str | None,
-    depth: int,
-    limit: int,
-    same_judgments: bool,
-) -> Dossier:
-    """Make the dossier of one backend, with the ``limit`` of ``queries`` in full that changed most in ``metric``.
+def make_dossier(compared: ComparedDataset, pair: Pair, *, metric: str | None, depth: int, limit: int) -> Dossier:
+    """Make the dossier of one backend, with the ``limit`` queries in full that changed most in ``metric``.
 
     ``depth`` documents of each ranking are looked at, or as many as a baseline kept; relevant documents are lost and
-    gained among those that ``metric`` looks at. Judged, and relevant, mean for that very query. Without ``qrels``
+    gained among those that ``metric`` looks at. Judged, and relevant, mean for that very query. Without judgments
     there are rankings and moves alone.
     """
+    before, after, queries, qrels = compared.before, compared.after, compared.queries, compared.qrels
     depth = min(depth, before.deepest, after.deepest)
     figures = before.figures[pair.before], after.figures[pair.after]
     grades = grades_of(qrels, queries) if qrels is not None else {}
-    rankings = _Rankings(before, after, pair, grades, depth, same_judgments)
+    rankings = _Rankings(compared, pair, grades, depth)
     moved = {query: _difference(figures, metric, query) for query in queries}
     lost = {query: rankings.lost(query, metric) for query in queries}
     gained = {query: rankings.gained(query, metric) for query in queries}
@@ -218,14 +211,14 @@ def _ranked(
     rankings: _Rankings, query: str, document: str, before: Mapping[str, int], after: Mapping[str, int]
 ) -> RankedDocument:
     grade = rankings.grades.get(query, {}).get(document)
-    relevant = grade is not None and grade >= int(str(rankings.after.report.plan.resolved["relevance"]))
+    relevant, compared = grade is not None and grade >= rankings.relevance, rankings.compared
     return RankedDocument(
         document=document,
         rank_before=before.get(document),
         rank_after=after.get(document),
         grade=grade,
-        absent_before=None if document in before else rankings.absence(rankings.before, relevant=relevant),
-        absent_after=None if document in after else rankings.absence(rankings.after, relevant=relevant),
+        absent_before=None if document in before else rankings.absence(compared.before, relevant=relevant),
+        absent_after=None if document in after else rankings.absence(compared.after, relevant=relevant),
     )
 
 
@@ -239,7 +232,8 @@ def _query_change(
     judged: bool,
 ) -> QueryChange:
     before, after = (first.get(query, ()) for first in rankings.first)
-    grades, texts = rankings.grades.get(query, {}), {**rankings.before.texts, **rankings.after.texts}
+    grades, compared = rankings.grades.get(query, {}), rankings.compared
+    texts = {**compared.before.texts, **compared.after.texts}
     return QueryChange(
         query=query,
         text=texts.get(query),
@@ -362,7 +356,8 @@ class JudgmentSensitivity:
         return sorted((swing for swing in swings if abs(swing.size) > _ROUNDING), key=lambda swing: -abs(swing.size))
 
     def _measures(self) -> dict[str, Measure]:
-        return scorable((self.rankings.before, self.rankings.after), self.rankings.after.measures)
+        compared = self.rankings.compared
+        return scorable((compared.before, compared.after), compared.after.measures)
 
     def _scored(
         self, assumed: Mapping[str, tuple[str, Sequence[str]]], measures: Mapping[str, Measure]
@@ -370,7 +365,7 @@ class JudgmentSensitivity:
         """Score both sides; ``assumed`` maps a name to a query and the documents taken to be relevant to it."""
         if not assumed or not measures:
             return {}, {}
-        relevance = int(str(self.rankings.after.report.plan.resolved["relevance"]))
+        relevance = self.rankings.relevance
         qrels = to_qrels(
             {
                 name: {**self.rankings.grades[query], **dict.fromkeys(documents, relevance)}

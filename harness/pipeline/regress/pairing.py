@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from harness.data.types import Qrels
 from harness.errors import ResultError, UsageError
 from harness.registry.parameters import current_spelling
 from harness.results.regression_schema import DataRelation, PairedBy, Sameness, SettingChange, Value
@@ -14,6 +16,7 @@ from harness.wording import counted
 
 __all__ = [
     "Common",
+    "ComparedDataset",
     "Pair",
     "Pairing",
     "changed_settings",
@@ -72,10 +75,9 @@ def pair_backends(before: Sequence[TrialResult], after: Sequence[TrialResult], s
     for label in [label for label in right if current_spelling(label) in former]:
         take(former[current_spelling(label)], label, "label")
     for name in dict.fromkeys(trial.name for trial in right.values()):
-        ours = [label for label, trial in left.items() if trial.name == name]
-        theirs = [label for label, trial in right.items() if trial.name == name]
-        if len(ours) == len(theirs):
-            for earlier, later in zip(ours, theirs, strict=True):
+        same_name = [[label for label, trial in side.items() if trial.name == name] for side in (left, right)]
+        if len(same_name[0]) == len(same_name[1]):
+            for earlier, later in zip(*same_name, strict=True):
                 take(earlier, later, "name")
     if len(left) == len(right):
         for earlier, later in zip(list(left), list(right), strict=True):
@@ -109,6 +111,45 @@ def refuse_missing(label: str, known: Collection[str]) -> None:
         raise UsageError(f"there is no backend '{label}' to pair", fix=f"there are: {', '.join(known)}")
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class ComparedDataset:
+    """Both results on one dataset, as they were scored, and what of them belongs together.
+
+    ``relation`` says how the data relate. ``queries`` are those that both have, in order; ``qrels`` are the judgments
+    of both, None where none are at hand. ``settings`` are those that differ, ``warnings`` are for readers.
+    """
+
+    before: ResultSnapshot
+    after: ResultSnapshot
+    relation: DataRelation
+    queries: Sequence[str] = ()
+    qrels: Qrels | None = None
+    pairing: Pairing = field(default=Pairing({}, (), ()))
+    settings: Sequence[SettingChange] = ()
+    warnings: Sequence[str] = ()
+
+    @property
+    def name(self) -> str:
+        """The dataset's name in the later result."""
+        return self.after.report.dataset.name
+
+    @property
+    def finished(self) -> list[Pair]:
+        """The pairs of which neither side failed."""
+        return [pair for pair in self.pairing.pairs if self.error(pair) is None]
+
+    def error(self, pair: Pair) -> str | None:
+        """Return which side of a pair failed, and why; None where both have results."""
+        for when, backend in zip(("before", "now"), self.trials(pair), strict=True):
+            if backend.status == "failed":
+                return f"failed {when}: {backend.error.message if backend.error is not None else 'no reason is stored'}"
+        return None
+
+    def trials(self, pair: Pair) -> tuple[TrialResult, TrialResult]:
+        """Return the results of a pair, before and after."""
+        return self.before.trial(pair.before), self.after.trial(pair.after)
+
+
 class Common(NamedTuple):
     """The common queries in the order of the earlier result, how the data relate, and warnings about it."""
 
@@ -122,18 +163,18 @@ def common_queries(before: ResultSnapshot, after: ResultSnapshot, *, labels: int
 
     Raises ResultError when there are none: nothing can be said of the two.
     """
-    ours, theirs = _asked(before), _asked(after)
+    earlier, later = _known_queries(before), _known_queries(after)
     texts = bool(before.digests) and bool(after.digests)
-    same_id = [query for query in ours if query in theirs]
+    same_id = [query for query in earlier if query in later]
     common = [query for query in same_id if not texts or before.digests.get(query) == after.digests.get(query)]
     if not common:
         raise ResultError(
-            f"'{before.source}' ({before.report.dataset.name}, {counted(len(ours), 'query')}) and '{after.source}' "
-            f"({after.report.dataset.name}, {counted(len(theirs), 'query')}) have no query in common",
+            f"'{before.source}' ({before.report.dataset.name}, {counted(len(earlier), 'query')}) and '{after.source}' "
+            f"({after.report.dataset.name}, {counted(len(later), 'query')}) have no query in common",
             fix="compare results of the same queries",
         )
     documents, queries, judgments, candidates = _relation(before, after)
-    if set(common) != ours.keys() or set(common) != theirs.keys():
+    if set(common) != earlier.keys() or set(common) != later.keys():
         queries = "different"
     relation = DataRelation(
         dataset=after.report.dataset.name,
@@ -141,8 +182,8 @@ def common_queries(before: ResultSnapshot, after: ResultSnapshot, *, labels: int
         queries=queries,
         judgments=judgments,
         candidates=candidates,
-        queries_before=len(ours),
-        queries_after=len(theirs),
+        queries_before=len(earlier),
+        queries_after=len(later),
         common_queries=len(common),
         texts_compared=texts,
         labels=labels,
@@ -158,15 +199,15 @@ def unknown_relation(before: ResultSnapshot, after: ResultSnapshot) -> DataRelat
         queries="unknown",
         judgments="unknown",
         candidates="unknown",
-        queries_before=len(_asked(before)),
-        queries_after=len(_asked(after)),
+        queries_before=len(_known_queries(before)),
+        queries_after=len(_known_queries(after)),
         common_queries=0,
         texts_compared=False,
         labels=0,
     )
 
 
-def _asked(side: ResultSnapshot) -> dict[str, None]:
+def _known_queries(side: ResultSnapshot) -> dict[str, None]:
     """Return every query that a result knows, in order; without texts, also those answered and not evaluated."""
     queries = dict.fromkeys(side.digests)
     if not queries:
@@ -261,7 +302,7 @@ def _of_pair(before: TrialResult, after: TrialResult) -> Iterator[SettingChange]
     names = {*before.encoder, *after.encoder} - _MEASURED
     left_out = {name for name in names if all(_repeats_parameter(side, name) for side in (before, after))}
     facts = [
-        {name: said for name, said in side.encoder.items() if name in names - left_out} for side in (before, after)
+        {name: value for name, value in side.encoder.items() if name in names - left_out} for side in (before, after)
     ]
     yield from _changes("encoder", after.label, *facts)
 
@@ -302,7 +343,7 @@ def _dataset(report: Result) -> dict[str, Value]:
         "documents sampled from": info.documents_sampled_from,
         "identical ids": info.identical_ids.rule if info.identical_ids is not None else None,
         "filter": ", ".join(f"{name}={value}" for name, value in info.filter.fields.items()) if info.filter else None,
-        **{f"provenance: {name}": said for name, said in info.provenance.items() if name != "path"},
+        **{f"provenance: {name}": value for name, value in info.provenance.items() if name != "path"},
     }
     if content is None:
         return {**facts, "content": info.sha256}

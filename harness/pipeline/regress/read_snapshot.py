@@ -134,8 +134,8 @@ def _scored_or_failed(result: Result, trial: TrialResult, dataset: str) -> Trial
     """Return a trial on the dataset of that name; one that preflight refused has failed."""
     error = trial.error
     if error is None and trial.status != "ok":
-        said = [problem.message for problem in result.preflight if problem.backend == trial.label]
-        error = ErrorInfo(type="preflight", message="; ".join(said), log=[])
+        problems = [problem.message for problem in result.preflight if problem.backend == trial.label]
+        error = ErrorInfo(type="preflight", message="; ".join(problems), log=[])
     status = "ok" if error is None else "failed"
     return trial.model_copy(
         update={"dataset": dataset, "error": error, "status": status, "questions": [], "slices": []}

@@ -134,7 +134,7 @@ class Regression:
 
 
 def with_rankings(stored: Regression, folder: Path, *, cards: Path | None = None) -> Regression:
-    """A stored regression with the rankings of both sides, if they still are where they were, and the documents.
+    """Return a stored regression with the rankings of both sides, if they still are where they were, and the documents.
 
     ``no_texts`` says what is missing.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from harness.data.ranking import RankingDigest
 from harness.data.types import Float64Array
 from harness.errors import UnknownNameError
 from harness.metrics import is_mean, parse_metrics
-from harness.pipeline.regress.pairing import Pair
+from harness.pipeline.regress.pairing import ComparedDataset, Pair
 from harness.results.regression_schema import MetricJudgement
 from harness.results.schema import SpreadValue, TrialResult
 from harness.results.snapshot import OVERLAP, ResultSnapshot
@@ -21,7 +21,7 @@ from harness.stats import Change, Judgement, NoiseFloor, TestName, judge_family
 from harness.stats.mean_error import sum_of_variances
 from harness.wording import counted
 
-__all__ = ["MARGIN", "PairsOnDataset", "Rules", "judge_pairs", "metric_warnings", "noise_warnings", "sentence"]
+__all__ = ["MARGIN", "Rules", "judge_pairs", "metric_warnings", "noise_warnings", "sentence"]
 
 _MOST_DIGITS = 12
 """Means that differ beyond so many decimals are the same: what remains is rounding."""
@@ -51,17 +51,17 @@ class Rules:
                 raise UnknownNameError("metric of both results", name, known)
 
 
-def noise_warnings(before: ResultSnapshot, after: ResultSnapshot, pairs: Iterable[Pair]) -> list[str]:
+def noise_warnings(compared: ComparedDataset) -> list[str]:
     """Warn that verdicts may be noise: of backends whose builds differ, where a side has no spread over builds."""
     once: list[str] = []
     combined: list[str] = []
-    for pair in pairs:
-        results = before.trial(pair.before), after.trial(pair.after)
+    for pair in compared.finished:
+        results = compared.trials(pair)
         if _may_be_noise(*results):
             (combined if any(trial.stages is not None for trial in results) else once).append(pair.after)
     warnings = []
     if once:
-        by = "harness compare --rebuilds 3" if after.kind == "check" else "--rebuilds 3, for both results,"
+        by = "harness compare --rebuilds 3" if compared.after.kind == "check" else "--rebuilds 3, for both results,"
         why = "every build gives other rankings, and one build is a sample, so a difference may be noise"
         warnings.append(f"no noise floor for {', '.join(once)}: {why}; {by} measures it")
     if combined:
@@ -74,10 +74,9 @@ def noise_warnings(before: ResultSnapshot, after: ResultSnapshot, pairs: Iterabl
 
 def metric_warnings(before: ResultSnapshot, after: ResultSnapshot) -> list[str]:
     """Warn of metrics that are not judged because a result lacks them."""
-    ours, theirs = before.measures, after.measures
     lacking = {
-        "later": [name for name in ours if name not in theirs],
-        "earlier": [name for name in theirs if name not in ours],
+        "later": [name for name in before.measures if name not in after.measures],
+        "earlier": [name for name in after.measures if name not in before.measures],
     }
     return [
         f"not judged, because the {result} result lacks it: {', '.join(names)}"
@@ -94,15 +93,6 @@ def _may_be_noise(before: TrialResult, after: TrialResult) -> bool:
     return any(trial.deterministic is False for trial in both) and any(trial.spread is None for trial in both)
 
 
-class PairsOnDataset(NamedTuple):
-    """Pairs of backends of two results on one dataset, and the queries that both results have, in order."""
-
-    before: ResultSnapshot
-    after: ResultSnapshot
-    pairs: Sequence[Pair]
-    queries: Sequence[str]
-
-
 class _Question(NamedTuple):
     """One figure of one pair on one dataset: values of the queries that both sides have."""
 
@@ -116,7 +106,7 @@ class _Question(NamedTuple):
     within_ties: bool
 
 
-def judge_pairs(datasets: Sequence[PairsOnDataset], rules: Rules) -> list[dict[Pair, list[MetricJudgement]]]:
+def judge_pairs(datasets: Sequence[ComparedDataset], rules: Rules) -> list[dict[Pair, list[MetricJudgement]]]:
     """Judge every metric of every pair over the common queries that both sides were evaluated on, for each dataset.
 
     Everything on all datasets is one family, by whose size p-values are adjusted.
@@ -128,11 +118,11 @@ def judge_pairs(datasets: Sequence[PairsOnDataset], rules: Rules) -> list[dict[P
     questions = [
         question
         for place, dataset in enumerate(datasets)
-        for pair in dataset.pairs
+        for pair in dataset.finished
         for question in _questions(place, dataset, pair, rules)
     ]
     rules.refuse_unknown({question.figure for question in questions})
-    judged: list[dict[Pair, list[MetricJudgement]]] = [{pair: [] for pair in dataset.pairs} for dataset in datasets]
+    judged: list[dict[Pair, list[MetricJudgement]]] = [{pair: [] for pair in dataset.finished} for dataset in datasets]
     changes = [
         Change(
             question.before, question.after, rules.margin, question.allowed_drop, question.noise, question.within_ties
@@ -141,21 +131,19 @@ def judge_pairs(datasets: Sequence[PairsOnDataset], rules: Rules) -> list[dict[P
     ]
     family = judge_family(changes, seed=rules.seed, test=rules.test)
     for question, judgement in zip(questions, family, strict=True):
-        judged[question.place][question.pair].append(_told(question, judgement, rules))
+        judged[question.place][question.pair].append(_judged(question, judgement, rules))
     return judged
 
 
-def _questions(place: int, dataset: PairsOnDataset, pair: Pair, rules: Rules) -> list[_Question]:
-    before, after, _, queries = dataset
-    ours, theirs = before.figures[pair.before], after.figures[pair.after]
-    results = before.trial(pair.before), after.trial(pair.after)
-    ties = _Ties(before, after, pair)
-    names = [name for name in theirs if name in ours]
+def _questions(place: int, compared: ComparedDataset, pair: Pair, rules: Rules) -> list[_Question]:
+    sides = compared.before.figures[pair.before], compared.after.figures[pair.after]
+    results, ties = compared.trials(pair), _Ties(compared.before, compared.after, pair)
+    names = [name for name in sides[1] if name in sides[0]]
     metrics = [name for name in names if not name.startswith(OVERLAP) and is_mean(parse_metrics([name])[0])]
     questions = []
     for name in [*metrics, *(name for name in names if name.startswith(OVERLAP))]:
-        both = [query for query in queries if query in ours[name] and query in theirs[name]]
-        earlier, later = (np.array([side[name][query] for query in both], dtype=np.float64) for side in (ours, theirs))
+        both = [query for query in compared.queries if all(query in side[name] for side in sides)]
+        earlier, later = (np.array([side[name][query] for query in both], dtype=np.float64) for side in sides)
         exact = bool(metrics) and name.startswith(OVERLAP) and bool(np.all(earlier == 1.0) and np.all(later == 1.0))
         if both and not exact:
             changed = [both[at] for at in np.flatnonzero(earlier != later).tolist()]
@@ -200,7 +188,7 @@ def _allowed(name: str, rules: Rules, metrics: Sequence[str]) -> float | None:
 
 
 def _noise(results: Sequence[TrialResult], figure: str) -> NoiseFloor | None:
-    """The spread of a difference of two builds: the variances over the builds of each side, added up."""
+    """Return the spread of a difference of two builds: the variances over the builds of each side, added up."""
     parts = []
     for result in results:
         value = _spread(result, figure)
@@ -217,7 +205,7 @@ def _spread(result: TrialResult, figure: str) -> SpreadValue | None:
     return result.spread.metrics.get(figure)
 
 
-def _told(question: _Question, judgement: Judgement, rules: Rules) -> MetricJudgement:
+def _judged(question: _Question, judgement: Judgement, rules: Rules) -> MetricJudgement:
     paired, gate, interval = judgement.paired, judgement.gate, judgement.paired.interval
     judged = MetricJudgement(
         metric=question.figure,
@@ -263,23 +251,23 @@ def sentence(metric: MetricJudgement, comparisons: int = 1, gated_comparisons: i
     if metric.difference == 0:
         moved = "stayed the same"
     lost = counted(metric.losses, "query lost", "queries lost")
-    said = [f"{metric.metric} {moved} ({before} → {after}): {lost}, {metric.wins:,} gained"]
+    parts = [f"{metric.metric} {moved} ({before} → {after}): {lost}, {metric.wins:,} gained"]
     drop, gated = metric.allowed_drop, metric.gate is not None and metric.difference < 0
     if drop is not None:
-        said.append(f"allowed {drop:g}")
+        parts.append(f"allowed {drop:g}")
     p = metric.gate_p if gated else metric.p_adjusted
     if p is not None:
         beyond = f"if only {drop:g} were lost" if gated and drop else "without a change"
         tests = gated_comparisons if gated else comparisons
         corrected = f" after correction for {tests} comparisons" if tests > 1 else ""
-        said.append(f"chance of this {beyond} {_percent(p)}{corrected}")
+        parts.append(f"chance of this {beyond} {_percent(p)}{corrected}")
     if metric.verdict in ("same", "undecided") and metric.detectable is not None:
         queries, largest = counted(metric.queries, "query"), max(metric.before, metric.after)
         shown = f"would have shown a difference of {_plain(metric.detectable)}"
         if metric.detectable > 1 >= largest:  # of means of at most 1, none is so large
             shown = f"{'is' if metric.queries == 1 else 'are'} too few to show any difference"
-        said.append(f"{queries} {shown}")
-    return "; ".join(said)
+        parts.append(f"{queries} {shown}")
+    return "; ".join(parts)
 
 
 def _moved(before: float, after: float, difference: float) -> tuple[str, str, str]:
@@ -303,7 +291,7 @@ def _percent(share: float) -> str:
 
 
 def _reason(judgement: Judgement, rules: Rules, *, within_ties: bool) -> str:
-    """The step of the decision that settled the verdict."""
+    """Name the step of the decision that settled the verdict."""
     paired = judgement.paired
     if judgement.verdict == "same":
         if paired.wins == paired.losses == 0:

@@ -10,7 +10,8 @@ import numpy as np
 from harness.data.types import Float64Array, Ids, Run
 from harness.document.figures import Differences
 from harness.document.model import Figure
-from harness.pipeline.regress.compare_sides import Compared, ComparedDataset
+from harness.pipeline.regress.compare_sides import Compared
+from harness.pipeline.regress.pairing import ComparedDataset
 from harness.report.documents.regress import change_document
 from harness.report.html.explorer import NO_HITS, Explorer, KeptRanks, queries_of, unanswered
 from harness.report.html.render import render_page
