@@ -17,8 +17,8 @@ from harness.data.types import Qrels
 from harness.errors import DataError, UsageError
 from harness.loaders.structured_files import states_order
 from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
-from harness.metrics import Measure, QuerySet, TieRule, official_measures, parse_metrics
-from harness.pipeline.evaluate import evaluate_run
+from harness.metrics import Measure, official_measures, parse_metrics
+from harness.pipeline.evaluate import evaluate_run, with_later_judgments
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, EvalRequest
 from harness.registry.lookup import find_dataset
 from harness.report.documents.evaluate import NamedScores, counts_line, scores_document
@@ -49,23 +49,16 @@ def evaluate(request: EvalRequest) -> None:
     as_trec_eval = request.trec_eval or request.format == _TREC_EVAL
     measures = _measures(request)
     names = _names(runs)
-    ordered = {name: states_order(path) for name, path in zip(names, runs, strict=True)}
     judgments, tagged, faults = _read(request.qrels, request.labels, runs)
     scored, of_metrics = list[NamedScores](), tuple[Finding, ...]()
-    for name, (hits, tag) in ((name, tagged[path]) for name, path in zip(names, runs, strict=True) if path in tagged):
-        if request.identical_ids == "drop":
-            hits = without_identical_ids(hits)  # noqa: PLW2901 - what is scored
+    for name, path in zip(names, runs, strict=True):
+        if path not in tagged:
+            continue
+        run, tag = tagged[path]
+        hits = without_identical_ids(run) if request.identical_ids == "drop" else run
         try:
-            scores = evaluate_run(
-                hits,
-                judgments,
-                measures,
-                ordered=ordered[name],
-                ties=TieRule(request.ties or TieRule.TREC_EVAL),
-                queries=QuerySet(request.queries or (QuerySet.ANSWERED if as_trec_eval else QuerySet.RELEVANT)),
-                relevance=request.relevance,
-                unjudged=as_trec_eval,
-            )
+            ordered = states_order(path)
+            scores = evaluate_run(hits, judgments, measures, request, ordered=ordered, trec_eval=as_trec_eval)
             of_metrics = of_metrics if scored else scores.metric_findings
             scored.append(NamedScores(name, tag, scores, scores.run_findings))
         except DataError as error:
@@ -147,7 +140,7 @@ def _read(qrels: Path, labels: Path | None, runs: list[Path]) -> tuple[Qrels, di
     tagged: dict[Path, TaggedRun] = {}
     try:
         _refuse_dataset(qrels)
-        judgments = _judgments(qrels, labels)
+        judgments = with_later_judgments(read_qrels(qrels), labels)
     except DataError as error:
         faults.append(error)
     for path in runs:
@@ -169,14 +162,6 @@ def _refuse_dataset(qrels: Path) -> None:
             fix=f"{qrels} is a dataset, and --qrels takes a file: `harness compare --dataset {qrels} "
             "--backends run:FILE` scores a run on a dataset",
         )
-
-
-def _judgments(qrels: Path, labels: Path | None) -> Qrels:
-    if labels is None:
-        return read_qrels(qrels)
-    from harness.pipeline.regress.labels import only_labels, read_labels, with_labels
-
-    return with_labels(read_qrels(qrels), only_labels(read_labels(labels)))
 
 
 def _names(paths: list[Path]) -> list[str]:

@@ -21,7 +21,7 @@ from harness.cli.plain import PlainCommand
 from harness.errors import UsageError
 from harness.plain_url import without_secrets
 from harness.plan.config import COMPARED, GROUPS, OUTPUT
-from harness.plan.option_fields import Option, OptionField, Options, option_fields, raise_together, require
+from harness.plan.option_fields import Mistakes, Option, OptionField, Options, option_fields, require
 
 __all__ = ["DeclaredVerb", "VerbGroup", "command_of", "group_of", "verb"]
 
@@ -61,7 +61,8 @@ class DeclaredVerb:
         options = [
             kind(**{name: values[name] for name in option_fields(kind) if name in values}) for kind in self.kinds
         ]
-        require(options[-1])
+        for last in options[-1:]:
+            require(last)
         changes = [] if self.changes is None else [{name: values[name] for name in self.changes() if name in values}]
         self.function(*options, *changes)
 
@@ -233,12 +234,17 @@ def _config_parameter() -> inspect.Parameter:
 
 
 def _completion(option: Option) -> Callable[[str], list[tuple[str, str]]]:
+    """Return what completes a choice, or the last of several names between commas, when Tab is pressed."""
+
     def complete(incomplete: str) -> list[tuple[str, str]]:
         if option.choices:
             return [(choice, "") for choice in option.choices if choice.startswith(incomplete)]
-        from harness.cli.completion import complete_backends, complete_datasets
+        from harness.registry.lookup import dataset_names, find_cards
 
-        return complete_backends(incomplete) if option.completes == "backends" else complete_datasets(incomplete)
+        backends = option.completes == "backends"
+        names = {name: card.summary for name, card in find_cards("backends").items()} if backends else dataset_names()
+        before, comma, last = incomplete.rpartition(",")
+        return [(f"{before}{comma}{name}", summary) for name, summary in names.items() if name.startswith(last)]
 
     return complete
 
@@ -246,13 +252,11 @@ def _completion(option: Option) -> Callable[[str], list[tuple[str, str]]]:
 def _parsed(fields: Mapping[str, OptionField], texts: Mapping[str, Any]) -> dict[str, object]:
     """Return the values of the texts that were given; raises one UsageError for all that stand for none."""
     values: dict[str, object] = {}
-    mistakes: list[UsageError] = []
+    mistakes = Mistakes()
     for name, text in texts.items():
-        try:
+        with mistakes.collected():
             values[name] = fields[name].parse(text) if isinstance(text, str) else text
-        except UsageError as error:
-            mistakes.append(error)
-    raise_together(mistakes)
+    mistakes.raise_if_any()
     return values
 
 

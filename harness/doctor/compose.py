@@ -24,13 +24,13 @@ _GRACE_S = 30
 
 
 def compose_file() -> Path:
-    """The compose file inside the package, or beside it in a checkout."""
+    """Return the compose file inside the package, or beside it in a checkout."""
     packaged = _PACKAGE / "_cards" / _NAME
     return packaged if packaged.is_file() else _PACKAGE.parent / _NAME
 
 
 def require_docker() -> str:
-    """What ``docker compose`` calls itself; raises EngineUnavailableError where it does not work."""
+    """Return what ``docker compose`` calls itself; raises EngineUnavailableError where it does not work."""
     if shutil.which("docker") is None:
         raise EngineUnavailableError("Docker is not installed", fix=f"install it, {_ELSEWHERE}")
     version = _run("compose", "version")
@@ -108,20 +108,20 @@ class _Service(NamedTuple):
 
 
 def _services() -> dict[str, _Service]:
-    told = _compose(*_EVERY_PROFILE, "config", "--format", "json")
-    if told.returncode != 0:
+    listed = _compose(*_EVERY_PROFILE, "config", "--format", "json")
+    if listed.returncode != 0:
         raise EngineUnavailableError(
-            f"'docker compose' cannot read '{compose_file()}': {_last_words(told)}",
+            f"'docker compose' cannot read '{compose_file()}': {_last_words(listed)}",
             fix="update Docker's compose plugin",
         )
-    services = json.loads(told.stdout)["services"]
+    services = json.loads(listed.stdout)["services"]
     return {name: _Service(_addresses(service), service.get("profiles", [])) for name, service in services.items()}
 
 
 def _addresses(service: Mapping[str, Any]) -> list[str]:
-    said = service.get("labels", {}).get(_LABEL)
-    if said is not None:
-        return [said]
+    labelled = service.get("labels", {}).get(_LABEL)
+    if labelled is not None:
+        return [labelled]
     return [f"http://{port.get('host_ip', '127.0.0.1')}:{port['published']}" for port in service.get("ports", [])]
 
 

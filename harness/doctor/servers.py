@@ -177,8 +177,8 @@ class _Weaviate(EngineServer):
         server = weaviate.Server(url, key, _PATIENCE_S, _PATIENCE_S)
 
         def names() -> list[str]:
-            told = server.ask("listing its collections", "GET", "/v1/schema")
-            return [str(collection["class"]) for collection in told["classes"]]
+            schema = server.ask("listing its collections", "GET", "/v1/schema")
+            return [str(collection["class"]) for collection in schema["classes"]]
 
         def remove(name: str) -> None:
             server.ask(f"removing the collection '{name}'", "DELETE", f"/v1/schema/{name}")

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -41,6 +42,7 @@ __all__ = [
     "evaluate",
     "evaluate_run",
     "p_mrr",
+    "with_later_judgments",
 ]
 
 RunLike: TypeAlias = "Run | Mapping[Any, Any] | Sequence[Any] | pd.DataFrame | pa.Table | str | PathLike[str]"
@@ -84,12 +86,12 @@ _QRELS = QRELS._replace(
 class EvaluatedRun(Scores):
     """Scores, and the pitfalls behind them: ``docs/explanation/pitfalls.md``.
 
-    ``judged`` is what was scored, ``asked`` are the measures as they were given. Findings are looked for when they are
+    ``judged`` is what was scored, ``named`` are the measures as they were given. Findings are looked for when they are
     first read.
     """
 
     judged: JudgedRun
-    asked: tuple[Measure, ...]
+    named: tuple[Measure, ...]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -99,7 +101,7 @@ class EvaluatedRun(Scores):
     @cached_property
     def metric_findings(self) -> tuple[Finding, ...]:
         """What the judgments cannot support among the measures that were named, whatever the run."""
-        judged, named = self.judged, named_measures(self.asked, EVAL_METRICS)
+        judged, named = self.judged, named_measures(self.named, EVAL_METRICS)
         return tuple(metric_findings(judged.qrels, named, relevance=judged.relevance, queries=self.queries))
 
     @cached_property
@@ -112,19 +114,32 @@ def evaluate_run(
     run: Run,
     qrels: Qrels,
     measures: Sequence[Measure],
+    how: ScoreOptions,
     *,
     ordered: bool,
-    ties: TieRule,
-    queries: QuerySet,
-    relevance: int,
-    unjudged: bool = False,
+    trec_eval: bool = False,
 ) -> EvaluatedRun:
-    """Return the scores of a columnar run, with its pitfalls; arguments and errors as of :func:`harness.metrics.score`.
+    """Return the scores of a columnar run, with its pitfalls; raises as :func:`harness.metrics.score`.
 
-    ``ordered`` is as in :class:`harness.results.findings.JudgedRun`.
+    Args:
+        run: Hits, of which none are left out.
+        qrels: Judgments.
+        measures: What is computed.
+        how: Rules of scoring.
+        ordered: As in :class:`harness.results.findings.JudgedRun`.
+        trec_eval: Score every answered query, and by default average over these, as trec_eval does.
     """
-    scores = score(run, qrels, measures, ties=ties, queries=queries, relevance=relevance, unjudged=unjudged)
-    return EvaluatedRun(**vars(scores), judged=JudgedRun(run, qrels, scores, relevance, ordered), asked=tuple(measures))
+    scores = score(
+        run,
+        qrels,
+        measures,
+        ties=TieRule(how.ties or TieRule.TREC_EVAL),
+        queries=QuerySet(how.queries or (QuerySet.ANSWERED if trec_eval else QuerySet.RELEVANT)),
+        relevance=how.relevance,
+        unjudged=trec_eval,
+    )
+    judged = JudgedRun(run, qrels, scores, how.relevance, ordered)
+    return EvaluatedRun(**vars(scores), judged=judged, named=tuple(measures))
 
 
 @keywords_of(ScoreOptions)
@@ -163,23 +178,25 @@ def evaluate(
     require(how)
     measures = _measures(metrics)
     hits, judgments, drops = _read(run, qrels, how.identical_ids)
-    if how.labels is not None:
-        from harness.pipeline.regress.labels import only_labels, read_labels, with_labels
-
-        judgments = with_labels(judgments, only_labels(read_labels(how.labels)))
+    judgments = with_later_judgments(judgments, how.labels)
     _require_content(hits, judgments)
     if drops:
         hits = without_identical_ids(hits)
     with _naming(run):
-        return evaluate_run(
-            hits,
-            judgments,
-            measures,
-            ordered=isinstance(run, str | PathLike) and states_order(run),
-            ties=TieRule(how.ties or TieRule.TREC_EVAL),
-            queries=QuerySet(how.queries or QuerySet.RELEVANT),
-            relevance=how.relevance,
-        )
+        ordered = isinstance(run, str | PathLike) and states_order(run)
+        return evaluate_run(hits, judgments, measures, how, ordered=ordered)
+
+
+def with_later_judgments(qrels: Qrels, labels: Path | None) -> Qrels:
+    """Return judgments with those of a filled-in ``to-label.jsonl``; None for no such file.
+
+    Raises DataError and UsageError for a file that cannot be read, or that contradicts them.
+    """
+    if labels is None:
+        return qrels
+    from harness.pipeline.regress.labels import only_labels, read_labels, with_labels
+
+    return with_labels(qrels, only_labels(read_labels(labels)))
 
 
 def audit(
@@ -332,16 +349,16 @@ def _refuse_unnumbered(run: Run, judgments: Qrels) -> None:
 
 
 def _require_content(run: Run, qrels: Qrels) -> None:
-    """A run without any hits is one that failed, and has no score; judgments of nothing give none."""
+    """Refuse a run without any hits, which failed and has no score, and judgments of nothing, which give none."""
     if not run.hits:
-        asked = f" for any of its {counted(len(run.query_ids), 'query')}" if len(run.query_ids) > 1 else ""
-        raise DataError("run", [f"it holds no hits{asked}"], fix="a run that answers nothing is invalid, not 0")
+        queries = f" for any of its {counted(len(run.query_ids), 'query')}" if len(run.query_ids) > 1 else ""
+        raise DataError("run", [f"it holds no hits{queries}"], fix="a run that answers nothing is invalid, not 0")
     if not len(qrels):
         raise DataError("judgments", ["there are none"], fix="give at least one judged document")
 
 
 def _measures(metrics: str | Iterable[str | Measure]) -> list[Measure]:
-    """Names are parsed again even from measures, so that a hand-made one is checked too."""
+    """Parse metrics, even measures by their names again, so that a hand-made one is checked too."""
     if not isinstance(metrics, Iterable):
         raise UsageError(
             f"the metrics are of type {type(metrics).__name__}", fix="give a text like 'nDCG@10,AP' or a list of names"

@@ -18,6 +18,7 @@ from harness.pipeline.resume import Identities, LookUp, StoredTrials
 from harness.plan.capability_checks import refuse_impossible
 from harness.plan.config import LOCAL, CompareRequest
 from harness.plan.dataset_list import NamedDataset, parse_datasets
+from harness.plan.option_fields import Mistakes
 from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, in_language, make_plan
 from harness.results.hit_rules import HitRules
 from harness.store.cache import Cache
@@ -53,22 +54,17 @@ def plan_for(request: CompareRequest, at_hand: Mapping[str, Dataset] = MappingPr
     plan = plan_of_backends(request)
     listed = parse_datasets(request.dataset, request.cards, at_hand=at_hand)
     datasets: list[NamedDataset] = []
-    mistakes: list[HarnessError] = []
+    mistakes = Mistakes()
     for dataset in listed.datasets:
         if dataset.name in at_hand:
             datasets.append(dataset)
             continue
-        try:
+        with mistakes.collected(HarnessError):
             parts = () if dataset.task is not None else parts_of(dataset.name)
             datasets += [NamedDataset(part, dataset.name) for part in parts] or [dataset]
             if not parts:
                 check_dataset(dataset.name, files=plan.files, cards=request.cards)
-        except HarnessError as error:
-            mistakes.append(error)
-    if len(mistakes) == 1:
-        raise mistakes[0]
-    if mistakes:
-        raise UsageError("\n".join(map(str, mistakes)))
+    mistakes.raise_if_any()
     datasets = _each_once(datasets, at_hand)
     _refuse_parts_of_one(plan, datasets, at_hand)
     notes = [*listed.notes, *([_note_on_objects(list(at_hand))] if at_hand else [])]

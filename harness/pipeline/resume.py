@@ -132,7 +132,7 @@ def _changed_ns(place: Path) -> int:
 
 
 def is_kept(trial: Trial) -> bool:
-    """Whether the trial's outcome is stored: not for runs that somebody else made, nor for indexes built elsewhere."""
+    """Tell whether the outcome is stored: not that of a run which somebody else made, nor of an external index."""
     return trial.spec.card is not None and not trial.external
 
 
@@ -348,7 +348,7 @@ class StoredTrials:
         return self._cache.get(KIND, key, StoredOutcome.load)
 
     def _outlives(self, key: Mapping[str, JSON], failure: Failure, conditions: Conditions) -> bool:
-        """Whether a finished outcome is stored against which the failure says nothing.
+        """Tell whether a finished outcome is stored against which the failure says nothing.
 
         It finished under higher limits, or with fewer builds.
         """

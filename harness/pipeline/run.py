@@ -247,65 +247,49 @@ class _Trials:
             raise CardError(f"card '{card.path}' offers 'external_index', but the engine does not declare it")
         job_folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.work))
         index_folder = job_folder / (look_up.name or "index")
-        own = self._job(trial, card, capabilities, vectors if taken != "text" else None, index_folder)
-        with self.builds.of(trial, capabilities) as build:
-            job = own if build is None else build.share(own)
-            try:
-                outcome = self._run_job(job_folder, trial, card, vectors, job, build)
-            finally:  # a failed trial's index too: those of a long comparison would fill the disk
-                if build is None or build.folder != job_folder:
-                    shutil.rmtree(job_folder, ignore_errors=True)
-        probed = self._probed(trial, own, job_folder, capabilities, reopened=build is not None)
-        probes = [probe for probe in PROBES if not probe.on_index and probe.wanted(trial, self.plan)]
-        later = run_probes(probes, probed, self.display.section(trial.label))
-        return self._with_further_runs(replace(outcome, measurements={**outcome.measurements, **later}))
-
-    def _probed(
-        self, trial: Trial, job: TrialJob, folder: Path, capabilities: Capabilities, *, reopened: bool
-    ) -> ProbedTrial:
-        return ProbedTrial(
+        probed = ProbedTrial(
             trial=trial,
             plan=self.plan,
             dataset=self.dataset,
-            job=job,
-            folder=folder,
+            job=self._job(trial, card, capabilities, vectors if taken != "text" else None, index_folder),
+            folder=job_folder,
             work=self.work,
             executor=self.executor,
             clients=self.clients,
             shared=capabilities.shares_index,
-            reopened=reopened,
         )
+        with self.builds.of(trial, capabilities) as build:
+            probed = replace(probed, reopened=build is not None)
+            try:
+                outcome = self._run_job(probed, vectors, build)
+            finally:  # a failed trial's index too: those of a long comparison would fill the disk
+                if build is None or build.folder != job_folder:
+                    shutil.rmtree(job_folder, ignore_errors=True)
+        later = run_probes(self._probes(trial, on_index=False), probed, self.display.section(trial.label))
+        return self._with_further_runs(replace(outcome, measurements={**outcome.measurements, **later}))
 
-    def _on_index(self, trial: Trial) -> list[Probe[object]]:
-        """Return the probes that the plan asks for while the trial's index is there."""
-        return [probe for probe in PROBES if probe.on_index and probe.wanted(trial, self.plan)]
+    def _probes(self, trial: Trial, *, on_index: bool) -> list[Probe[object]]:
+        """Return the probes that the plan asks for while the trial's index is there, or those after it."""
+        return [probe for probe in PROBES if probe.on_index is on_index and probe.wanted(trial, self.plan)]
 
     def _with_further_runs(self, outcome: Outcome) -> Outcome:
         runs = [run for probe in PROBES for run in probe.runs(outcome, self.plan, self.dataset)]
         return replace(outcome, rebuilds=tuple(runs))
 
-    def _run_job(
-        self,
-        job_folder: Path,
-        trial: Trial,
-        card: BackendCard,
-        vectors: Vectors | None,
-        job: TrialJob,
-        build: SharedBuild | None,
-    ) -> Outcome:
+    def _run_job(self, probed: ProbedTrial, vectors: Vectors | None, build: SharedBuild | None) -> Outcome:
         """Run the engine's job in its folder; nothing of what it returns or raises lies there."""
+        trial, job_folder = probed.trial, probed.folder
+        job = probed.job if build is None else build.share(probed.job)
         progress = of_build(self.display.section(trial.label), 1, builds_of(trial, self.plan))
-        capabilities = load_engine(card).capabilities
         job.index_folder.mkdir(parents=True, exist_ok=job.built is not None)
         if trial.external:
             terms = vectors.terms if vectors is not None else None
             folder = terms.folder if terms is not None else None
             job = replace(job, external=True, terms=folder, hashes=job_folder / _HASHES)
         save(job_folder, job)
-        probes = self._on_index(trial)
-        probed = self._probed(trial, job, job_folder, capabilities, reopened=build is not None)
-        held = partial(run_probes, probes, replace(probed, held=True), progress)
-        with HeldOpen(held, job.release, progress) as held_open:
+        probes, probed = self._probes(trial, on_index=True), replace(probed, job=job)
+        measure = partial(run_probes, probes, replace(probed, held=True), progress)
+        with HeldOpen(measure, job.release, progress) as held_open:
             try:
                 finished = self.executor.run(job_folder, held_open)
             except HarnessError as error:  # one that was killed could not compare the index with what it was before
@@ -345,7 +329,7 @@ class _Trials:
             repeats=self.plan.execution.repeat,
             warm_up_queries=warm_up_queries(self.plan.execution, capabilities, len(self.dataset.queries)),
             warm_up_seconds=self.plan.execution.warm_up,
-            release=index_folder.parent / "release" if self._on_index(trial) else None,
+            release=index_folder.parent / "release" if self._probes(trial, on_index=True) else None,
             filter=self.plan.filter,
             metadata=self.inputs.metadata,
             candidates=self.inputs.candidates,
@@ -361,7 +345,7 @@ def warm_up_queries(options: ExecutionOptions, capabilities: Capabilities, queri
 
 
 def _weighed_by_reference(trial: Trial) -> bool:
-    """Whether the trial's reference is made of the harness's BM25 weights, whatever its engine reads."""
+    """Tell whether the trial's reference is made of the harness's BM25 weights, whatever its engine reads."""
     card = trial.spec.card
     if card is None or card.reference.scoring is not None:
         return False

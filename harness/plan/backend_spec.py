@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -82,9 +82,9 @@ def parse_backend_specs(text: str | Sequence[str], cards: Mapping[str, BackendCa
     for part in [text] if isinstance(text, str) else text:
         _refuse_credentials(part, cards)
     items = split_outside(text, ",") if isinstance(text, str) else list(text)
-    problems: list[HarnessError] = []
-    specs = [spec for item in items if (spec := _parse_labelled(item.strip(), cards, problems)) is not None]
-    problems += _repeated(specs)
+    parser = _Parser(cards)
+    specs = [spec for item in items if (spec := parser.parse(item.strip())) is not None]
+    problems = [*parser.problems, *_repeated(specs)]
     if not items:
         problems.append(UsageError("no backend is named", fix=f"known: {', '.join(cards)}"))
     problems = list({str(problem): problem for problem in problems}.values())  # a sweep repeats what is wrong with it
@@ -140,171 +140,171 @@ def _any_of(names: Iterable[str]) -> str:
     return f"(?:{'|'.join(re.escape(name) for name in names)})"
 
 
-def _parse_labelled(item: str, cards: Mapping[str, BackendCard], problems: list[HarnessError]) -> BackendSpec | None:
-    """Parse ``label=backend``, or a backend without a label of its own."""
-    found = _LABELLED.fullmatch(item)
-    if found is None or found["name"] not in {*cards, *fusions(), _RUN}:
-        return _parse(item, cards, problems)
-    spec = _parse(found["backend"], cards, problems)
-    return replace(spec, label=found["label"], unlabelled=spec.label) if spec is not None else None
+@dataclass(frozen=True, slots=True)
+class _Parser:
+    """Parses items of a list of backends, and keeps in ``problems`` all that is wrong with them."""
 
+    cards: Mapping[str, BackendCard]
+    problems: list[HarnessError] = field(default_factory=list)
 
-def _parse(item: str, cards: Mapping[str, BackendCard], problems: list[HarnessError]) -> BackendSpec | None:
-    item = without_parentheses(item)
-    first, *later = split_stages(item, rerankers())
-    if later:
-        return _reranked(_parse(first, cards, problems), later, problems)
-    name, colon, rest = item.partition(":")
-    name = name.strip()
-    if not name:
-        problems.append(UsageError(f"a backend has no name: '{item}'", fix="write name or name:key=value;key=value"))
-        return None
-    if name == _RUN:
-        return _run(item, rest, problems)
-    if name in fusions():
-        return _fusion(fusions()[name], rest, cards, problems)
-    card = cards.get(name)
-    if card is None and "|" in name:
-        problems.append(UnknownNameError("reranker", name.rpartition("|")[2].strip(), rerankers()))
-        return None
-    if card is None and "=" in name:  # csr:k1=3,b=0.95
-        stray = f"'{name.partition('=')[0].strip()}=…' is a parameter, and stands where a backend is expected"
-        problems.append(
-            UsageError(
+    def parse(self, item: str) -> BackendSpec | None:
+        """Parse ``label=backend``, or a backend without a label of its own; None where something is wrong with it."""
+        labelled = _LABELLED.fullmatch(item)
+        if labelled is None or labelled["name"] not in {*self.cards, *fusions(), _RUN}:
+            return self._unlabelled(item)
+        spec = self._unlabelled(labelled["backend"])
+        return replace(spec, label=labelled["label"], unlabelled=spec.label) if spec is not None else None
+
+    def _unlabelled(self, item: str) -> BackendSpec | None:
+        try:
+            return self._parse(item)
+        except UsageError as error:
+            self.problems.append(error)
+            return None
+
+    def _parse(self, item: str) -> BackendSpec | None:
+        """Parse a backend; None where its parts are wrong, which problems tell. Raises UsageError for other faults."""
+        item = without_parentheses(item)
+        first, *later = split_stages(item, rerankers())
+        if later:
+            return self._reranked(self._unlabelled(first), later)
+        name, colon, rest = item.partition(":")
+        name = name.strip()
+        if not name:
+            raise UsageError(f"a backend has no name: '{item}'", fix="write name or name:key=value;key=value")
+        if name == _RUN:
+            return self._run(item, rest)
+        if name in fusions():
+            return self._fusion(fusions()[name], rest)
+        card = self.cards.get(name)
+        if card is None and "|" in name:
+            raise UnknownNameError("reranker", name.rpartition("|")[2].strip(), rerankers())
+        if card is None and "=" in name:  # csr:k1=3,b=0.95
+            stray = f"'{name.partition('=')[0].strip()}=…' is a parameter, and stands where a backend is expected"
+            raise UsageError(
                 stray,
                 fix="separate parameters with ';', backends with ',', and quote a value that has one: "
                 "csr:k1=3;b=0.95,faiss:index='IVF64,Flat'",
             )
-        )
-        return None
-    if card is None:
-        problems.append(UnknownNameError("backend", name, (*cards, *fusions(), f"{_RUN}:FILE")))
-        return None
-    before = len(problems)
-    overrides = _overrides(name, rest, card.parameters, problems) if colon else {}
-    problems += _about_external(name, card, overrides)
-    if len(problems) > before:
-        return None
-    shown = _spelt(overrides)
-    # an external index says some parameters itself: they are empty until it is opened
-    unread = card.external.read if card.external is not None and overrides.get(_EXTERNAL) else ()
-    return BackendSpec(
-        name=name,
-        label=f"{name}:{shown}" if shown else name,
-        kind="engine",
-        card=card,
-        parameters={**card.defaults, **dict.fromkeys(unread, ""), **overrides},
-        overrides=overrides,
-    )
-
-
-def _run(item: str, rest: str, problems: list[HarnessError]) -> BackendSpec | None:
-    try:
-        file = unquoted(rest)
-    except ValueError as error:
-        problems.append(UsageError(f"backend '{item}': {error}"))
-        return None
-    path = Path(file).expanduser()
-    if not file or not path.is_file():
-        problems.append(UsageError(f"there is no run file '{file}' (backend '{item}')", fix="write run:PATH"))
-        return None
-    return BackendSpec(
-        _RUN, f"{_RUN}:{quoted(file)}", kind="run", card=None, parameters={}, overrides={}, run_path=path
-    )
-
-
-def _fusion(
-    method: Stage, rest: str, cards: Mapping[str, BackendCard], problems: list[HarnessError]
-) -> BackendSpec | None:
-    before = len(problems)
-    try:
-        parts = split_fusion(rest)
-    except UsageError as error:
-        problems.append(UsageError(f"fusion '{method.name}': {error.what}", fix=error.fix))
-        return None
-    parsed = [_parse(part, cards, problems) for part in parts.components]
-    overrides = _overrides(method.name, parts.parameters, method.parameters, problems) if parts.parameters else {}
-    components = tuple(component for component in parsed if component is not None)
-    weights = parse_weights(str(overrides.get("weights", "")))
-    if len(parsed) < 2:
-        fix = f"write {method.name}:NAME+NAME"
-        problems.append(UsageError(f"fusion '{method.name}' has fewer than two components", fix=fix))
-    if weights is not None and (len(weights) != len(parsed) or not any(weights)):
-        what = f"fusion '{method.name}' has {len(parsed)} components and the weights {overrides['weights']}"
-        problems.append(UsageError(what, fix="give one number for each, one of them above 0: weights=0.3+0.7"))
-    problems += _repeated(components)
-    if len(problems) > before:
-        return None
-    labels = "+".join(in_parentheses(component.label) for component in components)
-    shown = ";".join([labels, *([_spelt(overrides)] if overrides else [])])
-    return BackendSpec(
-        name=method.name,
-        label=f"{method.name}:{shown}",
-        kind="fusion",
-        card=None,
-        parameters={**method.defaults, **overrides},
-        overrides=overrides,
-        components=components,
-    )
-
-
-def _reranked(first: BackendSpec | None, stages: Sequence[str], problems: list[HarnessError]) -> BackendSpec | None:
-    """Put second stages after ``first``, each on the hits of the stage before it."""
-    before, spec = len(problems), first
-    for stage in stages:
-        name, colon, rest = (part.strip() for part in stage.partition(":"))
-        if name not in rerankers():  # keywords| and keywords|x: the second bar is followed by no reranker's name
-            problems.append(UnknownNameError("reranker", name.rpartition("|")[2].strip(), rerankers()))
+        if card is None:
+            raise UnknownNameError("backend", name, (*self.cards, *fusions(), f"{_RUN}:FILE"))
+        before = len(self.problems)
+        overrides = self._overrides(name, rest, card.parameters) if colon else {}
+        self.problems.extend(_about_external(name, card, overrides))
+        if len(self.problems) > before:
             return None
-        reranker = rerankers()[name]
-        overrides = _overrides(name, rest, reranker.parameters, problems) if colon else {}
-        if spec is None or len(problems) > before:
-            return None
-        shown = f"{name}:{_spelt(overrides)}" if overrides else name
-        spec = BackendSpec(
+        shown = _spelt(overrides)
+        # an external index says some parameters itself: they are empty until it is opened
+        unread = card.external.read if card.external is not None and overrides.get(_EXTERNAL) else ()
+        return BackendSpec(
             name=name,
-            label=f"{spec.label}|{shown}",
-            kind="rerank",
-            card=None,
-            parameters={**reranker.defaults, **overrides},
+            label=f"{name}:{shown}" if shown else name,
+            kind="engine",
+            card=card,
+            parameters={**card.defaults, **dict.fromkeys(unread, ""), **overrides},
             overrides=overrides,
-            components=(spec,),
         )
-    return spec
 
+    def _run(self, item: str, rest: str) -> BackendSpec:
+        try:
+            file = unquoted(rest)
+        except ValueError as error:
+            raise UsageError(f"backend '{item}': {error}") from error
+        path = Path(file).expanduser()
+        if not file or not path.is_file():
+            raise UsageError(f"there is no run file '{file}' (backend '{item}')", fix="write run:PATH")
+        return BackendSpec(
+            _RUN, f"{_RUN}:{quoted(file)}", kind="run", card=None, parameters={}, overrides={}, run_path=path
+        )
 
-def _overrides(
-    name: str, rest: str, parameters: Mapping[str, Parameter], problems: list[HarnessError]
-) -> dict[str, ParameterValue]:
-    overrides: dict[str, ParameterValue] = {}
-    names = {alias: parameter.name for parameter in parameters.values() for alias in parameter.aliases}
-    for part in split_outside(rest, ";"):
-        key, equals, text = part.partition("=")
-        written = key.strip()
-        key = written if written in parameters else current_spelling(written)
-        key = names.get(key, key)
-        if not equals or not key:
-            word, *more = part.split() or [""]
-            shown = f"'{word}{' …' if more else ''}'"  # what follows a name may be a password
-            if "@" in part:  # it may be a URL whose 'url=' was forgotten
-                shown = "a part"
-            problems.append(UsageError(f"backend '{name}': {shown} is not key=value", fix="separate them with ';'"))
-        elif key == _EXTERNAL and key not in parameters:
-            problems.append(UsageError(f"backend '{name}' cannot search an external index: its engine does not do it"))
-        elif key not in parameters:
-            problems.append(UnknownNameError("parameter", key, parameters, of=f"backend '{name}'"))
-        elif key in overrides:
-            problems.append(UsageError(f"backend '{name}': parameter '{key}' is given twice"))
-        else:
-            try:
-                overrides[key] = parameters[key].parse(
-                    _prompt_spelling(text) if key.endswith("_prompt") else unquoted(text)
+    def _fusion(self, method: Stage, rest: str) -> BackendSpec | None:
+        before = len(self.problems)
+        try:
+            parts = split_fusion(rest)
+        except UsageError as error:
+            raise UsageError(f"fusion '{method.name}': {error.what}", fix=error.fix) from error
+        parsed = [self._unlabelled(part) for part in parts.components]
+        overrides = self._overrides(method.name, parts.parameters, method.parameters) if parts.parameters else {}
+        components = tuple(component for component in parsed if component is not None)
+        weights = parse_weights(str(overrides.get("weights", "")))
+        if len(parsed) < 2:
+            fix = f"write {method.name}:NAME+NAME"
+            self.problems.append(UsageError(f"fusion '{method.name}' has fewer than two components", fix=fix))
+        if weights is not None and (len(weights) != len(parsed) or not any(weights)):
+            what = f"fusion '{method.name}' has {len(parsed)} components and the weights {overrides['weights']}"
+            self.problems.append(UsageError(what, fix="give one number for each, one of them above 0: weights=0.3+0.7"))
+        self.problems.extend(_repeated(components))
+        if len(self.problems) > before:
+            return None
+        labels = "+".join(in_parentheses(component.label) for component in components)
+        shown = ";".join([labels, *([_spelt(overrides)] if overrides else [])])
+        return BackendSpec(
+            name=method.name,
+            label=f"{method.name}:{shown}",
+            kind="fusion",
+            card=None,
+            parameters={**method.defaults, **overrides},
+            overrides=overrides,
+            components=components,
+        )
+
+    def _reranked(self, first: BackendSpec | None, stages: Sequence[str]) -> BackendSpec | None:
+        """Put second stages after ``first``, each on the hits of the stage before it."""
+        before, spec = len(self.problems), first
+        for stage in stages:
+            name, colon, rest = (part.strip() for part in stage.partition(":"))
+            if name not in rerankers():  # keywords| and keywords|x: the second bar is followed by no reranker's name
+                raise UnknownNameError("reranker", name.rpartition("|")[2].strip(), rerankers())
+            reranker = rerankers()[name]
+            overrides = self._overrides(name, rest, reranker.parameters) if colon else {}
+            if spec is None or len(self.problems) > before:
+                return None
+            shown = f"{name}:{_spelt(overrides)}" if overrides else name
+            spec = BackendSpec(
+                name=name,
+                label=f"{spec.label}|{shown}",
+                kind="rerank",
+                card=None,
+                parameters={**reranker.defaults, **overrides},
+                overrides=overrides,
+                components=(spec,),
+            )
+        return spec
+
+    def _overrides(self, name: str, rest: str, parameters: Mapping[str, Parameter]) -> dict[str, ParameterValue]:
+        overrides: dict[str, ParameterValue] = {}
+        names = {alias: parameter.name for parameter in parameters.values() for alias in parameter.aliases}
+        for part in split_outside(rest, ";"):
+            key, equals, text = part.partition("=")
+            written = key.strip()
+            key = written if written in parameters else current_spelling(written)
+            key = names.get(key, key)
+            if not equals or not key:
+                word, *more = part.split() or [""]
+                shown = f"'{word}{' …' if more else ''}'"  # what follows a name may be a password
+                if "@" in part:  # it may be a URL whose 'url=' was forgotten
+                    shown = "a part"
+                self.problems.append(
+                    UsageError(f"backend '{name}': {shown} is not key=value", fix="separate them with ';'")
                 )
-            except ValueError as error:
-                problems.append(UsageError(f"backend '{name}', parameter '{written}': {error}"))
-                if key == _EXTERNAL:  # parameters about an external index are no second mistake
-                    overrides[key] = True
-    return overrides
+            elif key == _EXTERNAL and key not in parameters:
+                self.problems.append(
+                    UsageError(f"backend '{name}' cannot search an external index: its engine does not do it")
+                )
+            elif key not in parameters:
+                self.problems.append(UnknownNameError("parameter", key, parameters, of=f"backend '{name}'"))
+            elif key in overrides:
+                self.problems.append(UsageError(f"backend '{name}': parameter '{key}' is given twice"))
+            else:
+                try:
+                    overrides[key] = parameters[key].parse(
+                        _prompt_spelling(text) if key.endswith("_prompt") else unquoted(text)
+                    )
+                except ValueError as error:
+                    self.problems.append(UsageError(f"backend '{name}', parameter '{written}': {error}"))
+                    if key == _EXTERNAL:  # parameters about an external index are no second mistake
+                        overrides[key] = True
+        return overrides
 
 
 def _after_comma(overrides: Mapping[str, ParameterValue], names: Sequence[str]) -> str:

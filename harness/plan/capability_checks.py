@@ -1,4 +1,4 @@
-"""Whether engines can do what a plan asks of them, as far as they say so without being opened."""
+"""Refuse what engines cannot do for a plan, as far as they say so without being opened."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import cast
 from harness.engines.interface import Capabilities, EngineProtocol
 from harness.errors import HarnessError, RejectedInputError, UsageError
 from harness.plan.config import ClientKind
+from harness.plan.option_fields import raise_together
 from harness.plan.options import LoadOptions
 from harness.plan.plan import Plan
 from harness.registry.lookup import load_engine
@@ -41,10 +42,7 @@ def refuse_impossible(plan: Plan) -> None:
                 cast("Callable[[Mapping[str, ParameterValue]], EngineProtocol]", engine)(trial.parameters)
         except (UsageError, RejectedInputError) as error:
             mistakes.append(UsageError(f"backend '{trial.label}': {error.what}", fix=error.fix))
-    if len(mistakes) == 1:
-        raise mistakes[0]
-    if mistakes:
-        raise UsageError("\n".join(str(mistake) for mistake in mistakes))
+    raise_together(mistakes)
 
 
 def _refuse_filter(plan: Plan, capabilities: Capabilities, *, external: bool) -> None:

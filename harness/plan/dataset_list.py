@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.errors import UnknownNameError, UsageError
+from harness.plan.option_fields import Mistakes
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.lookup import dataset_names, find_dataset
 
@@ -46,11 +47,11 @@ class DatasetList(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def parse_datasets(given: str, cards: Path | None = None, *, at_hand: Collection[str] = ()) -> DatasetList:
+def parse_datasets(text: str, cards: Path | None = None, *, at_hand: Collection[str] = ()) -> DatasetList:
     """Expand a list of datasets; a text that is a path here is one dataset, whatever commas it holds.
 
     Args:
-        given: the text of ``--dataset``.
+        text: the value of ``--dataset``.
         cards: an additional folder of cards.
         at_hand: names of datasets that are objects in Python: they stand for themselves.
 
@@ -59,26 +60,21 @@ def parse_datasets(given: str, cards: Path | None = None, *, at_hand: Collection
         UnknownNameError: a name after a member of a family is neither a dataset nor a member of that family. Other
             unknown names are refused where the dataset is located.
     """
-    items = [given] if given in at_hand else _items(given)
+    items = [text] if text in at_hand else _items(text)
     expanded: list[NamedDataset] = []
     notes: list[str] = []
-    mistakes: list[UsageError] = []
+    mistakes = Mistakes()
     family: DatasetFamily | None = None
     for item in items:
         if item in at_hand:
             expanded.append(NamedDataset(item))
             continue
-        try:
+        with mistakes.collected():
             name = _in_family(item, family, cards) if family is not None else item
             family = _family_of(name, cards)
             named = None if Path(name).expanduser().exists() else find_dataset(name, cards)
             expanded += _members(named, cards, notes) if named is not None else [NamedDataset(name)]
-        except UsageError as error:
-            mistakes.append(error)
-    if len(mistakes) == 1:
-        raise mistakes[0]
-    if mistakes:
-        raise UsageError("\n".join(map(str, mistakes)))
+    mistakes.raise_if_any()
     return DatasetList(tuple(dict.fromkeys(expanded)), tuple(dict.fromkeys(notes)))
 
 
@@ -87,18 +83,18 @@ def in_dataset_list(name: str) -> str:
     return '"{}"'.format(name.replace('"', '""')) if "," in name or '"' in name else name
 
 
-def _items(given: str) -> list[str]:
-    if given and Path(given).expanduser().exists():
-        return [given]
+def _items(text: str) -> list[str]:
+    if text and Path(text).expanduser().exists():
+        return [text]
     items: list[str] = []
-    for part in (part.strip() for part in next(csv.reader([given], skipinitialspace=True)) or [""]):
+    for part in (part.strip() for part in next(csv.reader([text], skipinitialspace=True)) or [""]):
         if items and _LOADER_OPTION.match(part) and ":" in items[-1]:
             items[-1] += f",{part}"
         else:
             items.append(part)
     if "" in items:
         raise UsageError(
-            f"--dataset {given!r} names an empty dataset", fix="give a name, a folder (. for this one), or a list a,b,c"
+            f"--dataset {text!r} names an empty dataset", fix="give a name, a folder (. for this one), or a list a,b,c"
         )
     return items
 

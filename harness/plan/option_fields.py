@@ -10,18 +10,20 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, MISSING, dataclass, fields, replace
 from dataclasses import field as dataclass_field
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
-from harness.errors import UnknownNameError, UsageError, near_name, nearest
+from harness.errors import HarnessError, UnknownNameError, UsageError, near_name, nearest
 from harness.plan.expressions import in_list
 
 __all__ = [
     "LARGEST",
+    "Mistakes",
     "Option",
     "OptionField",
     "Options",
@@ -348,8 +350,27 @@ def checked(settings: Settings) -> tuple[Settings, list[UsageError]]:
     return replace(settings, **cast("dict[str, Any]", defaults)), list(problems.values())
 
 
-def raise_together(mistakes: Sequence[UsageError]) -> None:
-    """Raise one UsageError for all mistakes, nothing for none."""
+class Mistakes:
+    """Collects all that is wrong with a request, so that the user sees it at once."""
+
+    def __init__(self) -> None:
+        self.errors: list[HarnessError] = []
+
+    @contextmanager
+    def collected(self, kind: type[HarnessError] = UsageError) -> Iterator[None]:
+        """Keep an error of this kind that ends the block."""
+        try:
+            yield
+        except kind as error:
+            self.errors.append(error)
+
+    def raise_if_any(self) -> None:
+        """Raise the errors as :func:`raise_together`."""
+        raise_together(self.errors)
+
+
+def raise_together(mistakes: Sequence[HarnessError]) -> None:
+    """Raise the only mistake, or one UsageError for several; nothing for none."""
     if len(mistakes) == 1:
         raise mistakes[0]
     if mistakes:

@@ -21,7 +21,7 @@ from harness.plan.backend_spec import BackendSpec, parse_backends, with_componen
 from harness.plan.config import LOCAL, QUERY_RULES, ClientKind, CompareRequest, Isolation, Resume
 from harness.plan.dataset_list import NamedDataset
 from harness.plan.expressions import expand, in_list
-from harness.plan.option_fields import checked, command_words, flat, raise_together
+from harness.plan.option_fields import Mistakes, checked, command_words, flat
 from harness.plan.options import (
     SWEEP,
     WARM_UP_SECONDS,
@@ -146,9 +146,9 @@ class Plan:
     @property
     def dataset_name(self) -> str:
         """A name for folders: the card's, the last part of the path without its suffix, or how many there are."""
-        given = self.request.dataset
-        if len(self.datasets) < 2 or "," not in given:
-            return Path(given).name.removesuffix(".zip") or "dataset"
+        expression = self.request.dataset
+        if len(self.datasets) < 2 or "," not in expression:
+            return Path(expression).name.removesuffix(".zip") or "dataset"
         return f"{len(self.datasets)}-datasets"
 
     def components(self, trial: Trial) -> tuple[Trial, ...]:
@@ -182,7 +182,9 @@ class Plan:
         return {
             "columns": columns_text(self.files.columns) or None,
             "warm_up": self.execution.warm_up if self.request.timing else None,
-            "filter_sweep": ",".join([*(f"{one:.10g}" for one in self.filter_sweep.shares), *self.filter_sweep.fields])
+            "filter_sweep": ",".join(
+                [*(f"{kept:.10g}" for kept in self.filter_sweep.shares), *self.filter_sweep.fields]
+            )
             or None,
             "concurrency": ",".join(map(str, self.load.concurrency)) or None,
             "rate": SWEEP if self.load.sweep else ",".join(f"{rate:g}" for rate in self.load.rates) or None,
@@ -209,12 +211,12 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     churn = mistakes.catch(lambda: parse_churn(request.churn, request.seed))
     if churn is not None and request.filter:
         what = "--churn with --filter: an index with metadata to filter by is not changed"
-        mistakes.add(UsageError(what, fix="leave one of the two out"))
+        mistakes.errors.append(UsageError(what, fix="leave one of the two out"))
     wanted = mistakes.catch(lambda: parse_filter(request.filter))
     filter_sweep = mistakes.catch(lambda: parse_filter_sweep(request.filter_sweep))
     if wanted and filter_sweep:
         what = "--filter-sweep with --filter: it compares filters with no filter"
-        mistakes.add(UsageError(what, fix="leave one of the two out"))
+        mistakes.errors.append(UsageError(what, fix="leave one of the two out"))
     measures = mistakes.catch(lambda: parse_metrics(request.metrics))
     backends = mistakes.catch(lambda: expand(request.backends, request.sweep) if request.sweep else request.backends)
     parsed = mistakes.catch(lambda: parse_backends(backends, cards=request.cards)) if backends is not None else None
@@ -226,7 +228,7 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     for trial in trials:
         mistakes.catch(partial(_check_model, trial))
     for name in sorted({trial.analyzer for trial in trials if trial.analyzer is not None} - set(analyzer_names())):
-        mistakes.add(UnknownNameError("analyzer", name, analyzer_names()))
+        mistakes.errors.append(UnknownNameError("analyzer", name, analyzer_names()))
     reference = mistakes.catch(lambda: _reference(request, trials)) if parsed is not None else None
     mistakes.raise_if_any()
     if measures is None or queries is None or execution is None or load is None or files is None:
@@ -338,30 +340,22 @@ def _analyzer_for(spec: BackendSpec, language: str, named: str | None = None, *,
     )
 
 
-class _Mistakes:
-    """Collects all that is wrong with a request, so that the user sees it at once."""
-
-    def __init__(self) -> None:
-        self._errors: list[UsageError] = []
-
-    def add(self, error: UsageError) -> None:
-        self._errors.append(error)
+class _Mistakes(Mistakes):
+    """Mistakes of a request, whose parts are resolved as far as they can be."""
 
     def catch(self, resolve: Callable[[], Resolved]) -> Resolved | None:
+        """Return what is resolved; None where it raises UsageError, which is kept."""
         try:
             return resolve()
         except UsageError as error:
-            self.add(error)
+            self.errors.append(error)
             return None
 
     def checked(self, request: CompareRequest) -> CompareRequest:
         """Return the request with defaults in place of wrong values, so that all else can be looked at too."""
         request, problems = checked(request)
-        self._errors += problems
+        self.errors += problems
         return request
-
-    def raise_if_any(self) -> None:
-        raise_together(self._errors)
 
 
 def _query_rule(request: CompareRequest) -> QuerySet:
@@ -411,10 +405,10 @@ def _execution(request: CompareRequest, mistakes: _Mistakes) -> ExecutionOptions
         verify_cache=verify_cache or 0.0,
     )
     for error in options.contradictions():
-        mistakes.add(error)
+        mistakes.errors.append(error)
     if request.warm_up is not None and options.warm_up > 0 and not options.timing:
         what = f"--warm-up {options.warm_up:g} with --no-timing: queries are asked before for the sake of times only"
-        mistakes.add(UsageError(what, fix="leave one of the two out"))
+        mistakes.errors.append(UsageError(what, fix="leave one of the two out"))
     return options
 
 
@@ -436,13 +430,13 @@ def _load(request: CompareRequest, mistakes: _Mistakes) -> LoadOptions | None:
     )
     if options.wanted and not request.timing:
         what = "--cold, --concurrency and --rate with --no-timing: they do nothing but take times"
-        mistakes.add(UsageError(what, fix="leave --no-timing out, or the others"))
+        mistakes.errors.append(UsageError(what, fix="leave --no-timing out, or the others"))
     if options.wanted and request.executor != LOCAL:
         listed = f"--cold, --concurrency and --rate with --executor {request.executor}"
         what = f"{listed}: load is measured on the machine that asks"
-        mistakes.add(UsageError(what, fix="leave --executor out, on the machine that is to be measured"))
+        mistakes.errors.append(UsageError(what, fix="leave --executor out, on the machine that is to be measured"))
     for option, needs in options.unused():
-        mistakes.add(UsageError(f"{option} without {needs}: it would change nothing", fix=f"add {needs}"))
+        mistakes.errors.append(UsageError(f"{option} without {needs}: it would change nothing", fix=f"add {needs}"))
     return options
 
 

@@ -12,10 +12,12 @@ from toy_library import ToyLoader
 from typer.testing import CliRunner, Result
 
 from harness.cli.app import _build
-from harness.cli.completion import complete_dataset
+from harness.cli.verb import _completion
 from harness.errors import DataError, UnknownNameError, UsageError, nearest
 from harness.loaders import load_dataset
 from harness.loaders.beir import BeirLoader
+from harness.plan.config import DatasetRequest
+from harness.plan.option_fields import option_fields
 from harness.registry.lookup import find_dataset, find_families
 from harness.registry.strict_toml import Document, read_document
 from harness.store.cache import Cache
@@ -252,6 +254,7 @@ def test_options_stand_before_or_behind_a_command(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("toy")
 def test_names_of_members_are_completed() -> None:
+    complete_dataset = _completion(option_fields(DatasetRequest)["dataset"].option)
     assert complete_dataset("tin") == [("tiny", "Three documents")]
     assert complete_dataset("zoo/d") == [("zoo/de", "Tiere")]
     assert [name for name, _ in complete_dataset("zoo")] == ["zoo", "zoo/all", "zoo/de", "zoo/en", "zoo/rare"]

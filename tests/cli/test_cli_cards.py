@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from harness.cli.cards import backends
-from harness.cli.completion import complete_backend, complete_backends
+from harness.cli.verb import _completion
 from harness.engines.csr import CsrEngine
 from harness.errors import UnknownNameError
+from harness.plan.config import CompareRequest
+from harness.plan.option_fields import option_fields
 
 BACKEND = """
 name = "zzz"
@@ -138,10 +140,11 @@ def test_an_unknown_name_is_refused_with_the_known_ones(cards: Path) -> None:
 
 @pytest.mark.usefixtures("cards")
 def test_names_are_completed_from_the_cards() -> None:
-    assert complete_backend("zz") == [("zzz", "A made-up engine")]
+    complete_backends = _completion(option_fields(CompareRequest)["backends"].option)
+    assert complete_backends("zz") == [("zzz", "A made-up engine")]
     assert complete_backends("csr,zz") == [("csr,zzz", "A made-up engine")]
     assert complete_backends("zzz:k1=") == []
-    assert complete_backend("nothing-of-the-kind") == []
+    assert complete_backends("nothing-of-the-kind") == []
 
 
 def test_fusions_and_second_stages_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:

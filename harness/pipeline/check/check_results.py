@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,13 +18,13 @@ from harness.metrics import Measure, Scores, score
 from harness.parity import Level
 from harness.pipeline.check.id_match import Expected, ideal_run, plain_judgments
 from harness.pipeline.check.requirements import LATENCIES, PARITY, Requirement, Sample, judge
+from harness.pipeline.probes.probe import latency_stats
 from harness.results import check_schema as schema
 from harness.results.schema import TrialResult
 from harness.results.schema_base import MetricValue
-from harness.results.schema_costs import LatencyStats, SearchStats
+from harness.results.schema_costs import SearchStats
 from harness.results.scored import Scored, has_terms
 from harness.stats import Interval, bootstrap_interval, mean_interval
-from harness.stats.timing import latency
 
 __all__ = ["Answered", "Ideal", "Rules", "asked_search", "asked_trial", "check_trial", "requirement_results"]
 
@@ -115,14 +115,13 @@ def asked_trial(dataset: str, label: str, expression: str, **facts: object) -> T
 def asked_search(asked: Asked, run: Run, k: int, *, timed: bool) -> SearchStats:
     """Describe how a function or an endpoint was asked."""
     answered = asked.search_ns[asked.search_ns >= 0]
-    times = latency(answered) if timed and len(answered) else None
     return SearchStats(
         queries=len(asked.answers),
         queries_without_terms=0,
         k=k,
         repeats=len(asked.search_ns),
         concurrency=1,
-        milliseconds=LatencyStats(**asdict(times)) if times is not None else None,
+        milliseconds=latency_stats(answered) if timed else None,
         transfer_ms=None,
         qps=None,
         first_query_ms=None,

@@ -21,6 +21,7 @@ from harness.data.types import Float64Array
 from harness.errors import UnknownNameError, UsageError
 from harness.metrics import Measure, is_mean, parse_metric
 from harness.metrics.registry import kind_of, kinds, spellings
+from harness.plan.option_fields import Mistakes
 
 __all__ = [
     "LATENCIES",
@@ -113,17 +114,12 @@ def parse_requirement(text: str, k: int) -> Requirement:
 def parse_requirements(texts: Sequence[str], k: int) -> tuple[Requirement, ...]:
     """Parse all requirements, each once; raises UsageError that names every mistake."""
     requirements: dict[str, Requirement] = {}
-    mistakes: list[UsageError] = []
+    mistakes = Mistakes()
     for text in texts:
-        try:
+        with mistakes.collected():
             requirement = parse_requirement(text, k)
             requirements[requirement.text] = requirement
-        except UsageError as error:
-            mistakes.append(error)
-    if len(mistakes) == 1:
-        raise mistakes[0]
-    if mistakes:
-        raise UsageError("\n".join(map(str, mistakes)))
+    mistakes.raise_if_any()
     return tuple(requirements.values())
 
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from harness.data import ranking
 from harness.data.dataset import Dataset
-from harness.data.types import Float32Array, Int64Array, Qrels, Run
-from harness.document.cells import BACKEND, count, milliseconds, number, seconds, text, values_of
-from harness.document.model import Column, Table, Value
+from harness.data.types import Float32Array, Qrels, Run
+from harness.document.cells import BACKEND, count, milliseconds, number, seconds, text
+from harness.document.model import Column, Table
 from harness.metrics import Measure, QuerySet, score
-from harness.pipeline.probes.probe import Probe, label_cell
+from harness.pipeline.probes.probe import Probe, label_cell, latency_stats
 from harness.plan.plan import Plan
 from harness.results.schema import RerankingStats, StageStats, TrialResult
-from harness.results.schema_costs import LatencyStats
 from harness.results.scored import Scored
-from harness.stats.timing import latency
 from harness.worker.outcome import Outcome
 
 __all__ = ["CombiningProbe", "best_order", "rerank_upper_bound"]
@@ -32,6 +29,7 @@ class CombiningProbe(Probe[None]):
     """Sum up what fusions and second stages did."""
 
     name = "combining"
+    fields = frozenset({"stages"})
     asked_by = "a fusion or a second stage among the backends"
 
     def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
@@ -46,10 +44,6 @@ class CombiningProbe(Probe[None]):
         """Tabulate what backends are made of, and the pairs that second stages scored."""
         return [_stage_table(trials), _reranking_table(trials)]
 
-    def values(self, trial: TrialResult) -> Iterator[Value]:
-        """Yield each number."""
-        yield from values_of(trial.dataset, trial.label, "", trial.model_dump(include={"stages"}))
-
 
 def _stages(outcome: Outcome, dataset: Dataset, plan: Plan) -> StageStats | None:
     """Return what a backend that is made of others took, without times unless the plan took them; None for others."""
@@ -60,7 +54,7 @@ def _stages(outcome: Outcome, dataset: Dataset, plan: Plan) -> StageStats | None
     return StageStats(
         method=combined.method,
         of=list(combined.of),
-        first_ms=_latency(first) if first is not None and first.size else None,
+        first_ms=latency_stats(first) if first is not None else None,
         own_ms=own_ns / max(len(dataset.queries), 1) / _NS_PER_MS if own_ns is not None else None,
         reranking=_reranking(outcome, dataset, plan),
     )
@@ -83,10 +77,6 @@ def _reranking(outcome: Outcome, dataset: Dataset, plan: Plan) -> RerankingStats
         upper_bound=rerank_upper_bound(run, qrels, plan.measures, plan.queries, relevance) if qrels is not None else {},
         facts=dict(reranked.facts),
     )
-
-
-def _latency(samples_ns: Int64Array) -> LatencyStats:
-    return LatencyStats(**asdict(latency(samples_ns)))
 
 
 def rerank_upper_bound(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
 from harness.data.dataset import Dataset
-from harness.document.cells import BACKEND, count, number, seconds, size, text, values_of
-from harness.document.model import Cell, Column, Table, Value
+from harness.document.cells import BACKEND, count, number, seconds, size, text
+from harness.document.model import Cell, Column, Table
 from harness.pipeline.probes.probe import Probe, label_cell
 from harness.plan.plan import Plan
 from harness.results.schema import TrialResult
@@ -31,6 +31,7 @@ class IndexingProbe(Probe[None]):
     """Sum up what the worker of every trial records of its index, and the seconds of each phase."""
 
     name = "indexing"
+    fields = frozenset({"phases", "index"})
     asked_by = "times: leave out --no-timing"
 
     def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
@@ -55,10 +56,6 @@ class IndexingProbe(Probe[None]):
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
         """Tabulate the index, its engine's account of it, and the seconds of each phase."""
         return [_index_table(trials), _state_table(trials), _phase_table(trials)]
-
-    def values(self, trial: TrialResult) -> Iterator[Value]:
-        """Yield each number of both."""
-        yield from values_of(trial.dataset, trial.label, "", trial.model_dump(include={"phases", "index"}))
 
 
 def _phases(record: TrialRecord, vectors: Vectors | None) -> PhaseTimes:

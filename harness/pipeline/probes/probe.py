@@ -10,23 +10,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from harness.data.dataset import Dataset
 from harness.data.progress import Progress
-from harness.data.types import Run
-from harness.document.cells import text
+from harness.data.types import Int64Array, Run
+from harness.document.cells import text, values_of
 from harness.document.model import Cell, Table, Value
 from harness.plan.plan import Plan, Trial
 from harness.results.schema import TrialResult
+from harness.results.schema_costs import LatencyStats
 from harness.results.scored import Scored
+from harness.stats.timing import latency
 from harness.worker.executor import Aside, Executor
 from harness.worker.jobs import HELD, TrialJob
 from harness.worker.outcome import Measurements, Outcome
 
-__all__ = ["REUSED", "HeldOpen", "Probe", "ProbedTrial", "label_cell", "run_probes"]
+__all__ = ["REUSED", "HeldOpen", "Probe", "ProbedTrial", "label_cell", "latency_stats", "run_probes"]
 
 REUSED = "†"
 """Marks a backend in tables whose outcome an earlier comparison measured."""
@@ -72,12 +74,14 @@ class Probe(Generic[RecordOf]):
         record: Dataclass of its measurements, as :mod:`harness.store.record_files` stores it; None for a probe that
             measures nothing itself, and sums up what the worker of every trial records.
         on_index: Whether it needs the trial's index, which is gone once the trial is over.
+        fields: Names of the fields of the trial's result whose numbers are in CSV as they are.
         asked_by: What asks for it, in words: options, or what a plan must have.
     """
 
     name: ClassVar[str]
     record: type[RecordOf] | None = None
     on_index: ClassVar[bool] = True
+    fields: ClassVar[frozenset[str]] = frozenset()
     asked_by: ClassVar[str] = ""
 
     def wanted(self, trial: Trial, plan: Plan) -> bool:  # noqa: ARG002
@@ -144,14 +148,19 @@ class Probe(Generic[RecordOf]):
         """Name the columns of its tables, whatever a plan asks for."""
         return {column.sort_name for table in self.tables([], 1) for column in table.columns}
 
-    def values(self, trial: TrialResult) -> Iterator[Value]:  # noqa: ARG002
-        """Yield its numbers for CSV."""
-        yield from ()
+    def values(self, trial: TrialResult) -> Iterator[Value]:
+        """Yield its numbers for CSV: by default those of its :attr:`fields`."""
+        yield from values_of(trial.dataset, trial.label, "", trial.model_dump(include=set(self.fields)))
 
 
 def label_cell(trial: TrialResult) -> Cell:
     """Return the label, marked where an earlier comparison measured the backend."""
     return text(trial.label, REUSED if trial.reused else "")
+
+
+def latency_stats(samples_ns: Int64Array) -> LatencyStats | None:
+    """Return percentiles of nanoseconds as a result stores them; None without samples."""
+    return LatencyStats(**asdict(latency(samples_ns))) if samples_ns.size else None
 
 
 def run_probes(probes: Sequence[Probe[object]], probed: ProbedTrial, progress: Progress) -> dict[str, object]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from harness.data.dataset import Dataset
 from harness.data.filtering import BoolArray
-from harness.data.types import Int64Array
-from harness.document.cells import BACKEND, absent, latencies, latency_columns, milliseconds, number, values_of
-from harness.document.model import Cell, Column, Table, Value
-from harness.pipeline.probes.probe import Probe, label_cell
+from harness.document.cells import BACKEND, absent, latencies, latency_columns, milliseconds, number
+from harness.document.model import Cell, Column, Table
+from harness.pipeline.probes.probe import Probe, label_cell, latency_stats
 from harness.plan.plan import Plan
 from harness.results.schema import TrialResult
-from harness.results.schema_costs import LatencyStats, SearchStats
+from harness.results.schema_costs import SearchStats
 from harness.results.scored import Scored, has_terms
-from harness.stats.timing import latency
 from harness.worker.jobs import TrialRecord
 
 __all__ = ["SearchingProbe"]
@@ -29,6 +26,7 @@ class SearchingProbe(Probe[None]):
     """Sum up what the worker of every trial records of its searches."""
 
     name = "searching"
+    fields = frozenset({"search"})
     asked_by = "times: leave out --no-timing"
 
     def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
@@ -47,10 +45,6 @@ class SearchingProbe(Probe[None]):
         """Tabulate latency and throughput."""
         return [_search_table(trials)]
 
-    def values(self, trial: TrialResult) -> Iterator[Value]:
-        """Yield each number."""
-        yield from values_of(trial.dataset, trial.label, "", trial.model_dump(include={"search"}))
-
 
 def _search(record: TrialRecord, terms: BoolArray, *, timed: bool) -> SearchStats:
     total_ns = int(record.search_ns.sum() + record.transfer_ns.sum())
@@ -63,8 +57,8 @@ def _search(record: TrialRecord, terms: BoolArray, *, timed: bool) -> SearchStat
         k=record.k,
         repeats=len(record.search_ns),
         concurrency=1,
-        milliseconds=_latency(record.search_ns) if measured else None,
-        transfer_ms=_latency(record.transfer_ns) if measured else None,
+        milliseconds=latency_stats(record.search_ns) if measured else None,
+        transfer_ms=latency_stats(record.transfer_ns) if measured else None,
         qps=per_second if measured else None,
         first_query_ms=record.first_query_ns / 1e6 if timed and terms[:1].all() else None,
         warm_up_queries=record.warm_up_queries,
@@ -73,10 +67,6 @@ def _search(record: TrialRecord, terms: BoolArray, *, timed: bool) -> SearchStat
         repeated_calls=record.hits.repeated_calls,
         queries_per_call=record.hits.queries_per_call,
     )
-
-
-def _latency(samples_ns: Int64Array) -> LatencyStats:
-    return LatencyStats(**asdict(latency(samples_ns)))
 
 
 def _search_table(trials: Sequence[TrialResult]) -> Table:
