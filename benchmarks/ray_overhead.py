@@ -11,7 +11,9 @@ import argparse
 import os
 import statistics
 import tempfile
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,15 +53,42 @@ class Measured(NamedTuple):
     start_s: float = 0.0
 
 
-def processor_seconds() -> float:
-    """Return what this process, those that it started and those that these waited for have used: Ray's too."""
-    total = 0.0
-    for process in (own := psutil.Process(), *own.children(recursive=True)):
-        try:
-            total += sum(process.cpu_times()[:4])
-        except psutil.NoSuchProcess:  # it has just ended; who started it counts it
-            continue
-    return total
+class Processors:
+    """Counts the processor seconds of this process and all that it starts, Ray too, inside a ``with`` block.
+
+    Looks at each again and again, as what a process of Ray used is gone with it; what it used after the last look is
+    not counted.
+    """
+
+    def __init__(self) -> None:
+        self._before = self._look()
+        self._used = dict(self._before)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def _look(self) -> dict[tuple[int, float], float]:
+        used = {}
+        for process in (own := psutil.Process(), *own.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):  # it has just ended
+                used[process.pid, process.create_time()] = sum(process.cpu_times()[:2])
+        return used
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.2):
+            self._used.update(self._look())
+
+    def __enter__(self) -> Processors:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._used.update(self._look())
+
+    @property
+    def seconds(self) -> float:
+        return sum(self._used.values()) - sum(self._before.values())
 
 
 def compare(texts: int, executor: str) -> Measured:
@@ -68,12 +97,13 @@ def compare(texts: int, executor: str) -> Measured:
     dataset = harness.Dataset.of(corpus, {"q0": "query"}, {"q0": {"d0": 1}})
     with tempfile.TemporaryDirectory() as cache:
         os.environ["HARNESS_CACHE"] = cache
-        started, used = time.perf_counter(), processor_seconds()
+        started = time.perf_counter()
         backend = f"flat:model=python:ray_overhead:Model;batch_size={BATCH}"
-        comparison = harness.compare([backend], dataset, k=10, timing=False, executor=executor)
-        took, processors = time.perf_counter() - started, processor_seconds() - used
+        with Processors() as processors:
+            comparison = harness.compare([backend], dataset, k=10, timing=False, executor=executor)
+        took = time.perf_counter() - started
     (run,) = comparison.contents[dataset.name].runs.values()
-    return Measured(took, processors, run.scores)
+    return Measured(took, processors.seconds, run.scores)
 
 
 def compare_on_cluster(texts: int, cores: int) -> Measured:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -39,14 +40,17 @@ BACKENDS: dict[str, dict[str, object]] = {
 
 
 class HereAndNow:
-    """Runs jobs in this process, in whatever thread asks."""
+    """Runs jobs in this process, one at a time: Python 3.11 fails when two threads compile kernels."""
+
+    _alone = threading.Lock()
 
     def slots(self, device: str = "cpu") -> int:
         return 3
 
     def run(self, folder: Path, progress: Progress) -> Finished:
         try:
-            run_job(folder, progress, before_open=lambda: None)
+            with self._alone:
+                run_job(folder, progress, before_open=lambda: None)
         except DataError as error:  # as a worker reports it
             raise RemoteError("DataError", error.what, error.fix, []) from error
         return Finished(None, None, ())
