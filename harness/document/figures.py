@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # brings numpy, which lists of cards do without
 __all__ = [
     "Bar",
     "Bars",
+    "Curve",
     "Curves",
     "Differences",
     "Distribution",
@@ -63,14 +64,27 @@ class Bars:
         return ", ".join(part for part in parts if part)
 
 
+class Curve(NamedTuple):
+    """Values of a label at places above 0, rising: (place, value); ``ringed`` counts the points that have a ring."""
+
+    label: str
+    points: Sequence[tuple[float, float]]
+    series: int
+    ringed: frozenset[int] = frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """A metric by the depth of the ranking, one curve a label; ``series`` numbers the labels."""
+    """A metric ``across`` something, such as the depth k, one curve a label; ``ring`` says what a ring means.
+
+    The axis of the metric begins at 0, or near the lowest value where ``from_zero`` is False.
+    """
 
     metric: str
-    depths: Sequence[int]
-    rows: Mapping[str, Sequence[float]]
-    series: Mapping[str, int]
+    across: str
+    rows: Sequence[Curve]
+    ring: str = ""
+    from_zero: bool = True
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -107,14 +107,14 @@ def _batches(
 def _require(field: str, known: Mapping[str, int], filled: int, label: str) -> None:
     if not known:
         raise UsageError(
-            f"--filter {field}=…: the documents of {label} have no metadata",
+            f"no filter by '{field}': the documents of {label} have no metadata",
             fix='metadata are further fields of a line: {"_id": …, "text": …, "metadata": {"section": "news"}}',
         )
     if field not in known:
         raise UnknownNameError("metadata field", field, known)
     if not filled:
         raise UsageError(
-            f"--filter {field}=…: '{field}' never holds a string, a number or a boolean in {label}",
+            f"no filter by '{field}': it never holds a string, a number or a boolean in {label}",
             fix="lists and objects cannot be filtered by: give each value a field of its own",
         )
 

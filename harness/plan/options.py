@@ -36,7 +36,7 @@ _SMALLEST_SIZE = 1024**2
 _LARGEST_SIZE = 2**63 - 1
 _UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 _OPEN_LOOP_CLIENTS = 8
-_NO_NUMBER = -1.0
+_NO_NUMBER = float("-inf")
 _MOST_CLIENTS = 256
 Number = TypeVar("Number", int, float)
 
@@ -217,12 +217,12 @@ def share(value: float | str | None, option: str) -> float:
     text = str(value).strip()
     parsed = _number(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     if not 0 < parsed <= 1:
-        raise UsageError(f"{option} is '{value}'", fix="write a share: 1%, or 0.01")
+        raise UsageError(f"{option} is '{value}'", fix="write a share above 0 and at most 1: 1%, or 0.01")
     return parsed
 
 
 def _number(text: str) -> float:
-    """Parse a number; -1 for anything else."""
+    """Parse a number; negative infinity for anything else."""
     try:
         return float(text)
     except ValueError:

@@ -74,7 +74,7 @@ def test_an_unknown_field_or_value_is_refused_with_what_there_is(folder: Path) -
         filtered(folder, "section=newz")
     with pytest.raises(UsageError, match="each value occurs, but not together"):
         filtered(folder, "section=news", "open=true")
-    with pytest.raises(UsageError, match="'tags' never holds a string, a number or a boolean"):
+    with pytest.raises(UsageError, match="'tags': it never holds a string, a number or a boolean"):
         filtered(folder, "tags=u")
     for reserved in ("text=x", "title=x", "_id=a", "metadata=x"):
         with pytest.raises(UnknownNameError):

@@ -13,7 +13,9 @@ from small_world import DOCUMENTS, write_cards, write_collection
 
 import harness
 from harness.data.filter_sweep import MOST_VALUES, FilterSweep, sweep_filters
+from harness.document.figures import Curves
 from harness.errors import UsageError
+from harness.pipeline.probes.filtering import FilteringProbe
 from harness.plan.config import CompareRequest
 from harness.plan.options import parse_filter_sweep
 from harness.plan.plan import make_plan
@@ -62,7 +64,7 @@ def test_shares_and_fields_are_told_apart(given: Any, shares: tuple[float, ...],
     assert parse_filter_sweep(given) == FilterSweep(shares, fields)
 
 
-@pytest.mark.parametrize("given", ["0", "1.5", "-0.1", "0.1,0.1", "0.1,", "150%"])
+@pytest.mark.parametrize("given", ["0", "1.5", "-0.1", "-1", "0.1,0.1", "0.1,", "150%"])
 def test_what_is_no_share_is_refused(given: str) -> None:
     with pytest.raises(UsageError, match="--filter-sweep"):
         parse_filter_sweep(given)
@@ -118,6 +120,15 @@ def test_exact_engines_lose_nothing_and_late_filters_do(collection: Path, cards:
     assert plain is not None
     assert (plain.filters, plain.levels) == (False, [])
     assert any("does not filter" in note for note in found.trial("plain").notes)
+    recall, loss = (figure.drawing for figure in FilteringProbe().figures(found.report.trials))
+    assert isinstance(recall, Curves)
+    assert isinstance(loss, Curves)
+    assert (
+        [row.label for row in recall.rows] == [row.label for row in loss.rows] == ["csr", "flat:model=random", "late"]
+    )
+    assert recall.rows[2].points == [(2 / 6, 1.0), (2 / 6, 1.0), (0.5, 0.875), (1.0, 1.0)]
+    assert [sorted(row.ringed) for row in recall.rows] == [[], [], [2]]
+    assert dict(loss.rows[2].points)[0.5] == garden.quality - garden.exact
     shown = found.render()
     assert "Search under filters" in shown
     assert "does not filter" in shown

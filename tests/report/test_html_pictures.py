@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from harness.document.figures import (
     Bar,
     Bars,
+    Curve,
     Curves,
     Differences,
     Distribution,
@@ -91,7 +92,7 @@ def words(svg: Svg) -> str:
 def test_bars_and_curves_of_nothing_but_zeros_have_the_axis_of_a_share() -> None:
     drawn = [
         bars(Bars("Hit@3", [Bar("csr", 0.0, 0.0, 0.0, 0)])),
-        curves(Curves("R", (1, 10), {"csr": [0.0, 0.0]}, {"csr": 0})),
+        curves(Curves("R", "k", [Curve("csr", [(1, 0.0), (10, 0.0)], 0)])),
     ]
     for picture in drawn:
         ticks = re.findall(r">([^<]+)</text>", str(picture))
@@ -107,9 +108,10 @@ def test_words_have_the_figures() -> None:
     assert "1 worse, 1 tied, 2 better" in words(
         differences(Differences("a", "<b>", "AP", np.array([0.5, 0.25, 0.0, -0.1])))
     )
-    assert "<b>: 0.200 at 1, 0.700 at 10" in words(
-        curves(Curves("R", [1, 10], {"a": [0.1, 0.5], "<b>": [0.2, 0.7]}, numbers))
-    )
+    rows = [Curve("a", [(1, 0.1), (10, 0.5)], 0), Curve("<b>", [(1, 0.2), (10, 0.7)], 7, frozenset([0]))]
+    drawn = curves(Curves("R", "k", rows, "few"))
+    assert "a: 0.1000 at 1, 0.5000 at 10; <b>: 0.2000 at 1 (few), 0.7000 at 10" in words(drawn)
+    assert str(drawn).count('class="knee"') == 1
     spots = [Spot("a", 0.5, 0.4, 0.6, 2.0, 0), Spot("<b>", 0.6, None, None, 9.5, 7)]
     assert "<b>: AP 0.6000, p95 latency 9.500 ms. On the frontier: a, <b>." in words(
         tradeoff(Tradeoff("AP", "p95 latency", "ms", spots))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,8 @@ from harness.data.filtering import BoolArray, Filtered
 from harness.data.progress import PartOf, Progress, SilentDisplay
 from harness.data.types import Qrels, Run
 from harness.document.cells import BACKEND, absent, count, milliseconds, number, text, values_of
-from harness.document.model import Cell, Column, Table, Value
+from harness.document.figures import Curve, Curves
+from harness.document.model import Cell, Column, Figure, Table, Value
 from harness.errors import HarnessError
 from harness.metrics import Scores, score
 from harness.parity.outcome_parity import References
@@ -38,6 +40,9 @@ __all__ = ["FilteredSearch", "FilteringProbe", "FilteringRecord"]
 
 _NO_FILTER = "none"
 _METADATA = "metadata.arrow"
+_ACROSS = "share of the documents that match"
+_FIGURE_NOTE = "Against exact filtered search. A ring marks a filter under which queries got fewer hits than from it."
+_ValueOf = Callable[[FilteredStats], float | None]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -128,33 +133,47 @@ class FilteringProbe(Probe[FilteringRecord]):
         return [f"filter {one.filter}: {one.failure}" for one in record.searches if one.failure is not None]
 
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
-        """Tabulate each filter of each backend below its searches without any."""
-        swept = [(trial, trial.filter_sweep) for trial in trials if trial.filter_sweep is not None]
-        depths = sorted({int(depth) for _, sweep in swept for level in sweep.levels for depth in level.overlap})[:1]
-        metric = next((level.metric for _, sweep in swept for level in sweep.levels if level.metric), None)
+        """Tabulate each filter of each backend below its searches without any: no filter's values are the best."""
+        depths, metric = _depths_and_metric(trials)
         columns = [
             BACKEND,
             Column("filter", numeric=False),
             Column("matching"),
-            *(Column(f"recall@{depth}", best="highest") for depth in depths),
-            *([Column(f"filtered {metric}"), Column("− exact"), Column("of queries", priority=2)] if metric else []),
+            *(Column(f"recall@{depth}") for depth in depths),
+            *([Column(f"filtered {metric}"), Column("− exact"), Column("evaluated", priority=1)] if metric else []),
             Column("p95 ms"),
             Column("p99 ms"),
-            Column("n", priority=1),
-            Column("too few hits"),
+            Column("n", priority=2),
+            Column("too few"),
         ]
         rows = []
-        for trial, sweep in swept:
-            if not sweep.filters:
+        for trial in trials:
+            if trial.filter_sweep is not None and not trial.filter_sweep.filters:
                 rows.append([label_cell(trial), *absent(len(columns) - 1, "does not filter")])
-                continue
-            parts = [_unfiltered(trial, metric), *sweep.levels]
-            rows += [[label_cell(trial), *_cells(level, depths, metric)] for level in parts]
+            rows += [[label_cell(trial), *_cells(level, depths, metric)] for level in _levels(trial, metric)]
         legend = [
-            "recall: share of the exact filtered best that was found; − exact: the metric minus that of exact search",
-            "judgments of documents that do not match are left out; too few hits: queries with fewer than exact search",
+            "recall: share of the exact filtered best; too few: queries that got fewer hits than from exact search"
         ]
+        if metric is not None:
+            legend += [
+                "− exact: the metric minus that of exact search; judgments of documents that do not match are left out",
+                "evaluated: queries with a relevant document that matches",
+            ]
         return [Table("Search under filters, from many documents to few", columns, rows, legend)]
+
+    def figures(self, trials: Sequence[TrialResult]) -> list[Figure]:
+        """Draw recall, and what the metric loses against exact filtered search, over the share of documents."""
+        depths, metric = _depths_and_metric(trials)
+        drawn: list[tuple[str, _ValueOf]] = [(f"recall@{depth}", partial(_recall, depth=depth)) for depth in depths]
+        drawn += [(f"filtered {metric} − exact", _difference)] if metric is not None else []
+        made = []
+        for name, value_of in drawn:
+            curves = [_curve(number, trial, metric, value_of) for number, trial in enumerate(trials)]
+            rows = [curve for curve in curves if curve is not None]
+            if rows:
+                drawing = Curves(name, _ACROSS, rows, "fewer hits than exact search", from_zero=False)
+                made.append(Figure(f"{name[0].upper()}{name[1:]} under filters", drawing, _FIGURE_NOTE))
+        return made
 
     def columns(self, plan: Plan) -> set[str]:
         """Name the columns that the table will have."""
@@ -163,7 +182,7 @@ class FilteringProbe(Probe[FilteringRecord]):
         metric = f"filtered {plan.measures[0]}" if plan.measures else ""
         return {
             *self.all_columns(),
-            *({metric, "− exact", "of queries"} if metric else ()),
+            *({metric, "− exact", "evaluated"} if metric else ()),
             f"recall@{min(10, plan.request.k)}",
         }
 
@@ -280,6 +299,38 @@ def _of_matching(qrels: Qrels, filtered: Filtered, dataset: Dataset) -> Qrels:
     )
 
 
+def _depths_and_metric(trials: Sequence[TrialResult]) -> tuple[list[int], str | None]:
+    """Return the depth of the recall that is shown, none or one, and the metric, None where there is none."""
+    levels = [level for trial in trials if trial.filter_sweep is not None for level in trial.filter_sweep.levels]
+    depths = sorted({int(depth) for level in levels for depth in level.overlap})[:1]
+    return depths, next((level.metric for level in levels if level.metric), None)
+
+
+def _levels(trial: TrialResult, metric: str | None) -> list[FilteredStats]:
+    """Return the trial's searches without a filter and under each; none where it was not swept, or does not filter."""
+    sweep = trial.filter_sweep
+    return [_unfiltered(trial, metric), *sweep.levels] if sweep is not None and sweep.filters else []
+
+
+def _curve(number: int, trial: TrialResult, metric: str | None, value_of: _ValueOf) -> Curve | None:
+    """Return a trial's values by the share of matching documents, the points with too few hits ringed."""
+    points = sorted(
+        (level.selectivity, value, level.short > 0)
+        for level in _levels(trial, metric)
+        if level.selectivity > 0 and (value := value_of(level)) is not None
+    )
+    ringed = frozenset(at for at, (*_, short) in enumerate(points) if short)
+    return Curve(trial.label, [(share, value) for share, value, _ in points], number, ringed) if points else None
+
+
+def _recall(level: FilteredStats, depth: int) -> float | None:
+    return level.overlap.get(str(depth))
+
+
+def _difference(level: FilteredStats) -> float | None:
+    return None if level.quality is None or level.exact is None else level.quality - level.exact
+
+
 def _unfiltered(trial: TrialResult, metric: str | None) -> FilteredStats:
     """Return the trial's searches without a filter as another level."""
     value = trial.metrics.get(metric) if metric is not None else None
@@ -303,13 +354,12 @@ def _unfiltered(trial: TrialResult, metric: str | None) -> FilteredStats:
 
 
 def _cells(level: FilteredStats, depths: Sequence[int], metric: str | None) -> list[Cell]:
-    difference = None if level.quality is None or level.exact is None else level.quality - level.exact
     times = level.milliseconds
-    quality = [number(level.quality), number(difference), count(level.evaluated)] if metric else []
+    quality = [number(level.quality), number(_difference(level)), count(level.evaluated)] if metric else []
     return [
         text(level.filter),
         count(level.matching),
-        *(number(level.overlap.get(str(depth))) for depth in depths),
+        *(number(_recall(level, depth)) for depth in depths),
         *quality,
         milliseconds(times.p95 if times is not None else None),
         milliseconds(times.p99 if times is not None else None),

@@ -24,7 +24,8 @@ from harness.document.cells import (
     text,
     values_of,
 )
-from harness.document.model import Cell, Column, Table, Value
+from harness.document.figures import Saturation, Throughput
+from harness.document.model import Cell, Column, Figure, Table, Value
 from harness.pipeline.probes.load_runs import LoadRecord, LoadRecords, LoadRuns, rate_level, scheduled
 from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell
 from harness.plan.options import LoadOptions
@@ -143,6 +144,23 @@ class LoadProbe(Probe[LoadRecords]):
         """Tabulate the cold pass, the closed loops and the open loops."""
         on = "1 core" if cores == 1 else f"{cores} cores"
         return [_cold_table(trials), _closed_table(trials, on), _knee_table(trials, on), _open_table(trials, on)]
+
+    def figures(self, trials: Sequence[TrialResult]) -> list[Figure]:
+        """Draw throughput against p99, of backends whose rates rose to saturation."""
+        rows = []
+        for place, trial in enumerate(trials):
+            knee = trial.knee
+            levels = [
+                (one.rate, one.qps, one.milliseconds.p99) for one in trial.open_loop if one.qps and one.milliseconds
+            ]
+            if knee is not None and levels:
+                at = next((at for at, (rate, *_) in enumerate(levels) if rate == knee.rate), None)
+                rows.append(Throughput(trial.label, [(qps, p99) for _, qps, p99 in levels], at, place))
+        note = (
+            "Queries at fixed rates, joined from the lowest to the highest; p99 counts from when a query was due. "
+            "A ring marks the knee; beyond it, dashed and pale, the backend does not sustain the rate."
+        )
+        return [Figure("Throughput against p99", Saturation(rows), note)] if rows else []
 
     def values(self, trial: TrialResult) -> Iterator[Value]:
         """Yield each number of each level."""

@@ -18,7 +18,7 @@ from harness.data.dataset import Dataset
 from harness.data.progress import Progress
 from harness.data.types import Int64Array, Run
 from harness.document.cells import text, values_of
-from harness.document.model import Cell, Table, Value
+from harness.document.model import Cell, Figure, Table, Value
 from harness.plan.plan import Plan, Trial
 from harness.results.schema import TrialResult
 from harness.results.schema_costs import LatencyStats
@@ -134,6 +134,10 @@ class Probe(Generic[RecordOf]):
 
         A row begins with :func:`label_cell`.
         """
+        return []
+
+    def figures(self, trials: Sequence[TrialResult]) -> list[Figure]:  # noqa: ARG002
+        """Return its figures over all backends of a dataset, whose places there number their series."""
         return []
 
     def shows(self, plan: Plan) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,18 +16,18 @@ from harness.document.cells import percentile_figure
 from harness.document.figures import (
     Bar,
     Bars,
+    Curve,
     Curves,
     Differences,
     Distribution,
     Matrix,
-    Saturation,
     Spot,
     Strips,
-    Throughput,
     Tradeoff,
 )
 from harness.document.model import Figure
 from harness.metrics import Measure, QuerySet, parse_metric, score
+from harness.pipeline.probes import PROBES
 from harness.report.documents.verdicts import reference_of
 from harness.report.html.pools import DEPTH, top_of
 from harness.results.comparison import Comparison
@@ -54,7 +55,7 @@ def comparison_figures(compared: Comparison, runs: Mapping[str, Run]) -> dict[st
         return {
             "quality": _means(report),
             "frontier": [made for one, where in each for made in swept_frontiers(one, where)],
-            "cost": [*_frontiers(report), *(made for one, where in each for made in _saturation(one, where))],
+            "cost": [*_frontiers(report), *(made for one, where in each for made in _probe_figures(one, where))],
         }
     return {
         "quality": _quality(report, compared.values, runs, compared.qrels),
@@ -138,7 +139,7 @@ def _recall(report: Result, runs: Mapping[str, Run], qrels: Qrels) -> Figure:
     deepest = int(str(resolved["k"]))
     depths = [depth for depth in _DEPTHS if depth < deepest] + [deepest]
     measures: list[Measure] = [parse_metric(f"R@{depth}") for depth in depths]
-    rows = {}
+    rows, numbers = [], _numbers(report)
     for label, run in runs.items():
         scores = score(
             run,
@@ -148,9 +149,10 @@ def _recall(report: Result, runs: Mapping[str, Run], qrels: Qrels) -> Figure:
             queries=QuerySet(str(resolved["queries"])),
             relevance=int(str(resolved["relevance"])),
         )
-        rows[label] = [summary.value for summary in scores.means()]
+        means = [summary.value for summary in scores.means()]
+        rows.append(Curve(label, list(zip(depths, means, strict=True)), numbers[label]))
     note = "Share of a query's relevant documents among the first k, mean over the same queries as above."
-    return Figure("Recall by depth", Curves("Recall", depths, rows, _numbers(report)), note)
+    return Figure("Recall by depth", Curves("Recall", "k", rows), note)
 
 
 def _overlaps(runs: Sequence[Run]) -> Float64Array:
@@ -201,23 +203,12 @@ def _cost(report: Result, latencies: pa.Table | None) -> list[Figure]:
     elif times:
         remark = " This result keeps no single samples, so nothing finer is drawn."
         made.append(percentile_figure("Latency of a query, one client", times, numbers, remark))
-    return [*made, *_saturation(report)]
+    return [*made, *_probe_figures(report)]
 
 
-def _saturation(report: Result, where: str = "") -> list[Figure]:
-    """Return throughput against p99, of backends whose rates rose to saturation; ``where`` ends the title."""
-    rows = []
-    for number, trial in enumerate(report.trials):
-        knee = trial.knee
-        levels = [level for level in trial.open_loop if level.qps and level.milliseconds] if knee is not None else []
-        points = [(level.qps or _LEAST, level.milliseconds.p99) for level in levels if level.milliseconds]
-        at = next((at for at, level in enumerate(levels) if knee is not None and level.rate == knee.rate), None)
-        rows += [Throughput(trial.label, points, at, number)] if points else []
-    note = (
-        "Queries at fixed rates, joined from the lowest to the highest; p99 counts from when a query was due. "
-        "A ring marks the knee; beyond it, dashed and pale, the backend does not sustain the rate."
-    )
-    return [Figure(f"Throughput against p99{where}", Saturation(rows), note)] if rows else []
+def _probe_figures(report: Result, where: str = "") -> list[Figure]:
+    """Return the figures of all probes; ``where`` ends their titles."""
+    return [replace(made, title=f"{made.title}{where}") for probe in PROBES for made in probe.figures(report.trials)]
 
 
 def _frontiers(report: Result) -> list[Figure]:

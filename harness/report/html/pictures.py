@@ -146,44 +146,44 @@ def _bar_words(row: Bar) -> str:
 
 
 def curves(drawing: Curves) -> Svg:
-    """Draw one curve a label: by colour, by marker, and by its name at the end."""
-    measure, depths, rows, numbers = drawing.metric, drawing.depths, drawing.rows, drawing.series
-    across = logarithmic(min(depths), max(depths), _LEFT, WIDTH - room_for(rows) - _LEADER)
-    highest = max((value for values in rows.values() for value in values), default=0.0)
-    up = linear(0.0, highest or 1.0, _HEIGHT - _BOTTOM, _TOP, 5)
-    nodes = []
-    for tick in up.ticks:
-        nodes += [
-            line(_LEFT, up.at(tick), across.end, up.at(tick), "grid"),
-            text(_LEFT - 8, up.at(tick) + 4, figure(tick), "tick", "end"),
-        ]
-    nodes += [text(across.at(depth), _HEIGHT - _BOTTOM + 18, f"{depth:,}", "tick", "middle") for depth in depths]
-    nodes.append(text((across.start + across.end) / 2, _HEIGHT - 4, "k (logarithmic)", "tick", "middle"))
-    ends = spread_out([up.at(values[-1]) for values in rows.values()])
-    for (label, values), end in zip(rows.items(), ends, strict=True):
-        number = numbers[label]
-        points = [(across.at(depth), up.at(value)) for depth, value in zip(depths, values, strict=True)]
-        nodes.append(path(points, f"curve {series(number)}"))
-        tips = [f"{label}: {measure}@{depth} {value:.4f}" for depth, value in zip(depths, values, strict=True)]
-        nodes += [marker(x, y, number, tip) for (x, y), tip in zip(points, tips, strict=True)]
-        nodes += [
-            line(points[-1][0] + 7, points[-1][1], across.end + 14, end, "leader"),
-            text(across.end + 18, end + 4, shortened(label)),
-        ]
-    said = "; ".join(
-        f"{label}: " + ", ".join(f"{value:.3f} at {depth}" for depth, value in zip(depths, values, strict=True))
-        for label, values in rows.items()
-    )
-    return picture(WIDTH, _HEIGHT, nodes, f"{measure} by depth. {said}.")
+    """Draw one curve a label on a logarithmic axis: by colour, by marker, and by its name at the end."""
+    rows, metric = drawing.rows, drawing.metric
+    places, values = ([point[at] for row in rows for point in row.points] for at in (0, 1))
+    across = logarithmic(min(places), max(places), _LEFT, WIDTH - room_for(row.label for row in rows) - _LEADER)
+    lowest, highest = (0.0, max(values) or 1.0) if drawing.from_zero else (min(values), max(values))
+    up = linear(lowest, highest, _HEIGHT - _BOTTOM, _TOP, 5)
+    nodes = _grid(across, up, f"{drawing.across} (logarithmic)")
+    ends = spread_out([up.at(row.points[-1][1]) for row in rows])
+    said = []
+    for row, end in zip(rows, ends, strict=True):
+        points = [(across.at(place), up.at(value)) for place, value in row.points]
+        nodes.append(path(points, f"curve {series(row.series)}"))
+        words = []
+        for at, ((x, y), (place, value)) in enumerate(zip(points, row.points, strict=True)):
+            ringed = at in row.ringed
+            words.append(f"{value:.4f} at {figure(place)}{f' ({drawing.ring})' if ringed else ''}")
+            nodes += [circle(x, y, _RING, "knee")] if ringed else []
+            nodes.append(marker(x, y, row.series, f"{row.label}: {metric} {words[-1]}"))
+        nodes += _named_end(points[-1], across.end, end, row.label)
+        said.append(f"{row.label}: {', '.join(words)}")
+    return picture(WIDTH, _HEIGHT, nodes, f"{metric} by {drawing.across}. {'; '.join(said)}.")
+
+
+def _named_end(last: tuple[float, float], right: float, place: float, label: str) -> list[Node]:
+    """Lead from a curve's last point to its label, which stands at ``place`` beside the right edge of the axes."""
+    return [
+        line(last[0] + 7, last[1], right + 14, place, "leader"),
+        text(right + 18, place + 4, shortened(label)),
+    ]
 
 
 def spread_out(places: Sequence[float], gap: float = _GAP) -> list[float]:
-    """Move places apart, so that labels on them do not overlap; their order stays."""
+    """Move places apart, so that labels do not overlap and none is further up than the axes; their order stays."""
     order = sorted(range(len(places)), key=lambda at: places[at])
     moved = list(places)
     for before, after in pairwise(order):
         moved[after] = max(moved[after], moved[before] + gap)
-    over = (moved[order[-1]] - max(places)) / 2 if places else 0.0
+    over = min((moved[order[-1]] - max(places)) / 2, moved[order[0]] - _TOP) if places else 0.0
     return [place - over for place in moved]
 
 
@@ -302,10 +302,7 @@ def tradeoff(drawing: Tradeoff, peers: Sequence[Tradeoff] = ()) -> Svg:
     nodes.append(path([*corners, (across.end, corners[-1][1])], "frontier"))
     for spot, place in zip(spots, spread_out([up.at(spot.quality) for spot in spots]), strict=True):
         x, y = across.at(spot.cost), up.at(spot.quality)
-        nodes += [
-            line(x + 8, y, across.end + 14, place, "leader"),
-            text(across.end + 18, place + 4, shortened(spot.label)),
-        ]
+        nodes += _named_end((x, y), across.end, place, spot.label)
         if spot.low is not None and spot.high is not None:
             nodes.append(line(x, up.at(spot.low), x, up.at(spot.high), f"range {series(spot.series)}"))
         nodes.append(marker(x, y, spot.series, _spot_words(spot, drawing)))
@@ -344,10 +341,7 @@ def saturation(drawing: Saturation) -> Svg:
                 x, y, row.series, f"{row.label}: {_rate_words(point)}{', beyond the knee' if beyond else ''}"
             )
             nodes.append(group([shown], class_="beyond") if beyond else shown)
-        nodes += [
-            line(places[-1][0] + 7, places[-1][1], across.end + 14, end, "leader"),
-            text(across.end + 18, end + 4, shortened(row.label)),
-        ]
+        nodes += _named_end(places[-1], across.end, end, row.label)
         knee = f"knee at {_rate_words(row.points[row.knee])}" if row.knee is not None else "no knee"
         said.append(f"{row.label}: {knee}; {', '.join(map(_rate_words, row.points))}")
     return picture(WIDTH, _HEIGHT, nodes, f"Throughput against p99. {'; '.join(said)}.")
@@ -410,7 +404,7 @@ def distribution(drawing: Distribution) -> Svg:
         words = f"{label}: p50 {p50:.3f}, p95 {p95:.3f}, p99 {p99:.3f} ms of {counted(len(row), 'sample')}"
         nodes.append(path(points, f"curve {series(number)}"))
         nodes += [marker(across.at(ms), up.at(y), number, words) for ms, y in ((p50, 0.5), (p95, 0.95))]
-        nodes += [marker(across.end + 12, place, number), text(across.end + 24, place + 4, shortened(label))]
+        nodes += [marker(across.end + 6, place, number), text(across.end + 18, place + 4, shortened(label))]
         said.append(words)
     return picture(WIDTH, _HEIGHT, nodes, f"Share of samples that took at most so long. {'; '.join(said)}.")
 
