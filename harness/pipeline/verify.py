@@ -29,13 +29,13 @@ from harness.metrics.audit import single_changes
 from harness.metrics.conventions import Countable, IdenticalIds, Settings
 from harness.pipeline.planning import plan_of_backends, resolved_for
 from harness.pipeline.run import run_plan
-from harness.plan.backend_spec import BackendSpec, parse_backends, spell
+from harness.plan.backend_spec import BackendSpec, parse_backend_specs, spell
 from harness.plan.config import CompareRequest, VerifyRequest
 from harness.plan.dataset_list import parse_datasets
 from harness.plan.option_fields import from_keywords, keywords_of, require
 from harness.plan.plan import Trial
 from harness.registry.dataset_cards import DatasetCard
-from harness.registry.lookup import dataset_names, find_dataset, unknown_dataset
+from harness.registry.lookup import dataset_names, find_cards, find_dataset, unknown_dataset
 from harness.registry.parameters import ParameterValue
 from harness.registry.published import Published
 from harness.results.hit_rules import HitRules
@@ -222,7 +222,8 @@ class _Verifier:
 
     def outcomes(self, dataset: Dataset, wanted: Sequence[tuple[Published, str]]) -> list[Outcome]:
         """Run backends, each as deep as its row was published; those of one depth share their indexes."""
-        identity_of = {text: parse_backends([text], cards=self.cards)[0].identity for _, text in wanted}
+        cards = find_cards("backends", self.cards)
+        identity_of = {text: parse_backend_specs([text], cards)[0].identity for _, text in wanted}
         done: dict[tuple[int, Hashable], Outcome] = {}
         for k in dict.fromkeys(_depth(row) for row, _ in wanted):
             # one backend may be written in two ways

@@ -8,7 +8,6 @@ so that a reader sees where sources disagree.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +15,11 @@ import numpy as np
 from harness.data.dataset import Dataset
 from harness.errors import HarnessError
 from harness.metrics import Measure, parse_metric
-from harness.plan.backend_spec import BackendSpec, parse_backends
+from harness.plan.backend_spec import BackendSpec, parse_backend_specs
 from harness.plan.plan import Plan, Trial
+from harness.registry.cards import BackendCard
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
-from harness.registry.lookup import find_dataset
+from harness.registry.lookup import find_cards, find_dataset
 from harness.registry.parameters import ParameterValue
 from harness.registry.published import Published
 from harness.results import schema
@@ -52,6 +52,7 @@ def published_numbers(plan: Plan, dataset: Dataset, trials: Sequence[schema.Tria
     if not isinstance(card, DatasetCard) or plan.filter or any(one is not None for one in changed):
         return PublishedHere()
     rows = [row for row in card.published if row.split in (None, dataset.provenance.get("split"))]
+    cards = find_cards("backends", request.cards) if rows else {}
     by_label = {trial.label: trial for trial in plan.trials}
     numbers: list[schema.PublishedNumber] = []
     systems: dict[str, frozenset[str]] = {}
@@ -59,7 +60,7 @@ def published_numbers(plan: Plan, dataset: Dataset, trials: Sequence[schema.Tria
         trial = by_label.get(result.label)
         if result.status != "ok" or trial is None:
             continue
-        beside = _beside(trial, rows, request.cards)
+        beside = _beside(trial, rows, cards)
         numbers += (number for row in beside for number in _numbers(row, result, plan, dataset))
         if request.split in (None, card.split):
             model = [str(trial.parameters[_MODEL]).casefold()] if _is_all_model(trial) else []
@@ -160,7 +161,7 @@ def _conditions(row: Published, result: schema.TrialResult, plan: Plan, dataset:
     return [f"{name}={value}" for name, value in differing.items()]
 
 
-def _beside(trial: Trial, rows: Sequence[Published], cards: Path | None) -> list[Published]:
+def _beside(trial: Trial, rows: Sequence[Published], cards: Mapping[str, BackendCard]) -> list[Published]:
     """Return the rows of the trial's configuration, then those of other sources for the same system."""
     same = [row for row in rows if _is_same(trial, row, cards)]
     systems = {_system(row) for row in same}
@@ -172,14 +173,14 @@ def _system(row: Published) -> str:
     return row.system.partition(" (")[0].casefold()
 
 
-def _is_same(trial: Trial, row: Published, cards: Path | None) -> bool:
+def _is_same(trial: Trial, row: Published, cards: Mapping[str, BackendCard]) -> bool:
     card = trial.spec.card
     if card is None or trial.external:
         return False
     if row.backend is None:  # a leaderboard names the model alone
         return _is_all_model(trial) and trial.parameters.get(_MODEL) == row.system
     try:
-        (spec,) = parse_backends([row.backend], cards=cards)
+        (spec,) = parse_backend_specs([row.backend], cards)
     except HarnessError:  # the card of its backend is not here
         return False
     return spec.card is not None and spec.card.encoder == card.encoder and _same_parameters(trial, spec)

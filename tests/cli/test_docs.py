@@ -52,12 +52,14 @@ def workplace(tmp_path: Path) -> Path:
     return folder
 
 
-def write_programs(folder: Path, harness: Sequence[str | Path]) -> None:
-    """What the blocks of a page call, in front of what is installed."""
+def write_programs(folder: Path, harness: Sequence[str | Path], scripts: Sequence[str]) -> None:
+    """Write what the blocks of a page call, in front of what is installed; ``scripts`` runs a file of Python."""
     folder.mkdir()
+    python = f'case $1 in *.py) exec {shlex.join(scripts)} "$@" ;; esac\n'
     programs = {"harness": harness, "pytest": [sys.executable, "-m", "pytest"], "python": [sys.executable]}
     for program, command in programs.items():
-        (folder / program).write_text(f'#!/bin/sh\nexec {shlex.join(map(str, command))} "$@"\n', encoding="utf-8")
+        text = f'#!/bin/sh\n{python if program == "python" else ""}exec {shlex.join(map(str, command))} "$@"\n'
+        (folder / program).write_text(text, encoding="utf-8")
         (folder / program).chmod(0o755)
 
 
@@ -65,7 +67,12 @@ def write_programs(folder: Path, harness: Sequence[str | Path]) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if runs(page)], ids=name)
 def test_every_block_of_a_page_runs(page: Path, workplace: Path, request: pytest.FixtureRequest) -> None:
     """By the installed command on the page that people read first and on that of installing it, else by a warm one."""
-    write_programs(workplace.parent / "bin", [INSTALLED] if name(page) in BY_THE_INSTALLED else harness_command())
+    installed = name(page) in BY_THE_INSTALLED
+    write_programs(
+        workplace.parent / "bin",
+        [INSTALLED] if installed else harness_command(),
+        [sys.executable] if installed else script_command(),
+    )
     if any(block.needs_shared for block in blocks_of(page)):
         shared = request.getfixturevalue("shared_collections")
         (workplace.parent / "shared").mkdir()

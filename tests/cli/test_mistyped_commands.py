@@ -130,7 +130,7 @@ def test_lists_of_known_names_have_the_width_of_the_terminal() -> None:
     assert "unknown dataset or command 'nonsense'" in refused.stderr
 
 
-@pytest.mark.parametrize("arguments", ["backends", "backends qdrant", "doctor"])
+@pytest.mark.parametrize("arguments", ["backends", "backends qdrant"])
 def test_pages_have_the_width_of_the_terminal(arguments: str) -> None:
     shown = run(*arguments.split(), COLUMNS="80")
     wide = [line for line in shown.stdout.splitlines() if len(line) > 80]

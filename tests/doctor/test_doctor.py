@@ -30,12 +30,18 @@ qdrant_server = partial(examine_server, SERVERS["Qdrant"])
 chroma_server = partial(examine_server, SERVERS["Chroma"])
 
 
-def test_every_default_check_says_something_here() -> None:
+def test_every_default_check_says_something_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And all of it, looked up once, is shown in the width of the terminal."""
     found = examine()
     assert [one.name for one in found] == [*CHECKS, *(f"{engine} server" for engine in SERVERS)]
     assert all(one.detail for one in found)
     assert all(one.remedy for one in found if one.state is not State.OK), "a line that is not fine says what to do"
     assert not any(one.remedy for one in found if one.state is State.OK)
+    monkeypatch.setattr("harness.doctor.examine", lambda _: found)
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run().stdout.splitlines()
+    assert len(shown) > len(found)
+    assert [line for line in shown if len(line) > 80 and "/" not in line] == [], "only a path or an address stays whole"
 
 
 def test_a_check_that_breaks_hides_no_other() -> None:

@@ -36,10 +36,11 @@ def _orders(hits: dict[str, float]) -> list[dict[str, float]]:
 
 
 def _all_values(hits: dict[str, float], judged: dict[str, int], measures: list[Any]) -> np.ndarray:
-    qrels = qrels_from_dict({"q": judged})
-    return np.array([
-        score(run_from_dict({"q": order}), qrels, measures, queries="judged").values[0] for order in _orders(hits)
-    ])  # fmt: skip
+    """One row for each order; every order is a query of its own, with the same judgments."""
+    orders = {f"q{number}": order for number, order in enumerate(_orders(hits))}
+    return score(
+        run_from_dict(orders), qrels_from_dict(dict.fromkeys(orders, judged)), measures, queries="judged"
+    ).values
 
 
 @settings(max_examples=60)

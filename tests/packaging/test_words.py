@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,17 +37,15 @@ ALLOWED = {
 """Page or module and word, with the reason."""
 
 
-def texts(path: Path) -> Iterator[str]:
-    """Yield the prose of a page, or the messages of a module: its texts of several words that are no docstrings."""
+@functools.cache
+def texts(path: Path) -> list[str]:
+    """Return the prose of a page, or the messages of a module: its texts of several words that are no docstrings."""
     if path.suffix == ".md":
-        yield path.read_text(encoding="utf-8")
-        return
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
-        if is_text and " " in node.value:
-            yield node.value
+        return [path.read_text(encoding="utf-8")]
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    constants = [node for node in nodes if isinstance(node, ast.Constant) and id(node) not in prose]
+    return [node.value for node in constants if isinstance(node.value, str) and " " in node.value]
 
 
 def places(repository: Path) -> list[Path]:
