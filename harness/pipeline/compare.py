@@ -231,8 +231,8 @@ def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cac
 
 def _scorings(scored: Sequence[Scored], reference: str | None, dataset: Dataset) -> list[schema.ScoringDifference]:
     """Return why backends differ that all return what their scoring functions say."""
-    outcomes = [one.outcome for one in scored]
-    exact = [one.outcome.trial.label for one in scored if one.parity is not None and not one.parity.different]
+    outcomes = [trial.outcome for trial in scored]
+    exact = [trial.outcome.trial.label for trial in scored if trial.parity is not None and not trial.parity.different]
     return [
         schema.ScoringDifference(
             dataset=dataset.name,

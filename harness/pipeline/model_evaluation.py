@@ -50,8 +50,8 @@ def evaluate(
     query_rows = encode_queries(model, query_texts, batch_size=batch_size)
     width = max(document_rows.dimensions, query_rows.dimensions)
     index = SparseIndex.build(widen(document_rows, width), idf=idf, tie_break=document_ids.tie_rank)
-    found = index.retrieve(widen(query_rows, width), k, threads)
-    run = Run(query_ids, document_ids, found.indptr, found.rows, found.scores)
+    hits = index.retrieve(widen(query_rows, width), k, threads)
+    run = Run(query_ids, document_ids, hits.indptr, hits.rows, hits.scores)
     return Evaluation(score_run(run, qrels, metrics), run, index)
 
 

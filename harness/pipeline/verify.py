@@ -118,7 +118,7 @@ def run(request: VerifyRequest, display: Display | None = None) -> Verification:
     """Verify what a request names; see :func:`verify`."""
     require(request)
     shown, cards = display if display is not None else SilentDisplay(), request.cards
-    folders = [Path(one) for one in ([request.data] if isinstance(request.data, str | Path) else request.data)]
+    folders = [Path(folder) for folder in ([request.data] if isinstance(request.data, str | Path) else request.data)]
     sweeping = request.all or request.available
     if bool(request.datasets) == sweeping:
         raise UsageError(
@@ -129,7 +129,7 @@ def run(request: VerifyRequest, display: Display | None = None) -> Verification:
     if sweeping:
         names = list(dataset_names(cards))
     else:
-        names = [one.name for given in request.datasets for one in parse_datasets(given, cards).datasets]
+        names = [dataset.name for text in request.datasets for dataset in parse_datasets(text, cards).datasets]
     verified: list[VerifiedDataset] = []
     for name in dict.fromkeys(names):
         rows = published_configurations(name, cards)
@@ -370,9 +370,9 @@ def _index_facts(row: Published, outcome: Outcome) -> list[IndexFact]:
         return []
     index = outcome.record.index
     facts = outcome.vectors.facts if outcome.vectors is not None else {}
-    told: dict[str, object] = {**facts, "unique_terms": facts.get("distinct_terms"), **index.state}
-    told["documents"] = index.indexed
-    measured = {name: value for name in row.index if isinstance(value := told.get(name), int)}
+    known: dict[str, object] = {**facts, "unique_terms": facts.get("distinct_terms"), **index.state}
+    known["documents"] = index.indexed
+    measured = {name: value for name in row.index if isinstance(value := known.get(name), int)}
     return [
         IndexFact(backend=str(row.backend), statistic=name, printed=printed, measured=measured.get(name))
         for name, printed in row.index.items()
@@ -447,8 +447,8 @@ def _rescored(claim: _Claim, dataset: Dataset) -> Iterator[Variant]:
     for change, value in single_changes(outcome.run, dataset.qrels, parse_metric(metric), settings):
         if not np.isnan(value):  # no query counts
             yield _variant(change.aspect, change.here, change.there, value)
-    asked, scores = len(dataset.queries), _scores(row, metric, outcome.run, dataset.qrels, dataset)
+    queries, scores = len(dataset.queries), _scores(row, metric, outcome.run, dataset.qrels, dataset)
     counted, measure = scores.counts.evaluated, scores.measures[0]
-    if counted not in (0, asked) and is_mean(measure):  # a query that does not count as one that finds nothing
-        value = scores.means()[0].value * counted / asked
-        yield _variant("queries averaged over", f"{counted:,} {settings.queries}", f"all {asked:,} of the file", value)
+    if counted not in (0, queries) and is_mean(measure):  # a query that does not count as one that finds nothing
+        value, before = scores.means()[0].value * counted / queries, f"{counted:,} {settings.queries}"
+        yield _variant("queries averaged over", before, f"all {queries:,} of the file", value)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from harness.data.arrow import strings, text_scalar
 from harness.data.types import Corpus, Ids, Qrels, Queries, Run
 from harness.errors import ResultError, UnknownNameError, UsageError
-from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, presenter
+from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, Shown
 from harness.results.saved_runs import SAVED_RUNS, write_saved_runs
 from harness.results.schema import LeaderboardRow, PairedDifference, Result, SpreadValue, TrialResult
 from harness.results.schema_costs import ClosedLoopStats, OpenLoopStats, SearchStats
@@ -44,7 +44,7 @@ class DatasetContent:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Shown):
     """What ``harness.compare`` returns and :meth:`load` reads back.
 
     ``report`` is the content of ``report.json``. ``values`` is the per-query table behind the means (columns dataset,
@@ -340,21 +340,6 @@ class Comparison:
         frame: pd.DataFrame = self.agreement.to_pandas()
         return frame
 
-    def render(self, format: str = "table", *, verbose: bool = False, sort: str | None = None) -> str:  # noqa: A002 - the name of the command line's option
-        """Return the report as ``table``, ``markdown``, ``csv`` or ``json``.
-
-        ``verbose`` adds to ``table`` what answers no first question; ``sort`` names the column that orders rows.
-        """
-        return presenter().text(self.report, format, verbose=verbose, sort=sort)
-
-    def html(self, *, keep_text: bool = True) -> str:
-        """Return the report as one HTML file that needs nothing else.
-
-        Texts of queries are in it if there are any, those of documents where ``corpus`` has them;
-        ``keep_text=False`` leaves both out.
-        """
-        return presenter().page(self, keep_text=keep_text)
-
     def without_texts(self) -> Comparison:
         """Return the comparison without texts of queries and documents."""
         contents = {
@@ -362,9 +347,6 @@ class Comparison:
             for name, content in self.contents.items()
         }
         return replace(self, contents=contents)
-
-    def __str__(self) -> str:
-        return self.render()
 
 
 def _save_runs(folder: Path, *, result: Result, runs: Mapping[tuple[str, str], Run], layout: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:  # `import harness` reads this module, and loads nothing heavy
     from harness.results.schema import Result
 
-__all__ = ["HTML_NAME", "LEFT_OUT", "NOT_STORED", "Presenter", "presenter", "register_presenter"]
+__all__ = ["HTML_NAME", "LEFT_OUT", "NOT_STORED", "Presenter", "Shown", "presenter", "register_presenter"]
 
 HTML_NAME = "report.html"
 LEFT_OUT = "Texts were left out of this file (--no-text)."
@@ -40,3 +40,26 @@ def register_presenter(make: Callable[[], Presenter]) -> None:
 def presenter() -> Presenter:
     """Return the presenter that was registered."""
     return _makers[0]()
+
+
+class Shown:
+    """A result with a ``report``: how it is printed, and drawn as a page."""
+
+    report: Result
+
+    def render(self, format: str = "table", *, verbose: bool = False, sort: str | None = None) -> str:  # noqa: A002 - the name of the command line's option
+        """Return the report as ``table``, ``markdown``, ``csv`` or ``json``.
+
+        ``verbose`` adds to ``table`` what answers no first question; ``sort`` names the column that orders rows.
+        """
+        return presenter().text(self.report, format, verbose=verbose, sort=sort)
+
+    def html(self, *, keep_text: bool = True) -> str:
+        """Return the report as one HTML file that needs nothing else.
+
+        Texts of queries and documents are in it where they are at hand; ``keep_text=False`` leaves them out.
+        """
+        return presenter().page(self, keep_text=keep_text)
+
+    def __str__(self) -> str:
+        return self.render()

@@ -195,14 +195,14 @@ def judge_family(
     DataError for NaN.
     """
     measured = [_measure(change, seed, test, alpha) for change in changes]
-    changed = [one for one in measured if one.paired.changed]
-    adjusted = iter(_adjusted([one.ps for one in changed]))
-    tests = sum(one.ps.difference is not None for one in changed), sum(one.ps.drop is not None for one in changed)
+    family = [change.ps for change in measured if change.paired.changed]
+    adjusted = iter(_adjusted(family))
+    tests = sum(ps.difference is not None for ps in family), sum(ps.drop is not None for ps in family)
     return [
-        _decide(one, alpha, len(changed), next(adjusted), tests)
-        if one.paired.changed
-        else _decide(one, alpha, len(changed), one.ps)
-        for one in measured
+        _decide(change, alpha, len(family), next(adjusted), tests)
+        if change.paired.changed
+        else _decide(change, alpha, len(family), change.ps)
+        for change in measured
     ]
 
 

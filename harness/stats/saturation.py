@@ -83,16 +83,16 @@ def next_rate(levels: Sequence[RateLevel], first: float) -> float | None:
         return _rounded(first)
     if len(levels) >= MOST_LEVELS or levels[-1].p99_ms is None:
         return None
-    found = knee(levels)
-    if found is None:
+    bracket = knee(levels)
+    if bracket is None:
         return None
-    if found.beyond is None:
+    if bracket.beyond is None:
         return _rounded(2 * max(level.rate for level in levels))
-    if found.at is None:
-        return _rounded(found.beyond.rate / 2)
-    if found.beyond.rate <= _FINE * found.at.rate:
+    if bracket.at is None:
+        return _rounded(bracket.beyond.rate / 2)
+    if bracket.beyond.rate <= _FINE * bracket.at.rate:
         return None
-    return _rounded(math.sqrt(found.at.rate * found.beyond.rate))
+    return _rounded(math.sqrt(bracket.at.rate * bracket.beyond.rate))
 
 
 def _rounded(rate: float) -> float:

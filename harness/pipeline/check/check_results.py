@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from harness.results.schema_costs import SearchStats
 from harness.results.scored import Scored, has_terms
 from harness.stats import Interval, bootstrap_interval, mean_interval
 
-__all__ = ["Answered", "Ideal", "Rules", "asked_search", "asked_trial", "check_trial", "requirement_results"]
+__all__ = ["Answered", "CheckJudge", "Rules", "asked_search", "asked_trial"]
 
 _NS_PER_MS = 1e6
 _NEVER_MS = 1e9
@@ -91,20 +92,6 @@ class Answered:
         return cls(trial, scored.outcome.run, scored.scores, search_ns, exact, reference=scored.reference)
 
 
-def check_trial(answered: Answered, golden: GoldenSet, expected: Expected, rules: Rules) -> TrialResult:
-    """Describe the answers of a backend; of one that failed, say why."""
-    trial, scores = answered.trial, answered.scores
-    every = np.ones(len(scores.query_ids), dtype=bool) if scores is not None else None
-    return trial.model_copy(
-        update={
-            "status": "failed" if trial.error is not None else "invalid" if answered.problems else "ok",
-            "metrics": _metrics(scores, every, rules) if scores is not None and every is not None else {},
-            "slices": _slices(scores, golden, rules) if scores is not None else [],
-            "questions": _questions(answered, golden, expected, rules),
-        }
-    )
-
-
 def asked_trial(dataset: str, label: str, expression: str, **facts: object) -> TrialResult:
     """Return the trial of a function or an endpoint, of which nothing is known but its answers."""
     name = expression.partition(":")[0].rpartition("=")[2]
@@ -133,12 +120,6 @@ def asked_search(asked: Asked, run: Run, k: int, *, timed: bool) -> SearchStats:
     )
 
 
-def _of_slice(golden: GoldenSet, field: str, value: str, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Tell which of the questions named by ``ids`` have a value of a field, bool (n,)."""
-    members = {question.id for question in golden if value in question.fields.get(field, ())}
-    return np.array([name in members for name in ids], dtype=bool)
-
-
 def _metric(scores: Scores, column: int, kept: npt.NDArray[np.bool_], seed: int) -> MetricValue:
     """Take one mean over the questions that are ``kept``, of which there is at least one."""
     values = scores.values[kept, column]
@@ -163,61 +144,6 @@ def _known_mean(values: Float64Array) -> float | None:
     """Return the mean of at least one value, None where one is NaN: ties leave no range there."""
     mean = _exact_mean(values)
     return None if np.isnan(mean) else mean
-
-
-def _metrics(scores: Scores, kept: npt.NDArray[np.bool_], rules: Rules) -> dict[str, MetricValue]:
-    if not kept.any():
-        return {}
-    return {
-        name: _metric(scores, scores.column_of(measure, rules.relevance), kept, rules.seed)
-        for name, measure in rules.measures.items()
-    }
-
-
-def _slices(scores: Scores, golden: GoldenSet, rules: Rules) -> list[schema.SliceResult]:
-    ids = scores.query_ids.to_list()
-    return [
-        schema.SliceResult(
-            field=field,
-            value=value,
-            questions=sum(value in question.fields.get(field, ()) for question in golden),
-            metrics=_metrics(scores, _of_slice(golden, field, value, ids), rules),
-        )
-        for field in rules.slices
-        for value in golden.values(field)
-    ]
-
-
-def _questions(answered: Answered, golden: GoldenSet, expected: Expected, rules: Rules) -> list[schema.QuestionResult]:
-    """Describe each question: what it expects and where that was, its hits, values and time."""
-    run, scores, exact = answered.run, answered.scores, answered.reference
-    if run is None:
-        return []
-    columns = {}
-    if scores is not None:
-        columns = {name: scores.column_of(measure, rules.relevance) for name, measure in rules.measures.items()}
-    ids = Ids.of(question.id for question in golden)
-    places, exact_places, rows = (
-        known.query_ids.rows_of(ids).tolist() if known is not None else [-1] * len(golden)
-        for known in (run, exact, scores)
-    )
-    questions = []
-    for question, place, exact_place, row in zip(golden, places, exact_places, rows, strict=True):
-        top = _documents(run, place)
-        values = scores.values[row] if scores is not None and row >= 0 else None
-        questions.append(
-            schema.QuestionResult(
-                id=question.id,
-                line=question.line,
-                question=question.question if rules.keep_text else None,
-                expected=_expectations(question, expected, top, _documents(exact, exact_place)),
-                values={name: float(values[column]) for name, column in columns.items()} if values is not None else {},
-                top=top,
-                failed=question.id in answered.unanswered,
-                milliseconds=_milliseconds(answered, place),
-            )
-        )
-    return questions
 
 
 def _documents(run: Run | None, place: int) -> list[str]:
@@ -250,26 +176,6 @@ def _milliseconds(answered: Answered, place: int) -> float | None:
     return float(timed.mean()) / _NS_PER_MS if len(timed) else None
 
 
-class Ideal:
-    """The best values that any ranking could reach on each question."""
-
-    def __init__(self, golden: GoldenSet, rules: Rules) -> None:
-        self._scores = score(
-            ideal_run(golden, rules.k),
-            plain_judgments(golden),
-            list(rules.measures.values()),
-            ties=TieRule.ENGINE,
-            relevance=rules.relevance,
-        )
-        self._relevance = rules.relevance
-        self._places = {name: place for place, name in enumerate(self._scores.query_ids)}
-
-    def of(self, measure: Measure, ids: Sequence[str]) -> Float64Array:
-        """Return the best value of a measure for each of some questions, float64 (n,)."""
-        values: Float64Array = self._scores.values[:, self._scores.column_of(measure, self._relevance)]
-        return values[[self._places[name] for name in ids]]
-
-
 class _Figure(NamedTuple):
     """A sample with what the report says of it beside the figure itself.
 
@@ -283,97 +189,180 @@ class _Figure(NamedTuple):
     high: float | None = None
 
 
-def requirement_results(
-    answered: Answered, golden: GoldenSet, ideal: Ideal, rules: Rules
-) -> list[schema.RequirementResult]:
-    """Judge every requirement on one backend; one without a figure says why, and is neither passed nor failed."""
-    return [_result(requirement, answered, golden, ideal, rules) for requirement in rules.requirements]
+class CheckJudge:
+    """Judges the answers of backends to a golden set by the rules of a check."""
 
+    def __init__(self, golden: GoldenSet, rules: Rules) -> None:
+        self._golden, self._rules = golden, rules
 
-def _result(
-    requirement: Requirement, answered: Answered, golden: GoldenSet, ideal: Ideal, rules: Rules
-) -> schema.RequirementResult:
-    result = schema.RequirementResult(
-        text=requirement.text,
-        backend=answered.label,
-        dataset=answered.trial.dataset,
-        slice=str(requirement.slice) if requirement.slice is not None else None,
-        quantity=requirement.name,
-        operator=requirement.operator,
-        bound=requirement.bound,
-        decided_by="confidence bound" if rules.confidence else "estimate",
-        n=0,
-    )
-    figure = _figure(requirement, answered, golden, ideal, rules)
-    if isinstance(figure, str):
-        return result.model_copy(update={"reason": figure})
-    sample, interval = figure.sample, figure.interval(figure.sample.values)
+    def trial(self, answered: Answered, expected: Expected) -> TrialResult:
+        """Describe the answers of a backend; of one that failed, say why."""
+        trial, scores = answered.trial, answered.scores
+        every = np.ones(len(scores.query_ids), dtype=bool) if scores is not None else None
+        return trial.model_copy(
+            update={
+                "status": "failed" if trial.error is not None else "invalid" if answered.problems else "ok",
+                "metrics": self._metrics(scores, every) if scores is not None and every is not None else {},
+                "slices": self._slices(scores) if scores is not None else [],
+                "questions": self._questions(answered, expected),
+            }
+        )
 
-    def bound(values: Float64Array) -> float:
-        known = figure.interval(values)
-        if known is None:
-            return -np.inf if requirement.at_least else np.inf
-        return known.low if requirement.at_least else known.high
+    def requirements(self, answered: Answered) -> list[schema.RequirementResult]:
+        """Judge every requirement on one backend; one without a figure says why, and is neither passed nor failed."""
+        return [self._result(requirement, answered) for requirement in self._rules.requirements]
 
-    judged = judge(requirement, sample, bound if rules.confidence else None)
-    missed = []
-    if requirement.at_least and not judged.passed and figure.ids is not None:
-        short = np.flatnonzero(sample.values < sample.best)
-        missed = [figure.ids[place] for place in short[np.argsort(sample.values[short], kind="stable")].tolist()]
-    return result.model_copy(
-        update={
-            "value": judged.value,
-            "min": figure.low,
-            "max": figure.high,
-            "ci_low": interval.low if interval is not None else None,
-            "ci_high": interval.high if interval is not None else None,
-            "n": judged.n,
-            "passed": judged.passed,
-            "flips": judged.flips,
-            "best_possible": sample.statistic(sample.best) if figure.ids is not None else None,
-            "missed": missed,
+    def _metrics(self, scores: Scores, kept: npt.NDArray[np.bool_]) -> dict[str, MetricValue]:
+        if not kept.any():
+            return {}
+        return {
+            name: _metric(scores, scores.column_of(measure, self._rules.relevance), kept, self._rules.seed)
+            for name, measure in self._rules.measures.items()
         }
-    )
 
+    def _slices(self, scores: Scores) -> list[schema.SliceResult]:
+        ids = scores.query_ids.to_list()
+        return [
+            schema.SliceResult(
+                field=field,
+                value=value,
+                questions=sum(value in question.fields.get(field, ()) for question in self._golden),
+                metrics=self._metrics(scores, self._of_slice(field, value, ids)),
+            )
+            for field in self._rules.slices
+            for value in self._golden.values(field)
+        ]
 
-def _figure(
-    requirement: Requirement, answered: Answered, golden: GoldenSet, ideal: Ideal, rules: Rules
-) -> _Figure | str:
-    """Return the figure that a requirement is about, or why there is none."""
-    if answered.problems:
-        return f"'{answered.label}' did not pass preflight: {', '.join(answered.problems)}"
-    if answered.run is None or answered.scores is None:
-        return f"'{answered.label}' failed"
-    ids = answered.run.query_ids.to_list()
-    if requirement.quantity == PARITY:
-        return _parity(answered, ids, _kept(requirement, golden, ids), rules.seed)
-    if isinstance(requirement.quantity, str):
-        share = LATENCIES[requirement.quantity]
-        return _latency(answered, _kept(requirement, golden, ids), share, rules.seed)
-    scored = answered.scores.query_ids.to_list()
-    kept = _kept(requirement, golden, scored)
-    if not kept.any():
-        return f"no question {'of the slice ' if requirement.slice is not None else ''}expects anything"
-    return _mean(requirement.quantity, answered.scores, _chosen(scored, kept), kept, ideal, rules)
+    def _of_slice(self, field: str, value: str, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Tell which of the questions named by ``ids`` have a value of a field, bool (n,)."""
+        members = {question.id for question in self._golden if value in question.fields.get(field, ())}
+        return np.array([name in members for name in ids], dtype=bool)
 
+    def _questions(self, answered: Answered, expected: Expected) -> list[schema.QuestionResult]:
+        """Describe each question: what it expects and where that was, its hits, values and time."""
+        run, scores, exact = answered.run, answered.scores, answered.reference
+        if run is None:
+            return []
+        columns = {}
+        if scores is not None:
+            columns = {
+                name: scores.column_of(measure, self._rules.relevance) for name, measure in self._rules.measures.items()
+            }
+        ids = Ids.of(question.id for question in self._golden)
+        places, exact_places, rows = (
+            known.query_ids.rows_of(ids).tolist() if known is not None else [-1] * len(self._golden)
+            for known in (run, exact, scores)
+        )
+        questions = []
+        for question, place, exact_place, row in zip(self._golden, places, exact_places, rows, strict=True):
+            top = _documents(run, place)
+            values = scores.values[row] if scores is not None and row >= 0 else None
+            questions.append(
+                schema.QuestionResult(
+                    id=question.id,
+                    line=question.line,
+                    question=question.question if self._rules.keep_text else None,
+                    expected=_expectations(question, expected, top, _documents(exact, exact_place)),
+                    values={name: float(values[column]) for name, column in columns.items()}
+                    if values is not None
+                    else {},
+                    top=top,
+                    failed=question.id in answered.unanswered,
+                    milliseconds=_milliseconds(answered, place),
+                )
+            )
+        return questions
 
-def _mean(
-    measure: Measure,
-    scores: Scores,
-    chosen: Sequence[str],
-    kept: npt.NDArray[np.bool_],
-    ideal: Ideal,
-    rules: Rules,
-) -> _Figure:
-    column = scores.column_of(measure, rules.relevance)
-    values = scores.values[kept, column]
-    return _Figure(
-        Sample(values, ideal.of(measure, chosen), np.zeros(len(values)), _exact_mean),
-        lambda sample: mean_interval(sample, rules.seed),
-        chosen,
-        _known_mean(scores.low[kept, column]),
-        _known_mean(scores.high[kept, column]),
-    )
+    def _result(self, requirement: Requirement, answered: Answered) -> schema.RequirementResult:
+        result = schema.RequirementResult(
+            text=requirement.text,
+            backend=answered.label,
+            dataset=answered.trial.dataset,
+            slice=str(requirement.slice) if requirement.slice is not None else None,
+            quantity=requirement.name,
+            operator=requirement.operator,
+            bound=requirement.bound,
+            decided_by="confidence bound" if self._rules.confidence else "estimate",
+            n=0,
+        )
+        figure = self._figure(requirement, answered)
+        if isinstance(figure, str):
+            return result.model_copy(update={"reason": figure})
+        sample, interval = figure.sample, figure.interval(figure.sample.values)
+
+        def bound(values: Float64Array) -> float:
+            known = figure.interval(values)
+            if known is None:
+                return -np.inf if requirement.at_least else np.inf
+            return known.low if requirement.at_least else known.high
+
+        judged = judge(requirement, sample, bound if self._rules.confidence else None)
+        missed = []
+        if requirement.at_least and not judged.passed and figure.ids is not None:
+            short = np.flatnonzero(sample.values < sample.best)
+            missed = [figure.ids[place] for place in short[np.argsort(sample.values[short], kind="stable")].tolist()]
+        return result.model_copy(
+            update={
+                "value": judged.value,
+                "min": figure.low,
+                "max": figure.high,
+                "ci_low": interval.low if interval is not None else None,
+                "ci_high": interval.high if interval is not None else None,
+                "n": judged.n,
+                "passed": judged.passed,
+                "flips": judged.flips,
+                "best_possible": sample.statistic(sample.best) if figure.ids is not None else None,
+                "missed": missed,
+            }
+        )
+
+    def _figure(self, requirement: Requirement, answered: Answered) -> _Figure | str:
+        """Return the figure that a requirement is about, or why there is none."""
+        if answered.problems:
+            return f"'{answered.label}' did not pass preflight: {', '.join(answered.problems)}"
+        if answered.run is None or answered.scores is None:
+            return f"'{answered.label}' failed"
+        ids = answered.run.query_ids.to_list()
+        if requirement.quantity == PARITY:
+            return _parity(answered, ids, self._kept(requirement, ids), self._rules.seed)
+        if isinstance(requirement.quantity, str):
+            share = LATENCIES[requirement.quantity]
+            return _latency(answered, self._kept(requirement, ids), share, self._rules.seed)
+        scored = answered.scores.query_ids.to_list()
+        kept = self._kept(requirement, scored)
+        if not kept.any():
+            return f"no question {'of the slice ' if requirement.slice is not None else ''}expects anything"
+        return self._mean(requirement.quantity, answered.scores, _chosen(scored, kept), kept)
+
+    def _mean(self, measure: Measure, scores: Scores, chosen: Sequence[str], kept: npt.NDArray[np.bool_]) -> _Figure:
+        column = scores.column_of(measure, self._rules.relevance)
+        values = scores.values[kept, column]
+        return _Figure(
+            Sample(values, self._best(measure, chosen), np.zeros(len(values)), _exact_mean),
+            lambda sample: mean_interval(sample, self._rules.seed),
+            chosen,
+            _known_mean(scores.low[kept, column]),
+            _known_mean(scores.high[kept, column]),
+        )
+
+    def _kept(self, requirement: Requirement, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Tell which of the questions named by ``ids`` a requirement is about, bool (n,)."""
+        if requirement.slice is None:
+            return np.ones(len(ids), dtype=bool)
+        return self._of_slice(requirement.slice.field, requirement.slice.value, ids)
+
+    @cached_property
+    def _ideal(self) -> Scores:
+        """Scores of the best ranking that each question can have."""
+        measures, relevance = list(self._rules.measures.values()), self._rules.relevance
+        run, judgments = ideal_run(self._golden, self._rules.k), plain_judgments(self._golden)
+        return score(run, judgments, measures, ties=TieRule.ENGINE, relevance=relevance)
+
+    def _best(self, measure: Measure, ids: Sequence[str]) -> Float64Array:
+        """Return the best value of a measure that any ranking could reach on each of some questions, float64 (n,)."""
+        places = {name: place for place, name in enumerate(self._ideal.query_ids)}
+        values: Float64Array = self._ideal.values[:, self._ideal.column_of(measure, self._rules.relevance)]
+        return values[[places[name] for name in ids]]
 
 
 def _parity(answered: Answered, ids: Sequence[str], kept: npt.NDArray[np.bool_], seed: int) -> _Figure | str:
@@ -417,13 +406,6 @@ def _percentile_interval(values: Float64Array, share: float) -> Interval | None:
     if low < 1 or high > n:
         return None
     return Interval(float(ordered[low - 1]), float(ordered[high - 1]))
-
-
-def _kept(requirement: Requirement, golden: GoldenSet, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Tell which of the questions named by ``ids`` a requirement is about, bool (n,)."""
-    if requirement.slice is None:
-        return np.ones(len(ids), dtype=bool)
-    return _of_slice(golden, requirement.slice.field, requirement.slice.value, ids)
 
 
 def _chosen(ids: Sequence[str], kept: npt.NDArray[np.bool_]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.data.types import Corpus, Run
 from harness.errors import UsageError
-from harness.results.presenters import HTML_NAME, NOT_STORED, presenter
+from harness.results.presenters import HTML_NAME, NOT_STORED, Shown, presenter
 from harness.results.schema import Result, TrialResult
 from harness.results.stored import read_report, read_stored_run, write_report
 
@@ -22,7 +22,7 @@ _VERDICTS = {"passed": "passed", "failed": "failed", "invalid": "is invalid"}
 
 
 @dataclass(frozen=True, eq=False)
-class Checked:
+class Checked(Shown):
     """What ``harness.check`` returns and :meth:`load` reads back.
 
     ``report`` is the content of ``report.json``; ``hits`` are those of each trial by its dataset and label. ``folder``
@@ -133,21 +133,3 @@ class Checked:
             if question.values
         ]
         return pd.DataFrame(rows)
-
-    def render(self, format: str = "table", *, verbose: bool = False, sort: str | None = None) -> str:  # noqa: A002 - the name of the command line's option
-        """Return the report as ``table``, ``markdown``, ``csv`` or ``json``.
-
-        ``verbose`` adds to ``table`` what answers no first question; ``sort`` names the column that orders rows.
-        """
-        return presenter().text(self.report, format, verbose=verbose, sort=sort)
-
-    def html(self, *, keep_text: bool = True) -> str:
-        """The report as one HTML file that needs nothing else.
-
-        ``keep_text=False`` leaves out the texts of questions and documents; a check that was made without them
-        (``--no-text``) has none.
-        """
-        return presenter().page(self, keep_text=keep_text)
-
-    def __str__(self) -> str:
-        return self.render()

@@ -20,7 +20,7 @@ from harness.loaders import LoadedCorpus, load_documents
 from harness.loaders.checks import dataset_findings
 from harness.pipeline.check.against import ask_backend, search_indexes
 from harness.pipeline.check.check_plan import CheckPlan, plan_check
-from harness.pipeline.check.check_results import Answered, Ideal, check_trial, requirement_results
+from harness.pipeline.check.check_results import Answered, CheckJudge
 from harness.pipeline.check.checked import Checked
 from harness.pipeline.check.id_match import Expected
 from harness.pipeline.check.preflight import Examined, Examiner, missing_ids, problem_of, repeated_questions
@@ -100,7 +100,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         wrong = {problem.dataset for problem in problems}
         searched = {name: content for name, content in loaded.items() if name not in wrong}
         if searched or not loaded:
-            warnings += [found for name in searched for found in _pitfalls(name, corpora[name], queries, cache)]
+            warnings += [odd for name in searched for odd in _pitfalls(name, corpora[name], queries, cache)]
             plan = _in_language(plan, searched)
             if (cluster := cluster_facts(plan.request.executor)) is not None:
                 shown.done("ray", str(cluster))
@@ -232,10 +232,9 @@ def _result(
     warnings: Sequence[PreflightProblem],
     command: list[str],
 ) -> Result:
-    golden, rules = plan.golden, plan.rules
-    trials = [check_trial(answered, golden, expected, rules) for answered, expected, _ in examined]
-    ideal = Ideal(golden, rules)
-    requirements = [row for answered, _, _ in examined for row in requirement_results(answered, golden, ideal, rules)]
+    judge = CheckJudge(plan.golden, plan.rules)
+    trials = [judge.trial(answered, expected) for answered, expected, _ in examined]
+    requirements = [row for answered, _, _ in examined for row in judge.requirements(answered)]
     errors = [*problems, *_problems(examined, "error")]
     notes = _notes(plan, datasets) if trials else []
     cluster = cluster_facts(plan.request.executor) if examined else None

@@ -12,7 +12,7 @@ from harness.pipeline.regress.compare_sides import Compared, compared_again
 from harness.pipeline.regress.labels import LABEL_FILE, check_no_grades
 from harness.pipeline.regress.read_snapshot import read_snapshots
 from harness.results.comparison import Comparison
-from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, presenter
+from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, Shown
 from harness.results.regression_schema import Change
 from harness.results.schema import Result
 from harness.results.snapshot import ResultSnapshot
@@ -26,7 +26,7 @@ __all__ = ["Regression", "documents_of_side", "with_rankings", "without_texts"]
 
 
 @dataclass(frozen=True, eq=False)
-class Regression:
+class Regression(Shown):
     """Two results compared: what ``harness.regress`` and ``harness.diff`` return.
 
     ``report`` is the content of ``report.json``, with what changed under ``change``; ``comparison`` holds the runs of
@@ -117,20 +117,6 @@ class Regression:
                 for value in query.values
             ]
         )
-
-    def render(self, format: str = "table", *, verbose: bool = False, sort: str | None = None) -> str:  # noqa: A002 - the name of the command line's option
-        """Return the report as ``table``, ``markdown``, ``csv`` or ``json``.
-
-        ``verbose`` adds to ``table`` what answers no first question; ``sort`` names the column that orders rows.
-        """
-        return presenter().text(self.report, format, verbose=verbose, sort=sort)
-
-    def html(self, *, keep_text: bool = True) -> str:
-        """Return the report as one HTML file that needs nothing else; ``keep_text=False`` leaves all texts out."""
-        return presenter().page(self, keep_text=keep_text)
-
-    def __str__(self) -> str:
-        return self.render()
 
 
 def with_rankings(stored: Regression, folder: Path, *, cards: Path | None = None) -> Regression:
