@@ -29,7 +29,6 @@ from harness.worker.executor import create_executor
 
 __all__ = [
     "Preview",
-    "in_language_of",
     "load_planned",
     "plan_for",
     "plan_of_backends",
@@ -132,11 +131,6 @@ def plan_of_backends(request: CompareRequest) -> Plan:
     return plan
 
 
-def in_language_of(plan: Plan, language: str | None, analyzer: str | None) -> Plan:
-    """Return the plan with a dataset's analyzers on this machine; as :func:`harness.plan.plan.in_language`."""
-    return in_language(plan, language, analyzer, lucene_available=_lucene_available())
-
-
 def resolved_for(plan: Plan, dataset: Dataset) -> Plan:
     """Return the plan with the analyzers of the dataset's language, and notes on the candidates that it names.
 
@@ -144,7 +138,7 @@ def resolved_for(plan: Plan, dataset: Dataset) -> Plan:
     """
     if dataset.candidates is not None:
         plan = among_candidates_of_dataset(plan)
-    return in_language_of(plan, dataset.language, dataset.analyzer)
+    return in_language(plan, dataset.language, dataset.analyzer)
 
 
 def _lucene_available() -> bool:

@@ -106,7 +106,8 @@ class Plan:
 
     ``datasets`` are those that the request's expression stands for; none where the caller brings the only one along.
     ``remarks`` are the notes for the reader that do not depend on the dataset; those on analyzers (:func:`in_language`)
-    and on candidates of second stages (:func:`among_candidates_of_dataset`) do.
+    and on candidates of second stages (:func:`among_candidates_of_dataset`) do. ``lucene_available`` says whether
+    Lucene's analyzers can run here.
     """
 
     request: CompareRequest
@@ -127,6 +128,7 @@ class Plan:
     remarks: tuple[str, ...] = ()
     on_analyzers: tuple[str, ...] = ()
     on_candidates: tuple[str, ...] = ()
+    lucene_available: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -251,6 +253,7 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
         remarks=(*_notes_on_components(trials, named), *execution.notes()),
         on_analyzers=_notes_on_analyzers(trials),
         on_candidates=tuple(_notes_on_candidates(trials, request.k)),
+        lucene_available=lucene_available,
     )
 
 
@@ -265,7 +268,7 @@ def among_candidates_of_dataset(plan: Plan) -> Plan:
     return replace(plan, on_candidates=(note,) if labels else ())
 
 
-def in_language(plan: Plan, language: str | None, analyzer: str | None = None, *, lucene_available: bool) -> Plan:
+def in_language(plan: Plan, language: str | None, analyzer: str | None = None) -> Plan:
     """Return the plan for a dataset in ``language``: each analyzer that is not named is that of the language.
 
     Lucene's is taken when it can run here, else Snowball's, else the ``analyzer`` that the dataset's card names; a
@@ -285,7 +288,7 @@ def in_language(plan: Plan, language: str | None, analyzer: str | None = None, *
         return plan
     mistakes = _Mistakes()
     trials = tuple(
-        (mistakes.catch(partial(_following, trial, known, analyzer, lucene_available=lucene_available)) or trial)
+        (mistakes.catch(partial(_following, trial, known, analyzer, lucene_available=plan.lucene_available)) or trial)
         if trial.follows_language
         else trial
         for trial in plan.trials

@@ -128,7 +128,7 @@ def test_every_member_has_an_analyzer_or_is_told_what_to_install(backend: str, l
     refused = set()
     for card in MEMBERS.values():
         try:
-            (trial,) = in_language(made, card.language, card.analyzer, lucene_available=lucene).trials
+            (trial,) = in_language(made, card.language, card.analyzer).trials
         except EngineUnavailableError as error:
             assert "pip install 'retrieval-harness[lucene]'" in str(error)  # noqa: PT017
             refused.add(card.language)

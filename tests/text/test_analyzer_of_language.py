@@ -17,7 +17,7 @@ from harness.text.lucene_analyzer import language_code, languages
 
 def plan(backends: str, language: str | None, *, lucene: bool = True) -> Plan:
     made = make_plan(CompareRequest(backends=backends), lucene_available=lucene)
-    return in_language(made, language, lucene_available=lucene)
+    return in_language(made, language)
 
 
 def analyzers(backends: str, language: str | None, *, lucene: bool = True) -> list[str | None]:
@@ -122,7 +122,7 @@ def test_the_analyzer_that_the_card_names_stands_in_for_that_of_the_language() -
 
     def named(language: str | None, *, lucene: bool, backends: str = backends) -> tuple[list[str | None], Plan]:
         made = make_plan(CompareRequest(backends=backends), lucene_available=lucene)
-        found = in_language(made, language, "whitespace", lucene_available=lucene)
+        found = in_language(made, language, "whitespace")
         return [trial.analyzer for trial in found.trials], found
 
     assert named("yo", lucene=True)[0] == ["lucene-yoruba", "lucene-yoruba", "lucene-german"]
@@ -136,4 +136,4 @@ def test_the_analyzer_that_the_card_names_stands_in_for_that_of_the_language() -
     assert named("mul", lucene=True, backends="csr")[1].notes == ()
     made = make_plan(CompareRequest(backends=backends), lucene_available=True)
     with pytest.raises(UsageError, match="unknown analyzer, which the dataset's card names, 'whitespce'"):
-        in_language(made, "yo", "whitespce", lucene_available=True)
+        in_language(made, "yo", "whitespce")

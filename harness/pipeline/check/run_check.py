@@ -25,10 +25,10 @@ from harness.pipeline.check.checked import Checked
 from harness.pipeline.check.id_match import Expected
 from harness.pipeline.check.preflight import Examined, Examiner, missing_ids, problem_of, repeated_questions
 from harness.pipeline.compare import run_on
-from harness.pipeline.planning import in_language_of
 from harness.pipeline.probes import PROBES
 from harness.plan.config import CheckOutput, CheckRequest, Output
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
+from harness.plan.plan import in_language
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.check_redaction import redacted, without_questions
 from harness.results.check_schema import GoldenInfo, PreflightProblem, RequirementResult, Verdict
@@ -135,7 +135,7 @@ def _in_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPl
     that the golden set came with. Raises as :func:`harness.plan.plan.in_language`.
     """
     plans = {
-        name: in_language_of(backends, loaded[name].language, loaded[name].analyzer)
+        name: in_language(backends, loaded[name].language, loaded[name].analyzer)
         for name, backends in plan.plans.items()
         if name in loaded
     }
@@ -144,7 +144,7 @@ def _in_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPl
         languages = {(content.language, content.analyzer) for content in loaded.values()}
         languages = languages or {(plan.golden.language, plan.golden.analyzer)}
         language, analyzer = next(iter(languages)) if len(languages) == 1 else (None, None)
-        against = replace(against, indexes=in_language_of(against.indexes, language, analyzer))
+        against = replace(against, indexes=in_language(against.indexes, language, analyzer))
     return replace(plan, plans=plans, against=against)
 
 
