@@ -288,7 +288,7 @@ class _Trials:
             job = replace(job, external=True, terms=folder, hashes=job_folder / _HASHES)
         save(job_folder, job)
         probes, probed = self._probes(trial, on_index=True), replace(probed, job=job)
-        measure = partial(run_probes, probes, replace(probed, held=True), progress)
+        measure = partial(run_probes, probes, replace(probed, open_in_worker=True), progress)
         with HeldOpen(measure, job.release, progress) as held_open:
             try:
                 finished = self.executor.run(job_folder, held_open)

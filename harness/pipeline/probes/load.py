@@ -70,8 +70,8 @@ class LoadProbe(Probe[LoadRecords]):
 
         Queries at fixed rates wait for a server, or for the first of the processes that each hold an embedded engine.
         """
-        options = replace(probed.plan.load, cold=False) if probed.held else probed.plan.load
-        shared, most = probed.shared or probed.held, None if probed.held else machine().cores
+        options = replace(probed.plan.load, cold=False) if probed.open_in_worker else probed.plan.load
+        shared, most = probed.shared or probed.open_in_worker, None if probed.open_in_worker else machine().cores
         runs = LoadRuns(options, probed.job, probed.folder, probed.clients, shared, options.open_loop_clients(most))
         return LoadRecords(runs.run(progress))
 

@@ -49,7 +49,7 @@ class ProbedTrial:
         executor: Runs a worker for a probe, under the limits of trials.
         clients: Runs several side by side.
         shared: Whether several processes may have the index open at once.
-        held: Whether the trial's worker still holds its index open, as those of servers do.
+        open_in_worker: Whether the trial's worker still has its index open, as those of servers do.
         reopened: Whether the index was closed and opened again before it was searched.
     """
 
@@ -62,7 +62,7 @@ class ProbedTrial:
     executor: Executor
     clients: Executor
     shared: bool
-    held: bool = False
+    open_in_worker: bool = False
     reopened: bool = False
 
 
