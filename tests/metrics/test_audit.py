@@ -296,8 +296,9 @@ class TestCommand:
         assert "trec_eval 0.5000 *" in " ".join(text.split())
         table = text[text.index("Scores\n") :].split("\n\n")[0]
         assert max(map(len, table.splitlines()[:9])) <= 80
-        assert "because of queries averaged over: judged and answered (harness: with a relevant document)" in text
-        assert "query q: 1.0000 instead of 0.5000; first relevant document at rank 1 instead of 2" in text
+        said = " ".join(text.split())
+        assert "because of queries averaged over: judged and answered (harness: with a relevant document)" in said
+        assert "query q: 1.0000 instead of 0.5000; first relevant document at rank 1 instead of 2" in said
         assert "– not computed by that tool" in text
         assert "RR@10 as trec_eval (0.500000)" in text
 

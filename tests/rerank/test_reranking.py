@@ -189,7 +189,9 @@ def test_a_judge_that_goes_away_is_one_backends_failure_and_goes_on_where_it_was
         before = len(server.asked)
         done = run("--backends", backend, *options, "--out", str(out), "--overwrite", cache=cache)
         assert done.returncode == 0, done.stderr
-        assert "(≤ x): what the best possible order of a second stage's candidates would reach" in done.stdout
+        assert "(≤ x): what the best possible order of a second stage's candidates would reach" in " ".join(
+            done.stdout.split()
+        )
         listed = run("list", "--kind", "rerank", cache=cache, verb="cache")
         assert "reranker=judge" in listed.stdout
         assert "3 entries" in listed.stdout  # one query found nothing
