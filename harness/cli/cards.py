@@ -71,7 +71,7 @@ def _proven(card: BackendCard) -> dict[str, object]:
 def _markdown(*blocks: Block, title: str = "") -> str:
     from harness.report.render.markdown import render_markdown
 
-    document = Document(title, "", (), [Section("", "", blocks)], (), "", kind="backends", name=title)
+    document = Document(title, "", sections=[Section("", "", blocks)], kind="backends", name=title)
     return render_markdown(document)
 
 

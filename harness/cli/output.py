@@ -62,7 +62,7 @@ def page(*blocks: Block, title: str = "") -> str:
     from harness.document.model import Document, Section
     from harness.report.render.terminal import render_terminal
 
-    document = Document(title, "", (), [Section("", "", blocks)], (), "")
+    document = Document(title, "", sections=[Section("", "", blocks)])
     text = render_terminal(document, width=terminal_width(), verbose=True, styled=sys.stdout.isatty())
     return text.lstrip("\n")
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from harness.document.figures import Percentiles
+from harness.document.figures import Bar, Bars, Percentiles
 from harness.document.model import Cell, Column, Facts, Figure, Section, Tone, Value
-from harness.results.schema import TrialResult
+from harness.results.schema import Result, TrialResult
 from harness.results.schema_base import ClusterInfo, HarnessInfo, IdenticalIdsInfo, MachineInfo, MetricValue
 from harness.results.schema_costs import LatencyStats
 from harness.wording import counted
@@ -16,6 +16,7 @@ __all__ = [
     "BACKEND",
     "FAILED",
     "absent",
+    "bars_figure",
     "count",
     "empty_documents",
     "flat_rows",
@@ -32,6 +33,7 @@ __all__ = [
     "number",
     "percentile_figure",
     "probability",
+    "provenance",
     "seconds",
     "sections_with_content",
     "signed",
@@ -157,13 +159,7 @@ def identical_ids(info: IdenticalIdsInfo | None, noun: str) -> list[str]:
 
 
 def made_by(
-    harness: HarnessInfo,
-    machine: MachineInfo,
-    created: str,
-    title: str = "Made by",
-    *,
-    cluster: ClusterInfo | None = None,
-    unfolded: bool = False,
+    harness: HarnessInfo, machine: MachineInfo, created: str, title: str, cluster: ClusterInfo | None = None
 ) -> Facts:
     """Return version and commit, when, and on what machine and cluster."""
     state = ", with uncommitted changes" if harness.dirty else ""
@@ -175,7 +171,20 @@ def made_by(
         **machine.thread_limits,
         **({"cluster": _cluster(cluster)} if cluster is not None else {}),
     }
-    return Facts(title, list(rows.items()), open=unfolded)
+    return Facts(title, list(rows.items()))
+
+
+def provenance(result: Result, data: Iterable[Facts]) -> Iterator[Facts]:
+    """Yield versions, machine and commit of a result, its ``data``, and what each backend was and was set to."""
+    yield made_by(result.harness, result.machine, result.created, "Made by", result.cluster)
+    yield from data
+    for trial in result.trials:
+        engine = trial.engine
+        named = f"{engine.name} {engine.version}, {engine.mode}" if engine is not None else None
+        facts = {"engine": named, "measured": trial.measured, **trial.parameters, **trial.encoder}
+        yield Facts(f"Backend {result.trial_name(trial.label, trial.dataset)}", flat_rows(facts))
+    yield Facts("Settings", flat_rows(result.plan.resolved))
+    yield Facts("Packages", list(result.packages.items()))
 
 
 def _cluster(cluster: ClusterInfo) -> str:
@@ -209,6 +218,17 @@ def percentile_figure(
     )
     rows = {name: (stats.p50, stats.p90, stats.p95, stats.p99) for name, stats in times.items()}
     return Figure(title, Percentiles(rows, series), note)
+
+
+def bars_figure(metric: str, trials: Iterable[tuple[str, TrialResult]]) -> Figure:
+    """Draw the means of a metric with their intervals, a bar for each trial by its name."""
+    bars = []
+    for number, (name, trial) in enumerate(trials):
+        value = trial.metrics.get(metric)
+        mean, low, high = (value.mean, value.ci_low, value.ci_high) if value is not None else (None, None, None)
+        bars.append(Bar(name, mean, low, high, number))
+    drawing = Bars(metric, bars)
+    return Figure(drawing.title(), drawing)
 
 
 def notes_on_trials(trials: Sequence[tuple[str, TrialResult]]) -> Iterator[str]:

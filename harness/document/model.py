@@ -132,6 +132,20 @@ class Table:
             return None
         return max(known) if direction == "highest" else min(known)
 
+    def expanded(self) -> Table:
+        """Return the same table with the second lines of cells in columns of their own."""
+        if not self.rows:
+            return self
+        columns: list[Column] = []
+        cells: list[Sequence[Cell]] = []
+        for column, of_column in zip(self.columns, zip(*self.rows, strict=True), strict=True):
+            columns.append(column)
+            cells.append([replace(cell, below="") for cell in of_column])
+            if any(cell.below for cell in of_column):
+                columns.append(Column(column.below, column.numeric, priority=column.below_priority, follows=True))
+                cells.append([Cell(cell.below) for cell in of_column])
+        return replace(self, columns=columns, rows=list(zip(*cells, strict=True)))
+
     def sorted_by(self, name: str) -> Table:
         """Return the same table with its rows sorted by the column of that name, best or greatest first.
 
@@ -182,14 +196,13 @@ Block = Table | Figure | Facts | Notes
 class Section:
     """A part of the document.
 
-    ``anchor`` is its place in links, ``lead`` one paragraph above its blocks. ``detail`` sections are left out of short
-    forms, and stand after the list of queries on a page.
+    ``anchor`` is its place in links. ``detail`` sections are left out of short forms, and stand after the list of
+    queries on a page.
     """
 
     anchor: str
     title: str
     blocks: Sequence[Block]
-    lead: str = ""
     detail: bool = False
 
 
@@ -289,10 +302,10 @@ class Document:
 
     title: str
     subtitle: str
-    verdicts: Sequence[Verdict]
-    sections: Sequence[Section]
-    command: Sequence[str]
-    made_by: str
+    verdicts: Sequence[Verdict] = ()
+    sections: Sequence[Section] = ()
+    command: Sequence[str] = ()
+    made_by: str = ""
     kind: str = ""
     name: str = ""
     outcome: str = ""
@@ -301,12 +314,10 @@ class Document:
     suites: Sequence[Suite] = ()
     annotations: Sequence[Annotation] = ()
 
-    def tables(self, *, detail: bool = True) -> Iterator[Table]:
-        """Yield the tables in reading order; without ``detail`` those of the short form."""
+    def tables(self) -> Iterator[Table]:
+        """Yield the tables in reading order."""
         for section in self.sections:
-            for block in section.blocks:
-                if isinstance(block, Table) and (detail or not (section.detail or block.detail)):
-                    yield block
+            yield from (block for block in section.blocks if isinstance(block, Table))
 
     @property
     def sort_names(self) -> list[str]:

@@ -9,6 +9,7 @@ from harness.document.cells import (
     ABSENT,
     BACKEND,
     FAILED,
+    bars_figure,
     count,
     empty_documents,
     flat_rows,
@@ -17,25 +18,23 @@ from harness.document.cells import (
     latencies,
     latency_columns,
     listed,
-    made_by,
     mean,
     metric_values,
     notes_on_trials,
     number,
     percentile_figure,
+    provenance,
     sections_with_content,
     text,
     tie_range,
     values_of,
 )
-from harness.document.figures import Bar, Bars
 from harness.document.model import (
     Block,
     Cell,
     Column,
     Document,
     Facts,
-    Figure,
     Notes,
     Section,
     Table,
@@ -83,7 +82,7 @@ def check_document(report: Result) -> Document:
         Section("missed", "Questions behind what failed", list(_missed(report))),
         Section("cost", "Speed and parity", [*_speed(report), *_percentiles(report)]),
         Section("notes", "What to know of the figures", [Notes(said)] if said else []),
-        Section("provenance", "Provenance", list(_provenance(report)), detail=True),
+        Section("provenance", "Provenance", list(provenance(report, _data(report))), detail=True),
     ]
     backends = listed([info.label for info in report.backends], _DRAWN)
     return Document(
@@ -338,20 +337,10 @@ def _slices(report: Result) -> Iterator[Block]:
 
 def _bars(report: Result) -> Iterator[Block]:
     """Yield metrics as bars with their intervals, those that something is required of first."""
-    names, trials = metric_names(report.trials), _named_trials(report)
+    names = metric_names(report.trials)
     required = [requirement.quantity for requirement in report.requirements if requirement.quantity in names]
     for name in list(dict.fromkeys([*required, *names]))[:_DRAWN]:
-        values = [(named, trial.metrics.get(name)) for named, trial in trials]
-        drawing = Bars(
-            name,
-            [
-                Bar(named, value.mean, value.ci_low, value.ci_high, at)
-                if value is not None
-                else Bar(named, None, None, None, at)
-                for at, (named, value) in enumerate(values)
-            ],
-        )
-        yield Figure(drawing.title(), drawing)
+        yield bars_figure(name, _named_trials(report))
 
 
 def _speed(report: Result) -> list[Block]:
@@ -383,21 +372,12 @@ def _percentiles(report: Result) -> list[Block]:
     return [percentile_figure("Latency of a question, one client", times, series)] if times else []
 
 
-def _provenance(report: Result) -> Iterator[Facts]:
-    """Yield versions, parameters, machine, commit and content of the data."""
-    yield made_by(report.harness, report.machine, report.created, cluster=report.cluster)
+def _data(report: Result) -> Iterator[Facts]:
+    """Yield what the golden set and the documents are."""
     golden = report.golden_set.model_dump(exclude={"without_expectation", "notes"})
     yield Facts(f"Golden set {report.golden_set.name}", flat_rows(golden))
     for corpus in report.corpora:
         yield Facts(f"Documents {corpus.name}", flat_rows(corpus.model_dump(exclude={"name"})))
-    for trial in report.trials:
-        engine = (
-            f"{trial.engine.name} {trial.engine.version}, {trial.engine.mode}" if trial.engine is not None else None
-        )
-        facts = {"backend": trial.label, "documents": trial.dataset, "engine": engine, **trial.parameters}
-        yield Facts(f"Backend {report.trial_name(trial.label, trial.dataset)}", flat_rows(facts))
-    yield Facts("Settings", flat_rows(report.plan.resolved))
-    yield Facts("Packages", list(report.packages.items()))
 
 
 def _values(report: Result) -> Iterator[Value]:

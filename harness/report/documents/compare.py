@@ -11,12 +11,11 @@ from harness.data.problems import Finding
 from harness.document.cells import (
     count,
     empty_documents,
-    flat_rows,
     identical_ids,
     listed,
-    made_by,
     metric_values,
     notes_on_trials,
+    provenance,
     sections_with_content,
     text,
     values_of,
@@ -65,7 +64,7 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
         Section("parity", "Parity with the exact reference", parity),
         Section("cost", "Cost", cost),
         Section("notes", "What to know before comparing", [Notes(said)] if said else []),
-        Section("provenance", "Provenance", list(_provenance(result)), detail=True),
+        Section("provenance", "Provenance", list(provenance(result, _contents(result.datasets))), detail=True),
     ]
     data = ", ".join(dataset.name for dataset in result.datasets)
     return Document(
@@ -235,21 +234,10 @@ def _finding(finding: FindingInfo, *, several: bool) -> str:
     return str(Finding(finding.check, "warning", about + finding.message, finding.fix, tuple(finding.examples)))
 
 
-def _provenance(result: Result) -> Iterator[Facts]:
-    """Yield versions, parameters, machine, commit and content of the data."""
-    yield made_by(result.harness, result.machine, result.created, cluster=result.cluster)
-    for dataset in result.datasets:
+def _contents(datasets: Sequence[DatasetInfo]) -> Iterator[Facts]:
+    for dataset in datasets:
         data = {"SHA-256 of documents, queries and judgments": dataset.sha256, **dataset.provenance}
         yield Facts(f"Dataset {dataset.name}", list(data.items()))
-    for trial in result.trials:
-        engine = (
-            f"{trial.engine.name} {trial.engine.version}, {trial.engine.mode}" if trial.engine is not None else None
-        )
-        about = f" on {trial.dataset}" if len(result.datasets) > 1 else ""
-        facts = {"engine": engine, "measured": trial.measured, **trial.parameters, **trial.encoder}
-        yield Facts(f"Backend {trial.label}{about}", flat_rows(facts))
-    yield Facts("Settings", flat_rows(result.plan.resolved))
-    yield Facts("Packages", list(result.packages.items()))
 
 
 def comparison_values(result: Result) -> Iterator[Value]:

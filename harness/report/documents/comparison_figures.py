@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from harness.data.arrow import as_numpy, text_scalar
 from harness.data.ranking import TieRule
 from harness.data.types import Float64Array, Ids, Qrels, Run
-from harness.document.cells import percentile_figure
+from harness.document.cells import bars_figure, percentile_figure
 from harness.document.figures import (
     Bar,
     Bars,
@@ -67,15 +67,13 @@ def comparison_figures(compared: Comparison, runs: Mapping[str, Run]) -> dict[st
 
 def _means(report: Result) -> list[Figure]:
     """Draw means over datasets, with their intervals where there are any."""
-    board, series = report.leaderboard, {info.label: at for at, info in enumerate(report.backends)}
+    board, series = report.leaderboard, _numbers(report)
     made = []
     for metric in board.metrics[:_DRAWN] if board is not None else ():
-        rows = [
-            Bar(row.backend, row.mean, row.ci_low, row.ci_high, series[row.backend])
-            for row in (board.rows if board is not None else ())
-            if row.metric == metric
-        ]
-        drawing = Bars(metric, rows)
+        rows = [row for row in board.rows if row.metric == metric] if board is not None else []
+        drawing = Bars(
+            metric, [Bar(row.backend, row.mean, row.ci_low, row.ci_high, series[row.backend]) for row in rows]
+        )
         made.append(Figure(drawing.title("mean over datasets"), drawing))
     return made
 
@@ -83,8 +81,8 @@ def _means(report: Result) -> list[Figure]:
 def _quality(report: Result, values: pa.Table, runs: Mapping[str, Run], qrels: Qrels | None) -> list[Figure]:
     """Means with intervals, differences query by query, recall by depth, and how far rankings overlap."""
     metrics = list(dict.fromkeys(name for trial in report.trials for name in trial.metrics))
-    drawings = [Bars(name, _bars(report, name)) for name in metrics[:_DRAWN]]
-    made = [Figure(drawing.title(), drawing) for drawing in drawings]
+    named = [(trial.label, trial) for trial in report.trials]
+    made = [bars_figure(name, named) for name in metrics[:_DRAWN]]
     made += _differences(report, values, metrics[:1])
     if qrels is not None and runs:
         made.append(_recall(report, runs, qrels))
@@ -95,33 +93,15 @@ def _quality(report: Result, values: pa.Table, runs: Mapping[str, Run], qrels: Q
     return made
 
 
-def _bars(report: Result, metric: str) -> list[Bar]:
-    rows = []
-    for number, trial in enumerate(report.trials):
-        value = trial.metrics.get(metric)
-        rows.append(
-            Bar(trial.label, value.mean, value.ci_low, value.ci_high, number)
-            if value
-            else Bar(trial.label, None, None, None, number)
-        )
-    return rows
-
-
 def _differences(report: Result, values: pa.Table, metrics: Sequence[str]) -> list[Figure]:
-    reference = reference_of(report, report.dataset.name)
-    made: list[Figure] = []
+    reference = str(reference_of(report, report.dataset.name))
+    made = []
     for metric in metrics:
         others = [trial.label for trial in report.trials if metric in trial.metrics and trial.label != reference]
         for label in others[:_DRAWN]:
-            differences = _paired(values, metric, label, str(reference))
+            drawing = Differences(label, reference, metric, _paired(values, metric, label, reference))
             title = f"{metric}, {label} minus {reference}, query by query"
-            made.append(
-                Figure(
-                    title,
-                    Differences(label, str(reference), metric, differences),
-                    "Sorted from the greatest loss to the greatest gain.",
-                )
-            )
+            made.append(Figure(title, drawing, "Sorted from the greatest loss to the greatest gain."))
     return made
 
 
@@ -261,8 +241,7 @@ def _quality_of(report: Result, label: str, metric: str) -> tuple[float, float |
 
 
 def _p95(trial: TrialResult) -> float | None:
-    times = trial.search.milliseconds if trial.search is not None else None
-    return times.p95 if times is not None else None
+    return trial.milliseconds.p95 if trial.milliseconds is not None else None
 
 
 def _peak(trial: TrialResult) -> float | None:
@@ -282,4 +261,4 @@ def _samples(latencies: pa.Table, labels: Sequence[str]) -> dict[str, Float64Arr
 
 def _numbers(report: Result) -> dict[str, int]:
     """The series of each backend: the same colour and marker in every picture."""
-    return {trial.label: number for number, trial in enumerate(report.trials)}
+    return {info.label: number for number, info in enumerate(report.backends)}

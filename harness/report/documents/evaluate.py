@@ -65,8 +65,6 @@ def scores_document(
         subtitle="\n".join([*map(counts_line, runs), f"ties: {ties} ({_TIE_RULES[ties]})"]),
         verdicts=[_warning(finding) for finding in warnings],
         sections=[Section("scores", "Scores", [_means(runs), *(map(_queries, runs) if per_query else ())])],
-        command=[],
-        made_by="",
         kind="eval",
         name=names,
         values=[value for run in runs for value in _values(run, judgments)],
@@ -148,14 +146,11 @@ def audit_document(name: str, judgments: str, audit: Audit) -> Document:
     return Document(
         title=f"{shortened(name)} under the conventions of {len(CONVENTIONS)} tools",
         subtitle=f"harness is what harness eval gives against {shortened(judgments)}",
-        verdicts=[],
         sections=[
             Section("published", "Published", published),
             Section("scores", "Scores", [_by_tool(audit)]),
             Section("differences", "Differences", differences),
         ],
-        command=[],
-        made_by="",
         kind="eval",
         name=shortened(name),
         values=list(_audited_values(name, judgments, audit)),

@@ -27,13 +27,10 @@ def plan_document(previews: Sequence[Preview]) -> Document:
     return Document(
         title=f"What would run on {listed(named)}",
         subtitle="nothing has been run (--dry-run)",
-        verdicts=[],
         sections=[
             Section(f"plan-{number}", name, list(_blocks(*preview)))
             for number, (name, preview) in enumerate(zip(named, previews, strict=True), 1)
         ],
-        command=[],
-        made_by="",
         kind="compare",
         name=", ".join(named),
     )

@@ -38,8 +38,6 @@ def verification_document(verification: Verification) -> Document:
         subtitle="printed, measured here, and the difference; the index before scores",
         verdicts=[_verdict(dataset) for dataset in done],
         sections=sections,
-        command=(),
-        made_by="",
         kind="verify",
         name=data,
         values=values,

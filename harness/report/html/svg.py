@@ -211,9 +211,6 @@ def room_for(labels: Iterable[str]) -> float:
     return 16 + _CHARACTER * max((len(shortened(label)) for label in labels), default=0)
 
 
-def shortened(label: str, length: int = 24) -> str:
-    """Return a label that fits beside a picture: its middle is left out where it is too long."""
-    if len(label) <= length:
-        return label
-    half = (length - 1) // 2
-    return f"{label[: length - 1 - half]}…{label[-half:]}"
+def shortened(label: str) -> str:
+    """Return a label that fits beside a picture: its middle is left out where it has more than 24 characters."""
+    return label if len(label) <= 24 else f"{label[:12]}…{label[-11:]}"

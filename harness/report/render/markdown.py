@@ -74,10 +74,16 @@ def _block(block: Block) -> str:
 
 def _table(table: Table) -> str:
     """Return a table, below its title, in a block that opens where it is a detail."""
-    columns = list(_columns(table))
-    ruler = "|".join("--:" if numeric else "---" for _, numeric, _ in columns)
-    lines = [f"| {' | '.join(_plain(name) for name, _, _ in columns)} |", f"|{ruler}|"]
-    lines += [f"| {' | '.join(cells)} |" for cells in zip(*(cells for _, _, cells in columns), strict=True)]
+    shown = table.expanded()
+    best = [shown.best(at) for at in range(len(shown.columns))]
+    ruler = "|".join("--:" if column.numeric else "---" for column in shown.columns)
+    lines = [f"| {' | '.join(_plain(column.name) for column in shown.columns)} |", f"|{ruler}|"]
+    for row in shown.rows:
+        cells = (
+            _cell(cell, numeric=column.numeric, best=most)
+            for cell, column, most in zip(row, shown.columns, best, strict=True)
+        )
+        lines.append(f"| {' | '.join(cells)} |")
     text = "\n".join(lines)
     ties = [f"[low–high]: {TIES}"] if any(cell.ties for row in table.rows for cell in row) else []
     if legend := [*ties, *table.legend]:
@@ -85,16 +91,6 @@ def _table(table: Table) -> str:
     if table.detail:
         return _details(table.title, text)
     return f"#### {_plain(table.title)}\n\n{text}"
-
-
-def _columns(table: Table) -> Iterator[tuple[str, bool, list[str]]]:
-    """Yield heading, kind and cells of each column; second lines of cells become a column of their own."""
-    for at, column in enumerate(table.columns):
-        cells = [row[at] for row in table.rows]
-        best = table.best(at)
-        yield column.name, column.numeric, [_cell(cell, numeric=column.numeric, best=best) for cell in cells]
-        if any(cell.below for cell in cells):
-            yield column.below, column.numeric, [_plain(cell.below) for cell in cells]
 
 
 def _cell(cell: Cell, *, numeric: bool, best: float | None) -> str:

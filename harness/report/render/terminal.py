@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rich import box
 from rich.cells import cell_len
@@ -168,32 +168,29 @@ class _Page:
                 self.line(f"  {line}", "dim")
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """A column as it is drawn: texts, and which of them are the best."""
-
-    heading: str
-    texts: list[str]
-    numeric: bool
-    priority: int
-    best: list[bool]
-    follows: bool
-    names: bool = False
-    whole: bool = False
-    folds: bool = False
-
-    def width(self) -> int:
-        """Return the columns of the terminal that it takes."""
-
-        return max(cell_len(line) for text in [self.heading, *self.texts] for line in text.split("\n"))
-
-
 class _Drawing:
-    """Lay a table out: which columns, how wide, and where tie ranges stand."""
+    """Lay a table out: which columns, how wide, and where tie ranges stand; second lines are columns of their own."""
 
     def __init__(self, table: Table) -> None:
-        self._table = table
-        self._columns = list(_shown(table, ties=True))
+        self._table = table.expanded()
+        self._columns = self._table.columns
+        self._best = [self._table.best(at) for at in range(len(self._columns))]
+        self._texts = self._written(ties=True)
+
+    def _written(self, *, ties: bool) -> list[list[str]]:
+        """Return the texts of each column, with or without the ranges that ties leave."""
+        written = []
+        for at, column in enumerate(self._columns):
+            cells = [row[at] for row in self._table.rows]
+            marked = any(cell.mark for cell in cells)
+            texts = [_text(column, cell, ties=ties, marked=marked) for cell in cells]
+            written.append([_broken(text, _LABEL_WIDTH) for text in texts] if at == 0 and not column.whole else texts)
+        return written
+
+    def _width(self, at: int) -> int:
+        """Return the columns of the terminal that a column takes."""
+        texts = [self._columns[at].name, *self._texts[at]]
+        return max(cell_len(line) for text in texts for line in text.split("\n"))
 
     def fit(self, width: int | None) -> list[str]:
         """Put tie ranges into a footnote where there is no room for them; return what explains them."""
@@ -201,10 +198,10 @@ class _Drawing:
             return []
         if width is None or self._natural(range(len(self._columns))) <= width:
             return [f"[low–high]: {TIES}"]
-        self._columns = list(_shown(self._table, ties=False))
-        ranges, naming = [], [at for at, column in enumerate(self._table.columns) if at == 0 or column.names]
+        self._texts = self._written(ties=False)
+        ranges, naming = [], [at for at, column in enumerate(self._columns) if at == 0 or column.names]
         rows = [(" ".join(row[at].text for at in naming), row) for row in self._table.rows]
-        for at, column in enumerate(self._table.columns):
+        for at, column in enumerate(self._columns):
             of_column = [f"{name} {row[at].ties}" for name, row in rows if row[at].ties]
             ranges += [f"{column.name} of {', '.join(of_column)}"] if of_column else []
         return [f"{TIES}: {'; '.join(ranges)}"]
@@ -241,7 +238,7 @@ class _Drawing:
         names: dict[str, None] = {}
         owners: dict[str, None] = {}
         for first, *others in self._groups():
-            heading = self._columns[first].heading
+            heading = self._columns[first].name
             if first not in kept:
                 names[heading] = None
             elif any(at not in kept for at in others):
@@ -259,7 +256,7 @@ class _Drawing:
         return places
 
     def _natural(self, places: Sequence[int]) -> int:
-        return sum(self._columns[at].width() for at in places) + _GAP * (len(places) - 1)
+        return sum(self._width(at) for at in places) + _GAP * (len(places) - 1)
 
     def _narrowest(self, places: Sequence[int]) -> int:
         """Return the least width of these columns: texts can be broken, numbers cannot."""
@@ -268,7 +265,7 @@ class _Drawing:
     def _least(self, at: int) -> int:
         column = self._columns[at]
         whole = column.numeric or column.whole
-        return column.width() if whole else min(column.width(), _NARROWEST_NAME if at == 0 else _NARROWEST)
+        return self._width(at) if whole else min(self._width(at), _NARROWEST_NAME if at == 0 else _NARROWEST)
 
     def _foldable(self, places: Sequence[int], width: int | None) -> int | None:
         """Return the column of sentences that stands below its rows, for want of room beside them; None for none."""
@@ -276,7 +273,7 @@ class _Drawing:
             beside = [other for other in places if other != at]
             if width is not None and self._columns[at].folds:
                 room = width - self._natural(beside) - _GAP
-                return at if room < min(_LEAST_BESIDE, self._columns[at].width()) else None
+                return at if room < min(_LEAST_BESIDE, self._width(at)) else None
         return None
 
     def drawn(self, places: Sequence[int], width: int | None) -> Iterator[RichTable | Text]:
@@ -289,8 +286,8 @@ class _Drawing:
         yield self._rich(beside, width, range(0))
         for row in rows:
             yield self._rich(beside, width, [row], headed=False)
-            if self._columns[folds].texts[row]:
-                yield Text(folded(f"    {self._columns[folds].texts[row]}", width, 0))
+            if self._texts[folds][row]:
+                yield Text(folded(f"    {self._texts[folds][row]}", width, 0))
 
     def _rich(self, places: Sequence[int], width: int | None, rows: Sequence[int], *, headed: bool = True) -> RichTable:
         """Return these columns and rows as a table of Rich; texts share what numbers leave of ``width``."""
@@ -302,7 +299,7 @@ class _Drawing:
             column = self._columns[at]
             lines = [line for row in rows for line in self._text(at, row, limit).plain.split("\n")]
             drawn.add_column(
-                Text(column.heading),
+                Text(column.name),
                 justify="right" if column.numeric else "left",
                 no_wrap=column.numeric,
                 width=max([limit, *map(cell_len, lines)])
@@ -315,17 +312,16 @@ class _Drawing:
         return drawn
 
     def _text(self, at: int, row: int, limit: int) -> Text:
-
-        column = self._columns[at]
-        text = column.texts[row]
+        column, text, best = self._columns[at], self._texts[at][row], self._best[at]
         if column.folds:
             text = folded(text, limit, 0)
         elif not (column.numeric or column.whole):
             text = _broken(text, limit)
-        return Text(text, style="bold" if column.best[row] else "")
+        is_best = best is not None and self._table.rows[row][at].value == best
+        return Text(text, style="bold" if is_best else "")
 
     def _widths(self, places: Sequence[int], width: int | None) -> list[int]:
-        natural = {at: self._columns[at].width() for at in places}
+        natural = {at: self._width(at) for at in places}
         texts = [at for at in places if not self._columns[at].numeric]
         if width is not None:
             while self._sum(natural) > width and any(natural[at] > self._least(at) for at in texts):
@@ -336,21 +332,6 @@ class _Drawing:
     @staticmethod
     def _sum(widths: dict[int, int]) -> int:
         return sum(widths.values()) + _GAP * (len(widths) - 1)
-
-
-def _shown(table: Table, *, ties: bool) -> Iterator[_Shown]:
-    """Yield the columns of a table; second lines of cells become a column of their own."""
-    for at, column in enumerate(table.columns):
-        cells = [row[at] for row in table.rows]
-        best, sure = table.best(at), any(cell.mark for cell in cells)
-        texts = [_text(column, cell, ties=ties, marked=sure) for cell in cells]
-        wide = [_broken(text, _LABEL_WIDTH) if at == 0 and not column.whole else text for text in texts]
-        bold = [best is not None and cell.value == best for cell in cells]
-        settings = (column.numeric, column.priority, bold, column.follows, column.names, column.whole, column.folds)
-        yield _Shown(column.name, wide, *settings)
-        if any(cell.below for cell in cells):
-            below = [shortened(cell.below) for cell in cells]
-            yield _Shown(column.below, below, column.numeric, column.below_priority, [False] * len(cells), follows=True)
 
 
 def _text(column: Column, cell: Cell, *, ties: bool, marked: bool) -> str:
