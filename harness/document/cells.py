@@ -205,7 +205,7 @@ def flat_rows(values: Mapping[str, object]) -> list[tuple[str, str]]:
 
 def sections_with_content(sections: Sequence[Section]) -> list[Section]:
     """Return the sections that have any block."""
-    return [one for one in sections if one.blocks]
+    return [section for section in sections if section.blocks]
 
 
 def percentile_figure(

@@ -343,7 +343,9 @@ class Document:
         return replace(
             self,
             sections=[
-                replace(one, blocks=[ordered(block) if isinstance(block, Table) else block for block in one.blocks])
-                for one in self.sections
+                replace(
+                    section, blocks=[ordered(block) if isinstance(block, Table) else block for block in section.blocks]
+                )
+                for section in self.sections
             ],
         )

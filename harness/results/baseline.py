@@ -129,8 +129,8 @@ def describe_baseline(path: Path) -> str:
         report = validated(_content(path), Baseline).report
     except ResultError:
         return "one that cannot be read"
-    backends = ", ".join(one.label for one in report.backends)
-    datasets = ", ".join(one.name for one in report.datasets)
+    backends = ", ".join(info.label for info in report.backends)
+    datasets = ", ".join(info.name for info in report.datasets)
     return f"that of {backends} on {datasets} from {report.created}"
 
 
@@ -209,7 +209,7 @@ def _lines(report: Result, snapshots: Sequence[ResultSnapshot], depth: int) -> I
     whole = report.model_dump_json(by_alias=True, indent=2).encode()
     yield b'{\n"schema": %d,\n"kind": "baseline",\n"depth": %d,\n' % (SCHEMA_VERSION, depth)
     yield b'"report": ' + whole + b',\n"datasets": '
-    yield _members({one.report.dataset.name: _dataset(one, depth) for one in snapshots}) + b"\n}\n"
+    yield _members({snapshot.report.dataset.name: _dataset(snapshot, depth) for snapshot in snapshots}) + b"\n}\n"
 
 
 def _dataset(snapshot: ResultSnapshot, depth: int) -> bytes:

@@ -31,18 +31,20 @@ def without_questions(result: Result, texts: Iterable[str] = ()) -> Result:
 
     ``texts`` are those that the result does not hold itself.
     """
-    known = {one.question for trial in result.trials for one in trial.questions if one.question is not None}
+    known = {
+        question.question for trial in result.trials for question in trial.questions if question.question is not None
+    }
     quoted = _Quoted({*texts, *known})
     trials = [
-        one.model_copy(
+        trial.model_copy(
             update={
-                "questions": [asked.model_copy(update={"question": None}) for asked in one.questions],
-                "error": quoted.out_of_error(one.error) if one.error is not None else None,
+                "questions": [question.model_copy(update={"question": None}) for question in trial.questions],
+                "error": quoted.out_of_error(trial.error) if trial.error is not None else None,
             }
         )
-        for one in result.trials
+        for trial in result.trials
     ]
-    problems = {name: [quoted.out_of_problem(one) for one in getattr(result, name)] for name in _PROBLEMS}
+    problems = {name: [quoted.out_of_problem(problem) for problem in getattr(result, name)] for name in _PROBLEMS}
     return result.model_copy(update={"trials": trials, **problems})
 
 
@@ -54,7 +56,7 @@ class _Quoted:
     """Texts that are taken out of what somebody else's code said: as they are, and as Python and JSON write them."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        forms = {form for one in texts for form in (one, repr(one)[1:-1], json.dumps(one)[1:-1])}
+        forms = {form for text in texts for form in (text, repr(text)[1:-1], json.dumps(text)[1:-1])}
         self._forms = sorted(forms, key=len, reverse=True)
 
     def out_of(self, said: str) -> str:
@@ -71,7 +73,10 @@ class _Quoted:
 
     def out_of_problem(self, problem: PreflightProblem) -> PreflightProblem:
         """Return the same problem without the texts."""
-        update = {"message": self.out_of(problem.message), "examples": [self.out_of(one) for one in problem.examples]}
+        update = {
+            "message": self.out_of(problem.message),
+            "examples": [self.out_of(example) for example in problem.examples],
+        }
         return problem.model_copy(update=update)
 
 

@@ -114,7 +114,7 @@ class Comparison(Shown):
             latencies=self.latencies,
             runs=runs,
             qrels={name: content.qrels for name, content in contents if content.qrels is not None},
-            queries={name: one.queries for name, one in contents if one.queries is not None and keep_text},
+            queries={name: content.queries for name, content in contents if content.queries is not None and keep_text},
             extra={HTML_NAME: self.html(keep_text=keep_text).encode(), **(extra or {})},
             further=partial(_save_runs, result=self.report, runs=runs, layout=save_runs) if save_runs else None,
         )
@@ -276,10 +276,10 @@ class Comparison(Shown):
         """
         rows = {}
         for trial in self.report.trials:
-            for one in trial.spread.each if trial.spread is not None else ():
-                overlaps = {f"reference overlap@{depth}": share for depth, share in one.reference_overlap.items()}
-                costs = one.model_dump(exclude={"build", "metrics", "reference_overlap"})
-                rows[*_key(trial), one.build] = {**costs, **one.metrics, **overlaps}
+            for build in trial.spread.each if trial.spread is not None else ():
+                overlaps = {f"reference overlap@{depth}": share for depth, share in build.reference_overlap.items()}
+                costs = build.model_dump(exclude={"build", "metrics", "reference_overlap"})
+                rows[*_key(trial), build.build] = {**costs, **build.metrics, **overlaps}
         return self._frame(rows, "build")
 
     def timings(self) -> pd.DataFrame:
@@ -309,13 +309,13 @@ class Comparison(Shown):
         columns = ["sweep", "value", "metric", "quality", "recall", "p50_ms", "p95_ms", "bytes"]
         columns += ["on_frontier", "on_recall_frontier"]
         rows = {
-            (one.dataset, point.backend): {
-                "sweep": one.name,
-                "metric": one.metric,
+            (frontier.dataset, point.backend): {
+                "sweep": frontier.name,
+                "metric": frontier.metric,
                 **point.model_dump(exclude={"backend"}),
             }
-            for one in self.report.frontiers
-            for point in one.points
+            for frontier in self.report.frontiers
+            for point in frontier.points
         }
         return self._frame(rows, columns=columns)
 

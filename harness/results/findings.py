@@ -115,8 +115,8 @@ def metric_findings(
     """Return what the judgments cannot support among ``measures``, in the order of the table; without any, nothing."""
     if not measures or len(qrels.query_ids) < _FEW_QUERIES or not bool((qrels.grades >= relevance).any()):
         return []
-    asked = _Asked(qrels, tuple(measures), relevance, queries)
-    return [finding for check in METRIC_CHECKS if (finding := check(asked)) is not None]
+    judged = _JudgedMetrics(qrels, tuple(measures), relevance, queries)
+    return [finding for check in METRIC_CHECKS if (finding := check(judged)) is not None]
 
 
 def named_measures(measures: Sequence[Measure], default: str | Sequence[str]) -> tuple[Measure, ...]:
@@ -128,7 +128,7 @@ def named_measures(measures: Sequence[Measure], default: str | Sequence[str]) ->
     """
     for whole in (set(parse_metrics(default)), set(official_measures())):
         if whole <= set(measures):
-            measures = [one for one in measures if one not in whole]
+            measures = [measure for measure in measures if measure not in whole]
     return tuple(measures)
 
 
@@ -174,13 +174,13 @@ def _other_queries(judged: JudgedRun) -> Finding | None:
     """
     answered = Ids(judged.run.query_ids.values)
     common = int(np.count_nonzero(judged.qrels.query_ids.rows_of(answered) >= 0))
-    ours, theirs = len(answered), len(judged.qrels.query_ids)
-    if min(ours, theirs) < _FEW_QUERIES or 2 * common >= min(ours, theirs):
+    in_run, in_qrels = len(answered), len(judged.qrels.query_ids)
+    if min(in_run, in_qrels) < _FEW_QUERIES or 2 * common >= min(in_run, in_qrels):
         return None
     return _warning(
         "wrong-split",
-        f"{common:,} of the run's {ours:,} queries are judged, and {theirs - common:,} of {theirs:,} judged queries "
-        "are not in the run",
+        f"{common:,} of the run's {in_run:,} queries are judged, and {in_qrels - common:,} of {in_qrels:,} judged "
+        "queries are not in the run",
         "look whether run and judgments are of the same split, and whether query ids are numbered alike",
     )
 
@@ -232,20 +232,20 @@ def _ids_spelled_otherwise(judged: JudgedRun) -> Finding | None:
     wanted = max(3, len(documents) / 10)
     if len(missing) < wanted:
         return None
-    found = respelling(missing, ranked, share=wanted / len(missing))
-    if found is None:
+    spelling = respelling(missing, ranked, share=wanted / len(missing))
+    if spelling is None:
         return None
     return _warning(
         "ids-spelled-otherwise",
-        f"{len(missing):,} of {len(documents):,} judged documents are not in the run, and {found}",
+        f"{len(missing):,} of {len(documents):,} judged documents are not in the run, and {spelling}",
         "write ids alike in the run and in the judgments: a hit under another spelling counts as wrong",
     )
 
 
 def _all_zero(judged: JudgedRun) -> Finding | None:
     """Find a run that has hits and no metric above 0."""
-    names = [str(one.measure) for one in judged.scores.means() if _is_share(one.measure)]
-    values = [one.value for one in judged.scores.means() if _is_share(one.measure)]
+    names = [str(summary.measure) for summary in judged.scores.means() if _is_share(summary.measure)]
+    values = [summary.value for summary in judged.scores.means() if _is_share(summary.measure)]
     if judged.is_example or not values or any(values) or not judged.run.hits:
         return None
     known = int(np.count_nonzero(judged.qrels.doc_ids.rows_of(judged.run.doc_ids) >= 0))
@@ -311,8 +311,8 @@ def _raw_weights(judged: JudgedRun) -> Finding | None:
     weights = judged.weights
     if weights is None or weights.idf:
         return None
-    values, asked = weights.documents.values[:_SAMPLE], weights.queries.values[:_SAMPLE]
-    if not len(values) or not _are_counts(values) or not bool((asked == np.rint(asked)).all()):
+    values, query_weights = weights.documents.values[:_SAMPLE], weights.queries.values[:_SAMPLE]
+    if not len(values) or not _are_counts(values) or not bool((query_weights == np.rint(query_weights)).all()):
         return None
     ones = float(np.mean(values == 1))
     return _warning(
@@ -389,7 +389,7 @@ RUN_CHECKS: tuple[Callable[[JudgedRun], Finding | None], ...] = (
 """Every check of a run."""
 
 
-class _Asked(NamedTuple):
+class _JudgedMetrics(NamedTuple):
     """Judgments, and the metrics that are taken by them."""
 
     qrels: Qrels
@@ -398,38 +398,40 @@ class _Asked(NamedTuple):
     queries: QuerySet
 
 
-def _low_ceiling(asked: _Asked) -> Finding | None:
+def _low_ceiling(judged: _JudgedMetrics) -> Finding | None:
     """Find metrics that even a perfect ranking leaves below 0.5: P@10 of one relevant document a query is 0.1."""
-    measures = [one for one in asked.measures if _is_share(one)]
+    measures = [measure for measure in judged.measures if _is_share(measure)]
     if not measures:
         return None
-    best = score(_perfect(asked), asked.qrels, measures, queries=asked.queries, relevance=asked.relevance)
-    low = [one for one in best.means() if one.value < 0.5]
-    if not low:
+    best = score(_perfect(judged), judged.qrels, measures, queries=judged.queries, relevance=judged.relevance)
+    bounds = [
+        f"{summary.measure} can be at most {summary.value:.3f}" for summary in best.means() if summary.value < 0.5
+    ]
+    if not bounds:
         return None
-    relevant = _relevant_counts(asked.qrels, asked.relevance)
+    relevant = _relevant_counts(judged.qrels, judged.relevance)
     return _warning(
         "metric-without-support",
-        f"{' and '.join(f'{one.measure} can be at most {one.value:.3f}' for one in low)} on these judgments, which "
-        f"have {relevant.mean():.1f} relevant documents a query and grades up to {int(asked.qrels.grades.max())}",
+        f"{' and '.join(bounds)} on these judgments, which "
+        f"have {relevant.mean():.1f} relevant documents a query and grades up to {int(judged.qrels.grades.max())}",
         "read it against that, or take a metric that can reach 1: nDCG, AP, RR, R_cap, Success",
     )
 
 
-def _no_judged_negatives(asked: _Asked) -> Finding | None:
+def _no_judged_negatives(judged: _JudgedMetrics) -> Finding | None:
     """Find metrics that compare relevant with judged non-relevant documents where none is judged so."""
-    names = [str(one) for one in asked.measures if one.name in ("Bpref", "infAP")]
-    if not names or bool((asked.qrels.grades < asked.relevance).any()):
+    names = [str(measure) for measure in judged.measures if measure.name in ("Bpref", "infAP")]
+    if not names or bool((judged.qrels.grades < judged.relevance).any()):
         return None
     return _warning(
         "metric-without-support",
         f"{' and '.join(names)} {'needs' if len(names) == 1 else 'need'} documents that are judged not relevant, and "
-        f"all {len(asked.qrels):,} judgments are relevant",
+        f"all {len(judged.qrels):,} judgments are relevant",
         "take AP or nDCG, or judgments with grade 0",
     )
 
 
-METRIC_CHECKS: tuple[Callable[[_Asked], Finding | None], ...] = (_low_ceiling, _no_judged_negatives)
+METRIC_CHECKS: tuple[Callable[[_JudgedMetrics], Finding | None], ...] = (_low_ceiling, _no_judged_negatives)
 """Every check of metrics against judgments."""
 
 
@@ -458,10 +460,10 @@ def difference_finding(pair: PairedValues, family: int = 1) -> Finding | None:
     )
 
 
-def _perfect(asked: _Asked) -> Run:
+def _perfect(judged: _JudgedMetrics) -> Run:
     """Return the relevant documents of every query, scored by grade."""
-    qrels = asked.qrels
-    kept = np.flatnonzero(qrels.grades >= asked.relevance)
+    qrels = judged.qrels
+    kept = np.flatnonzero(qrels.grades >= judged.relevance)
     indptr = np.searchsorted(kept, qrels.indptr).astype(np.int64)
     grades = qrels.grades[kept].astype(np.float32)
     return Run(qrels.query_ids, qrels.doc_ids, indptr, qrels.rows[kept], grades)
@@ -477,8 +479,8 @@ def _relevant_counts(qrels: Qrels, relevance: int) -> npt.NDArray[np.int64]:
     """Return the number of relevant documents of each query that has any."""
     owner = np.repeat(np.arange(len(qrels.query_ids)), np.diff(qrels.indptr))
     counts = np.bincount(owner[qrels.grades >= relevance], minlength=len(qrels.query_ids))
-    found: npt.NDArray[np.int64] = counts[counts > 0].astype(np.int64)
-    return found
+    positive: npt.NDArray[np.int64] = counts[counts > 0].astype(np.int64)
+    return positive
 
 
 def _named(ids: Ids, rows: npt.NDArray[Any]) -> tuple[str, ...]:

@@ -63,10 +63,12 @@ def _frontier(sweep: Swept, dataset: str, trials: Sequence[TrialResult]) -> Fron
         )
         for trial in made
     ]
-    best = _undominated(points, [point.quality for point in points])
-    found = _undominated(points, [point.recall for point in points])
+    by_quality = _undominated(points, [point.quality for point in points])
+    by_recall = _undominated(points, [point.recall for point in points])
     points = [
-        point.model_copy(update={"on_frontier": point.value in best, "on_recall_frontier": point.value in found})
+        point.model_copy(
+            update={"on_frontier": point.value in by_quality, "on_recall_frontier": point.value in by_recall}
+        )
         for point in points
     ]
     return FrontierStats(

@@ -26,11 +26,11 @@ class CorpusContent(NamedTuple):
     """Documents by their name, digest and number; no digest where backends have documents of their own."""
 
     name: str
-    sha256: str | None
-    documents: int
-    empty_documents: int
-    empty_left_out: int
-    identical_ids: IdenticalIdsInfo | None
+    sha256: str | None = None
+    documents: int = 0
+    empty_documents: int = 0
+    empty_left_out: int = 0
+    identical_ids: IdenticalIdsInfo | None = None
 
 
 def golden_dataset(
@@ -51,15 +51,17 @@ def golden_dataset(
         documents=corpus.documents,
         empty_documents=corpus.empty_documents,
         queries=QueryCounts(searched=len(questions), judged=expecting, relevant=expecting),
-        judgments=sum(len(one.expected) for one in questions),
+        judgments=sum(len(question.expected) for question in questions),
         sampled_from=None,
         filter=None,
         provenance=provenance,
         identical_ids=corpus.identical_ids,
         content=ContentDigests(
             documents=corpus.sha256 or "",
-            queries=_digest(f"{one.id} {one.question}" for one in questions),
-            judgments=_digest(f"{one.id} {doc_id} {grade}" for one in questions for doc_id, grade in one.expected),
+            queries=_digest(f"{question.id} {question.question}" for question in questions),
+            judgments=_digest(
+                f"{question.id} {doc_id} {grade}" for question in questions for doc_id, grade in question.expected
+            ),
         ),
     )
 

@@ -49,7 +49,7 @@ def published_numbers(plan: Plan, dataset: Dataset, trials: Sequence[schema.Tria
     request = plan.request
     changed = (request.sample_queries, request.max_docs, request.labels, plan.files.queries, plan.files.qrels)
     card = find_dataset(dataset.name, request.cards) if "card" in dataset.provenance else None
-    if not isinstance(card, DatasetCard) or plan.filter or any(one is not None for one in changed):
+    if not isinstance(card, DatasetCard) or plan.filter or any(value is not None for value in changed):
         return PublishedHere()
     rows = [row for row in card.published if row.split in (None, dataset.provenance.get("split"))]
     cards = find_cards("backends", request.cards) if rows else {}
@@ -193,18 +193,18 @@ def _is_all_model(trial: Trial) -> bool:
 
 
 def _same_parameters(trial: Trial, published: BackendSpec) -> bool:
-    ours, theirs = _deciding(trial.spec, trial.parameters), _deciding(published, published.parameters)
-    if trial.follows_language and theirs.get("analyzer") == "auto":
+    ours, stated = _deciding(trial.spec, trial.parameters), _deciding(published, published.parameters)
+    if trial.follows_language and stated.get("analyzer") == "auto":
         # published ones are Anserini's for the language
-        theirs["analyzer"] = ours["analyzer"] if str(trial.analyzer).startswith("lucene-") else ""
-    shared = ours.keys() & theirs.keys()
+        stated["analyzer"] = ours["analyzer"] if str(trial.analyzer).startswith("lucene-") else ""
+    shared = ours.keys() & stated.keys()
     alone = [
         (spec, name, value)
-        for spec, values in ((trial.spec, ours), (published, theirs))
+        for spec, values in ((trial.spec, ours), (published, stated))
         for name, value in values.items()
         if name not in shared
     ]
-    return all(ours[name] == theirs[name] for name in shared) and all(
+    return all(ours[name] == stated[name] for name in shared) and all(
         spec.card is not None and spec.card.parameters[name].default == value for spec, name, value in alone
     )
 

@@ -52,7 +52,7 @@ def trial_results(
 
 def _trial_result(scored: Scored, dataset: Dataset, plan: Plan, summaries: Sequence[Summary]) -> schema.TrialResult:
     outcome, trial, seed = scored.outcome, scored.outcome.trial, plan.request.seed
-    parts = {name: value for one in summaries for name, value in one.summarise(scored, dataset, plan).items()}
+    parts = {name: value for summary in summaries for name, value in summary.summarise(scored, dataset, plan).items()}
     known = schema.TrialResult.model_fields
     result = schema.TrialResult(
         dataset=dataset.name,
@@ -70,7 +70,10 @@ def _trial_result(scored: Scored, dataset: Dataset, plan: Plan, summaries: Seque
         parity=_parity(scored, seed),
         deterministic=_deterministic(trial.spec) if outcome.failure is None else None,
         probes={name: cast("JsonValue", value) for name, value in parts.items() if name not in known},
-        notes=[*_trial_notes(scored, dataset), *(note for one in summaries for note in one.notes(scored, plan))],
+        notes=[
+            *_trial_notes(scored, dataset),
+            *(note for summary in summaries for note in summary.notes(scored, plan)),
+        ],
     )
     return result.model_copy(update={name: value for name, value in parts.items() if name in known})
 

@@ -140,7 +140,7 @@ def _trial_1(backend: Object) -> Object:
     if trial.get("spread") is not None:
         spread = _renamed(trial["spread"], oracle_overlap="reference_overlap")
         builds = spread.get("each", [])
-        trial["spread"] = {**spread, "each": [_renamed(one, oracle_overlap="reference_overlap") for one in builds]}
+        trial["spread"] = {**spread, "each": [_renamed(build, oracle_overlap="reference_overlap") for build in builds]}
     if (trial.get("stages") or {}).get("reranking") is not None:
         reranking = _renamed(trial["stages"]["reranking"], ceiling="upper_bound")
         trial["stages"] = {**trial["stages"], "reranking": reranking}
@@ -222,53 +222,43 @@ def _documents_of_their_own(golden: Object, corpora: list[Object]) -> str:
 
 
 def _check_datasets_1(golden: Object, corpora: list[Object], subjects: list[Object], own: str) -> list[Object]:
-    asked: list[Object] = next((subject["questions"] for subject in subjects if subject.get("questions")), [])
+    stored: list[Object] = next((subject["questions"] for subject in subjects if subject.get("questions")), [])
     questions = [
-        GoldenContent(one["id"], one["question"], [(of["id"], of["grade"]) for of in one["expected"]]) for one in asked
+        GoldenContent(
+            question["id"],
+            question["question"],
+            [(expected["id"], expected["grade"]) for expected in question["expected"]],
+        )
+        for question in stored
     ]
     contents = [
-        CorpusContent(
-            one["name"],
-            one["sha256"],
-            one["documents"],
-            one["empty_documents"],
-            one.get("empty_left_out", 0),
-            one.get("identical_ids"),
-        )
-        for one in corpora
+        CorpusContent(**{name: corpus[name] for name in CorpusContent._fields if name in corpus}) for corpus in corpora
     ]
     if any(subject.get("corpus") is None for subject in subjects):
-        contents.append(CorpusContent(own, None, 0, 0, 0, None))
+        contents.append(CorpusContent(own))
     source, digest, expecting = golden.get("source"), golden.get("sha256"), golden.get("expecting", 0)
-    return [golden_dataset(one, str(source), str(digest), questions, expecting).model_dump() for one in contents]
+    return [
+        golden_dataset(content, str(source), str(digest), questions, expecting).model_dump() for content in contents
+    ]
 
 
 def _check_trial_1(subject: Object, own: str) -> Object:
     label, backend, times = subject.get("label"), str(subject.get("backend")), subject.get("milliseconds")
-    given = subject.get("parameters", {})
+    parameters = subject.get("parameters", {})
     parity = subject.get("parity")
     return {
         "dataset": subject.get("corpus") or own,
         "label": label,
         "name": backend.partition(":")[0].rpartition("=")[2],
         "status": subject.get("status"),
-        "measured": None,
-        "reused": False,
         "error": subject.get("error"),
         "engine": subject.get("engine"),
-        "encoder": {},
-        "parameters": given if subject.get("corpus") is not None else {**given, "against": backend},
-        "phases": None,
-        "index": None,
+        "parameters": parameters if subject.get("corpus") is not None else {**parameters, "against": backend},
         "search": _search_1(subject, times) if times is not None else None,
-        "cold": None,
-        "closed_loop": [],
-        "open_loop": [],
-        "queries": None,
         "metrics": _metrics_1(subject.get("metrics", {})),
         "parity": _renamed(parity, oracle="reference") if parity is not None else None,
         "deterministic": subject.get("deterministic"),
-        "slices": [{**one, "metrics": _metrics_1(one.get("metrics", {}))} for one in subject.get("slices", [])],
+        "slices": [{**part, "metrics": _metrics_1(part.get("metrics", {}))} for part in subject.get("slices", [])],
         "questions": subject.get("questions", []),
         "notes": subject.get("notes", []),
     }
@@ -305,7 +295,9 @@ def _regression_1(values: Object) -> Object:
     dataset = (sides["after"]["datasets"][0] or {}).get("name")
     backends = []
     for backend in values.get("backends", []):
-        metrics = [{**one, "metric": current_figure(one.get("metric", ""))} for one in backend.get("metrics", [])]
+        metrics = [
+            {**metric, "metric": current_figure(metric.get("metric", ""))} for metric in backend.get("metrics", [])
+        ]
         backends.append({**backend, "dataset": dataset, "metrics": metrics})
     moved = {"schema", "kind", "created", "command"}
     kept = {key: value for key, value in values.items() if key not in moved}

@@ -317,7 +317,7 @@ def _datasets(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus], queries: Quer
         for name, content in loaded.items()
     ]
     if plan.against is not None:
-        corpora.append(CorpusContent(plan.own_documents, None, 0, 0, 0, None))
+        corpora.append(CorpusContent(plan.own_documents))
     expecting = len(golden.expecting(plan.rules.relevance))
     return [golden_dataset(corpus, golden.source, golden.sha256, questions, expecting) for corpus in corpora]
 

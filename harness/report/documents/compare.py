@@ -54,7 +54,7 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
         quality += [table] if table is not None else []
         quality += [*pair_tables(result, dataset.name, where), *published_tables(result, dataset.name, where)]
         parity += parity_tables(trials, where, candidates=dataset.candidates is not None)
-        parity += scoring_tables([one for one in result.scorings if one.dataset == dataset.name], where)
+        parity += scoring_tables([scoring for scoring in result.scorings if scoring.dataset == dataset.name], where)
         cost += _probe_tables(trials, result.machine.cores, where)
     quality += [_datasets_table(result.datasets)] if len(result.datasets) > _NAMED else []
     said = list(comparison_notes(result))

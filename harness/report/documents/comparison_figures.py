@@ -54,8 +54,8 @@ def comparison_figures(compared: Comparison, runs: Mapping[str, Run]) -> dict[st
         each = [(report.on(info.name), f", {info.name}") for info in report.datasets]
         return {
             "quality": _means(report),
-            "frontier": [made for one, where in each for made in swept_frontiers(one, where)],
-            "cost": [*_frontiers(report), *(made for one, where in each for made in _probe_figures(one, where))],
+            "frontier": [made for part, where in each for made in swept_frontiers(part, where)],
+            "cost": [*_frontiers(report), *(made for part, where in each for made in _probe_figures(part, where))],
         }
     return {
         "quality": _quality(report, compared.values, runs, compared.qrels),
@@ -108,9 +108,9 @@ def _differences(report: Result, values: pa.Table, metrics: Sequence[str]) -> li
 def _paired(values: pa.Table, metric: str, label: str, reference: str) -> Float64Array:
     """Differences on the queries that both are evaluated on."""
     of_metric = values.filter(pc.equal(values["metric"], text_scalar(metric)))
-    ours, theirs = (of_metric.filter(pc.equal(of_metric["backend"], text_scalar(name))) for name in (label, reference))
-    at = Ids(theirs["query_id"].combine_chunks()).rows_of(ours["query_id"].combine_chunks())
-    differences: Float64Array = as_numpy(ours["value"])[at >= 0] - as_numpy(theirs["value"])[at[at >= 0]]
+    ours, others = (of_metric.filter(pc.equal(of_metric["backend"], text_scalar(name))) for name in (label, reference))
+    at = Ids(others["query_id"].combine_chunks()).rows_of(ours["query_id"].combine_chunks())
+    differences: Float64Array = as_numpy(ours["value"])[at >= 0] - as_numpy(others["value"])[at[at >= 0]]
     return differences
 
 

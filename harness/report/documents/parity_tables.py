@@ -156,11 +156,11 @@ def _in_graph(trial: TrialResult) -> Cell:
 
 
 def _losses(trials: Sequence[TrialResult], where: str) -> Table:
-    found: list[tuple[str, ParityStats]] = [
+    lossy: list[tuple[str, ParityStats]] = [
         (trial.label, trial.parity) for trial in trials if trial.parity and trial.parity.loss
     ]
-    names = list(found[0][1].loss) if found else []
-    rows = [[text(label), *(_loss(parity.loss.get(name)) for name in names)] for label, parity in found]
+    names = list(lossy[0][1].loss) if lossy else []
+    rows = [[text(label), *(_loss(parity.loss.get(name)) for name in names)] for label, parity in lossy]
     columns = [
         BACKEND,
         *(

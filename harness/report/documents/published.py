@@ -55,7 +55,7 @@ def _table(title: str, numbers: Sequence[PublishedNumber], legend: Sequence[str]
         row = [text(backend), text(f"{system} [{sources.index(source) + 1}]")]
         for metric in metrics:
             row += _pair(by_metric.get(metric))
-        conditions = dict.fromkeys(one for number in by_metric.values() for one in number.conditions)
+        conditions = dict.fromkeys(condition for number in by_metric.values() for condition in number.conditions)
         cells.append([*row, text(", ".join(conditions))])
     named = [f"[{place}] {source}" for place, source in enumerate(sources, 1)]
     return Table(title, columns, cells, [_LEGEND, *legend, *named])

@@ -141,7 +141,7 @@ def pair_tables(result: Result, dataset: str, where: str = "") -> list[Table]:
     pairs: dict[str, dict[str, PairedDifference]] = {}
     for row in rows_of:
         pairs.setdefault(f"{row.b} − {row.a}", {})[row.metric] = row
-    rows = [[text(pair), *(_pair(found.get(name)) for name in names)] for pair, found in pairs.items()]
+    rows = [[text(pair), *(_pair(by_metric.get(name)) for name in names)] for pair, by_metric in pairs.items()]
     columns = [
         Column("backends", numeric=False),
         *(Column(name, priority=place, below="95 % interval", below_priority=50) for place, name in enumerate(names)),

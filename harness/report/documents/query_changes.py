@@ -61,7 +61,10 @@ def _movers(label: str, dossier: Dossier, judged: Sequence[MetricJudgement], met
     """Tabulate the queries that lost (``sign`` −1) or gained (1) most of a metric, of all that the verdict counts."""
     values = [(query, value) for query in dossier.queries for value in query.values if value.metric == metric]
     moved = [(query, value) for query, value in values if sign * value.difference > 0]
-    total = next((one.losses if sign < 0 else one.wins for one in judged if one.metric == metric), len(moved))
+    total = next(
+        (judgement.losses if sign < 0 else judgement.wins for judgement in judged if judgement.metric == metric),
+        len(moved),
+    )
     chosen = sorted(moved, key=lambda pair: sign * pair[1].difference, reverse=True)[:_SHOWN]
     columns = [
         Column("query", numeric=False),

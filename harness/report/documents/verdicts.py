@@ -29,7 +29,7 @@ _BY_DESIGN = frozenset({"approximate search", "quantisation", "quantisation, app
 def comparison_verdicts(result: Result) -> list[Verdict]:
     """Return the verdict's lines, the most pressing first."""
     several = len(result.datasets) > 1
-    lacking = {one.name for one in result.datasets if one.error is not None}
+    lacking = {info.name for info in result.datasets if info.error is not None}
     lines = [
         Verdict("bad", f"{dataset.name} could not be loaded", dataset.error.message)
         for dataset in result.datasets
@@ -167,10 +167,10 @@ def _on_many(result: Result, datasets: Sequence[str]) -> list[Verdict]:
             "better": [str(row.dataset) for row in surely if row.difference > 0],
             "worse": [str(row.dataset) for row in surely if row.difference < 0],
         }
-        counts = listed([f"{what} on {len(found)}" for what, found in names.items() if found])
+        counts = listed([f"{what} on {len(places)}" for what, places in names.items() if places])
         if surely:
             headline = f"{label} is significantly {counts} of {len(rows)} datasets than {reference} ({metric})"
-            detail = "; ".join(f"{what} on {listed(found, len(found))}" for what, found in names.items() if found)
+            detail = "; ".join(f"{what} on {listed(places, len(places))}" for what, places in names.items() if places)
             lines.append(Verdict("plain" if names["worse"] else "good", headline, detail))
     if pairs and not lines:
         metric = next(iter(pairs))[2]
@@ -249,12 +249,12 @@ def _behind(differing: Sequence[PairedDifference], rows: Sequence[PairedDifferen
 def _also(rows: Sequence[PairedDifference], result: Result) -> str:
     """Return the significant differences in other metrics between the same backends."""
     metric, pairs = rows[0].metric, {(row.dataset, row.a, row.b) for row in rows}
-    found = [
+    others = [
         f"{row.metric} of {row.b} ({signed(row.difference)})"
         for row in result.differences
         if (row.dataset, row.a, row.b) in pairs and row.metric != metric and _is_sure(row)
     ]
-    return f"Significant too: {listed(found)}" if found else ""
+    return f"Significant too: {listed(others)}" if others else ""
 
 
 def _single(where: str, trial: TrialResult) -> Verdict:
@@ -313,7 +313,7 @@ def _scoring_functions(result: Result) -> Iterator[Verdict]:
         by_dataset.setdefault((difference.dataset, difference.a), []).append(difference)
     alike: dict[tuple[str, tuple[str, ...]], dict[str, list[ScoringDifference]]] = {}
     for (dataset, base), differences in by_dataset.items():
-        alike.setdefault((base, tuple(one.b for one in differences)), {})[dataset] = differences
+        alike.setdefault((base, tuple(difference.b for difference in differences)), {})[dataset] = differences
     for (base, names), parts in alike.items():
         where = _where(_named(list(parts), len(result.datasets)), len(result.datasets) > 1)
         verb, who = "differs" if len(names) == 1 else "differ", listed(names, _LINES)
@@ -327,8 +327,8 @@ def _scoring_functions(result: Result) -> Iterator[Verdict]:
         if any(
             change.queries is not None
             for differences in parts.values()
-            for one in differences
-            for change in one.changes
+            for difference in differences
+            for change in difference.changes
         ):
             of = f"of {next(iter(queries.values()))}" if len(parts) == 1 else "queries"
             detail = f"in brackets, how many {of} get another best ten by that change alone: {detail}"

@@ -63,14 +63,14 @@ def _verdict(dataset: VerifiedDataset) -> Verdict:
 
 def _section(dataset: VerifiedDataset) -> Section:
     sources = list(dict.fromkeys(number.source for number in dataset.numbers))
-    held = f"{counted(dataset.documents or 0, 'document')}, {counted(dataset.queries or 0, 'query')}"
+    size = f"{counted(dataset.documents or 0, 'document')}, {counted(dataset.queries or 0, 'query')}"
     notes = [
         *(note for fact in dataset.index for note in _notes_on_index(fact)),
         *(note for number in dataset.numbers for note in _notes(number)),
     ]
     return Section(
         dataset.name.replace("/", "-"),
-        f"{_name(dataset)}: {held}",
+        f"{_name(dataset)}: {size}",
         [_index(dataset), _scores(dataset, sources), Notes(notes)],
     )
 

@@ -174,7 +174,7 @@ def linear(low: float, high: float, start: float, end: float, count: int = 5) ->
         low, high = low - 0.5, low + 0.5
     rough = (high - low) / count
     power = 10 ** math.floor(math.log10(rough))
-    step = next(one * power for one in _STEPS if one * power >= rough * (1 - 1e-9))
+    step = next(factor * power for factor in _STEPS if factor * power >= rough * (1 - 1e-9))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     ticks = tuple(round(number * step, 12) for number in range(first, last + 1))
     return Axis(ticks[0], ticks[-1], start, end, ticks)
