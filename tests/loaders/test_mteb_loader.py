@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 from installed import skip_module_without
-from miniatures import Content, beir_folder, miniature, mteb_tables, mteb_task, parquet_repository
+from miniatures import (
+    Content,
+    beir_folder,
+    candidates_of,
+    hits_of,
+    miniature,
+    mteb_tables,
+    mteb_task,
+    parquet_repository,
+)
 
 import harness
-from harness.data.types import Run
 from harness.errors import DataError, MissingExtraError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec
 from harness.loaders.dataset import load_corpus, load_dataset
@@ -199,23 +207,10 @@ def test_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         load_dataset("mteb:SciFact")
 
 
-def candidates_of(content: Content) -> dict[str, list[str]]:
-    """Ten documents of each query, judged ones among them."""
-    documents = list(content.documents)
-    return {query: documents[row : row + 14 : 2] + documents[20:23] for row, query in enumerate(content.queries)}
-
-
 def reranking(content: Content, folder: Path, patch: pytest.MonkeyPatch, listed: Mapping[str, list[str]]) -> None:
     tables = mteb_tables(content)
     tables["top_ranked"] = {"test": [{"query-id": query, "corpus-ids": docs} for query, docs in listed.items()]}
     mteb_task(patch, "Ranked", parquet_repository(folder, tables), langs=["eng-Latn"], task_type="Reranking")
-
-
-def hits_of(run: Run) -> dict[str, list[tuple[str, float]]]:
-    return {
-        query: list(zip(run.doc_ids.take(run.rows[start:end]), run.scores[start:end].tolist(), strict=True))
-        for query, start, end in zip(run.query_ids, run.indptr[:-1], run.indptr[1:], strict=True)
-    }
 
 
 def test_a_reranking_task_ranks_its_candidates_only(

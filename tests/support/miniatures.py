@@ -22,6 +22,8 @@ import pyarrow.parquet
 import pytest
 from faulty_http import FaultyServer, Reply, serve
 
+from harness.data.types import Run
+
 _SUBJECTS = ("falcon", "harbour", "glacier", "violin", "orchard", "lantern")
 _ACTIONS = ("rests near the", "was painted beside a", "is older than the")
 _ODD = ("Ricardo_Montalba\u0301n", "<dbpedia:Escabeche>", "39#0", "2_Hearts_(Kylie_song)", "a:b-c", "00017")
@@ -242,3 +244,17 @@ def mteb_task(
     library = importlib.import_module("mteb.get_tasks")
     patch.setitem(library._TASKS_REGISTRY, name, task)
     patch.setattr(library, "TASK_LIST", [*library.TASK_LIST, task])
+
+
+def candidates_of(content: Content) -> dict[str, list[str]]:
+    """Return ten documents of each query, judged ones among them."""
+    documents = list(content.documents)
+    return {query: documents[row : row + 14 : 2] + documents[20:23] for row, query in enumerate(content.queries)}
+
+
+def hits_of(run: Run) -> dict[str, list[tuple[str, float]]]:
+    """Return the hits of each query, best first, with their scores."""
+    return {
+        query: list(zip(run.doc_ids.take(run.rows[start:end]), run.scores[start:end].tolist(), strict=True))
+        for query, start, end in zip(run.query_ids, run.indptr[:-1], run.indptr[1:], strict=True)
+    }

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from miniatures import Content, miniature
+from miniatures import candidates_of, hits_of, miniature
 from scipy.sparse import vstack
 
 import harness
@@ -15,7 +15,7 @@ from harness.data.dataset import Dataset
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock
 from harness.data.ranking import order
-from harness.data.types import Run, SparseVectors
+from harness.data.types import SparseVectors
 from harness.encoders import bm25
 from harness.engines.csr import CsrEngine
 from harness.engines.interface import SearchResult
@@ -32,12 +32,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
 
 
-def candidates_of(content: Content) -> dict[str, list[str]]:
-    """Ten documents of each query, judged ones among them."""
-    documents = list(content.documents)
-    return {query: documents[row : row + 14 : 2] + documents[20:23] for row, query in enumerate(content.queries)}
-
-
 def dataset(candidates: Mapping[str, Sequence[str]] | None, queries: Mapping[str, str] | None = None) -> Dataset:
     content = miniature()
     documents = {doc: {"title": title, "text": text} for doc, (title, text) in content.documents.items()}
@@ -49,13 +43,6 @@ def dataset(candidates: Mapping[str, Sequence[str]] | None, queries: Mapping[str
 def compare(data: Dataset, *backends: str, k: int = 30, **options: object) -> Comparison:
     given = {"isolation": "none", "timing": False, "metrics": "nDCG@10,R@20", **options}
     return harness.compare(list(backends), data, k=k, **given)  # type: ignore[arg-type]
-
-
-def hits_of(run: Run) -> dict[str, list[tuple[str, float]]]:
-    return {
-        query: list(zip(run.doc_ids.take(run.rows[start:end]), run.scores[start:end].tolist(), strict=True))
-        for query, start, end in zip(run.query_ids, run.indptr[:-1], run.indptr[1:], strict=True)
-    }
 
 
 def test_a_second_stage_scores_every_candidate_and_nothing_else() -> None:

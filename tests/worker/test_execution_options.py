@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +17,10 @@ from harness.plan.options import ExecutionOptions
 from harness.registry.lookup import find_cards, load_engine
 from harness.results.comparison import Comparison
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 VARIES = {"peak_rss_bytes", "peak_anonymous_bytes"}
 BACKENDS = "good,good:k1=2.0,losing,crashing,good:b=0.1"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What is encoded here leaves other tests' phases as they are."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HARNESS_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from harness.report.documents.comparison_figures import comparison_figures
 from harness.results.comparison import Comparison
 from harness.results.schema import TrialResult
 
-pytestmark = pytest.mark.usefixtures("warm_workers")
+pytestmark = pytest.mark.usefixtures("own_cache", "warm_workers")
 
 ENGINES = {
     "shared": "Shared",
@@ -36,14 +35,6 @@ ENGINES = {
 }
 
 WITH_TERMS = len(QUERIES) - 1  # one has no term that a document has
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What is encoded here leaves other tests' phases as they are."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HARNESS_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.fixture(scope="module")
