@@ -111,7 +111,7 @@ def compare_on_cluster(texts: int, cores: int) -> Measured:
     import ray
 
     started = time.perf_counter()
-    ray.init(num_cpus=cores, log_to_driver=False, include_dashboard=False)
+    ray.init("local", num_cpus=cores, log_to_driver=False, include_dashboard=False)
     start_s = time.perf_counter() - started
     try:
         return compare(texts, "ray")._replace(start_s=start_s)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from harness.data.progress import Clock, Progress
 from harness.errors import HarnessError
@@ -37,7 +37,7 @@ from harness.worker.jobs import (
     TrialRecord,
 )
 
-__all__ = ["run_job"]
+__all__ = ["job_class", "run_job"]
 
 _BATCH = 2000
 """Documents that are analysed at a time."""
@@ -62,12 +62,17 @@ def run_job(
     nobody foresaw becomes an EngineFailureError with its traceback as the log.
     """
     try:
-        kind = next(kind for kind in _RUNNERS if is_saved(folder, kind))
+        kind = job_class(folder)
         save(folder, _RUNNERS[kind](load(folder, kind), _Context(folder, progress, clock, before_open)))
     except HarnessError:
         raise
     except Exception as error:
         raise harness_error(error) from error
+
+
+def job_class(folder: Path) -> type[Any]:
+    """Return the class of the job that is saved in ``folder``."""
+    return next(kind for kind in _RUNNERS if is_saved(folder, kind))
 
 
 def _analyse(job: AnalyseJob, context: _Context) -> Analysed:

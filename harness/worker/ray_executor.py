@@ -14,12 +14,16 @@ import queue
 import secrets
 import shutil
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from harness import __version__
 from harness.data.progress import Progress
@@ -38,11 +42,12 @@ from harness.worker.executor import Aside, ClusterFacts
 from harness.worker.failure import RemoteError
 from harness.worker.jobs import AskJob, ChurnJob, EncodeJob, RerankJob, TrialJob
 from harness.worker.process import Finished, Worker
+from harness.worker.ray_files import Returned, SentFiles, send_files, write_returned
 
 __all__ = ["Cluster", "RayExecutor", "cluster"]
 
 _SEEN = "seen.txt"
-"""Holds a number that a node reads to prove that it sees the folder, and the version of the harness here."""
+"""Holds a number that a node reads to prove that it sees the folder."""
 _TRIES = 3
 _EVERY_S = 0.2
 """Between two messages of progress, and between two looks at whether the waiting thread was interrupted."""
@@ -75,6 +80,10 @@ class Failed(NamedTuple):
     fix: str | None
     log: tuple[str, ...] = ()
     remote: bool = False
+
+
+class Unseen(NamedTuple):
+    """The job's folder is not to be seen on a node."""
 
 
 _clusters: dict[str, Cluster] = {}
@@ -110,6 +119,8 @@ class Cluster:
         # Ray prints the last log of a node that is lost to standard output, which is for results
         importlib.import_module("ray._private.worker")._worker_logs_enabled = False  # type: ignore[attr-defined]  # noqa: SLF001
         self._lost = 0
+        self.sent: dict[object, object] = {}
+        """References to files that were put into the object store, see :func:`send_files`."""
         self._lock = threading.Lock()
         started = time.monotonic()
         if not self._ray.is_initialized():
@@ -158,6 +169,10 @@ class Cluster:
             start_seconds=self.start_s,
             lost=self._lost,
         )
+
+    def put(self, content: npt.NDArray[np.uint8]) -> object:
+        """Put a file's content into the object store, and return a reference to it."""
+        return self._ray.put(content)
 
     def count_lost(self) -> None:
         """Count a job that has to run again because its node was lost."""
@@ -234,17 +249,22 @@ class RayExecutor:
     def run(self, folder: Path, progress: Progress) -> Finished:
         """Run one job on a node; again on another, up to three times, when its node is lost.
 
-        Raises as :meth:`harness.worker.process.Worker.run`, EngineUnavailableError when no node can run the job or its
-        node does not see the folder, and EngineFailureError when nodes go on being lost.
+        A node that does not see the folder gets the files through Ray's object store. Raises as
+        :meth:`harness.worker.process.Worker.run`, EngineUnavailableError when no node can run the job, and
+        EngineFailureError when nodes go on being lost.
         """
         exceptions = self._cluster.exceptions
         folder = folder.absolute()
         for tries in range(1, _TRIES + 1):
-            number = secrets.token_hex(8)
-            (folder / _SEEN).write_text(f"{number} {__version__}")
-            arguments = (str(folder), number, str(Path.cwd()), self._deadline_s, self._memory_limit_bytes)
+            limits = self._deadline_s, self._memory_limit_bytes
+            node_arguments = (str(folder), _mark(folder), __version__, str(Path.cwd()), *limits)
             try:
-                return self._follow(arguments, folder, progress)
+                finished = self._follow((*node_arguments, None), folder, progress)
+                if finished is None:
+                    sent = send_files(folder, self._cluster.put, self._cluster.sent)
+                    finished = self._follow((*node_arguments, sent), folder, progress)
+                if finished is not None:
+                    return finished
             except exceptions.OutOfMemoryError as error:
                 raise MemoryLimitError(
                     f"Ray ended it because its node ran out of memory: {_reason(error)}",
@@ -266,14 +286,21 @@ class RayExecutor:
             f"its node was lost {_TRIES} times", fix="look at the nodes' memory and logs: ray status, ray logs"
         )
 
-    def _follow(self, arguments: tuple[object, ...], folder: Path, progress: Progress) -> Finished:
-        """Pass on what the node reports of the job until it has ended; raise the error that it failed with."""
+    def _follow(self, arguments: tuple[object, ...], folder: Path, progress: Progress) -> Finished | None:
+        """Pass on what the node reports of the job until it has ended; raise the error that it failed with.
+
+        None where the node does not see the folder of the job.
+        """
         for message in self._cluster.stream(run_on_node, arguments, self._needs(folder)):
             match message:
                 case Began():
                     self.running[folder] = message
                 case Finished():
                     return message
+                case Unseen():
+                    return None
+                case Returned():
+                    write_returned(message)
                 case Failed():
                     raise _error(message)
                 case (str(phase), total):
@@ -298,25 +325,62 @@ class RayExecutor:
         return device.startswith("cuda") or (device == "auto" and self._cluster.facts.gpus > 0)
 
 
+def _mark(folder: Path) -> str:
+    """Leave a number in a job's folder, by which a node proves that it sees it, and return it."""
+    number = secrets.token_hex(8)
+    (folder / _SEEN).write_text(number)
+    return number
+
+
 def run_on_node(
-    folder: str, number: str, directory: str, deadline_s: float | None, memory_limit_bytes: int | None
+    folder: str,
+    number: str,
+    version: str,
+    directory: str,
+    deadline_s: float | None,
+    memory_limit_bytes: int | None,
+    sent: SentFiles | None,
 ) -> Iterator[object]:
     """Run the job in ``folder`` in a worker on this node, in ``directory`` where that is here, and yield how it goes.
 
     Runs as a Ray task. Yields :class:`Began`, a pair (phase, total) for each phase, a whole number for the units done
     since the message before, and at last :class:`Finished` or :class:`Failed`. An interruption of the task ends the
-    worker with all that it started.
+    worker with all that it started. Where the folder is not to be seen, yields :class:`Unseen`; with its files
+    ``sent``, runs the job in a folder of its own, and yields each file that it left before the last message.
     """
-    place = Path(folder)
-    refused = _refused(place, number)
-    if refused is not None:
-        yield refused
+    place, host = Path(folder), socket.gethostname()
+    if version != __version__:
+        yield Failed(
+            EngineUnavailableError.__name__,
+            f"node '{host}' has version {__version__} of the harness, and this machine {version}",
+            "install the same version on every node",
+        )
+        return
+    seen = place / _SEEN
+    if sent is None and (seen.read_text() if seen.is_file() else "") != number:
+        yield Unseen()
         return
     import ray
 
-    yield Began(str(ray.get_runtime_context().get_node_id()), socket.gethostname(), os.getpid())
+    yield Began(str(ray.get_runtime_context().get_node_id()), host, os.getpid())
     if Path(directory).is_dir():  # paths in a backend's parameters may be relative to it
         os.chdir(directory)
+    if sent is None:
+        yield from _run(place, deadline_s, memory_limit_bytes)
+        return
+    with tempfile.TemporaryDirectory(prefix="harness-node-") as own:
+        unpacked = sent.unpack(Path(own), ray.get)
+        for message in _run(unpacked.here(place), deadline_s, memory_limit_bytes):
+            if isinstance(message, Finished | Failed):
+                last = message
+                yield from unpacked.changes()
+            else:
+                yield message
+    yield last  # whoever has it ends this task
+
+
+def _run(place: Path, deadline_s: float | None, memory_limit_bytes: int | None) -> Iterator[object]:
+    """Run the job in a folder of this node, and yield how it goes."""
     messages: queue.SimpleQueue[object] = queue.SimpleQueue()
 
     def work() -> None:
@@ -334,26 +398,6 @@ def run_on_node(
     with Aside[None]() as aside:
         aside.begin(work)
         yield from _batched(messages)
-
-
-def _refused(folder: Path, number: str) -> Failed | None:
-    """Return why this node cannot run the job in ``folder``, None where it can."""
-    host, unavailable = socket.gethostname(), EngineUnavailableError.__name__
-    seen = folder / _SEEN
-    written, _, version = (seen.read_text() if seen.is_file() else "").partition(" ")
-    if written != number:
-        return Failed(
-            unavailable,
-            f"node '{host}' does not see the folder '{folder}'",
-            "let HARNESS_CACHE, TMPDIR and --out lie in a folder that every node sees at the same path",
-        )
-    if version != __version__:
-        return Failed(
-            unavailable,
-            f"node '{host}' has version {__version__} of the harness, and this machine {version}",
-            "install the same version on every node",
-        )
-    return None
 
 
 class _Sent:

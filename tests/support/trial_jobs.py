@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from harness.data.types import SparseVectors
+from harness.registry.parameters import ParameterValue
 from harness.store.columns import save_sparse, save_table
 from harness.store.record_files import save
 from harness.worker.jobs import TrialJob
 
 
-def job_folder(tmp_path: Path, engine: str, *, repeats: int = 2) -> Path:
+def job_folder(
+    tmp_path: Path, engine: str, parameters: Mapping[str, ParameterValue] | None = None, *, repeats: int = 2
+) -> Path:
     documents = SparseVectors(
         np.array([0, 2, 3, 3]), np.array([0, 1, 1], np.int32), np.array([1.0, 2.0, 3.0], np.float32), 2
     )
@@ -25,7 +29,7 @@ def job_folder(tmp_path: Path, engine: str, *, repeats: int = 2) -> Path:
     (tmp_path / "index").mkdir()
     job = TrialJob(
         engine=engine if ":" in engine else f"engines_for_tests:{engine}",
-        parameters={},
+        parameters=parameters or {},
         corpus=tmp_path / "corpus.arrow",
         queries=tmp_path / "queries.arrow",
         document_vectors=(tmp_path,),

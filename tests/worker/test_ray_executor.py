@@ -31,6 +31,7 @@ from harness.errors import (
     MemoryLimitError,
     UsageError,
 )
+from harness.registry.lookup import find_cards
 from harness.registry.parameters import encoder_parameters
 from harness.store.columns import save_table
 from harness.store.record_files import load, save
@@ -39,8 +40,9 @@ from harness.worker import exact_search, ray_executor
 from harness.worker.executor import Aside
 from harness.worker.failure import RemoteError
 from harness.worker.jobs import Encoded, EncodeJob, EncodePart, TrialJob, TrialRecord
-from harness.worker.process import Finished
+from harness.worker.process import Finished, Worker
 from harness.worker.ray_executor import Cluster, Failed, RayExecutor, run_on_node
+from harness.worker.ray_files import SentFiles
 
 skip_module_without("ray")
 pytestmark = pytest.mark.integration
@@ -197,17 +199,60 @@ def test_a_job_whose_node_is_lost_again_and_again_is_given_up(
     assert executor._cluster.facts.lost == 3
 
 
-def test_a_node_that_does_not_see_the_folder_says_what_to_do(tmp_path: Path) -> None:
-    folder = encode_job(tmp_path / "job")
-    (folder / "seen.txt").write_text("1234 0.0.0")
-    (unseen,) = run_on_node(str(folder), "5678", ".", None, None)
-    assert isinstance(unseen, Failed)
-    assert unseen.type == EngineUnavailableError.__name__
-    assert f"does not see the folder '{folder}'" in unseen.what
-    assert "HARNESS_CACHE, TMPDIR and --out" in str(unseen.fix)
-    (other,) = run_on_node(str(folder), "1234", ".", None, None)
-    assert isinstance(other, Failed)
-    assert f"has version {harness.__version__} of the harness, and this machine 0.0.0" in other.what
+class TestUnseenFolders:
+    """Nodes that do not see the folders of the command get files through the object store, and send them back.
+
+    The nodes of this test would see them: they are shown a wrong number, and what was sent is removed or moved away.
+    """
+
+    @pytest.fixture(autouse=True)
+    def unseen(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(ray_executor, "_mark", lambda _: "another number")
+
+    def test_vectors_come_back(self, executor: RayExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        folder, expected = encode_job(tmp_path / "job", 40), encode_job(tmp_path / "expected", 40)
+        Worker(expected).run(SilentDisplay().section(""))
+        send = ray_executor.send_files
+
+        def send_and_remove(*arguments: Any) -> SentFiles:
+            sent = send(*arguments)
+            (folder / "texts.arrow").unlink()
+            return sent
+
+        monkeypatch.setattr(ray_executor, "send_files", send_and_remove)
+        run(executor, folder)
+        assert load(folder, Encoded) == load(expected, Encoded)
+        for made in (expected / "target").glob("*.npy"):
+            assert (folder / "target" / made.name).read_bytes() == made.read_bytes()
+        assert load(folder, EncodeJob).parts[0].target == folder / "target"
+
+    def test_an_index_comes_back_and_is_reused(self, executor: RayExecutor, tmp_path: Path) -> None:
+        for name in ("first", "second"):
+            (tmp_path / name).mkdir()
+        csr = find_cards("backends")["csr"].defaults
+        first, second = (
+            job_folder(tmp_path / name, "harness.engines.csr:CsrEngine", csr) for name in ("first", "second")
+        )
+        run(executor, first)
+        hits = load(first, TrialRecord).hits
+        assert hits.rows.tolist() == [1, 0]
+        built = load(first, TrialJob).index_folder
+        assert list(built.iterdir())
+        save(second, replace(load(second, TrialJob), index_folder=built, built=first))
+        run(executor, second)
+        assert load(second, TrialRecord).hits.scores.tolist() == hits.scores.tolist()
+
+    def test_an_error_leaves_its_log(self, executor: RayExecutor, tmp_path: Path) -> None:
+        with pytest.raises(RemoteError, match="the engine is not there"):
+            run(executor, job_folder(tmp_path, "Unavailable"))
+        assert (tmp_path / "log.txt").exists()
+
+
+def test_another_version_on_a_node_is_refused(tmp_path: Path) -> None:
+    (refused,) = run_on_node(str(tmp_path), "1234", "0.0.0", ".", None, None, None)
+    assert isinstance(refused, Failed)
+    assert refused.type == EngineUnavailableError.__name__
+    assert f"has version {harness.__version__} of the harness, and this machine 0.0.0" in refused.what
 
 
 def test_a_job_that_no_node_can_run_is_refused(

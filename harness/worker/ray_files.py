@@ -1,0 +1,154 @@
+"""Files of a job for a node that does not see the folders of the command: through Ray's object store, and back.
+
+All files and folders that a job's record names travel there, and what the job made or changed in them travels back: its
+result, vectors, an index. Only the cache of scores stays behind: the node has an empty one.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.store.record_files import load, save
+from harness.worker.dispatch import job_class
+from harness.worker.jobs import RerankJob
+
+__all__ = ["Returned", "SentFiles", "send_files", "write_returned"]
+
+
+class Returned(NamedTuple):
+    """A file as the job left it, by its path where the command runs; None where the job removed it."""
+
+    path: str
+    content: npt.NDArray[np.uint8] | None
+
+
+class SentFiles(NamedTuple):
+    """The files of a job as references to objects, by path, and the folders that they lie in, empty ones too.
+
+    ``roots`` are the files and folders that the job names, without those that lie in others.
+    """
+
+    folder: str
+    roots: tuple[str, ...]
+    folders: tuple[str, ...]
+    content: Mapping[str, Any]
+
+    def unpack(self, place: Path, get: Callable[[Any], npt.NDArray[np.uint8]]) -> UnpackedFiles:
+        """Write all files below ``place``, with the job's record naming them there."""
+        places = {Path(root): place / str(number) / Path(root).name for number, root in enumerate(self.roots)}
+        unpacked = UnpackedFiles(places, place / "absent", {})
+        unpacked.absent.mkdir()
+        for here in places.values():
+            here.parent.mkdir()
+        for name in self.folders:
+            unpacked.here(Path(name)).mkdir(parents=True, exist_ok=True)
+        for path, reference in self.content.items():
+            get(reference).tofile(unpacked.here(Path(path)))
+        folder = unpacked.here(Path(self.folder))
+        kind = job_class(folder)
+        save(folder, _with_paths(load(folder, kind), unpacked.here))
+        unpacked.states.update(unpacked.look())
+        return unpacked
+
+
+class UnpackedFiles(NamedTuple):
+    """Where the files of a job lie on its node, by where they lie elsewhere, and their states before it ran.
+
+    ``absent`` is a folder for what the job names and was not sent: what is not there, and a cache.
+    """
+
+    places: Mapping[Path, Path]
+    absent: Path
+    states: dict[Path, tuple[int, int]]
+
+    def here(self, path: Path) -> Path:
+        """Return where a path of the command lies on this node."""
+        for root, place in self.places.items():
+            if path.is_relative_to(root):
+                return place / path.relative_to(root)
+        return self.absent / path.name
+
+    def look(self) -> dict[Path, tuple[int, int]]:
+        """Return size and time of every file, by its path where the command runs."""
+        found = {}
+        for root, place in self.places.items():
+            for file in _files(place):
+                state = file.stat()
+                path = root if file == place else root / file.relative_to(place)
+                found[path] = (state.st_size, state.st_mtime_ns)
+        return found
+
+    def changes(self) -> Iterator[Returned]:
+        """Yield what the job made, changed or removed; what was written last comes last, as it may say 'finished'."""
+        now = self.look()
+        for path in sorted(now, key=lambda path: now[path][1]):
+            if self.states.get(path) != now[path]:
+                yield Returned(str(path), np.fromfile(self.here(path), dtype=np.uint8))
+        for path in self.states.keys() - now.keys():
+            yield Returned(str(path), None)
+
+
+def send_files(folder: Path, put: Callable[[npt.NDArray[np.uint8]], Any], sent: dict[object, Any]) -> SentFiles:
+    """Put the files of the job in ``folder`` into the object store.
+
+    ``sent`` are the references of those that were put before, by path, size and time: a corpus is put once.
+    """
+    named = [folder]
+    job = load(folder, job_class(folder))
+
+    def note(path: Path) -> Path:
+        named.append(path)
+        return path
+
+    _with_paths(job, note)
+    cache = job.cache if isinstance(job, RerankJob) else None
+    present = {path for path in named if path.exists() and path != cache}
+    roots = [path for path in sorted(present) if not any(parent in present for parent in path.parents)]
+    content = {}
+    for file in (file for root in roots for file in _files(root)):
+        state = file.stat()
+        key = (file, state.st_size, state.st_mtime_ns)
+        reference = sent.get(key)
+        if reference is None:
+            reference = put(np.memmap(file, dtype=np.uint8, mode="r") if state.st_size else np.empty(0, np.uint8))
+        if not file.is_relative_to(folder):  # the job's own files are those of no other
+            sent[key] = reference
+        content[str(file)] = reference
+    folders = [path for root in roots for path in (root, *root.rglob("*")) if path.is_dir()]
+    return SentFiles(str(folder), tuple(map(str, roots)), tuple(map(str, folders)), content)
+
+
+def write_returned(file: Returned) -> None:
+    """Write or remove a file as a job left it on its node."""
+    path = Path(file.path)
+    if file.content is None:
+        path.unlink(missing_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f"{path.name}.part")
+    file.content.tofile(unfinished)
+    shutil.move(unfinished, path)
+
+
+def _files(place: Path) -> list[Path]:
+    return [place] if place.is_file() else [path for path in place.rglob("*") if path.is_file()]
+
+
+def _with_paths(value: Any, change: Callable[[Path], Path]) -> Any:  # noqa: ANN401 - any field of a record
+    """Return a job, or a value in it, with other paths."""
+    if isinstance(value, Path):
+        return change(value)
+    if type(value) is tuple:
+        return tuple(_with_paths(part, change) for part in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(
+            value, **{field.name: _with_paths(getattr(value, field.name), change) for field in fields(value)}
+        )
+    return value
