@@ -17,7 +17,7 @@ from harness.data.types import Qrels
 from harness.errors import DataError, UsageError
 from harness.loaders.structured_files import states_order
 from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
-from harness.metrics import Measure, official_measures, parse_metrics
+from harness.metrics import Metric, official_metrics, parse_metrics
 from harness.pipeline.evaluate import evaluate_run, with_later_judgments
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, EvalRequest
 from harness.registry.lookup import find_dataset
@@ -124,10 +124,10 @@ def _show(scored: list[NamedScores], findings: Sequence[Finding], request: EvalR
             typer.echo(str(finding), err=True)
 
 
-def _measures(request: EvalRequest) -> list[Measure]:
+def _measures(request: EvalRequest) -> list[Metric]:
     if request.metrics is not None:
         return parse_metrics(request.metrics)
-    return official_measures() if request.format == _TREC_EVAL else parse_metrics(EVAL_METRICS)
+    return official_metrics() if request.format == _TREC_EVAL else parse_metrics(EVAL_METRICS)
 
 
 def _read(qrels: Path, labels: Path | None, runs: list[Path]) -> tuple[Qrels, dict[Path, TaggedRun], list[DataError]]:

@@ -4,8 +4,8 @@ from harness.data.ranking import TieRule
 from harness.metrics.functions import metric
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
 from harness.metrics.kind import HIGHEST_LEVEL, Kind, Parameter
-from harness.metrics.measure import Measure
-from harness.metrics.parse import official_measures, parse_metric, parse_metrics
+from harness.metrics.measure import Metric
+from harness.metrics.parse import official_metrics, parse_metric, parse_metrics
 from harness.metrics.scores import QueryCounts, QuerySet, Scores, Summary, is_mean, undecided_by_ties
 from harness.metrics.scoring import require_closed_form, score
 
@@ -15,7 +15,7 @@ __all__ = [
     "Arguments",
     "JudgedHits",
     "Kind",
-    "Measure",
+    "Metric",
     "Parameter",
     "QueryCounts",
     "QuerySet",
@@ -24,7 +24,7 @@ __all__ = [
     "TieRule",
     "is_mean",
     "metric",
-    "official_measures",
+    "official_metrics",
     "parse_metric",
     "parse_metrics",
     "require_closed_form",

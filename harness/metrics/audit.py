@@ -34,7 +34,7 @@ from harness.metrics.conventions import (
     Total,
     aspects_of,
 )
-from harness.metrics.measure import Measure
+from harness.metrics.measure import Metric
 from harness.metrics.parse import parse_metric
 from harness.metrics.scores import QuerySet, is_mean
 from harness.metrics.scoring import score
@@ -87,7 +87,7 @@ class Difference(NamedTuple):
     are the changes that are in no cause.
     """
 
-    measure: Measure
+    measure: Metric
     convention: str
     here: float
     there: float
@@ -100,7 +100,7 @@ class Difference(NamedTuple):
 class Match(NamedTuple):
     """A convention, or one with a single aspect changed, that gives a published number; ``value`` is not rounded."""
 
-    measure: Measure
+    measure: Metric
     convention: str
     change: Change | None
     value: float
@@ -113,7 +113,7 @@ class Published(NamedTuple):
     """
 
     text: str
-    measure: Measure | None
+    measure: Metric | None
     matches: tuple[Match, ...]
     nearest: Match | None
 
@@ -126,8 +126,8 @@ class Audit:
     compute the measure, NaN where it counts no query.
     """
 
-    measures: tuple[Measure, ...]
-    values: Mapping[Measure, Mapping[str, float | None]]
+    measures: tuple[Metric, ...]
+    values: Mapping[Metric, Mapping[str, float | None]]
     differences: tuple[Difference, ...]
     published: Published | None
 
@@ -146,7 +146,7 @@ class Audit:
 
 
 def audit_run(
-    run: Run, qrels: Qrels, measures: Sequence[Measure], *, drop_identical: bool = False, published: str | None = None
+    run: Run, qrels: Qrels, measures: Sequence[Metric], *, drop_identical: bool = False, published: str | None = None
 ) -> Audit:
     """Score a run under every convention and explain each difference from this package's own.
 
@@ -167,7 +167,7 @@ def audit_run(
     ranking.check(run)
     score(run, qrels, measures, queries=QuerySet.JUDGED)  # refuses what cannot be scored at all
     scorer = _Scorer(run, qrels)
-    values: dict[Measure, dict[str, float | None]] = {}
+    values: dict[Metric, dict[str, float | None]] = {}
     differences: list[Difference] = []
     for measure in measures:
         here = _own_settings(drop_identical)
@@ -184,7 +184,7 @@ def audit_run(
     return Audit(tuple(measures), values, tuple(differences), match)
 
 
-def single_changes(run: Run, qrels: Qrels, measure: Measure, settings: Settings) -> Iterator[tuple[Change, float]]:
+def single_changes(run: Run, qrels: Qrels, measure: Metric, settings: Settings) -> Iterator[tuple[Change, float]]:
     """Score a run with one aspect of ``settings`` changed at a time.
 
     Yields:
@@ -197,7 +197,7 @@ def single_changes(run: Run, qrels: Qrels, measure: Measure, settings: Settings)
 
 class _Number(NamedTuple):
     text: str
-    measure: Measure | None
+    measure: Metric | None
     value: float
     half: float
     """Half of the last printed digit."""
@@ -256,10 +256,10 @@ class _Scorer:
         self._longest = int(np.diff(run.indptr).max(initial=0))
         self._has_identical_ids = ranking.without_identical_ids(run).hits < run.hits
         self._rankings: dict[Settings, Run] = {}
-        self._values: dict[tuple[Measure, Settings], Float64Array] = {}
-        self._outcomes: dict[tuple[Measure, Settings], _Outcome] = {}
+        self._values: dict[tuple[Metric, Settings], Float64Array] = {}
+        self._outcomes: dict[tuple[Metric, Settings], _Outcome] = {}
 
-    def outcome(self, measure: Measure, settings: Settings) -> _Outcome:
+    def outcome(self, measure: Metric, settings: Settings) -> _Outcome:
         """Return the measure under the settings."""
         key = (measure, settings)
         if key not in self._outcomes:
@@ -285,7 +285,7 @@ class _Scorer:
 
     def first_relevant(self, settings: Settings) -> npt.NDArray[np.int64]:
         """Return the rank of the first relevant document of every judged query, 0 where none is returned."""
-        reciprocal = self.outcome(Measure("RR"), _of_ranking(settings)).values
+        reciprocal = self.outcome(Metric("RR"), _of_ranking(settings)).values
         with np.errstate(divide="ignore"):
             return np.where(reciprocal > 0.0, np.rint(1.0 / reciprocal), 0.0).astype(np.int64)
 
@@ -321,7 +321,7 @@ class _Scorer:
         """Return R of every judged query."""
         return np.bincount(self._query[self.qrels.grades >= level], minlength=len(self.qrels.query_ids))
 
-    def _score(self, measure: Measure, settings: Settings) -> Float64Array:
+    def _score(self, measure: Metric, settings: Settings) -> Float64Array:
         run, qrels, level = self._ranked(settings), self.qrels, settings.relevance
         deciding = {aspect.name for aspect in aspects_of(measure)}
         if "ideal" in deciding and settings.ideal is Ideal.RETRIEVED:
@@ -331,13 +331,13 @@ class _Scorer:
         if "gain" in deciding and settings.gain is Gain.EXPONENTIAL:
             measure = measure.with_parameter("dcg", "exp-log2")
         if "recall_total" in deciding and settings.recall_total is Total.REACHABLE:
-            measure = Measure("R_cap", measure.cutoff, measure.parameters)
+            measure = Metric("R_cap", measure.cutoff, measure.parameters)
         values = self._measured(measure, run, qrels, level)
         if "ap_total" in deciding and settings.ap_total is not Total.ALL:
             values = values * self._ap_factor(measure, settings, run)
         return values
 
-    def _measured(self, measure: Measure, run: Run, qrels: Qrels, level: int) -> Float64Array:
+    def _measured(self, measure: Metric, run: Run, qrels: Qrels, level: int) -> Float64Array:
         """Return the values of all judged queries, for hits in the order of ``run``."""
         values = np.zeros(len(self.qrels.query_ids), dtype=np.float64)
         kept = np.diff(qrels.indptr) > 0
@@ -348,7 +348,7 @@ class _Scorer:
             values[kept] = found.values[:, 0]
         return values
 
-    def _returned(self, run: Run, measure: Measure) -> Qrels:
+    def _returned(self, run: Run, measure: Metric) -> Qrels:
         """Return the judgments of documents in the top k only."""
         top = ranking.cut(run, measure.cutoff) if isinstance(measure.cutoff, int) else run
         documents = len(top.doc_ids)
@@ -359,7 +359,7 @@ class _Scorer:
         indptr = np.concatenate([[0], np.cumsum(kept)])[self.qrels.indptr]
         return replace(self.qrels, indptr=indptr, rows=self.qrels.rows[kept], grades=self.qrels.grades[kept])
 
-    def _ap_factor(self, measure: Measure, settings: Settings, run: Run) -> Float64Array:
+    def _ap_factor(self, measure: Metric, settings: Settings, run: Run) -> Float64Array:
         """Return R divided by what AP is divided by instead; 0 where that is 0."""
         stated = measure.parameter("rel")
         level = settings.relevance if stated is None else int(stated)
@@ -368,7 +368,7 @@ class _Scorer:
             deepest = [at for at in (measure.cutoff, settings.depth) if at is not None]
             total = np.minimum(relevant, min(deepest, default=np.inf))
         else:
-            returned = Measure("R", measure.cutoff) if measure.cutoff is not None else Measure("SetR")
+            returned = Metric("R", measure.cutoff) if measure.cutoff is not None else Metric("SetR")
             total = np.rint(self._measured(returned, run, self.qrels, level) * relevant)
         return np.divide(relevant, total, out=np.zeros_like(relevant), where=total > 0)
 
@@ -389,7 +389,7 @@ def _with(here: Settings, aspects: Sequence[Aspect], there: Settings) -> Setting
 
 
 def _difference(
-    scorer: _Scorer, measure: Measure, convention: str, here: Settings, there: Settings
+    scorer: _Scorer, measure: Metric, convention: str, here: Settings, there: Settings
 ) -> Difference | None:
     """Return how the settings differ for a measure, None where they do not."""
     differing = [aspect for aspect in aspects_of(measure) if getattr(here, aspect.name) != getattr(there, aspect.name)]
@@ -450,7 +450,7 @@ class _Candidate(NamedTuple):
     is_match: bool
 
 
-def _published(scorer: _Scorer, measures: Sequence[Measure], number: _Number, drop_identical: bool) -> Published:
+def _published(scorer: _Scorer, measures: Sequence[Metric], number: _Number, drop_identical: bool) -> Published:
     """Return the conventions and the single changes of them that give the number.
 
     A single change is listed only where its convention does not give the number itself, and once for equal settings.
@@ -474,7 +474,7 @@ def _published(scorer: _Scorer, measures: Sequence[Measure], number: _Number, dr
     return Published(number.text, number.measure, tuple(matches), nearest)
 
 
-def _conventions(scorer: _Scorer, measure: Measure, number: _Number, drop_identical: bool) -> Iterator[_Candidate]:
+def _conventions(scorer: _Scorer, measure: Metric, number: _Number, drop_identical: bool) -> Iterator[_Candidate]:
     yield _candidate(scorer, measure, HARNESS, None, _own_settings(drop_identical), number)
     for convention in CONVENTIONS:
         if convention.offers(measure):
@@ -489,7 +489,7 @@ def _single_changes(scorer: _Scorer, base: _Candidate, number: _Number) -> Itera
         yield _candidate(scorer, measure, convention, change, settings, number)
 
 
-def _changed(scorer: _Scorer, measure: Measure, base: Settings) -> Iterator[tuple[Change, Settings]]:
+def _changed(scorer: _Scorer, measure: Metric, base: Settings) -> Iterator[tuple[Change, Settings]]:
     """Yield the settings with one aspect changed, where that changes any query's value."""
     unchanged = scorer.outcome(measure, base)
     for aspect in aspects_of(measure):
@@ -502,7 +502,7 @@ def _changed(scorer: _Scorer, measure: Measure, base: Settings) -> Iterator[tupl
 
 def _candidate(
     scorer: _Scorer,
-    measure: Measure,
+    measure: Metric,
     convention: Convention,
     change: Change | None,
     settings: Settings,

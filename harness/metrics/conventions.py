@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from harness.data.ranking import TieBreak
-from harness.metrics.measure import Measure
+from harness.metrics.measure import Metric
 from harness.metrics.registry import kind_of
 from harness.metrics.table import KINDS
 
@@ -110,7 +110,7 @@ class Aspect:
 
     name: str
     title: str
-    matters: Callable[[Measure], bool]
+    matters: Callable[[Metric], bool]
     alternatives: tuple[Any, ...]
 
     def describe(self, value: object) -> str:
@@ -118,11 +118,11 @@ class Aspect:
         return "all hits" if value is None else str(value)
 
 
-def _is_binary(measure: Measure) -> bool:
+def _is_binary(measure: Metric) -> bool:
     return any(parameter.name == "rel" for parameter in kind_of(measure.name).parameters)
 
 
-def _always(_: Measure) -> bool:
+def _always(_: Metric) -> bool:
     return True
 
 
@@ -141,7 +141,7 @@ ASPECTS: tuple[Aspect, ...] = (
 """Every aspect, in the order of the fields of :class:`Settings`."""
 
 
-def aspects_of(measure: Measure) -> list[Aspect]:
+def aspects_of(measure: Metric) -> list[Aspect]:
     """Return the aspects that can change the measure."""
     return [aspect for aspect in ASPECTS if aspect.matters(measure)]
 
@@ -168,13 +168,13 @@ class Convention:
     note: str = ""
     source: str = ""
 
-    def offers(self, measure: Measure) -> bool:
+    def offers(self, measure: Metric) -> bool:
         """Whether the tool computes the measure."""
         if not self.parameters.issuperset(key for key, _ in measure.parameters):
             return False
         return measure.name in (self.uncut if measure.cutoff is None else self.metrics)
 
-    def settings_for(self, measure: Measure, *, drop_identical: bool = False) -> Settings:
+    def settings_for(self, measure: Metric, *, drop_identical: bool = False) -> Settings:
         """Return the settings of one measure; ``drop_identical`` is what a rule of the data set says."""
         settings = replace(self.settings, **self.exceptions.get(measure.name, {}))
         if settings.identical_ids is IdenticalIds.OF_DATASET:

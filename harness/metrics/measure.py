@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Measure", "ParameterValue"]
+__all__ = ["Metric", "ParameterValue"]
 
 ParameterValue = str | int | float
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class Metric:
     """A measure as parsed: ``name`` is the canonical name of a row of the table of measures.
 
     ``cutoff`` is a rank (int), a recall point for ``IPrec`` (float), or None. ``parameters`` holds those that differ
@@ -34,6 +34,6 @@ class Measure:
         """The value given for a parameter, or None when it was left at its default."""
         return dict(self.parameters).get(key)
 
-    def with_parameter(self, key: str, value: ParameterValue) -> Measure:
+    def with_parameter(self, key: str, value: ParameterValue) -> Metric:
         """The same measure with one parameter set."""
-        return Measure(self.name, self.cutoff, tuple(sorted({**dict(self.parameters), key: value}.items())))
+        return Metric(self.name, self.cutoff, tuple(sorted({**dict(self.parameters), key: value}.items())))

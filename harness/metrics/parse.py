@@ -8,11 +8,11 @@ from functools import cache
 
 from harness.errors import MetricError, UnknownNameError, UsageError
 from harness.metrics.kind import Kind, Parameter
-from harness.metrics.measure import Measure, ParameterValue
+from harness.metrics.measure import Metric, ParameterValue
 from harness.metrics.registry import installed, kinds, spellings
 from harness.metrics.table import KINDS
 
-__all__ = ["kind_named", "official_measures", "parse_metric", "parse_metrics", "split_measures"]
+__all__ = ["kind_named", "official_metrics", "parse_metric", "parse_metrics", "split_metrics"]
 
 _SHAPE = re.compile(r"(?P<name>[^@()\s]+)\s*(?:\((?P<inside>[^()]*)\))?\s*(?:@\s*(?P<at>[^()\s]*))?")
 _TREC_SHAPE = re.compile(r"(?P<name>.+?)[._](?P<at>\d*\.?\d+)")
@@ -22,7 +22,7 @@ _OFFICIAL = (
 )  # fmt: skip
 
 
-def parse_metric(text: str) -> Measure:
+def parse_metric(text: str) -> Metric:
     """One measure from its text, by canonical name, alias or trec_eval's name; names are case-insensitive.
 
     Raises UnknownNameError with the nearest name, UsageError for a cutoff or parameter that does not fit, MetricError
@@ -36,19 +36,19 @@ def parse_metric(text: str) -> Measure:
     if found["inside"] is None and at is None and name.lower() not in _names():
         kind, at = _trec_parts(name)
     kind = kind or kind_named(name)
-    return Measure(kind.name, _cutoff(kind, at, text), _parameters(kind, found["inside"] or "", text))
+    return Metric(kind.name, _cutoff(kind, at, text), _parameters(kind, found["inside"] or "", text))
 
 
-def parse_metrics(texts: str | Iterable[str]) -> list[Measure]:
+def parse_metrics(texts: str | Iterable[str]) -> list[Metric]:
     """Measures from several texts, or from one text with commas between them; repeats are dropped.
 
     ``nDCG@{1,3,5,10}`` stands for one measure a cutoff, as a shell would expand it. trec_eval's families (``ndcg_cut``,
     ``P``, ``recall``, ``map_cut``, ``success``, ``iprec_at_recall``) without a cutoff stand for its default cutoffs,
     and ``official`` for its default measures. Raises UsageError that names every mistake.
     """
-    measures: list[Measure] = []
+    measures: list[Metric] = []
     mistakes: list[UsageError] = []
-    for text in split_measures(texts) if isinstance(texts, str) else texts:
+    for text in split_metrics(texts) if isinstance(texts, str) else texts:
         try:
             for single in _choices(text):
                 measures.extend(_family(single) or [parse_metric(single)])
@@ -63,12 +63,12 @@ def parse_metrics(texts: str | Iterable[str]) -> list[Measure]:
     return list(dict.fromkeys(measures))
 
 
-def official_measures() -> list[Measure]:
+def official_metrics() -> list[Metric]:
     """What trec_eval prints when no measure is named, in its order."""
     return parse_metrics(_OFFICIAL)
 
 
-def split_measures(text: str) -> list[str]:
+def split_metrics(text: str) -> list[str]:
     """Parts between commas and white space that are not inside brackets; ``P.5,10`` becomes ``P.5`` and ``P.10``.
 
     Of braces each choice is a part: ``nDCG@{1,10}`` becomes ``nDCG@1`` and ``nDCG@10``. Raises UsageError for braces
@@ -130,12 +130,12 @@ def _trec_parts(name: str) -> tuple[Kind | None, str | None]:
     return None, None
 
 
-def _family(text: str) -> list[Measure]:
+def _family(text: str) -> list[Metric]:
     if text.strip().lower() == "official":
-        return official_measures()
+        return official_metrics()
     for kind in KINDS.values():
         if text.strip() == kind.trec_cut:
-            return [Measure(kind.name, cut) for cut in kind.trec_cuts]
+            return [Metric(kind.name, cut) for cut in kind.trec_cuts]
     return []
 
 

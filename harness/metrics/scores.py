@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.data.ranking import TieRule
 from harness.data.types import Float64Array, Ids
-from harness.metrics.measure import Measure
+from harness.metrics.measure import Metric
 from harness.metrics.registry import kind_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class QueryCounts(NamedTuple):
 class Summary(NamedTuple):
     """One measure over all queries: its value, and the lowest and highest value that ties allow (NaN: unknown)."""
 
-    measure: Measure
+    measure: Metric
     value: float
     low: float
     high: float
@@ -64,7 +64,7 @@ def undecided_by_ties(one: Summary, other: Summary) -> bool:
     return bool(widest > 0.0 and one.low <= other.high and other.low <= one.high)
 
 
-def is_mean(measure: Measure) -> bool:
+def is_mean(measure: Metric) -> bool:
     """Whether the measure over all queries is the arithmetic mean: counts are sums, gm_map is a geometric mean."""
     return kind_of(measure.name).aggregate == "mean"
 
@@ -78,7 +78,7 @@ class Scores:
     and each measure once.
     """
 
-    measures: tuple[Measure, ...]
+    measures: tuple[Metric, ...]
     query_ids: Ids
     values: Float64Array
     low: Float64Array
@@ -116,18 +116,18 @@ class Scores:
         names = [str(measure) for measure in self.measures]
         return pd.DataFrame(self.values, index=pd.Index(self.query_ids.to_list(), name="query_id"), columns=names)
 
-    def of(self, measure: Measure) -> Float64Array:
+    def of(self, measure: Metric) -> Float64Array:
         """The values of one measure, one a query (float64, shape (Q,)); raises ValueError if it was not scored."""
         values: Float64Array = self.values[:, self.measures.index(measure)]
         return values
 
-    def column_of(self, measure: Measure, relevance: int) -> int:
+    def column_of(self, measure: Metric, relevance: int) -> int:
         """Return the column of a measure, which is scored under its relevance level where it has one."""
         levelled = measure.with_parameter("rel", relevance)
         return self.measures.index(levelled if levelled in self.measures else measure)
 
 
-def _aggregate(measure: Measure, values: Float64Array) -> float:
+def _aggregate(measure: Metric, values: Float64Array) -> float:
     aggregate = kind_of(measure.name).aggregate
     if aggregate == "sum":
         return float(values.sum())

@@ -15,7 +15,7 @@ from harness.metrics.functions import QueryFaultError
 from harness.metrics.interval import extreme_placements
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
 from harness.metrics.kind import HIGHEST_LEVEL, Kernel, Kind
-from harness.metrics.measure import Measure
+from harness.metrics.measure import Metric
 from harness.metrics.placement import place_hits
 from harness.metrics.registry import kind_of, kinds
 from harness.metrics.scores import QueryCounts, QuerySet, Scores
@@ -28,7 +28,7 @@ _ROUNDING = 1e-9
 def score(
     run: Run,
     qrels: Qrels,
-    measures: Sequence[Measure],
+    measures: Sequence[Metric],
     *,
     ties: TieRule | str = TieRule.TREC_EVAL,
     queries: QuerySet | str = QuerySet.RELEVANT,
@@ -63,14 +63,14 @@ def score(
     return Scores(resolved, ids, values[kept], low, high, counts, ties, queries)
 
 
-def _with_level(measure: Measure, relevance: int) -> Measure:
+def _with_level(measure: Metric, relevance: int) -> Metric:
     takes_level = any(parameter.name == "rel" for parameter in kind_of(measure.name).parameters)
     if relevance == 1 or not takes_level or measure.parameter("rel") is not None:
         return measure
     return measure.with_parameter("rel", relevance)
 
 
-def require_closed_form(measures: Sequence[Measure], ties: TieRule) -> None:
+def require_closed_form(measures: Sequence[Metric], ties: TieRule) -> None:
     """Raise UsageError naming the measures that the tie rule ``average`` has no closed form for."""
     lacking = [str(measure) for measure in measures if kind_of(measure.name).average is None]
     if ties is TieRule.AVERAGE and lacking:
@@ -81,7 +81,7 @@ def require_closed_form(measures: Sequence[Measure], ties: TieRule) -> None:
         )
 
 
-def _refuse_grades_beyond_scale(measures: Sequence[Measure], qrels: Qrels) -> None:
+def _refuse_grades_beyond_scale(measures: Sequence[Metric], qrels: Qrels) -> None:
     highest = int(qrels.grades.max(initial=0))
     for measure in measures:
         if measure.name == "ERR" and highest > _extra(measure, kind_of("ERR")):
@@ -116,7 +116,7 @@ def _average_kernel(kind: Kind) -> Kernel:
 
 
 def _values(
-    judged: JudgedHits, choose: Callable[[Kind], Kernel], measures: Sequence[Measure], relevance: int, query_ids: Ids
+    judged: JudgedHits, choose: Callable[[Kind], Kernel], measures: Sequence[Metric], relevance: int, query_ids: Ids
 ) -> Float64Array:
     table = np.zeros((len(measures), len(judged.found)), dtype=np.float64)
     for row, measure in zip(table, measures, strict=True):
@@ -134,7 +134,7 @@ def _values(
 
 
 def _require_within(
-    values: Float64Array, low: Float64Array, high: Float64Array, measures: Sequence[Measure], query_ids: Ids
+    values: Float64Array, low: Float64Array, high: Float64Array, measures: Sequence[Metric], query_ids: Ids
 ) -> None:
     """Refuse a metric whose value lies outside the range of its best and worst order: that is not its range then."""
     slack = _ROUNDING * np.maximum(np.abs(values), 1.0)
@@ -149,13 +149,13 @@ def _require_within(
         )
 
 
-def _arguments(measure: Measure, kind: Kind, relevance: int) -> Arguments:
+def _arguments(measure: Metric, kind: Kind, relevance: int) -> Arguments:
     level = measure.parameter("rel")
     cutoff = measure.cutoff if isinstance(measure.cutoff, int) else NO_CUTOFF
     return Arguments(cutoff, int(level) if level is not None else relevance, _extra(measure, kind))
 
 
-def _extra(measure: Measure, kind: Kind) -> float:
+def _extra(measure: Metric, kind: Kind) -> float:
     """The one number a kernel takes besides cutoff and level."""
     if kind.cutoff == "recall" and measure.cutoff is not None:
         return float(measure.cutoff)

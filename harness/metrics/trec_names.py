@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.metrics.measure import Measure
+from harness.metrics.measure import Metric
 from harness.metrics.registry import kind_of
 
 __all__ = ["in_trec_order", "trec_name"]
@@ -15,7 +15,7 @@ _ORDER = (
 )  # fmt: skip
 
 
-def trec_name(measure: Measure, relevance: int = 1) -> str | None:
+def trec_name(measure: Metric, relevance: int = 1) -> str | None:
     """What trec_eval calls the measure when run with ``-l relevance``; None when it has no such measure."""
     kind = kind_of(measure.name)
     if any(key != "rel" or value != relevance for key, value in measure.parameters):
@@ -27,7 +27,7 @@ def trec_name(measure: Measure, relevance: int = 1) -> str | None:
     return f"{kind.trec_cut}_{measure.cutoff:.2f}" if kind.cutoff == "recall" else f"{kind.trec_cut}_{measure.cutoff}"
 
 
-def in_trec_order(measures: Iterable[Measure], relevance: int = 1) -> list[int]:
+def in_trec_order(measures: Iterable[Metric], relevance: int = 1) -> list[int]:
     """Positions of the measures in trec_eval's order; those it does not have come last, as given."""
     listed = list(measures)
 

@@ -20,7 +20,7 @@ from harness.data.types import Qrels, Run
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import trec
 from harness.loaders.structured_files import states_order
-from harness.metrics import Measure, QuerySet, Scores, TieRule, parse_metrics, score
+from harness.metrics import Metric, QuerySet, Scores, TieRule, parse_metrics, score
 from harness.metrics.audit import Audit, audit_run
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, ScoreOptions
 from harness.plan.option_fields import from_keywords, keywords_of, require
@@ -91,7 +91,7 @@ class EvaluatedRun(Scores):
     """
 
     judged: JudgedRun
-    named: tuple[Measure, ...]
+    named: tuple[Metric, ...]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -113,7 +113,7 @@ class EvaluatedRun(Scores):
 def evaluate_run(
     run: Run,
     qrels: Qrels,
-    measures: Sequence[Measure],
+    measures: Sequence[Metric],
     how: ScoreOptions,
     *,
     ordered: bool,
@@ -146,7 +146,7 @@ def evaluate_run(
 def evaluate(
     run: RunLike,
     qrels: QrelsLike,
-    metrics: str | Iterable[str | Measure] = EVAL_METRICS,
+    metrics: str | Iterable[str | Metric] = EVAL_METRICS,
     **options: object,
 ) -> EvaluatedRun:
     """Score a run against judgments; the command ``harness eval`` is this call.
@@ -202,7 +202,7 @@ def with_later_judgments(qrels: Qrels, labels: Path | None) -> Qrels:
 def audit(
     run: RunLike,
     qrels: QrelsLike,
-    metrics: str | Iterable[str | Measure] = AUDIT_METRICS,
+    metrics: str | Iterable[str | Metric] = AUDIT_METRICS,
     *,
     identical_ids: str = "auto",
     published: str | None = None,
@@ -357,7 +357,7 @@ def _require_content(run: Run, qrels: Qrels) -> None:
         raise DataError("judgments", ["there are none"], fix="give at least one judged document")
 
 
-def _measures(metrics: str | Iterable[str | Measure]) -> list[Measure]:
+def _measures(metrics: str | Iterable[str | Metric]) -> list[Metric]:
     """Parse metrics, even measures by their names again, so that a hand-made one is checked too."""
     if not isinstance(metrics, Iterable):
         raise UsageError(

@@ -9,7 +9,7 @@ from typing import Literal
 from harness.data.types import Corpus, Float32Array, Ids, Queries, Run
 from harness.exact.encoding import EncodesTexts, encode_documents, encode_queries, widen
 from harness.exact.index import SparseIndex
-from harness.metrics import Measure, Scores
+from harness.metrics import Metric, Scores
 from harness.pipeline.evaluate import QrelsLike
 from harness.pipeline.evaluate import evaluate as score_run
 
@@ -30,7 +30,7 @@ def evaluate(
     documents: Mapping[str, str] | Corpus,
     queries: Mapping[str, str] | Queries,
     qrels: QrelsLike,
-    metrics: str | Iterable[str | Measure] = "nDCG@10,RR@10,R@100",
+    metrics: str | Iterable[str | Metric] = "nDCG@10,RR@10,R@100",
     k: int = 1000,
     *,
     idf: Literal["bm25"] | Float32Array | None = None,

@@ -16,7 +16,7 @@ from harness.data.filtering import parse_filter
 from harness.data.ranking import TieRule
 from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
 from harness.errors import EngineFailureError, EngineUnavailableError, UnknownNameError, UsageError
-from harness.metrics import Measure, QuerySet, parse_metrics, require_closed_form
+from harness.metrics import Metric, QuerySet, parse_metrics, require_closed_form
 from harness.plan.backend_spec import BackendSpec, parse_backends, with_components
 from harness.plan.config import LOCAL, QUERY_RULES, ClientKind, CompareRequest, Isolation, Resume
 from harness.plan.dataset_list import NamedDataset
@@ -112,7 +112,7 @@ class Plan:
 
     request: CompareRequest
     trials: tuple[Trial, ...]
-    measures: tuple[Measure, ...]
+    measures: tuple[Metric, ...]
     ties: TieRule
     queries: QuerySet
     execution: ExecutionOptions

@@ -22,7 +22,7 @@ from harness.data.problems import Finding
 from harness.data.ranking import without_identical_ids
 from harness.data.types import Ids, Qrels, Run, SparseVectors
 from harness.loaders.structured_files import states_order
-from harness.metrics import Measure, QuerySet, Scores, TieRule, is_mean, official_measures, parse_metrics, score
+from harness.metrics import Metric, QuerySet, Scores, TieRule, is_mean, official_metrics, parse_metrics, score
 from harness.metrics.table import KINDS
 from harness.plan.config import COMPARE_METRICS
 from harness.plan.plan import Plan
@@ -110,7 +110,7 @@ def run_findings(judged: JudgedRun) -> list[Finding]:
 
 
 def metric_findings(
-    qrels: Qrels, measures: Sequence[Measure], *, relevance: int = 1, queries: QuerySet = QuerySet.RELEVANT
+    qrels: Qrels, measures: Sequence[Metric], *, relevance: int = 1, queries: QuerySet = QuerySet.RELEVANT
 ) -> list[Finding]:
     """Return what the judgments cannot support among ``measures``, in the order of the table; without any, nothing."""
     if not measures or len(qrels.query_ids) < _FEW_QUERIES or not bool((qrels.grades >= relevance).any()):
@@ -119,14 +119,14 @@ def metric_findings(
     return [finding for check in METRIC_CHECKS if (finding := check(judged)) is not None]
 
 
-def named_measures(measures: Sequence[Measure], default: str | Sequence[str]) -> tuple[Measure, ...]:
+def named_measures(measures: Sequence[Metric], default: str | Sequence[str]) -> tuple[Metric, ...]:
     """Return the measures that somebody chose, for :func:`metric_findings`.
 
     Left out are those of ``default``, what a command takes when none is named, and trec_eval's official ones, where the
     whole set is among ``measures``. Such a set is meant for every collection, P@10 on one relevant document a query
     too: nobody chose it for these judgments.
     """
-    for whole in (set(parse_metrics(default)), set(official_measures())):
+    for whole in (set(parse_metrics(default)), set(official_metrics())):
         if whole <= set(measures):
             measures = [measure for measure in measures if measure not in whole]
     return tuple(measures)
@@ -393,7 +393,7 @@ class _JudgedMetrics(NamedTuple):
     """Judgments, and the metrics that are taken by them."""
 
     qrels: Qrels
-    measures: tuple[Measure, ...]
+    measures: tuple[Metric, ...]
     relevance: int
     queries: QuerySet
 
@@ -469,7 +469,7 @@ def _perfect(judged: _JudgedMetrics) -> Run:
     return Run(qrels.query_ids, qrels.doc_ids, indptr, qrels.rows[kept], grades)
 
 
-def _is_share(measure: Measure) -> bool:
+def _is_share(measure: Metric) -> bool:
     """Tell whether a metric is a mean of values from 0 to 1 that relevant documents raise."""
     kind = KINDS.get(measure.name)
     return kind is not None and kind.range == "0 to 1" and is_mean(measure) and kind.name != "Judged"

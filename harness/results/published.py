@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.data.dataset import Dataset
 from harness.errors import HarnessError
-from harness.metrics import Measure, parse_metric
+from harness.metrics import Metric, parse_metric
 from harness.plan.backend_spec import BackendSpec, parse_backend_specs
 from harness.plan.plan import Plan, Trial
 from harness.registry.cards import BackendCard
@@ -96,7 +96,7 @@ def _means(
     published: Published,
     members: list[str],
     family: str,
-    rows: Mapping[Measure, schema.LeaderboardRow],
+    rows: Mapping[Metric, schema.LeaderboardRow],
     k: int,
 ) -> Iterator[schema.PublishedNumber]:
     for text, printed in published.scores.items():
@@ -138,7 +138,7 @@ def _numbers(
             )
 
 
-def _same_depth(measure: Measure, row: Published, k: int) -> bool:
+def _same_depth(measure: Metric, row: Published, k: int) -> bool:
     """Return whether both rankings are as deep as the metric looks."""
     depths = {k, int(row.options.get("k", k))}
     return len(depths) == 1 or (isinstance(measure.cutoff, int) and measure.cutoff <= min(depths))

@@ -16,7 +16,7 @@ from harness.data.arrow import as_numpy, text_scalar
 from harness.data.ranking import RankingDigest, TieRule
 from harness.data.types import Ids, Int64Array, Qrels, Run
 from harness.errors import ResultError, UnknownNameError
-from harness.metrics import Measure, parse_metric
+from harness.metrics import Metric, parse_metric
 from harness.results.schema import Result, TrialResult
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class ResultSnapshot:
         return TieRule(str(self.report.plan.resolved["ties"]))
 
     @property
-    def measures(self) -> dict[str, Measure]:
+    def measures(self) -> dict[str, Metric]:
         """The measures that queries have values of, by the names that their figures go by, in the plan's order."""
         names = dict.fromkeys(name for figures in self.figures.values() for name in figures)
         return {name: parse_metric(name) for name in names if not name.startswith(OVERLAP)}

@@ -10,7 +10,7 @@ from sample_report import sample_report
 from harness.data.ranking import TieRule
 from harness.data.types import Float64Array, Ids
 from harness.document.model import Table
-from harness.metrics import Measure, QueryCounts, QuerySet, Scores
+from harness.metrics import Metric, QueryCounts, QuerySet, Scores
 from harness.report.documents.quality import pair_tables, quality_table
 from harness.results.differences import paired_differences
 from harness.results.schema import Result
@@ -100,7 +100,7 @@ def test_one_family_in_comparisons_and_in_judgements() -> None:
 
 def scored(label: str, values: Float64Array) -> Scored:
     """Values of 20 queries on P@1 to P@10."""
-    measures = tuple(Measure("P", place) for place in range(1, 11))
+    measures = tuple(Metric("P", place) for place in range(1, 11))
     counts = QueryCounts(judged=20, relevant=20, answered=20, evaluated=20, unjudged=0)
     ids = Ids.of([f"q{place}" for place in range(20)])
     scores = Scores(measures, ids, values, values, values, counts, TieRule.TREC_EVAL, QuerySet.RELEVANT)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UnknownNameError, UsageError
-from harness.metrics import official_measures, parse_metric, parse_metrics
-from harness.metrics.parse import split_measures
+from harness.metrics import official_metrics, parse_metric, parse_metrics
+from harness.metrics.parse import split_metrics
 from harness.metrics.table import KINDS
 
 
@@ -143,7 +143,7 @@ def test_no_measure_at_all_is_refused():
 
 
 def test_lists_are_split_outside_brackets_and_repeats_dropped():
-    assert split_measures("nDCG(dcg='exp-log2')@10,RBP(p=0.9, rel=2) AP") == [
+    assert split_metrics("nDCG(dcg='exp-log2')@10,RBP(p=0.9, rel=2) AP") == [
         "nDCG(dcg='exp-log2')@10",
         "RBP(p=0.9, rel=2)",
         "AP",
@@ -154,8 +154,8 @@ def test_lists_are_split_outside_brackets_and_repeats_dropped():
 def test_trec_evals_families_stand_for_its_cutoffs():
     assert [measure.cutoff for measure in parse_metrics("P")] == [5, 10, 15, 20, 30, 100, 200, 500, 1000]
     assert [str(measure) for measure in parse_metrics("ndcg_cut.5,10")] == ["nDCG@5", "nDCG@10"]
-    assert len(official_measures()) == 9 + 11 + 9
-    assert parse_metrics("official") == official_measures()
+    assert len(official_metrics()) == 9 + 11 + 9
+    assert parse_metrics("official") == official_metrics()
 
 
 @pytest.mark.parametrize(

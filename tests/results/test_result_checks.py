@@ -20,7 +20,7 @@ from harness.data.problems import Finding
 from harness.data.types import SparseVectors
 from harness.errors import DataError
 from harness.loaders import load_dataset
-from harness.metrics import QuerySet, TieRule, official_measures, parse_metrics, score
+from harness.metrics import QuerySet, TieRule, official_metrics, parse_metrics, score
 from harness.pipeline.evaluate import as_qrels, as_run
 from harness.plan.config import EVAL_METRICS
 from harness.results.differences import PairedValues
@@ -287,8 +287,8 @@ def test_whole_sets_of_defaults_are_nobody_s_choice(metrics: str, chosen: str) -
 
 
 def test_the_measures_of_trec_eval_alone_are_not_judged() -> None:
-    assert metric_findings(as_qrels(one_each()), named_measures(official_measures(), EVAL_METRICS)) == []
-    assert [one.check for one in metric_findings(as_qrels(one_each()), official_measures())] == [
+    assert metric_findings(as_qrels(one_each()), named_measures(official_metrics(), EVAL_METRICS)) == []
+    assert [one.check for one in metric_findings(as_qrels(one_each()), official_metrics())] == [
         "metric-without-support",
         "metric-without-support",
     ]

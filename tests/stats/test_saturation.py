@@ -8,10 +8,10 @@ import pytest
 
 from harness.stats.saturation import MOST_LEVELS, P99_FACTOR, RateLevel, knee, next_rate
 
-Measure = Callable[[float], RateLevel]
+Metric = Callable[[float], RateLevel]
 
 
-def queue(capacity: float) -> Measure:
+def queue(capacity: float) -> Metric:
     """Return one server with exponential times (M/M/1): the p99 of latency is ln 100 / (capacity - rate)."""
 
     def measure(rate: float) -> RateLevel:
@@ -22,7 +22,7 @@ def queue(capacity: float) -> Measure:
     return measure
 
 
-def swept(measure: Measure, first: float) -> list[RateLevel]:
+def swept(measure: Metric, first: float) -> list[RateLevel]:
     levels = list[RateLevel]()
     while (rate := next_rate(levels, first)) is not None:
         levels.append(measure(rate))

@@ -15,15 +15,15 @@ from harness.errors import UsageError, nearest
 from harness.loaders import load_golden_of
 from harness.loaders.golden import golden_of_records
 from harness.loaders.records import ENDINGS
-from harness.metrics import Measure, is_mean
-from harness.metrics.parse import split_measures
+from harness.metrics import Metric, is_mean
+from harness.metrics.parse import split_metrics
 from harness.pipeline.check.against import AgainstPlan, Function, plan_against
 from harness.pipeline.check.check_results import Rules
 from harness.pipeline.check.id_match import Match
 from harness.pipeline.check.requirements import (
     LATENCIES,
     Requirement,
-    measure_at_depth,
+    metric_at_depth,
     parse_requirements,
     shown_name,
 )
@@ -85,7 +85,7 @@ class CheckPlan:
             trials = next(iter(self.plans.values())).trials
             words += ["--backends", ",".join(trial.label for trial in trials)]
         resolved = self._resolved() | {"golden": None, "corpus": None, "backends": None}
-        resolved["metrics"] = ",".join(self.rules.measures) if request.metrics else None
+        resolved["metrics"] = ",".join(self.rules.metrics) if request.metrics else None
         if resolved["warm_up"] == WARM_UP_SECONDS:
             resolved["warm_up"] = None
         return [*words, *command_words(request, resolved)]
@@ -124,7 +124,7 @@ class CheckPlan:
             "backends": list(dict.fromkeys(trial.label for plan in self.plans.values() for trial in plan.trials)),
             "against": [backend.shown for backend in self.against.backends] if self.against is not None else [],
             "require": [requirement.text for requirement in rules.requirements],
-            "metrics": list(rules.measures),
+            "metrics": list(rules.metrics),
             "delimiter": self.match.delimiter or None,
             "slice": list(rules.slices),
             "warm_up": warm_up_seconds(request.warm_up) if request.timing else None,
@@ -145,9 +145,9 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     slices = _slices(request, requirements, golden)
     existing = _against(request)
     places = {} if existing and not request.corpus and request.backends is None else _places(request, place)
-    measures = _measures(request, requirements)
+    metrics = _metrics_shown(request, requirements)
     ties = TieRule(request.ties)
-    compared = _compare_request(request, golden.name, list(map(str, measures.values())))
+    compared = _compare_request(request, golden.name, list(map(str, metrics.values())))
     plans = {name: plan_of_backends(replace(compared, dataset=name)) for name in places}
     against = plan_against(existing, compared) if existing else None
     if identical_ids_rule(request.identical_ids) == "drop" and against is not None:
@@ -160,7 +160,7 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     match.require_order(ties)
     rules = Rules(
         k=request.k,
-        measures=measures,
+        metrics=metrics,
         requirements=requirements,
         slices=slices,
         ties=ties,
@@ -270,19 +270,19 @@ def _refuse_url(place: str, what: str) -> None:
         raise UsageError(f"{what} '{place}' is a URL", fix="download it first, and name the file")
 
 
-def _measures(request: CheckRequest, requirements: Sequence[Requirement]) -> dict[str, Measure]:
-    """Return measures by the names that are shown: those of the tables, then those of requirements, each once."""
-    texts = split_measures(request.metrics) if isinstance(request.metrics, str) else list(request.metrics)
-    names: dict[Measure, str] = {}
+def _metrics_shown(request: CheckRequest, requirements: Sequence[Requirement]) -> dict[str, Metric]:
+    """Return metrics by the names that are shown: those of the tables, then those of requirements, each once."""
+    texts = split_metrics(request.metrics) if isinstance(request.metrics, str) else list(request.metrics)
+    names: dict[Metric, str] = {}
     for text in texts or _default_metrics(request.k):
-        measure = measure_at_depth(text, request.k)
-        if not is_mean(measure):
+        metric = metric_at_depth(text, request.k)
+        if not is_mean(metric):
             raise UsageError(f"--metrics {text} is no mean over questions", fix="name others, like Hit@5 or nDCG@10")
-        names.setdefault(measure, shown_name(text, measure))
+        names.setdefault(metric, shown_name(text, metric))
     for requirement in requirements:
-        if isinstance(requirement.quantity, Measure):
+        if isinstance(requirement.quantity, Metric):
             names.setdefault(requirement.quantity, requirement.name)
-    return {name: measure for measure, name in names.items()}
+    return {name: metric for metric, name in names.items()}
 
 
 def _default_metrics(k: int) -> tuple[str, ...]:

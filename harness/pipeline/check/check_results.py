@@ -15,7 +15,7 @@ from harness.data.golden_set import GoldenQuestion, GoldenSet
 from harness.data.ranking import TieRule
 from harness.data.types import Float64Array, Ids, Int64Array, Run
 from harness.engines.callable.answers import Asked
-from harness.metrics import Measure, Scores, score
+from harness.metrics import Metric, Scores, score
 from harness.parity import Level
 from harness.pipeline.check.id_match import Expected, ideal_run, plain_judgments
 from harness.pipeline.check.requirements import LATENCIES, PARITY, Requirement, Sample, judge
@@ -38,13 +38,13 @@ _TAIL = 0.025
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How a check judges. ``measures`` maps the name that is shown to the measure, in the order of the tables.
+    """How a check judges. ``metrics`` maps the name that is shown to the metric, in the order of the tables.
 
     ``confidence`` is true where a bound of the 95 % interval decides, and not the point estimate.
     """
 
     k: int
-    measures: dict[str, Measure]
+    metrics: dict[str, Metric]
     requirements: tuple[Requirement, ...]
     slices: tuple[str, ...]
     ties: TieRule
@@ -216,8 +216,8 @@ class CheckJudge:
         if not kept.any():
             return {}
         return {
-            name: _metric(scores, scores.column_of(measure, self._rules.relevance), kept, self._rules.seed)
-            for name, measure in self._rules.measures.items()
+            name: _metric(scores, scores.column_of(metric, self._rules.relevance), kept, self._rules.seed)
+            for name, metric in self._rules.metrics.items()
         }
 
     def _slices(self, scores: Scores) -> list[schema.SliceResult]:
@@ -246,7 +246,7 @@ class CheckJudge:
         columns = {}
         if scores is not None:
             columns = {
-                name: scores.column_of(measure, self._rules.relevance) for name, measure in self._rules.measures.items()
+                name: scores.column_of(metric, self._rules.relevance) for name, metric in self._rules.metrics.items()
             }
         ids = Ids.of(question.id for question in self._golden)
         places, exact_places, rows = (
@@ -334,11 +334,11 @@ class CheckJudge:
             return f"no question {'of the slice ' if requirement.slice is not None else ''}expects anything"
         return self._mean(requirement.quantity, answered.scores, _chosen(scored, kept), kept)
 
-    def _mean(self, measure: Measure, scores: Scores, chosen: Sequence[str], kept: npt.NDArray[np.bool_]) -> _Figure:
-        column = scores.column_of(measure, self._rules.relevance)
+    def _mean(self, metric: Metric, scores: Scores, chosen: Sequence[str], kept: npt.NDArray[np.bool_]) -> _Figure:
+        column = scores.column_of(metric, self._rules.relevance)
         values = scores.values[kept, column]
         return _Figure(
-            Sample(values, self._best(measure, chosen), np.zeros(len(values)), _exact_mean),
+            Sample(values, self._best(metric, chosen), np.zeros(len(values)), _exact_mean),
             lambda sample: mean_interval(sample, self._rules.seed),
             chosen,
             _known_mean(scores.low[kept, column]),
@@ -354,14 +354,14 @@ class CheckJudge:
     @cached_property
     def _ideal(self) -> Scores:
         """Scores of the best ranking that each question can have."""
-        measures, relevance = list(self._rules.measures.values()), self._rules.relevance
+        metrics, relevance = list(self._rules.metrics.values()), self._rules.relevance
         run, judgments = ideal_run(self._golden, self._rules.k), plain_judgments(self._golden)
-        return score(run, judgments, measures, ties=TieRule.ENGINE, relevance=relevance)
+        return score(run, judgments, metrics, ties=TieRule.ENGINE, relevance=relevance)
 
-    def _best(self, measure: Measure, ids: Sequence[str]) -> Float64Array:
-        """Return the best value of a measure that any ranking could reach on each of some questions, float64 (n,)."""
+    def _best(self, metric: Metric, ids: Sequence[str]) -> Float64Array:
+        """Return the best value of a metric that any ranking could reach on each of some questions, float64 (n,)."""
         places = {name: place for place, name in enumerate(self._ideal.query_ids)}
-        values: Float64Array = self._ideal.values[:, self._ideal.column_of(measure, self._rules.relevance)]
+        values: Float64Array = self._ideal.values[:, self._ideal.column_of(metric, self._rules.relevance)]
         return values[[places[name] for name in ids]]
 
 

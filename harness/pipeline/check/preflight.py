@@ -19,7 +19,7 @@ from harness.data.problems import Finding
 from harness.data.ranking import TieRule
 from harness.data.types import Corpus, Qrels, Run
 from harness.engines.callable.answers import Answer
-from harness.metrics import Measure, score
+from harness.metrics import Metric, score
 from harness.pipeline.check.check_results import Answered
 from harness.pipeline.check.id_match import Expected, IdAdvice, Match, MatchRule, Missing, id_advice, id_kinds
 from harness.results.check_schema import PreflightProblem
@@ -345,7 +345,7 @@ class Examiner:
         return Examined(_marked(answered, findings), self._expected_of(answered.run), findings)
 
     def examined_answers(
-        self, answered: Answered, answers: Sequence[Answer], measures: Sequence[Measure], relevance: int
+        self, answered: Answered, answers: Sequence[Answer], metrics: Sequence[Metric], relevance: int
     ) -> Examined:
         """Examine a backend whose documents nobody knows, by its ``answers``; score it if nothing is wrong."""
         if answered.run is None:
@@ -353,7 +353,7 @@ class Examiner:
         findings = tuple(self._look(list(zip(self.golden, answers, strict=True)), None))
         if not _errors(findings):
             judged = self.expected.judgments(answered.run, self.ties)
-            scored = score(answered.run, judged, list(measures), ties=self.ties, relevance=relevance)
+            scored = score(answered.run, judged, list(metrics), ties=self.ties, relevance=relevance)
             answered = replace(answered, scores=scored)
         return Examined(_marked(answered, findings), self.expected, findings)
 

@@ -1,6 +1,6 @@
 """Requirements: what a user asks of a figure, written as ``Hit@5>=0.9``.
 
-A requirement is ``[FIELD=VALUE: ] QUANTITY OPERATOR NUMBER``. The quantity is any measure (``Hit@5``, ``MRR@5``,
+A requirement is ``[FIELD=VALUE: ] QUANTITY OPERATOR NUMBER``. The quantity is any metric (``Hit@5``, ``MRR@5``,
 ``nDCG@10``), a latency (``p50_ms``, ``p90_ms``, ``p95_ms``, ``p99_ms``, ``mean_ms``) or ``parity``, the share of
 queries whose ranking is the exact one up to ties. The operator is ``>=``, ``>``, ``<=`` or ``<``; the number may be a
 percentage.
@@ -19,7 +19,7 @@ import numpy as np
 
 from harness.data.types import Float64Array
 from harness.errors import UnknownNameError, UsageError
-from harness.metrics import Measure, is_mean, parse_metric
+from harness.metrics import Metric, is_mean, parse_metric
 from harness.metrics.registry import kind_of, kinds, spellings
 from harness.plan.option_fields import Mistakes
 
@@ -31,7 +31,7 @@ __all__ = [
     "Sample",
     "SliceOf",
     "judge",
-    "measure_at_depth",
+    "metric_at_depth",
     "parse_requirement",
     "parse_requirements",
 ]
@@ -59,10 +59,10 @@ class SliceOf(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A requirement as parsed. ``quantity`` is a measure, a name of ``LATENCIES``, or ``PARITY``."""
+    """A requirement as parsed. ``quantity`` is a metric, a name of ``LATENCIES``, or ``PARITY``."""
 
     text: str
-    quantity: Measure | str
+    quantity: Metric | str
     name: str
     operator: Operator
     bound: float
@@ -81,9 +81,9 @@ class Requirement:
 
 
 def parse_requirement(text: str, k: int) -> Requirement:
-    """Parse a requirement; a measure without a cutoff gets the depth ``k`` of the search.
+    """Parse a requirement; a metric without a cutoff gets the depth ``k`` of the search.
 
-    Raises UsageError for what is malformed or unknown, for a cutoff beyond ``k``, and for a measure that is no mean.
+    Raises UsageError for what is malformed or unknown, for a cutoff beyond ``k``, and for a metric that is no mean.
     """
     parts = _SHAPE.fullmatch(text.strip())
     if parts is None or parts["quantity"].rstrip().endswith("="):  # Hit@5=>0.9
@@ -91,11 +91,11 @@ def parse_requirement(text: str, k: int) -> Requirement:
     name = parts["quantity"].strip()
     bound = _bound(parts["bound"].strip(), text)
     of_slice = _slice(parts["slice"], text)
-    quantity: Measure | str = name
+    quantity: Metric | str = name
     if name != PARITY and name not in LATENCIES:
         try:
-            quantity = measure_at_depth(name, k)
-        except UnknownNameError as error:  # p95 is no measure, and near to p95_ms
+            quantity = metric_at_depth(name, k)
+        except UnknownNameError as error:  # p95 is no metric, and near to p95_ms
             unknown = UnknownNameError(
                 "quantity",
                 error.name,
@@ -123,33 +123,33 @@ def parse_requirements(texts: Sequence[str], k: int) -> tuple[Requirement, ...]:
     return tuple(requirements.values())
 
 
-def measure_at_depth(name: str, k: int) -> Measure:
-    """Return a measure with its cutoff: ``MRR`` of ``k`` hits is ``RR@k``; raises UsageError for one beyond ``k``."""
+def metric_at_depth(name: str, k: int) -> Metric:
+    """Return a metric with its cutoff: ``MRR`` of ``k`` hits is ``RR@k``; raises UsageError for one beyond ``k``."""
     try:
-        measure = parse_metric(name)
+        metric = parse_metric(name)
     except UnknownNameError:
         raise
     except UsageError as error:
         try:
-            measure = parse_metric(f"{name}@{k}")
+            metric = parse_metric(f"{name}@{k}")
         except UsageError:
             raise error from None
-    if isinstance(measure.cutoff, int) and measure.cutoff > k:
+    if isinstance(metric.cutoff, int) and metric.cutoff > k:
         raise UsageError(
-            f"{name} looks at {measure.cutoff} hits, but only {k} are asked for", fix=f"--k {measure.cutoff}"
+            f"{name} looks at {metric.cutoff} hits, but only {k} are asked for", fix=f"--k {metric.cutoff}"
         )
-    if measure.cutoff is None and kind_of(measure.name).cutoff == "optional":
-        measure = Measure(measure.name, k, measure.parameters)
-    return measure
+    if metric.cutoff is None and kind_of(metric.name).cutoff == "optional":
+        metric = Metric(metric.name, k, metric.parameters)
+    return metric
 
 
-def shown_name(written: str, measure: Measure) -> str:
-    """Return the name of a measure as users write it (``Hit``, ``MRR``), with the canonical parameters and cutoff."""
+def shown_name(written: str, metric: Metric) -> str:
+    """Return the name of a metric as users write it (``Hit``, ``MRR``), with the canonical parameters and cutoff."""
     first = re.match(r"[^@(\s]+", written)
-    names = (measure.name, *kind_of(measure.name).aliases)
+    names = (metric.name, *kind_of(metric.name).aliases)
     folded = {name.lower(): name for name in reversed(names)}  # the canonical spelling wins
     name = folded.get(first[0].lower()) if first is not None else None
-    return str(measure).replace(measure.name, name, 1) if name is not None else str(measure)
+    return str(metric).replace(metric.name, name, 1) if name is not None else str(metric)
 
 
 def _bound(text: str, whole: str) -> float:

@@ -207,7 +207,7 @@ def _against(
     examiner = _examiner(plan, Expected(plan.golden, plan.match, None), None)
     own = plan.own_documents
     indexes = iter(search_indexes(against, own, queries, corpora, cache, display, examiner.judge))
-    measures = list(rules.measures.values())
+    metrics = list(rules.metrics.values())
     every = []
     for backend in against.backends:
         if backend.kind == "index":
@@ -216,7 +216,7 @@ def _against(
             every.append(examined._replace(findings=(*examined.findings, *index.findings)))
             continue
         answered, answers = ask_backend(backend, against, own, plan.golden, queries, rules.k, cache, display)
-        every.append(examiner.examined_answers(answered, answers, measures, rules.relevance))
+        every.append(examiner.examined_answers(answered, answers, metrics, rules.relevance))
     return every
 
 

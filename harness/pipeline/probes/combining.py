@@ -11,7 +11,7 @@ from harness.data.dataset import Dataset
 from harness.data.types import Float32Array, Qrels, Run
 from harness.document.cells import BACKEND, count, milliseconds, number, seconds, text
 from harness.document.model import Column, Table
-from harness.metrics import Measure, QuerySet, score
+from harness.metrics import Metric, QuerySet, score
 from harness.pipeline.probes.probe import Probe, label_cell, latency_stats
 from harness.plan.plan import Plan
 from harness.results.schema import RerankingStats, StageStats, TrialResult
@@ -80,7 +80,7 @@ def _reranking(outcome: Outcome, dataset: Dataset, plan: Plan) -> RerankingStats
 
 
 def rerank_upper_bound(
-    run: Run, qrels: Qrels, measures: Sequence[Measure], queries: QuerySet, relevance: int
+    run: Run, qrels: Qrels, measures: Sequence[Metric], queries: QuerySet, relevance: int
 ) -> dict[str, float]:
     """Return every nDCG among ``measures`` of the best order of the run's hits, by name.
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import NamedTuple
 
-from harness.metrics import Measure, parse_metric
+from harness.metrics import Metric, parse_metric
 from harness.pipeline.regress.labels import Grades, grades_of, repeated, scorable, score_again, to_qrels
 from harness.pipeline.regress.pairing import ComparedDataset, Pair
 from harness.results.regression_schema import (
@@ -355,12 +355,12 @@ class JudgmentSensitivity:
             swings.append(Swing(query, document, if_relevant - (now[1][query] - now[0][query])))
         return sorted((swing for swing in swings if abs(swing.size) > _ROUNDING), key=lambda swing: -abs(swing.size))
 
-    def _measures(self) -> dict[str, Measure]:
+    def _measures(self) -> dict[str, Metric]:
         compared = self.rankings.compared
         return scorable((compared.before, compared.after), compared.after.measures)
 
     def _scored(
-        self, assumed: Mapping[str, tuple[str, Sequence[str]]], measures: Mapping[str, Measure]
+        self, assumed: Mapping[str, tuple[str, Sequence[str]]], measures: Mapping[str, Metric]
     ) -> tuple[_Figure, _Figure]:
         """Score both sides; ``assumed`` maps a name to a query and the documents taken to be relevant to it."""
         if not assumed or not measures:

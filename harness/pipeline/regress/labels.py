@@ -17,7 +17,7 @@ from harness.data.problems import Problems
 from harness.data.ranking import TieRule
 from harness.data.types import Ids, Qrels, Run
 from harness.errors import DataError, UsageError
-from harness.metrics import Measure, QuerySet, score
+from harness.metrics import Metric, QuerySet, score
 from harness.results.snapshot import OVERLAP, ResultSnapshot
 from harness.wording import counted
 
@@ -218,14 +218,14 @@ def to_qrels(grades: Grades) -> Qrels:
     return group_judgments(Judgments(list(range(len(rows))), *columns), Problems("judgments"))
 
 
-def _can_score(side: ResultSnapshot, measure: Measure) -> bool:
+def _can_score(side: ResultSnapshot, measure: Metric) -> bool:
     """Tell whether a side holds enough to score again: all hits, or as many as the measure looks at, in their order."""
     if side.depth is None or not side.rescorable:
         return side.rescorable
     return isinstance(measure.cutoff, int) and measure.cutoff <= side.depth and side.ties is not TieRule.AVERAGE
 
 
-def scorable(sides: Sequence[ResultSnapshot], measures: Mapping[str, Measure]) -> dict[str, Measure]:
+def scorable(sides: Sequence[ResultSnapshot], measures: Mapping[str, Metric]) -> dict[str, Metric]:
     """Return the measures, by their names, that every side can be scored by again."""
     return {name: measure for name, measure in measures.items() if all(_can_score(side, measure) for side in sides)}
 
@@ -234,7 +234,7 @@ def score_again(
     side: ResultSnapshot,
     run: Run,
     qrels: Qrels,
-    measures: Mapping[str, Measure],
+    measures: Mapping[str, Metric],
     *,
     queries: QuerySet = QuerySet.JUDGED,
 ) -> dict[str, dict[str, float]]:

@@ -26,7 +26,7 @@ from harness.document.figures import (
     Tradeoff,
 )
 from harness.document.model import Figure
-from harness.metrics import Measure, QuerySet, parse_metric, score
+from harness.metrics import Metric, QuerySet, parse_metric, score
 from harness.pipeline.probes import PROBES
 from harness.report.documents.verdicts import reference_of
 from harness.report.html.pools import DEPTH, top_of
@@ -118,7 +118,7 @@ def _recall(report: Result, runs: Mapping[str, Run], qrels: Qrels) -> Figure:
     resolved = report.plan.resolved
     deepest = int(str(resolved["k"]))
     depths = [depth for depth in _DEPTHS if depth < deepest] + [deepest]
-    measures: list[Measure] = [parse_metric(f"R@{depth}") for depth in depths]
+    measures: list[Metric] = [parse_metric(f"R@{depth}") for depth in depths]
     rows, numbers = [], _numbers(report)
     for label, run in runs.items():
         scores = score(

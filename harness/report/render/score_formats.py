@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.data.problems import Finding
-from harness.metrics import Measure, Scores, Summary
+from harness.metrics import Metric, Scores, Summary
 from harness.metrics.audit import Audit, Difference, Match
 from harness.metrics.conventions import CONVENTIONS
 from harness.metrics.registry import kind_of
@@ -90,7 +90,7 @@ def trec_eval_text(scores: Scores, tag: str | None, *, per_query: bool, relevanc
     return "\n".join(lines) + "\n"
 
 
-def _line(measure: Measure, query: str, value: float, relevance: int) -> str:
+def _line(measure: Metric, query: str, value: float, relevance: int) -> str:
     """Return a line of trec_eval: name padded to 22, tab, query or ``all``, tab, value with four decimals."""
     name = trec_name(measure, relevance) or str(measure)
     number = f"{value:.0f}" if kind_of(measure.name).aggregate == "sum" else f"{value:6.4f}"
