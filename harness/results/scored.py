@@ -104,20 +104,18 @@ def per_query_table(scored: Sequence[Scored], dataset: str) -> pa.Table:
     """Return the values of a dataset's queries in long form, each with its range over ties (null: not defined)."""
     parts = []
     for backend in scored:
-        if backend.scores is None:
+        scores = backend.scores
+        if scores is None:
             continue
-        for column, measure in enumerate(backend.scores.measures):
-            queries = len(backend.scores.query_ids)
+        for column, measure in enumerate(scores.measures):
             columns = {
-                "dataset": strings([dataset] * queries),
-                "backend": strings([backend.label] * queries),
-                "query_id": backend.scores.query_ids.values,
-                "metric": strings([str(measure)] * queries),
-                "value": numbers(backend.scores.values[:, column]),
-                "min": numbers_or_null(backend.scores.low[:, column]),
-                "max": numbers_or_null(backend.scores.high[:, column]),
+                "query_id": scores.query_ids.values,
+                "metric": strings([str(measure)] * len(scores.query_ids)),
+                "value": numbers(scores.values[:, column]),
+                "min": numbers_or_null(scores.low[:, column]),
+                "max": numbers_or_null(scores.high[:, column]),
             }
-            parts.append(pa.table(columns, schema=_VALUES))
+            parts.append(_part(_VALUES, dataset, backend.label, columns))
     return pa.concat_tables([_empty(_VALUES), *parts])
 
 
@@ -127,21 +125,18 @@ def parity_table(scored: Sequence[Scored], dataset: str) -> pa.Table:
     for backend in scored:
         if backend.parity is None or backend.outcome.run is None:
             continue
-        queries, detail = backend.outcome.run.query_ids, backend.parity.per_query
-        shallow, full = min(detail.overlap), max(detail.overlap)
+        detail = backend.parity.per_query
         columns = {
-            "dataset": strings([dataset] * len(queries)),
-            "backend": strings([backend.label] * len(queries)),
-            "query_id": queries.values,
+            "query_id": backend.outcome.run.query_ids.values,
             "level": strings(Level(level).name.lower() for level in detail.level.tolist()),
             "cause": strings(detail.cause),
-            "overlap_10": numbers(detail.overlap[shallow]),
-            "overlap_k": numbers(detail.overlap[full]),
+            "overlap_10": numbers(detail.overlap[min(detail.overlap)]),
+            "overlap_k": numbers(detail.overlap[max(detail.overlap)]),
             "rbo": numbers(detail.rbo),
             "max_abs_score_diff": numbers(detail.max_abs_score_diff),
             "max_rel_score_diff": numbers(detail.max_rel_score_diff),
         }
-        parts.append(pa.table(columns, schema=_PARITY))
+        parts.append(_part(_PARITY, dataset, backend.label, columns))
     return pa.concat_tables([_empty(_PARITY), *parts])
 
 
@@ -162,14 +157,12 @@ def latency_table(scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> pa.
         passes = len(record.search_ns)
         ids = dataset.queries.ids.values.take(numbers(terms))
         columns = {
-            "dataset": strings([dataset.name] * (passes * len(terms))),
-            "backend": strings([backend.label] * (passes * len(terms))),
             "pass": numbers(np.repeat(np.arange(1, passes + 1, dtype=np.int32), len(terms))),
             "query_id": pa.concat_arrays([ids] * passes) if passes else ids.slice(0, 0),
             "search_ns": numbers(record.search_ns[:, terms].ravel()),
             "transfer_ns": numbers(record.transfer_ns[:, terms].ravel()),
         }
-        parts.append(pa.table(columns, schema=_LATENCIES))
+        parts.append(_part(_LATENCIES, dataset.name, backend.label, columns))
     return pa.concat_tables([_empty(_LATENCIES), *parts])
 
 
@@ -185,28 +178,20 @@ def _schema(**types: pa.DataType) -> pa.Schema:
     return pa.schema([("dataset", pa.string()), ("backend", pa.string()), *types.items()])
 
 
-_TEXT, _NUMBER = pa.string(), pa.float64()
+_TEXT, _NUMBER, _NANOSECONDS = pa.string(), pa.float64(), pa.int64()
 _VALUES = _schema(query_id=_TEXT, metric=_TEXT, value=_NUMBER, min=_NUMBER, max=_NUMBER)
 _PARITY = _schema(
-    query_id=_TEXT,
-    level=_TEXT,
-    cause=_TEXT,
-    overlap_10=_NUMBER,
-    overlap_k=_NUMBER,
-    rbo=_NUMBER,
-    max_abs_score_diff=_NUMBER,
-    max_rel_score_diff=_NUMBER,
+    **dict.fromkeys(("query_id", "level", "cause"), _TEXT),
+    **dict.fromkeys(("overlap_10", "overlap_k", "rbo", "max_abs_score_diff", "max_rel_score_diff"), _NUMBER),
 )
-_LATENCIES = pa.schema(
-    [
-        ("dataset", _TEXT),
-        ("backend", _TEXT),
-        ("pass", pa.int32()),
-        ("query_id", _TEXT),
-        ("search_ns", pa.int64()),
-        ("transfer_ns", pa.int64()),
-    ]
-)
+_LATENCIES = _schema(**{"pass": pa.int32()}, query_id=_TEXT, search_ns=_NANOSECONDS, transfer_ns=_NANOSECONDS)
+
+
+def _part(schema: pa.Schema, dataset: str, backend: str, columns: Mapping[str, pa.Array]) -> pa.Table:
+    """Return the rows of one backend on a dataset."""
+    rows = len(columns["query_id"])
+    named = {"dataset": strings([dataset] * rows), "backend": strings([backend] * rows)}
+    return pa.table({**named, **columns}, schema=schema)
 
 
 def _empty(schema: pa.Schema) -> pa.Table:
