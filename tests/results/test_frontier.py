@@ -73,6 +73,9 @@ def test_without_judgments_the_recall_decides() -> None:
     assert one.metric == "recall@1000"
     assert [point.quality for point in one.points] == [0.4, pytest.approx(0.8), pytest.approx(0.8), None]
     assert [point.on_frontier for point in one.points] == [True, True, False, False]
+    (table,) = frontier_tables(swept_report(judged=False))
+    assert [row[-1].text for row in table.rows] == ["●", "●", "", "–"]
+    assert len(table.legend) == 1
 
 
 def test_the_table_shows_what_is_weighed_and_the_legend_what_the_mark_means() -> None:

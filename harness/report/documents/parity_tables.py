@@ -215,7 +215,7 @@ def _frontier(frontier: FrontierStats, by_label: Mapping[str, TrialResult]) -> T
         costs = "p95 and size of the index"
     best = f"{_ON_FRONTIER} on the frontier: no other value has at least its {metric} and at most its {costs}"
     legend = [best] if any(point.on_frontier for point in frontier.points) else []
-    if any(point.on_recall_frontier for point in frontier.points):
+    if judged and any(point.on_recall_frontier for point in frontier.points):
         legend.append(f"{_ON_RECALL_FRONTIER} the same with recall of the exact best {max(depths)} for {metric}")
     return Table(f"Frontier of {frontier.name}", columns, rows, legend)
 
@@ -236,12 +236,13 @@ def _point(
         milliseconds(times.p95 if times is not None else None),
         number(trial.search.qps if trial.search is not None else None, ",.0f"),
         size(point.bytes),
-        text(_marks(point)),
+        text(_marks(point, judged=judged)),
     ]
 
 
-def _marks(point: FrontierPoint) -> str:
-    marks = [(_ON_FRONTIER, point.on_frontier), (_ON_RECALL_FRONTIER, point.on_recall_frontier)]
+def _marks(point: FrontierPoint, *, judged: bool) -> str:
+    """Return the marks of a point: without judgments its quality is its recall, and the two frontiers are one."""
+    marks = [(_ON_FRONTIER, point.on_frontier), (_ON_RECALL_FRONTIER, judged and point.on_recall_frontier)]
     return " ".join(mark for mark, holds in marks if holds)
 
 
