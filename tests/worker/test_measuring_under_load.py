@@ -153,13 +153,13 @@ def test_a_cold_pass_is_a_new_process_and_every_query_once(collection: Path, car
 
 def test_a_server_is_asked_at_a_fixed_rate_while_its_index_is_there(collection: Path, cards: Path) -> None:
     found = harness.compare(
-        "server", collection, k=3, cards=cards, concurrency="2", rate="40", cold=True, load_seconds=1.0
+        "server", collection, k=3, cards=cards, concurrency="2", rate="80", cold=True, load_seconds=0.5
     )
     backend = only(found)
     assert backend.cold is None
     (closed,), (fixed,) = backend.closed_loop, backend.open_loop
     assert (closed.clients_failed, closed.index_copies) == (0, 0)
-    assert (fixed.rate, fixed.arrivals, fixed.clients, fixed.kind) == (40.0, "poisson", 2, "processes")
+    assert (fixed.rate, fixed.arrivals, fixed.clients, fixed.kind) == (80.0, "poisson", 2, "processes")
     assert 12 < fixed.queries < 60
     assert fixed.milliseconds is not None
     assert fixed.milliseconds.n == fixed.queries

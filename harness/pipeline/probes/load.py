@@ -238,7 +238,6 @@ def open_loops(records: Sequence[LoadRecord]) -> list[OpenLoopStats]:
 
 
 def _open_loop(record: LoadRecord, rate: float, arrivals: Literal["constant", "poisson"]) -> OpenLoopStats:
-    alive = len(record.failures) < (1 if record.threads else record.clients)
     loop = scheduled(record)
     return OpenLoopStats(
         rate=rate,
@@ -247,8 +246,8 @@ def _open_loop(record: LoadRecord, rate: float, arrivals: Literal["constant", "p
         due_qps=loop.due_per_second,
         clients=record.clients,
         kind=_kind(record),
-        qps=loop.answered_per_second if alive else None,
-        milliseconds=_latency(loop.latency_ns) if alive else None,
+        qps=loop.answered_per_second if record.alive else None,
+        milliseconds=_latency(loop.latency_ns) if record.alive else None,
         service_ms=_latency(loop.service_ns),
         backlog=loop.backlog,
         unserved=loop.unserved,
@@ -297,9 +296,9 @@ def _notes(loads: Sequence[LoadRecord], options: LoadOptions) -> list[str]:
     if options.cold and not any(record.kind == "cold" for record in loads):
         notes.append("no cold pass (--cold): the caches are the server's")
     for record in loads:
-        where = _in_words(record)
+        where = record.words
         if record.failures:
-            some = f"{len(record.failures)} of {1 if record.threads else record.clients} client processes"
+            some = f"{len(record.failures)} of {record.processes} client processes"
             notes.append(f"{where}: {some} failed: {record.failures[0].splitlines()[0]}")
         failed = len(record.samples) - len(record.samples.answered())
         if failed:
@@ -311,14 +310,6 @@ def _notes(loads: Sequence[LoadRecord], options: LoadOptions) -> list[str]:
             waiting = counted(scheduled(record).backlog, "query was", "queries were")
             notes.append(f"{where}: overload, {waiting} waiting at the end")
     return notes
-
-
-def _in_words(record: LoadRecord) -> str:
-    if record.kind == "cold":
-        return "cold pass"
-    if record.rate is not None:
-        return f"{record.rate:g} queries/s"
-    return "1 client" if record.clients == 1 else f"{record.clients} clients"
 
 
 def _cold_table(trials: Sequence[TrialResult]) -> Table:

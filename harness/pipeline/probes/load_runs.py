@@ -26,6 +26,7 @@ from harness.stats.saturation import RateLevel, next_rate
 from harness.stats.timing import Arrivals, OpenLoop, Samples, arrivals_ns, latency, open_loop
 from harness.store.disk import copy_folder
 from harness.store.record_files import load, save
+from harness.wording import counted
 from harness.worker.executor import Executor, side_by_side
 from harness.worker.jobs import ClientJob, ClientRecord, LoadKind, TrialJob, TrialRecord
 from harness.worker.load_client import DUE, GO, READY
@@ -76,6 +77,21 @@ class LoadRecord:
     peak_rss_bytes: int | None
     peak_anonymous_bytes: int | None
     index_copies: int
+
+    @property
+    def processes(self) -> int:
+        """Return how many processes its clients were."""
+        return 1 if self.threads else self.clients
+
+    @property
+    def alive(self) -> bool:
+        """Return whether any of them lasted to the end."""
+        return len(self.failures) < self.processes
+
+    @property
+    def words(self) -> str:
+        """Name the measurement."""
+        return _words(self.kind, self.clients, self.rate)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -131,7 +147,8 @@ class LoadRuns:
             folder = Path(tempfile.mkdtemp(prefix=f"{level.kind}-", dir=self.folder))
             np.save(folder / DUE, due_ns, allow_pickle=False)
             jobs = self._jobs(level, folder, processes, progress, threads=threads)
-            progress.start(_level_in_words(level), None)
+            words = _words(*level)
+            progress.start(words if level.rate is None else f"{words}, {counted(level.clients, 'client')}", None)
             gate = _Gate(folder / GO, processes)
             ends = side_by_side(lambda job: self._client(job, gate), jobs, jobs=processes)
             start_ns = gate.start_ns
@@ -226,10 +243,9 @@ def scheduled(record: LoadRecord) -> OpenLoop:
 def rate_level(record: LoadRecord) -> RateLevel:
     """Return an open loop as rules of saturation see it: one whose clients all failed has no percentile."""
     loop = scheduled(record)
-    alive = len(loop.service_ns) > 0 and len(record.failures) < (1 if record.threads else record.clients)
     return RateLevel(
         rate=record.rate or 0.0,
-        p99_ms=latency(loop.latency_ns).p99 if alive else None,
+        p99_ms=latency(loop.latency_ns).p99 if record.alive and len(loop.service_ns) else None,
         overloaded=loop.overloaded,
         failed_share=loop.failed / max(1, len(record.samples)),
     )
@@ -278,12 +294,11 @@ class _Arrival:
         """Show nothing of single clients."""
 
 
-def _level_in_words(level: _Level) -> str:
-    if level.kind == "cold":
+def _words(kind: LoadKind, clients: int, rate: float | None) -> str:
+    """Name a measurement by its rate, or by how many clients it has."""
+    if kind == "cold":
         return "cold pass"
-    if level.rate is not None:
-        return f"{level.rate:g} queries/s, {level.clients} clients"
-    return "1 client" if level.clients == 1 else f"{level.clients} clients"
+    return f"{rate:g} queries/s" if rate is not None else counted(clients, "client")
 
 
 def _sum(values: Sequence[int | None]) -> int | None:

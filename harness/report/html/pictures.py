@@ -198,12 +198,7 @@ def differences(drawing: Differences, peers: Sequence[Differences] = ()) -> Svg:
     reach = max(float(np.abs(peer.values).max(initial=0.0)) for peer in (drawing, *peers)) or 1.0
     axis = linear(-reach, reach, _DIFFERENCES_HEIGHT - _DIFFERENCES_BOTTOM, _TOP, 4)
     zero, width = axis.at(0.0), (WIDTH - _LEFT) / max(len(steps), 1)
-    nodes = []
-    for tick in axis.ticks:
-        nodes += [
-            line(_LEFT, axis.at(tick), WIDTH, axis.at(tick), "grid"),
-            text(_LEFT - 8, axis.at(tick) + 4, figure(tick), "tick", "end"),
-        ]
+    nodes = _rules(axis, WIDTH)
     for kind, chosen in (("loss", steps < 0), ("gain", steps > 0)):
         at = np.flatnonzero(chosen)
         if len(at):
@@ -357,12 +352,7 @@ def percentiles(drawing: Percentiles) -> Svg:
     values = [max(value, _LEAST) for row in rows.values() for value in row]
     axis = logarithmic(min(values), max(values), room_for(rows), WIDTH - 12)
     bottom = 12 + _BOX_ROW * len(rows)
-    nodes = []
-    for tick in axis.ticks:
-        nodes += [
-            line(axis.at(tick), 4, axis.at(tick), bottom, "grid"),
-            text(axis.at(tick), bottom + 16, figure(tick), "tick", "middle"),
-        ]
+    nodes = [_bar_grid(axis, bottom)]
     nodes.append(text((axis.start + axis.end) / 2, bottom + 32, "ms (logarithmic)", "tick", "middle"))
     for at, (label, row) in enumerate(rows.items()):
         number, middle = numbers[label], 8 + _BOX_ROW * at + _BOX_ROW / 2
@@ -409,11 +399,17 @@ def distribution(drawing: Distribution) -> Svg:
     return picture(WIDTH, _HEIGHT, nodes, f"Share of samples that took at most so long. {'; '.join(said)}.")
 
 
-def _grid(across: Axis, up: Axis, below: str) -> list[Node]:
+def _rules(up: Axis, right: float) -> list[Node]:
+    """Draw a line across, as far as ``right``, and a number for each tick of a vertical axis."""
     nodes = []
     for tick in up.ticks:
         y = up.at(tick)
-        nodes += [line(_LEFT, y, across.end, y, "grid"), text(_LEFT - 8, y + 4, figure(tick), "tick", "end")]
+        nodes += [line(_LEFT, y, right, y, "grid"), text(_LEFT - 8, y + 4, figure(tick), "tick", "end")]
+    return nodes
+
+
+def _grid(across: Axis, up: Axis, below: str) -> list[Node]:
+    nodes = _rules(up, across.end)
     for tick in across.ticks:
         x = across.at(tick)
         nodes += [line(x, _TOP, x, up.start, "grid"), text(x, up.start + 18, figure(tick), "tick", "middle")]
