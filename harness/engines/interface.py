@@ -39,6 +39,7 @@ __all__ = [
     "Placement",
     "Placing",
     "Remains",
+    "Remeasuring",
     "SearchResult",
     "SearchedState",
     "Storage",
@@ -309,15 +310,17 @@ class Placement(NamedTuple):
 
     ``shards`` int32 (n,) is the shard whose statistics score each document, counted from 0; None where the statistics
     are those of all documents. ``order`` int32 (n,) lists the rows in the order in which equal scores are ranked.
+    ``unindexed`` int32 are rows in no index, which statistics of all documents score, those of the index the others.
     """
 
     shards: Int32Array | None
     order: Int32Array
+    unindexed: Int32Array | None = None
 
 
 @runtime_checkable
 class Placing(Protocol):
-    """Optional protocol of an engine that Lucene's arithmetic is the reference of: tell where its documents are."""
+    """Optional protocol of an engine whose scores or ties show where its documents are: tell it."""
 
     def placement(self) -> Placement:
         """Return what the engine itself says. Asked for when everything was searched, of an index of its own."""
@@ -381,6 +384,20 @@ class WithComparedVectors(Protocol):
         """Return what is compared, by row; None where these are the vectors that were sent.
 
         Called once, when everything was searched.
+        """
+
+
+@runtime_checkable
+class Remeasuring(Protocol):
+    """Optional protocol of an engine that may score codes of vectors, and can measure the vectors of its hits.
+
+    A difference from the reference is then proven to come of the codes, or not.
+    """
+
+    def remeasured(self, queries: Inputs, k: int) -> Mapping[str, Hits]:
+        """Return the same searches with every hit's vector measured, by list: ``dense``; nothing where that is done.
+
+        Asked for when everything was searched.
         """
 
 

@@ -19,7 +19,7 @@ from harness.errors import UsageError, nearest
 from harness.exact.lucene import byte_lengths, decoded_lengths
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["SCORINGS", "Bm25Formula", "Scoring", "Weighted", "formula_of", "weigh"]
+__all__ = ["SCORINGS", "Bm25Formula", "Scoring", "Weighted", "formula_of", "idf_of", "weigh"]
 
 Idf = Literal["lucene", "robertson", "atire", "bm25l", "bm25+"]
 Saturation = Literal["bm25", "bm25l", "bm25+"]
@@ -90,6 +90,11 @@ def formula_of(scoring: str, parameters: Mapping[str, ParameterValue]) -> Bm25Fo
             f"there is no scoring '{scoring}'{nearest(scoring, SCORINGS)}", fix=f"known: {', '.join(SCORINGS)}"
         )
     return SCORINGS[scoring].formula(parameters)
+
+
+def idf_of(counts: TermCounts, formula: Bm25Formula) -> Float64Array:
+    """Return the IDF of each term, float64 (V,), before any rounding."""
+    return _idf(formula, _statistics(counts, formula))
 
 
 def weigh(counts: TermCounts, formula: Bm25Formula) -> Weighted:

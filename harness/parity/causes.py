@@ -45,9 +45,11 @@ __all__ = [
     "WITHIN_LISTS",
     "Case",
     "Hypothesis",
+    "Rescore",
     "Rescored",
     "causes_in_lists",
     "hits_of_components",
+    "of_those_returned",
 ]
 
 UNKNOWN = "unknown"
@@ -233,10 +235,10 @@ def _approximate_search(case: Case) -> Rescored | None:
     # a graph finds the neighbours of what it visits, and lists are looked at in part
     if not case.approximate or not isinstance(case.reference, DenseReference):
         return None
-    return _of_those_found(case, case.reference)
+    return of_those_returned(case, case.reference)
 
 
-def _of_those_found(case: Case, reference: DenseReference) -> Rescored:
+def of_those_returned(case: Case, reference: DenseReference) -> Rescored:
     """Score the hits by the reference, and take them in its order for the exact ranking."""
     same = _with_reference(case, reference)
     returned = ranking.order(case.run.with_scores(same.true_scores))
@@ -255,7 +257,7 @@ def _quantisation(case: Case) -> Rescored | None:
 def _quantisation_and_approximate_search(case: Case) -> Rescored | None:
     if case.compared is None or not case.approximate:
         return None
-    return _of_those_found(case, case.compared)
+    return of_those_returned(case, case.compared)
 
 
 @_cause(
@@ -266,7 +268,7 @@ def _quantisation_and_approximate_search(case: Case) -> Rescored | None:
 def _quantisation_in_the_index(case: Case) -> Rescored | None:
     if case.compared is None or case.ordered is None or not case.approximate:
         return None
-    found = _of_those_found(case, case.ordered)
+    found = of_those_returned(case, case.ordered)
     off = case.run.scores - case.compared.score(case.run)  # how far the scores are from theirs is judged all the same
     return found._replace(run=case.run.with_scores(found.true_scores + off))
 

@@ -8,7 +8,7 @@ and a search never returns them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
@@ -18,24 +18,22 @@ import numpy as np
 from harness.data.arrow import numbers
 from harness.data.types import Ids, Int32Array, Run, Similarity
 from harness.engines.interface import ComparedVectors
-from harness.exact.bm25_models import weigh
 from harness.exact.qdrant_model import qdrant_idf
 from harness.exact.qdrant_shards import shards_of
-from harness.parity.causes import HYPOTHESES, Case, Hypothesis, Rescored
+from harness.parity.causes import HYPOTHESES, Hypothesis
 from harness.parity.levels import Parity
 from harness.parity.recipes import DenseRecipe, Recipe, idf_by_shard, make_recipe
 from harness.parity.references import DenseReference, Reference, SparseReference
 from harness.parity.run_comparison import compare_run
+from harness.parity.trial_causes import rescored_by, rows_outside_the_index
 from harness.registry.cards import ReferenceRule
 from harness.registry.parameters import ParameterValue
 from harness.worker.vectors import Vectors
 
-__all__ = ["DELETED_IN_STATISTICS", "OUTSIDE_THE_INDEX", "ChangedIndex", "compare_state"]
+__all__ = ["DELETED_IN_STATISTICS", "ChangedIndex", "compare_state"]
 
 DELETED_IN_STATISTICS = "deleted documents in the statistics"
 """The cause where N, df and avgdl count documents that are deleted and not yet merged or cleaned away."""
-OUTSIDE_THE_INDEX = "rows outside the index"
-"""The cause where documents that no index has taken in yet are scored by other statistics than those of the index."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -119,7 +117,8 @@ def compare_state(
             changed = [cause for recipe in stale for cause in _stale(recipe)]
             if state.unindexed is not None and len(state.unindexed):
                 outside = place[state.unindexed]
-                changed += [_outside(recipe, outside), *(_outside(recipe, outside, stale=True) for recipe in stale)]
+                changed += [rows_outside_the_index(recipe, outside)]
+                changed += [rows_outside_the_index(recipe, outside, DELETED_IN_STATISTICS) for recipe in stale]
             hypotheses = (*changed, *HYPOTHESES)
     parity = compare_run(
         own,
@@ -137,38 +136,12 @@ def compare_state(
 def _stale(recipe: Recipe) -> Iterator[Hypothesis]:
     """Yield the causes that statistics are those of a recipe with deleted content, and that its IDF is rounded too."""
     meaning = "N, df and avgdl count documents that are deleted and whose segments are not merged or cleaned yet"
-    yield Hypothesis(DELETED_IN_STATISTICS, meaning, _by(SparseReference(recipe)))
+    yield Hypothesis(DELETED_IN_STATISTICS, meaning, rescored_by(SparseReference(recipe)))
     if recipe.mode == "textbook" and recipe.idf == "bm25":
         idf = idf_by_shard(recipe, lambda containing, documents: qdrant_idf(documents, containing))
         rounded = SparseReference(replace(recipe, idf=idf))
         name = f"{DELETED_IN_STATISTICS}, float32 IDF"
-        yield Hypothesis(name, f"{meaning}, and every step of the IDF is rounded to float32", _by(rounded))
-
-
-def _outside(recipe: Recipe, rows: Int32Array, *, stale: bool = False) -> Hypothesis:
-    """Return the cause that all contents of a recipe score documents outside the index, and those in it the others."""
-    counts, formula = recipe.counts, recipe.formula
-    if counts is None or formula is None:
-        raise AssertionError("an index apart from its rows, of an engine without a BM25 of its own")
-    indexed = np.setdiff1d(np.arange(len(counts.documents)), rows).astype(np.int32)
-    values = recipe.documents.values.copy()
-    inside = np.isin(np.repeat(np.arange(len(counts.documents)), np.diff(recipe.documents.indptr)), indexed)
-    values[inside] = weigh(counts.of_documents(indexed), formula).documents.values
-    meaning = "statistics that count them score documents that are in no index yet, those of the index the others"
-    name = f"{OUTSIDE_THE_INDEX}, {DELETED_IN_STATISTICS}" if stale else OUTSIDE_THE_INDEX
-    changed = replace(recipe, documents=replace(recipe.documents, values=values))
-    return Hypothesis(name, meaning, _by(SparseReference(changed)))
-
-
-def _by(reference: SparseReference) -> Callable[[Case], Rescored]:
-    def rescore(case: Case) -> Rescored:
-        queries = reference.recipe.query_ids.rows_of(case.run.query_ids)
-        part = reference.of_queries(queries)
-        tolerance = np.full(len(queries), case.tolerance)
-        k = np.full(len(queries), case.k, dtype=np.int64)
-        return Rescored(case.run, part.retrieve(case.k), part.score(case.run), k, tolerance, tolerance)
-
-    return rescore
+        yield Hypothesis(name, f"{meaning}, and every step of the IDF is rounded to float32", rescored_by(rounded))
 
 
 def _dense(

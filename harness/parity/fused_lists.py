@@ -8,7 +8,7 @@ of the exact ones where they differ by that cause alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -19,10 +19,11 @@ from harness.data.ranking import TieBreak
 from harness.data.types import Run
 from harness.errors import EngineFailureError, UsageError, nearest
 from harness.exact.qdrant_model import qdrant_normalised
-from harness.parity.causes import causes_in_lists
+from harness.parity.causes import HYPOTHESES, Hypothesis, causes_in_lists
 from harness.parity.levels import Parity
 from harness.parity.references import Fuse, FusedReference, Part, Reference, hit_keys
 from harness.parity.run_comparison import compare_run
+from harness.parity.trial_causes import causes_of_trial
 from harness.plan.plan import Trial
 from harness.registry.cards import ReferenceRule
 from harness.registry.parameters import ParameterValue
@@ -46,7 +47,8 @@ class EngineLists:
     """The lists that an engine fuses: the ``actual`` ones and their ``references``, by name; ``depth`` hits of each.
 
     ``by_rank`` says that the fusion takes ranks and no scores: equal scores then count in the engine's own order.
-    ``as_engine`` fuses as the engine does, to the bit where that is known.
+    ``as_engine`` fuses as the engine does, to the bit where that is known. ``hypotheses`` are causes of a list's
+    differences beside the general ones, by its name.
     """
 
     actual: Mapping[str, Run]
@@ -55,6 +57,7 @@ class EngineLists:
     by_rank: bool
     as_engine: Fuse
     approximate: bool = False
+    hypotheses: Mapping[str, Sequence[Hypothesis]] = field(default_factory=dict)
 
 
 class FusedParity(NamedTuple):
@@ -114,6 +117,10 @@ def compare_hybrid(
         by_rank=fusion_of_engine.by_rank,
         as_engine=_among(fusion_of_engine.as_engine, candidates),
         approximate=record.index.approximate,
+        hypotheses={
+            name: tuple(causes_of_trial(name, reference, record, trial.parameters, (run.query_ids, run.doc_ids)))
+            for name, reference in references.items()
+        },
     )
     fuse = _among(fusion_of_engine.fuse, candidates)
     return compare_fused(run, lists, fusion_of_engine.method, fuse, k=k, tolerance=rule.tolerance)
@@ -128,7 +135,14 @@ def compare_fused(run: Run, lists: EngineLists, mode: str, fuse: Fuse, *, k: int
     causes: dict[str, Sequence[str | None]] = {}
     for name, actual in lists.actual.items():
         reference = lists.references[name]
-        parity = compare_run(actual, reference, k=lists.depth, tolerance=tolerance, approximate=lists.approximate)
+        parity = compare_run(
+            actual,
+            reference,
+            k=lists.depth,
+            tolerance=tolerance,
+            approximate=lists.approximate,
+            hypotheses=(*lists.hypotheses.get(name, ()), *HYPOTHESES),
+        )
         causes[name] = parity.per_query.cause
         exact = reference.retrieve(lists.depth)
         parts.append(Part(name, exact, _scored_by_rank(actual) if lists.by_rank else actual))

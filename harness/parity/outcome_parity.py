@@ -20,12 +20,13 @@ from harness.errors import UsageError
 from harness.exact.bm25_models import formula_of
 from harness.exact.qdrant_shards import shards_of
 from harness.metrics.spread import pairwise_overlap
-from harness.parity.causes import hits_of_components
+from harness.parity.causes import HYPOTHESES, hits_of_components
 from harness.parity.fused_lists import compare_hybrid
 from harness.parity.levels import Parity
 from harness.parity.recipes import DenseRecipe, Recipe, make_recipe
 from harness.parity.references import DenseReference, FusedReference, Part, Reference, SparseReference
 from harness.parity.run_comparison import compare_run
+from harness.parity.trial_causes import causes_of_trial
 from harness.plan.plan import Plan
 from harness.registry.cards import BackendCard, ReferenceRule
 from harness.registry.parameters import ParameterValue
@@ -122,6 +123,7 @@ class References:
             )
         else:
             (reference,) = references.values()
+            axes = outcome.run.query_ids, outcome.run.doc_ids
             compared, ordered = _of_compared_vectors(reference, record.compared, self._plan.request.threads)
             parity = compare_run(
                 outcome.run,
@@ -132,6 +134,7 @@ class References:
                 approximate=record.index.approximate,
                 compared=compared,
                 ordered=ordered,
+                hypotheses=(*causes_of_trial("dense", reference, record, outcome.trial.parameters, axes), *HYPOTHESES),
             )
             exact = reference.retrieve(self._k)
             deeper = reference.retrieve(self._deeper) if self._deeper else None
@@ -277,7 +280,7 @@ def _recipe(
     documents, queries = vectors.sparse if vectors.sparse is not None else (None, None)
     ids, matching, external, placement = dataset.corpus.ids, _matching(dataset), record.external, record.placement
     if placement is not None:
-        shards, order = placement
+        shards, order = placement.shards, placement.order
     else:
         shards, order = _shards(parameters, len(dataset.corpus)), None
     if external is not None:

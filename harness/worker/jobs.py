@@ -397,6 +397,7 @@ class TrialRecord:
     the label of the backend that built it, None for the trial's own: what ``index`` says was measured then. ``lists``
     are the lists that an engine fuses, by name. ``caveats`` are the engine's own, ``compared`` the vectors that it
     compares where these are others than it was sent. ``placement`` is set for an index of an engine that tells it.
+    ``remeasured`` are its searches with vectors in place of codes, by list.
     """
 
     engine: EngineInfo
@@ -417,3 +418,4 @@ class TrialRecord:
     caveats: Caveats = field(default_factory=Caveats)
     compared: ComparedVectors | None = None
     placement: Placement | None = None
+    remeasured: Mapping[str, Hits] = field(default_factory=dict)

@@ -21,6 +21,7 @@ from harness.engines.interface import (
     Fusing,
     IndexReport,
     Placing,
+    Remeasuring,
     SearchedState,
     SearchResult,
     WithCaveats,
@@ -145,6 +146,7 @@ def _measure(
         lists=engine.lists(queries, job.k, clock) if isinstance(engine, Fusing) else {},
         caveats=engine.caveats(job.k) if isinstance(engine, WithCaveats) else Caveats(),
         compared=engine.compared_vectors(queries) if isinstance(engine, WithComparedVectors) else None,
+        remeasured=engine.remeasured(queries, job.k) if isinstance(engine, Remeasuring) else {},
         placement=engine.placement() if isinstance(engine, Placing) and not job.external else None,
     )
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.data.arrow import numbers
+from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array
 from harness.engines.base import (
@@ -22,6 +23,7 @@ from harness.engines.base import (
     External,
     ExternalVectorIndex,
     Filterable,
+    HitCollector,
     LoadedIndex,
     Storage,
     allocated_bytes,
@@ -30,7 +32,7 @@ from harness.engines.base import (
 )
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.index_folder import field_columns, saved_fields
-from harness.engines.interface import Caveats
+from harness.engines.interface import Caveats, Hits
 from harness.engines.lancedb.external_index import ExternalTable
 from harness.engines.lancedb.table import (
     PACKAGE,
@@ -268,29 +270,44 @@ class LanceVectorsEngine(LanceEngine[Column]):
         """Return the least ``ef`` that LanceDB takes: there must be so many candidates."""
         return k * max(1, int(self.parameters["refine_factor"]))
 
-    def nearest(self, answer: pa.Table) -> tuple[Int32Array, Float32Array]:
-        """Return rows, and scores of LanceDB's distances."""
+    def nearest(self, answer: pa.Table, *, measured: bool = False) -> tuple[Int32Array, Float32Array]:
+        """Return rows, and scores of LanceDB's distances; ``measured`` says that they are of vectors in any case."""
         distances = answer["_distance"].to_numpy()
-        if self._doubled:
+        if self._scores_codes and self._similarity == "cosine" and not measured:  # 2 - 2 cos instead of 1 - cos
             distances = distances / np.float32(2)
         return self._row_ids.rows(answer), np.float32(_SHIFT[self._similarity]) - distances
 
     @property
-    def _doubled(self) -> bool:
-        """Whether distances are 2 - 2 cos instead of 1 - cos.
+    def _scores_codes(self) -> bool:
+        """Whether scores are those of codes, and not of vectors that LanceDB measures again.
 
-        LanceDB 0.40 gives the squared distance of vectors of length 1 where it searches codes of them under cosine; not
-        where it measures vectors again, which it also does while some rows are in no index.
+        It does so while some rows are in no index, too. Under cosine LanceDB 0.40 gives the squared distance of vectors
+        of length 1 where it searches codes of them.
         """
         index = self._index
         return (
-            self._similarity == "cosine"
-            and index is not None
+            index is not None
             and index.kind.endswith(_COMPRESSED)
             and not index.unindexed
             and not self.parameters["refine_factor"]
             and not self.parameters["exact"]
         )
+
+    def depth(self, k: int) -> int:
+        """Return how many vectors a search of the best ``k`` looks for."""
+        return min(k, self.loaded.documents)
+
+    def remeasured(self, queries: Inputs, k: int) -> Mapping[str, Hits]:
+        """Return the same hits with their vectors measured, where scores are of codes: ``refine_factor`` 1."""
+        if not self._scores_codes or queries.dense is None:
+            return {}
+        collector = HitCollector()
+        with self.translated(lambda: "measuring the vectors of hits again"):
+            for vector in queries.dense:
+                answer = self.vector_query(vector, self.depth(k)).refine_factor(1).to_arrow()
+                collector.add(*self.nearest(answer, measured=True), 0, 0)
+        hits = collector.result()
+        return {"dense": Hits(hits.indptr, hits.rows, hits.scores)}
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """Say how many vectors a graph found, and the ``ef`` in effect where the parameter was too small."""
@@ -304,7 +321,7 @@ class LanceVectorsEngine(LanceEngine[Column]):
         if index is None or self.parameters["exact"]:
             return Caveats((), dict.fromkeys(("nprobes", "ef", "refine_factor"), scanned))
         notes = []
-        if index.kind.endswith(_COMPRESSED) and not index.unindexed and not self.parameters["refine_factor"]:
+        if self._scores_codes:
             notes.append(
                 f"scores are those of the codes that its {index.kind} index keeps, not of the vectors: refine_factor "
                 "has the best of them measured again"

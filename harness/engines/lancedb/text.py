@@ -16,7 +16,7 @@ from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Int32Array
 from harness.engines.base import Capabilities, Documents, EngineInfo, HitCollector, LoadedIndex
-from harness.engines.interface import Caveats, Hits, Remains
+from harness.engines.interface import Caveats, Hits, Placement, Remains
 from harness.engines.lancedb.engine import LanceEngine, LanceVectorsEngine, Stored
 from harness.engines.lancedb.table import ROW_ID, describe_index, require_lancedb, table_state
 from harness.registry.parameters import ParameterValue
@@ -82,19 +82,25 @@ class LanceDbTextEngine(LanceEngine[pa.ChunkedArray]):
         """Return rows and LanceDB's scores."""
         return self._row_ids.rows(answer), answer["_score"].to_numpy()
 
+    def placement(self) -> Placement:
+        """Say which rows are outside the index: those that were written last."""
+        return Placement(None, np.arange(len(self.ids), dtype=np.int32), self._outside_the_index())
+
+    def _outside_the_index(self) -> Int32Array:
+        index, rows = describe_index(self._table, _TERMS), self._row_ids.by_age
+        return np.sort(rows[len(rows) - (0 if index is None else index.unindexed) :])
+
     def remains(self) -> Remains:
         """List the rows outside the index, and what was deleted in it; LanceDB tells nothing once ``optimize`` ran.
 
         ``optimize`` leaves deleted rows in the statistics where they are few: less than a tenth of a fragment.
         """
-        index = describe_index(self._table, _TERMS)
-        if self.parameters["optimize"] or index is None:
+        if self.parameters["optimize"]:
             return Remains()
         first_added = int(self.parameters["rows_per_add"]) if self.parameters["index_when"] == "first" else 0
         rows, written = self.dropped
         inside = (written == 0) & ((rows < first_added) | (first_added == 0))
-        outside = self._row_ids.by_age[len(self._row_ids) - index.unindexed :]
-        return Remains(rows[inside], written[inside], unindexed=np.sort(outside))
+        return Remains(rows[inside], written[inside], unindexed=self._outside_the_index())
 
     def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - of the protocol
         """Say where scores go by two measures."""
@@ -145,15 +151,15 @@ class LanceDbHybridEngine(LanceVectorsEngine[Inputs]):
     def prepare(self, queries: Inputs, k: int) -> Iterator[Any]:
         """Make LanceDB's hybrid queries; one without terms has the list of its vector only."""
         reranker = require_lancedb("lancedb.rerankers").RRFReranker(int(self.parameters["rrf_k"]))
-        depth = self._depth(k)
+        depth = self.depth(k)
         for vector, text in zip(_dense(queries), _texts(queries), strict=True):
             both = self._table.search(query_type="hybrid", vector_column_name=self._column)
             query = self.tuned(both.vector(vector).text(_match(text)), depth).rerank(reranker)
             yield self.finished_query(query, ROW_ID)
 
-    def _depth(self, k: int) -> int:
+    def depth(self, k: int) -> int:
         """Return how many hits each list has: LanceDB takes the limit of a query for both of them."""
-        return max(k, min(int(self.parameters["candidates"]), self.loaded.documents))
+        return super().depth(max(k, int(self.parameters["candidates"])))
 
     def retrieve(self, query: Any, k: int) -> pa.Table:  # noqa: ANN401 - in the client's own form
         """Ask LanceDB, which answers with an Arrow table of the limit of its query; the best ``k`` are kept."""
@@ -166,7 +172,7 @@ class LanceDbHybridEngine(LanceVectorsEngine[Inputs]):
     def lists(self, queries: Inputs, k: int, clock: Clock) -> Mapping[str, Hits]:  # noqa: ARG002 - not measured
         """Return what LanceDB fuses: the nearest vectors, and the best by terms."""
         checked = self.check(queries, "query", self.loaded.dimensions)
-        depth, rows = self._depth(min(k, self.loaded.documents)), self._row_ids.rows
+        depth, rows = self.depth(k), self._row_ids.rows
         by_vector, by_terms = HitCollector(), HitCollector()
         with self.translated(lambda: "searching for one list of its hybrid queries"):
             for vector, text in zip(_dense(checked), _texts(checked), strict=True):

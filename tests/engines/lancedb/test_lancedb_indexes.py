@@ -133,3 +133,20 @@ def test_a_filter_leaves_k_of_those_that_match(tmp_path: Path) -> None:
         hits = engine.search(ASKED, 12, perf_counter_ns)
         assert (np.diff(hits.indptr) == 12).all()
         assert set((hits.rows % 50).tolist()) == {8}
+
+
+@pytest.mark.parametrize("index", ["ivf_sq", "hnsw_sq", "ivf_pq", "hnsw_pq", "ivf_rq"])
+def test_the_same_documents_are_measured_again(tmp_path: Path, index: str) -> None:
+    """With the vectors in place of the codes their scores are the cosines: the proof that codes are the cause."""
+    with built(tmp_path / index, index=index) as engine:
+        hits = engine.search(ASKED, 10, perf_counter_ns)
+        measured = engine.remeasured(ASKED, 10)["dense"]
+    queries = np.repeat(np.arange(5), 10)
+    assert sorted(zip(queries, measured.rows, strict=True)) == sorted(zip(queries, hits.rows, strict=True))
+    assert np.abs(measured.scores - COSINES[queries, measured.rows]).max() < 1e-6
+
+
+def test_vectors_are_not_measured_again_where_they_were(tmp_path: Path) -> None:
+    for name, parameters in (("flat", {}), ("refined", {"index": "ivf_pq", "refine_factor": 2})):
+        with built(tmp_path / name, **parameters) as engine:
+            assert engine.remeasured(ASKED, 10) == {}

@@ -1,0 +1,131 @@
+"""Causes that facts of one trial suggest, tried before the general ones: its parameters, and what its engine tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from harness.data.types import Float64Array, Ids, Int32Array, Run, SparseVectors
+from harness.exact.bm25_models import idf_of, weigh
+from harness.parity.causes import Case, Hypothesis, Rescore, Rescored, of_those_returned
+from harness.parity.recipes import Recipe
+from harness.parity.references import DenseReference, Reference, SparseReference, hit_keys
+from harness.registry.parameters import ParameterValue
+from harness.worker.jobs import TrialRecord
+
+__all__ = [
+    "OUTSIDE_THE_INDEX",
+    "QUANTISED_SCORES",
+    "SMALL_WEIGHTS",
+    "causes_of_trial",
+    "rescored_by",
+    "rows_outside_the_index",
+]
+
+OUTSIDE_THE_INDEX = "rows outside the index"
+"""The cause where documents that no index has taken in yet are scored by other statistics than those of the index."""
+QUANTISED_SCORES = "quantised scores"
+"""The cause where an engine that scores codes gives exact scores to the same documents once it measures vectors."""
+SMALL_WEIGHTS = "small query weights left out"
+"""The cause where a search leaves out the smallest weights of its query (Milvus's ``drop_ratio_search``)."""
+
+
+def causes_of_trial(
+    name: str,
+    reference: Reference,
+    record: TrialRecord,
+    parameters: Mapping[str, ParameterValue],
+    axes: tuple[Ids, Ids],
+) -> Iterator[Hypothesis]:
+    """Yield what may be behind a difference of a trial, or of the list ``name`` of an engine that fuses.
+
+    ``axes`` are the ids of queries and documents.
+    """
+    if name in record.remeasured:
+        measured = record.remeasured[name]
+        yield _quantised_scores(Run(*axes, measured.indptr, measured.rows, measured.scores))
+    ratio = float(parameters.get("drop_ratio_search", 0.0))
+    if not isinstance(reference, SparseReference):
+        return
+    if ratio:
+        yield _small_weights_left_out(reference, ratio)
+    unindexed = record.placement.unindexed if record.placement is not None else None
+    if unindexed is not None and len(unindexed):
+        yield rows_outside_the_index(reference.recipe, unindexed)
+
+
+def rescored_by(reference: SparseReference) -> Rescore:
+    """Return the change that a reference of all queries takes the place of the case's own."""
+
+    def rescore(case: Case) -> Rescored:
+        queries = reference.recipe.query_ids.rows_of(case.run.query_ids)
+        part = reference.of_queries(queries)
+        tolerance = np.full(len(queries), case.tolerance)
+        k = np.full(len(queries), case.k, dtype=np.int64)
+        return Rescored(case.run, part.retrieve(case.k), part.score(case.run), k, tolerance, tolerance)
+
+    return rescore
+
+
+def rows_outside_the_index(recipe: Recipe, rows: Int32Array, beside: str = "") -> Hypothesis:
+    """Return the cause that statistics of all contents score ``rows``, and those of the other contents the others.
+
+    ``beside`` names another cause that the recipe holds already.
+    """
+    counts, formula = recipe.counts, recipe.formula
+    if counts is None or formula is None:
+        raise AssertionError("an index apart from its rows, of an engine without a BM25 of its own")
+    indexed = np.setdiff1d(np.arange(len(counts.documents)), rows).astype(np.int32)
+    values = recipe.documents.values.copy()
+    inside = np.isin(np.repeat(np.arange(len(counts.documents)), np.diff(recipe.documents.indptr)), indexed)
+    values[inside] = weigh(counts.of_documents(indexed), formula).documents.values
+    meaning = "statistics that count them score documents that are in no index yet, those of the index the others"
+    changed = replace(recipe, documents=replace(recipe.documents, values=values))
+    name = f"{OUTSIDE_THE_INDEX}, {beside}" if beside else OUTSIDE_THE_INDEX
+    return Hypothesis(name, meaning, rescored_by(SparseReference(changed)))
+
+
+def _quantised_scores(measured: Run) -> Hypothesis:
+    """Return the cause that scores are those of codes: ``measured`` are the hits with their vectors measured."""
+
+    def rescore(case: Case) -> Rescored | None:
+        if not isinstance(case.reference, DenseReference):
+            return None
+        run = measured.of_queries(measured.query_ids.rows_of(case.run.query_ids))
+        rescored = of_those_returned(replace(case, run=run), case.reference)
+        others = np.setxor1d(hit_keys(run), hit_keys(case.run)) // max(len(run.doc_ids), 1)
+        tolerance = rescored.score_tolerance.copy()
+        tolerance[others] = -1.0  # no score agrees: where other documents came, nothing is proven
+        return rescored._replace(score_tolerance=tolerance)
+
+    meaning = (
+        "the index scores codes: the same documents have the reference's scores and order once the engine measures "
+        "their vectors; the index may have missed better ones"
+    )
+    return Hypothesis(QUANTISED_SCORES, meaning, rescore)
+
+
+def _small_weights_left_out(reference: SparseReference, ratio: float) -> Hypothesis:
+    """Return the cause that of each query's n weights those below its smallest but ``⌊ratio · n⌋`` are left out.
+
+    Measured on Milvus Lite 2.5.1, whose weights of terms have the IDF in them.
+    """
+    recipe = reference.recipe
+    queries, weights = recipe.queries, np.abs(recipe.queries.values.astype(np.float64))
+    if recipe.formula is not None and recipe.counts is not None:
+        weights *= idf_of(recipe.counts, recipe.formula)[queries.indices]
+    changed = replace(recipe, queries=_without_smallest(queries, weights, np.float32(ratio)))
+    meaning = "the search leaves out the share drop_ratio_search of each query's weights, the smallest"
+    return Hypothesis(SMALL_WEIGHTS, meaning, rescored_by(SparseReference(changed, whole=reference)))
+
+
+def _without_smallest(queries: SparseVectors, weights: Float64Array, ratio: np.float32) -> SparseVectors:
+    kept = np.ones(queries.nnz, dtype=np.bool_)
+    for start, stop in zip(queries.indptr[:-1], queries.indptr[1:], strict=True):
+        dropped = int(ratio * np.float32(stop - start))
+        if dropped:
+            kept[start:stop] = weights[start:stop] >= np.sort(weights[start:stop])[dropped]
+    indptr = np.concatenate([[0], np.cumsum(kept)])[queries.indptr]
+    return SparseVectors(indptr, queries.indices[kept], queries.values[kept], queries.dimensions)
