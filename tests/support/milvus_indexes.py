@@ -16,7 +16,10 @@ COLLECTION = "theirs"
 def write_file(
     file: Path, documents: Inputs, *, metric: str = "COSINE", texts: Sequence[str] | None = None, key: str = "pk"
 ) -> None:
-    """Entities by a text key ``doc-N``, the documents' ids in the dynamic field ``docno``, vectors in ``embedding``."""
+    """Entities by a text key ``doc-N``, the documents' ids in the dynamic field ``docno``, vectors in ``embedding``.
+
+    Documents of texts alone are analysed by Milvus, which makes ``embedding`` of the field ``body``.
+    """
     server = LiteServer(file)
     try:
         client = open_client(server.address, 20)
@@ -32,22 +35,36 @@ def _fill(client: Any, documents: Inputs, metric: str, texts: Sequence[str] | No
     types = require_milvus().DataType
     schema = client.create_schema(auto_id=False, enable_dynamic_field=True)
     schema.add_field(key, types.VARCHAR, is_primary=True, max_length=200)
+    weighing: dict[str, float] = {}
     if documents.dense is not None:
         schema.add_field("embedding", types.FLOAT_VECTOR, dim=documents.dense.shape[1])
-        values, kind = list(documents.dense), "FLAT"
+        values, kind, field = list(documents.dense), "FLAT", "embedding"
+    elif documents.sparse is None:
+        assert documents.texts is not None
+        _analyse(schema)
+        weighing = {"bm25_k1": 0.9, "bm25_b": 0.4}
+        values, kind, metric, field = documents.texts.to_pylist(), "SPARSE_INVERTED_INDEX", "BM25", "body"
     else:
         assert documents.sparse is not None
         schema.add_field("embedding", types.SPARSE_FLOAT_VECTOR)
         rows = map(documents.sparse.row, range(len(documents)))
         values = [dict(zip(indices.tolist(), weights.tolist(), strict=True)) for indices, weights in rows]
-        kind, metric = "SPARSE_INVERTED_INDEX", "IP"
+        kind, metric, field = "SPARSE_INVERTED_INDEX", "IP", "embedding"
     index = client.prepare_index_params()
-    index.add_index("embedding", index_type=kind, metric_type=metric)
+    index.add_index("embedding", index_type=kind, metric_type=metric, params=weighing)
     client.create_collection(COLLECTION, schema=schema, index_params=index)
     client.insert(
         COLLECTION,
         [
-            {key: f"doc-{row:04d}", "docno": doc_id, "embedding": value, **({"text": texts[row]} if texts else {})}
+            {key: f"doc-{row:04d}", "docno": doc_id, field: value, **({"text": texts[row]} if texts else {})}
             for row, (doc_id, value) in enumerate(zip(documents.ids.to_list(), values, strict=True))
         ],
     )
+
+
+def _analyse(schema: Any) -> None:
+    milvus = require_milvus()
+    schema.add_field("body", milvus.DataType.VARCHAR, max_length=1000, enable_analyzer=True)
+    schema.add_field("embedding", milvus.DataType.SPARSE_FLOAT_VECTOR)
+    bm25 = milvus.FunctionType.BM25
+    schema.add_function(milvus.Function("weights", bm25, input_field_names=["body"], output_field_names=["embedding"]))

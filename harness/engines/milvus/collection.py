@@ -51,7 +51,8 @@ _STATES = ("index_type", "metric_type", "indexed_rows", "pending_index_rows")
 class Schema(NamedTuple):
     """Fields of a collection: the primary key with whether it is a whole number, and vectors with their kind.
 
-    ``vectors`` maps names to ``dense``, ``sparse`` or another type's own name; ``dimensions`` are of dense ones.
+    ``vectors`` maps names to ``dense``, ``sparse``, ``function`` (Milvus makes it of the field that ``made_of`` names)
+    or another type's own name; ``dimensions`` are of dense ones.
     """
 
     key: str
@@ -60,6 +61,7 @@ class Schema(NamedTuple):
     dimensions: Mapping[str, int]
     dynamic: bool
     others: tuple[str, ...]
+    made_of: Mapping[str, str]
 
 
 class Collection:
@@ -269,7 +271,13 @@ class Collection:
                 dimensions |= {name: int(field["params"]["dim"])} if "dim" in field["params"] else {}
             else:
                 others.append(name)
-        return Schema(key, is_number, vectors, dimensions, bool(description["enable_dynamic_field"]), tuple(others))
+        made_of = {
+            str(made): str(function["input_field_names"][0])
+            for function in description.get("functions", ())
+            for made in function["output_field_names"]
+        }
+        dynamic = bool(description["enable_dynamic_field"])
+        return Schema(key, is_number, vectors, dimensions, dynamic, tuple(others), made_of)
 
     def index(self) -> Mapping[str, Any]:
         """Return Milvus's description of the index of the field that is searched; empty where there is none."""

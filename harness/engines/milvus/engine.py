@@ -20,12 +20,15 @@ from harness.engines.base import (
     ClientEngine,
     Documents,
     EngineInfo,
+    ExpectedContent,
     External,
+    ExternalIndex,
     ExternalVectorIndex,
     Filterable,
     LoadedIndex,
     Storage,
     require_sparse,
+    require_texts,
 )
 from harness.engines.interface import Caveats
 from harness.engines.milvus.collection import LARGEST_K, ROW, VECTOR, Collection
@@ -49,13 +52,16 @@ _SCANS = (
 )
 
 
-class CollectionEngine(ClientEngine[Column], Filterable[Column]):
+class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[Column]):
     """Everything that engines on Milvus have in common; a subclass says what is searched."""
 
     search_parameters = frozenset(
         {*_OF_SERVERS, *("nprobe", "ef", "drop_ratio_search", "k1", "b")}  # taken with each search
     )
     collection: Collection
+    kind: ClassVar[Kind]
+    """Which fields of somebody else's collection can be searched."""
+    _external: ExternalEntities
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
@@ -141,7 +147,9 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column]):
 
     def columns(self, answer: Any) -> tuple[Int32Array, Float64Array]:  # noqa: ANN401 - of the client
         """Return rows and scores, higher being better."""
-        return np.array(answer.ids, dtype=np.int32), self.scores(np.array(answer.distances, dtype=np.float64))
+        own = not self._settings.external  # entities of an external index are numbered as Milvus lists them
+        rows = np.array(answer.ids, dtype=np.int32) if own else self._external.rows(answer.ids)
+        return rows, self.scores(np.array(answer.distances, dtype=np.float64))
 
     def scores(self, distances: Float64Array) -> Float64Array:
         """Return the scores that Milvus's distances stand for."""
@@ -166,40 +174,29 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column]):
             return Caveats()
         return Caveats(without_effect=dict.fromkeys(("index", *index.building, *index.searching), _SCANS))
 
-
-class VectorEngine(CollectionEngine[Column], ExternalVectorIndex[Column]):
-    """An engine of vectors that the harness makes, which also searches collections made by somebody else."""
-
-    _external: ExternalEntities
-
     def open_external(self, folder: Path, progress: Progress) -> External:
         """Open a copy of the user's file, or look at a collection by calls that only read."""
         collection = self._new_collection().attach(folder, progress)
-        kind: Kind = "sparse" if self.capabilities.input == "sparse" else "dense"
-        similarity = choose_vector(collection, kind, str(self.parameters.get("similarity", "")))
+        similarity = choose_vector(collection, self.kind, str(self.parameters.get("similarity", "")))
         if similarity is not None:
             self.parameters["similarity"] = similarity
-        self._external = ExternalEntities(collection, kind, progress)
+        self._external = ExternalEntities(collection, self.kind, progress)
         ids, dimensions = self._external.ids, collection.schema().dimensions.get(collection.field)
         read: dict[str, ParameterValue] = {} if similarity is None else {"similarity": similarity}
+        read |= {name: str(value) for name, value in collection.index().items() if name in ("bm25_k1", "bm25_b")}
         loaded = LoadedIndex(len(ids), {**read, **collection.state()}, dimensions)
         changed = collection.changed if self._settings.mode == "server" else None
         return External(collection.info, ids, loaded, folder, changed, self._external)
 
-    def columns(self, answer: Any) -> tuple[Int32Array, Float64Array]:  # noqa: ANN401 - of the client
-        """Return rows and scores; entities of an external index are numbered as Milvus lists them."""
-        if not self._settings.external:
-            return super().columns(answer)
-        return self._external.rows(answer.ids), self.scores(np.array(answer.distances, dtype=np.float64))
 
-
-class MilvusEngine(VectorEngine[Float32Array]):
+class MilvusEngine(CollectionEngine[Float32Array], ExternalVectorIndex[Float32Array]):
     """Dense vectors in Milvus: a scan of all (FLAT), IVF_FLAT, or on a server HNSW.
 
     Milvus's scores are cosines and dot products; of squared distances the score is the negative.
     """
 
     name = "milvus"
+    kind = "dense"
     capabilities: ClassVar[Capabilities] = Capabilities(
         input="dense",
         exact=False,
@@ -229,13 +226,14 @@ class MilvusEngine(VectorEngine[Float32Array]):
         return 0.0 - distances if self.parameters["similarity"] == "l2" else distances
 
 
-class MilvusSparseEngine(VectorEngine[SparseVectors]):
+class MilvusSparseEngine(CollectionEngine[SparseVectors], ExternalVectorIndex[SparseVectors]):
     """Sparse vectors in Milvus's inverted index, by inner products: exact, unless query weights are dropped.
 
     Weights below 0 are refused: Milvus stores them without a word, and refuses them in queries.
     """
 
     name = "milvus-sparse"
+    kind = "sparse"
     capabilities: ClassVar[Capabilities] = Capabilities(
         input="sparse", exact=True, deterministic=False, reopens=True, keeps_k_prefix=False, threads=True
     )
@@ -272,13 +270,22 @@ class MilvusSparseEngine(VectorEngine[SparseVectors]):
 class MilvusBm25Engine(CollectionEngine[pa.ChunkedArray]):
     """Analysed terms, which Milvus weighs by a BM25 of its own.
 
-    It counts all documents in N and avgdl, those without terms too, and multiplies by k1 + 1.
+    It counts all documents in N and avgdl, those without terms too, and multiplies by k1 + 1. A collection of somebody
+    else's is asked with the texts of the queries, of which Milvus makes terms by the analyzer of that collection.
     """
 
     name = "milvus-bm25"
+    kind = "function"
     stored_field = "harness_terms"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="terms", exact=True, deterministic=False, reopens=True, keeps_k_prefix=False, threads=True
+        input="terms",
+        external_input="text",
+        exact=True,
+        deterministic=False,
+        reopens=True,
+        keeps_k_prefix=False,
+        threads=True,
+        gaps={"test_external_index_of_the_collection_is_proven": "an external index has an analyzer of its own"},
     )
 
     @classmethod
@@ -288,7 +295,7 @@ class MilvusBm25Engine(CollectionEngine[pa.ChunkedArray]):
 
     def check(self, inputs: Inputs, what: str, dimensions: int | None) -> pa.ChunkedArray:
         """Refuse texts that are longer than a field can be too."""
-        column = super().check(inputs, what, dimensions)
+        column = require_texts(inputs, what) if self._settings.external else super().check(inputs, what, dimensions)
         lengths = pc.binary_length(column).to_numpy()
         if len(lengths) and lengths.max() > _LONGEST_BYTES:
             row = int(lengths.argmax())
@@ -314,3 +321,7 @@ class MilvusBm25Engine(CollectionEngine[pa.ChunkedArray]):
         """Return the texts."""
         texts: list[str] = column.slice(start, stop - start).to_pylist()
         return texts
+
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:  # noqa: ARG002
+        """Say that nothing can be compared: Milvus makes terms by the analyzer of the collection."""
+        return f"Milvus makes terms of the field '{self._external.text_field}' by an analyzer of the collection's own"

@@ -27,7 +27,7 @@ from harness.errors import RejectedInputError
 
 __all__ = ["ExternalEntities", "Kind", "choose_vector"]
 
-Kind = Literal["dense", "sparse"]
+Kind = Literal["dense", "sparse", "function"]
 _PAGE_OF_VECTORS = 1_000
 
 
@@ -36,7 +36,7 @@ def choose_vector(collection: Collection, kind: Kind, wanted: str) -> Similarity
 
     Args:
         collection: The user's, open.
-        kind: Of the vectors to search.
+        kind: Of the vectors to search; ``function`` are term counts that Milvus makes of texts.
         wanted: The similarity that was asked for; "" for the index's own. Sparse vectors have none.
 
     Raises:
@@ -58,11 +58,12 @@ def choose_vector(collection: Collection, kind: Kind, wanted: str) -> Similarity
     if not metric:
         raise RejectedInputError(f"the field '{field}' of {where} has no index", fix="make one: Milvus needs it")
     collection.choose(field, schema.key, metric)
-    if kind == "sparse":
-        if metric != "IP":
+    if kind != "dense":
+        expected = "IP" if kind == "sparse" else "BM25"
+        if metric != expected:
             raise RejectedInputError(
-                f"the field '{field}' of {where} is searched by {metric}, not by inner products",
-                fix="name a field of sparse vectors with the metric IP: vector=",
+                f"the field '{field}' of {where} is searched by {metric}, not by {expected}",
+                fix=f"name a field with the metric {expected}: vector=",
             )
         return None
     similarity = next((own for own, its_name in METRICS.items() if its_name == metric), None)
@@ -80,12 +81,16 @@ def choose_vector(collection: Collection, kind: Kind, wanted: str) -> Similarity
 
 
 class ExternalEntities:
-    """The entities of a collection by row, in ascending order of their primary keys."""
+    """The entities of a collection by row, in ascending order of their primary keys.
+
+    ``text_field`` is the field that Milvus makes the searched field of; "" where it is stored as it is.
+    """
 
     def __init__(self, collection: Collection, kind: Kind, progress: Progress) -> None:
         """Read all ids; raises RejectedInputError for entities without one, or with the same."""
         progress.start("attach", None)
         self._collection, self._kind, self._schema = collection, kind, collection.schema()
+        self.text_field = self._schema.made_of.get(collection.field, "")
         key = collection.parameters.id_key
         field = key or (ID_FIELD if self._schema.dynamic or ID_FIELD in self._schema.others else "")
         keys: list[int | str] = []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from small_world import DOCUMENTS, write_collection
 
@@ -49,3 +51,20 @@ def test_sparse_vectors_are_held_against_plain_dot_products(tmp_path: Path) -> N
     parity = comparison.trial("own").parity
     assert parity is not None
     assert parity.tie_equivalent == parity.queries
+
+
+def test_a_file_that_analyses_texts_itself_answers_a_golden_set(tmp_path: Path) -> None:
+    """Milvus gets the questions as they are, and makes terms of them as it did of the documents."""
+    file, golden = tmp_path / "theirs.db", tmp_path / "golden.jsonl"
+    texts = pa.chunked_array([list(DOCUMENTS.values())])
+    write_file(file, Inputs(Ids.of(DOCUMENTS), texts=texts))
+    asked = [(doc_id, text) for doc_id, text in DOCUMENTS.items() if text]
+    lines = [{"id": doc_id, "question": text, "expected_relevant_doc_ids": [doc_id]} for doc_id, text in asked]
+    golden.write_text("\n".join(map(json.dumps, lines)))
+    external = f"milvus-bm25:external=true;path={file};collection={COLLECTION};id_key=docno"
+    (trial,) = harness.check(golden, against=external, k=1, metrics=["Hit@1"]).report.trials
+    assert trial.error is None
+    assert trial.metrics["Hit@1"].mean == 1.0
+    assert trial.parity is None
+    assert trial.index is not None
+    assert (trial.index.state["bm25_k1"], trial.index.state["bm25_b"]) == ("0.9", "0.4")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -61,9 +61,14 @@ class TestMilvusSparse(ExternalFile, FaultsOfAServer, EngineContract):
     bm25 = Bm25(idf=False)
 
 
-class TestMilvusBm25(FaultsOfAServer, EngineContract):
+class TestMilvusBm25(ExternalFile, FaultsOfAServer, EngineContract):
     engine = MilvusBm25Engine
     parameters = TERMS
     tolerance = 4e-7
     scoring = "milvus"
     search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"k1": 1.5, "b": 0.75}
+
+    def inputs(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[Inputs, Inputs]:
+        """Terms, and for an external index the same as texts."""
+        sides = super().inputs(documents, queries)
+        return tuple(Inputs(side.ids, texts=side.terms, terms=side.terms) for side in sides)  # type: ignore[return-value]
