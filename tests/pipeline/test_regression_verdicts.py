@@ -190,8 +190,8 @@ def test_a_gate_that_nothing_was_judged_by_is_invalid() -> None:
     report = compare_one(before, after, CompareRules()).change
     assert report.gate == "invalid"
     assert report.warnings == [
-        "not judged, because the later result lacks it: AP",
-        "not judged, because the earlier result lacks it: nDCG@2",
+        "not judged, because the later result lacks the metric: AP",
+        "not judged, because the earlier result lacks the metric: nDCG@2",
     ]
     assert change_document(result_of(report)).verdicts[0].headline == "Invalid: nothing was judged of csr"
     (case,) = change_document(result_of(report)).suites[0].cases
@@ -205,7 +205,7 @@ def test_a_metric_that_one_side_lacks_is_named_and_the_others_are_judged() -> No
     before, after = side({"csr": BEFORE}, metrics="AP,nDCG@2"), side({"csr": BEFORE}, metrics="AP")
     report = compare_one(before, after, CompareRules()).change
     assert report.gate == "passed"
-    assert report.warnings == ["not judged, because the later result lacks it: nDCG@2"]
+    assert report.warnings == ["not judged, because the later result lacks the metric: nDCG@2"]
 
 
 def test_what_is_worse_and_has_no_gate_is_told_beside_a_pass() -> None:

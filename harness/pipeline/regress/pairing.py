@@ -101,7 +101,7 @@ def pairing_warnings(pairing: Pairing) -> list[str]:
         warnings.append(f"UNLIKE BACKENDS ARE COMPARED ({'; '.join(guessed)}): {why}")
     for result, labels in (("later", pairing.only_before), ("earlier", pairing.only_after)):
         if labels:
-            warnings.append(f"not compared, because the {result} result lacks it: {', '.join(labels)}")
+            warnings.append(f"not compared, because the {result} result lacks the backend: {', '.join(labels)}")
     return warnings
 
 

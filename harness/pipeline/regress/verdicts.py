@@ -79,7 +79,7 @@ def metric_warnings(before: ResultSnapshot, after: ResultSnapshot) -> list[str]:
         "earlier": [name for name in after.measures if name not in before.measures],
     }
     return [
-        f"not judged, because the {result} result lacks it: {', '.join(names)}"
+        f"not judged, because the {result} result lacks the metric: {', '.join(names)}"
         for result, names in lacking.items()
         if names
     ]
