@@ -132,7 +132,7 @@ def _recall(report: Result, runs: Mapping[str, Run], qrels: Qrels) -> Figure:
         means = [summary.value for summary in scores.means()]
         rows.append(Curve(label, list(zip(depths, means, strict=True)), numbers[label]))
     note = "Share of a query's relevant documents among the first k, mean over the same queries as above."
-    return Figure("Recall by depth", Curves("Recall", "k", rows), note)
+    return Figure("Recall by depth", Curves("Recall", "depth k", rows), note)
 
 
 def _overlaps(runs: Sequence[Run]) -> Float64Array:
