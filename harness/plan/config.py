@@ -228,8 +228,8 @@ class RunOptions(Options):
         choices=tuple(Isolation),
     ).default(Isolation.PROCESS.value)
     executor: str = Option(
-        "Where backends, encoders and rerankers run: local, on this machine; ray, on a Ray cluster that is started "
-        "here or that RAY_ADDRESS names; ray:ADDRESS, on that one.",
+        "Where backends, encoders, rerankers and the exact reference run: local, on this machine; ray, on a Ray "
+        "cluster that is started here or that RAY_ADDRESS names; ray:ADDRESS, on that one.",
         SEARCH,
         metavar="local|ray[:ADDRESS]",
         form="local, ray or ray:ADDRESS",
