@@ -25,7 +25,7 @@ from harness.engines.index_folder import MANIFEST, saved_fields, write_manifest
 from harness.engines.interface import IndexReport, Remains
 from harness.errors import RejectedInputError
 
-__all__ = ["Changeable", "Changes"]
+__all__ = ["Changeable", "Changes", "DroppedContents"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -64,11 +64,6 @@ class DroppedContents(NamedTuple):
     def of(cls, rows: npt.ArrayLike, written: npt.ArrayLike) -> Self:
         """Return them as int32."""
         return cls(np.asarray(rows, dtype=np.int32), np.asarray(written, dtype=np.int32))
-
-    def latest(self, count: int) -> Remains:
-        """Return the last ``count`` as what remains: an engine that cleans up forgets the earliest first."""
-        first = len(self.rows) - count
-        return Remains(self.rows[first:], self.written[first:]) if first >= 0 else Remains()
 
 
 class Changeable(Engine[Column]):

@@ -48,6 +48,7 @@ class ChangedIndex:
         order: Rows in the order in which equal scores come, None for that of the rows.
         shards: int32 (n,), the shard of each row where the engine says it, else that of Qdrant where there are several.
         unindexed: Rows (int32) of documents that are there and in no index.
+        left_rows: Rows (int32) of the only ``leftovers``, where the engine tells: they are in the shards of these.
     """
 
     ids: Ids
@@ -56,6 +57,7 @@ class ChangedIndex:
     order: Int32Array | None = None
     shards: Int32Array | None = None
     unindexed: Int32Array | None = None
+    left_rows: Int32Array | None = None
 
     @property
     def held(self) -> Int32Array:
@@ -112,7 +114,7 @@ def compare_state(
         recipe_of = partial(_sparse, ids, run.query_ids, rule, vectors, parameters, state, held)
         recipe = recipe_of(None)
         reference = SparseReference(recipe)
-        if recipe.shards is None:
+        if recipe.shards is None or (state.shards is not None and state.left_rows is not None):
             stale = [recipe_of(leftover) for leftover in state.leftovers if len(leftover)]
             changed = [cause for recipe in stale for cause in _stale(recipe)]
             if state.unindexed is not None and len(state.unindexed):
@@ -201,7 +203,13 @@ def _sparse(
         documents=documents,
         queries=query_vectors,
         parameters=parameters,
-        shards=placed[held] if placed is not None and placed.any() else None,
+        shards=_shards(state, placed, leftover) if placed is not None and placed.any() else None,
         scoring=rule.scoring,
     )
     return replace(recipe, order=order, matching=matching)
+
+
+def _shards(state: ChangedIndex, placed: Int32Array, leftover: Int32Array | None) -> Int32Array:
+    """Return the shard of each document that is there, and of each content in ``leftover``."""
+    held = placed[state.held]
+    return held if leftover is None or state.left_rows is None else np.concatenate([held, placed[state.left_rows]])

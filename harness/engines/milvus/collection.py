@@ -179,27 +179,41 @@ class Collection:
                 if error.tries == 1 or not self._client.has_collection(self.name, retry_times=0):
                     raise
 
-    def insert(self, values: Sequence[Any], field: str, start: int, records: Sequence[Mapping[str, str]]) -> None:
-        """Store documents from row ``start`` on, with their ``values`` of ``field``, and the fields of ``records``."""
-        stop = start + len(values)
-        rows = [
-            {**record, ROW: row, field: value}
-            for row, record, value in zip(range(start, stop), records, values, strict=True)
+    def insert(
+        self,
+        rows: Sequence[int],
+        values: Sequence[Any],
+        field: str,
+        records: Sequence[Mapping[str, str]],
+        *,
+        replacing: bool = False,
+    ) -> None:
+        """Store documents: ``values`` of ``field`` and the fields of ``records``; some are there if ``replacing``."""
+        entities = [
+            {**record, ROW: row, field: value} for row, record, value in zip(rows, records, values, strict=True)
         ]
-        tries = iter([self._client.insert])
+        tries = iter([] if replacing else [self._client.insert])
 
         def send() -> None:
             # a row that is inserted again is there twice: a call whose answer was lost is repeated as an upsert
-            next(tries, self._client.upsert)(self.name, rows, retry_times=0)
+            next(tries, self._client.upsert)(self.name, entities, retry_times=0)
 
-        self._call(f"storing documents {start} to {stop - 1}", send)
+        self._call(f"storing documents {rows[0]} to {rows[-1]}", send)
+
+    def delete(self, rows: Sequence[int]) -> None:
+        """Delete documents."""
+        self._call("deleting documents", lambda: self._client.delete(self.name, ids=list(rows), retry_times=0))
 
     def finish(self) -> None:
         """Have everything written, the index made and loaded; raises BackendError when it takes too long."""
-        limit = self.parameters.optimize_timeout_s
-        self._call("flushing", lambda: self._client.flush(self.name, timeout=limit))
+        self.flush()
         self._make_index()
         self.make_ready()
+
+    def flush(self) -> None:
+        """Have everything written."""
+        limit = self.parameters.optimize_timeout_s
+        self._call("flushing", lambda: self._client.flush(self.name, timeout=limit))
 
     def _differs(self, made: Mapping[str, Any]) -> bool:
         wanted = self.parameters.index.building

@@ -30,6 +30,7 @@ from harness.engines.base import (
     require_sparse,
     require_texts,
 )
+from harness.engines.changeable import Changeable, Changes
 from harness.engines.interface import Caveats
 from harness.engines.milvus.collection import LARGEST_K, ROW, VECTOR, Collection
 from harness.engines.milvus.connection import PACKAGE, address_of, connect
@@ -52,7 +53,9 @@ _SCANS = (
 )
 
 
-class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[Column]):
+class CollectionEngine(
+    ClientEngine[Column], Filterable[Column], ExternalIndex[Column], Changeable[Column]
+):
     """Everything that engines on Milvus have in common; a subclass says what is searched."""
 
     search_parameters = frozenset(
@@ -115,12 +118,29 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
 
     def build(self, folder: Path, documents: Documents[Column], progress: Progress) -> None:  # noqa: ARG002
         """Insert all documents in batches; getting ready is flushing, making the index and loading it."""
-        documents = documents.with_ids() if self._settings.keep else documents
-        for start, stop in documents.batches(self._settings.insert_batch, progress):
-            values = self.values(documents.column, start, stop)
-            self.collection.insert(values, self.stored_field, start, documents.records(start, stop))
+        self._store(np.arange(len(documents), dtype=np.int32), documents, progress)
         progress.start("make the index", None)
         self.collection.finish()
+
+    def change(self, folder: Path, changes: Changes[Column], progress: Progress) -> None:  # noqa: ARG002
+        """Delete and upsert entities in batches; getting ready is flushing and loading."""
+        deleted, size = changes.deleted.tolist(), self._settings.insert_batch
+        for start in range(0, len(deleted), size):
+            self.collection.delete(deleted[start : start + size])
+            progress.advance(len(deleted[start : start + size]))
+        self._store(changes.rows, changes.written, progress, replacing=True)
+        progress.start("flush", None)
+        self.collection.flush()
+        self.collection.make_ready()
+
+    def _store(
+        self, rows: Int32Array, documents: Documents[Column], progress: Progress, *, replacing: bool = False
+    ) -> None:
+        documents = documents.with_ids() if self._settings.keep else documents
+        for start, stop in documents.batches(self._settings.insert_batch, progress):
+            values, records = self.values(documents.column, start, stop), documents.records(start, stop)
+            numbers = rows[start:stop].tolist()
+            self.collection.insert(numbers, values, self.stored_field, records, replacing=replacing)
 
     def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
         """Count the entities, and list what is missing of those that were just sent."""

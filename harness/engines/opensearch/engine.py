@@ -7,6 +7,7 @@ analyzer of its own: it gets the text of the query.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,8 +31,9 @@ from harness.engines.base import (
     require_terms,
     require_texts,
 )
+from harness.engines.changeable import Changeable, Changes, DroppedContents
 from harness.engines.index_folder import ID_FIELD
-from harness.engines.interface import ExpectedContent, Placement
+from harness.engines.interface import ExpectedContent, Placement, Remains
 from harness.engines.opensearch.connection import ELASTICSEARCH, OPENSEARCH, Product, connect
 from harness.engines.opensearch.external_index import ExternalDocuments
 from harness.engines.opensearch.index import METADATA, TERMS, Document, ServerIndex, metadata_field
@@ -46,11 +48,17 @@ _BATCH_BYTES = 8 << 20
 """Largest body of a bulk request, but for a single document that is larger."""
 
 
-class OpenSearchEngine(ClientEngine[pa.ChunkedArray], Filterable[pa.ChunkedArray], ExternalIndex[pa.ChunkedArray]):
+class OpenSearchEngine(
+    ClientEngine[pa.ChunkedArray],
+    Filterable[pa.ChunkedArray],
+    ExternalIndex[pa.ChunkedArray],
+    Changeable[pa.ChunkedArray],
+):
     """An index of analysed terms on an OpenSearch server.
 
     Equal scores come shard by shard, and within one in the order of Lucene's document numbers. Merging may change
-    these from build to build, so :meth:`placement` reads them from the server.
+    these from build to build, so :meth:`placement` reads them from the server. Statistics count deleted documents until
+    their segment is merged.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -72,6 +80,9 @@ class OpenSearchEngine(ClientEngine[pa.ChunkedArray], Filterable[pa.ChunkedArray
 
     _index: ServerIndex
     _documents: ExternalDocuments
+    _deletes: int = 0
+    _shards: Int32Array = np.empty(0, dtype=np.int32)
+    """The shard of each row, of one that is deleted too, as far as :meth:`remains` was asked."""
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
@@ -114,13 +125,42 @@ class OpenSearchEngine(ClientEngine[pa.ChunkedArray], Filterable[pa.ChunkedArray
 
     def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:  # noqa: ARG002
         """Send all documents in batches; getting ready is refreshing, merging, and writing to disk."""
-        for batch in self._batches(documents):
+        self._send(np.arange(len(documents), dtype=np.int32), documents, progress)
+
+    def change(self, folder: Path, changes: Changes[pa.ChunkedArray], progress: Progress) -> None:  # noqa: ARG002
+        """Delete documents and index others, in batches; getting ready is what it is after a build."""
+        deleted, size = changes.deleted.tolist(), self._settings.batch_size
+        self._deletes += len(deleted)
+        for start in range(0, len(deleted), size):
+            self._index.remove(deleted[start : start + size])
+            progress.advance(len(deleted[start : start + size]))
+        self._send(changes.rows, changes.written, progress)
+
+    def remains(self) -> Remains:
+        """Say where documents are, and which deleted contents are left: all or none, where the server's count is that.
+
+        Lucene counts a document without terms for each delete too. Merging to a single segment leaves both, as long as
+        the shard retains its history of operations.
+        """
+        placed, counted = self.placement(), int(self.loaded.state["deleted_documents"])
+        told = counted in (0, len(self.dropped.rows) + self._deletes)
+        rows, written = self.dropped if counted else DroppedContents.of([], [])
+        left = Remains(rows, written) if told else Remains()
+        shards = np.zeros(len(self.ids), dtype=np.int32)
+        shards[: len(self._shards)] = self._shards  # a row stays in its shard, and so does what it held
+        if placed.shards is not None:
+            shards[placed.order] = placed.shards[placed.order]
+        self._shards = shards
+        return replace(left, order=placed.order, shards=shards)
+
+    def _send(self, rows: Int32Array, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
+        for batch in self._batches(rows, documents):
             self._index.send(batch)
             progress.advance(len(batch))
         progress.start("merge", None)
         self._index.finish()
 
-    def _batches(self, documents: Documents[pa.ChunkedArray]) -> Iterator[list[Document]]:
+    def _batches(self, rows: Int32Array, documents: Documents[pa.ChunkedArray]) -> Iterator[list[Document]]:
         """Return the documents in order, in batches of limited number and size; a document's ``_id`` is its row."""
         size = self._settings.batch_size
         batch, taken = list[Document](), 0
@@ -128,7 +168,8 @@ class OpenSearchEngine(ClientEngine[pa.ChunkedArray], Filterable[pa.ChunkedArray
             texts = documents.column.slice(start, size).to_pylist()
             ids = documents.ids.values.slice(start, size).to_pylist()
             records = documents.records(start, start + len(texts))
-            for row, (text, doc_id, record) in enumerate(zip(texts, ids, records, strict=True), start):
+            numbers = rows[start : start + size].tolist()
+            for row, text, doc_id, record in zip(numbers, texts, ids, records, strict=True):
                 fields: dict[str, Any] = {TERMS: text}
                 if record:
                     fields[METADATA] = {
@@ -163,7 +204,7 @@ class OpenSearchEngine(ClientEngine[pa.ChunkedArray], Filterable[pa.ChunkedArray
         order = np.concatenate(by_shard)
         if self._settings.search_type == "dfs_query_then_fetch" or self._index.shards == 1:
             return Placement(None, order)
-        shards = np.empty(len(order), dtype=np.int32)
+        shards = np.zeros(len(self.ids), dtype=np.int32)  # of a document that is not there it means nothing
         for shard, rows in enumerate(by_shard):
             shards[rows] = shard
         return Placement(shards, order)

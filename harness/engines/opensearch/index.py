@@ -108,18 +108,23 @@ class ServerIndex:
         lines = bytearray()
         for document in documents:
             lines += orjson.dumps({"index": {"_id": document.id}}) + b"\n" + orjson.dumps(document.fields) + b"\n"
-        content = bytes(lines)
+        self._bulk(bytes(lines), len(documents))
 
+    def remove(self, rows: Sequence[int]) -> None:
+        """Delete documents by their rows; raises as :meth:`send` does."""
+        self._bulk(b"".join(orjson.dumps({"delete": {"_id": str(row)}}) + b"\n" for row in rows), len(rows))
+
+    def _bulk(self, content: bytes, documents: int) -> None:
         def store() -> None:
             answer = self.connection.send("POST", f"{self._path}/_bulk", content, _LINES)
-            self._require_stored(orjson.loads(answer)["items"], len(documents))
+            self._require_stored(orjson.loads(answer)["items"], documents)
 
         self._retrier.call(store)
 
     def _require_stored(self, items: Sequence[Mapping[str, Any]], sent: int) -> None:
         if len(items) != sent:
             raise KeyError(f"{len(items)} outcomes of {sent} documents")
-        outcomes = [item["index"] for item in items]
+        outcomes = [outcome for item in items for outcome in item.values()]
         failed = [outcome for outcome in outcomes if "error" in outcome]
         if not failed:
             return

@@ -239,7 +239,7 @@ class _States:
         if not card.reference.applies(trial.parameters):
             return None
         leftovers, remains = () if fresh else self._leftovers(measured, number), measured.remains
-        placed = remains.order, remains.shards, remains.unindexed
+        placed = remains.order, remains.shards, remains.unindexed, None if fresh else remains.rows
         state = ChangedIndex(self._ids, self._workload.contents[number], leftovers, *placed)
         return compare_state(
             run,
