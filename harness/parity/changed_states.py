@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -21,16 +21,19 @@ from harness.engines.interface import ComparedVectors
 from harness.exact.qdrant_model import qdrant_idf
 from harness.exact.qdrant_shards import shards_of
 from harness.parity.causes import HYPOTHESES, Hypothesis
+from harness.parity.fused_lists import compare_hybrid
 from harness.parity.levels import Parity
 from harness.parity.recipes import DenseRecipe, Recipe, idf_by_shard, make_recipe
 from harness.parity.references import DenseReference, Reference, SparseReference
 from harness.parity.run_comparison import compare_run
 from harness.parity.trial_causes import rescored_by, rows_outside_the_index
+from harness.plan.plan import Trial
 from harness.registry.cards import ReferenceRule
 from harness.registry.parameters import ParameterValue
+from harness.worker.jobs import TrialRecord
 from harness.worker.vectors import Vectors
 
-__all__ = ["DELETED_IN_STATISTICS", "ChangedIndex", "compare_state"]
+__all__ = ["DELETED_IN_STATISTICS", "ChangedIndex", "compare_hybrid_state", "compare_state"]
 
 DELETED_IN_STATISTICS = "deleted documents in the statistics"
 """The cause where N, df and avgdl count documents that are deleted and not yet merged or cleaned away."""
@@ -90,10 +93,7 @@ def compare_state(
         approximate: The engine's search may miss documents.
         compared: Vectors that the engine compares, by row, where these are others.
     """
-    held = state.held
-    ids = Ids(state.ids.values.take(numbers(held)))
-    place = np.full(len(state.content), -1, dtype=np.int32)
-    place[held] = np.arange(len(held), dtype=np.int32)
+    held, ids, place = _numbered(state)
     own = replace(run, doc_ids=ids, rows=place[run.rows])
     hypotheses: tuple[Hypothesis, ...] = HYPOTHESES
     reference: Reference
@@ -111,17 +111,8 @@ def compare_state(
                 )
             )
     else:
-        recipe_of = partial(_sparse, ids, run.query_ids, rule, vectors, parameters, state, held)
-        recipe = recipe_of(None)
-        reference = SparseReference(recipe)
-        if recipe.shards is None or (state.shards is not None and state.left_rows is not None):
-            stale = [recipe_of(leftover) for leftover in state.leftovers if len(leftover)]
-            changed = [cause for recipe in stale for cause in _stale(recipe)]
-            if state.unindexed is not None and len(state.unindexed):
-                outside = place[state.unindexed]
-                changed += [rows_outside_the_index(recipe, outside)]
-                changed += [rows_outside_the_index(recipe, outside, DELETED_IN_STATISTICS) for recipe in stale]
-            hypotheses = (*changed, *HYPOTHESES)
+        reference, changed = _with_hypotheses(run.query_ids, rule, vectors, parameters, state)
+        hypotheses = (*changed, *HYPOTHESES)
     parity = compare_run(
         own,
         reference,
@@ -133,6 +124,66 @@ def compare_state(
         hypotheses=hypotheses,
     )
     return parity, replace(reference.retrieve(k), doc_ids=ids)
+
+
+def compare_hybrid_state(
+    trial: Trial, run: Run, record: TrialRecord, state: ChangedIndex, rule: ReferenceRule, vectors: Vectors
+) -> tuple[Parity, Run]:
+    """Compare a hybrid's run over all rows with the fusion of the exact lists of documents that are there; return both.
+
+    ``record`` has the lists that the engine fused in this state, over all rows.
+    """
+    held, ids, place = _numbered(state)
+    own = replace(run, doc_ids=ids, rows=place[run.rows])
+    lists = {name: hits._replace(rows=place[hits.rows]) for name, hits in record.lists.items()}
+    name = "sparse" if rule.scoring is None else "terms"
+    sparse, hypotheses = _with_hypotheses(run.query_ids, rule, vectors, trial.parameters, state)
+    dense = DenseReference(_dense(ids, run.query_ids, vectors, trial.parameters, state.content[held]))
+    references: dict[str, Reference] = {name: sparse, "dense": dense}
+    parity, exact = compare_hybrid(
+        *(trial, own, replace(record, lists=lists), references, rule),
+        k=record.k,
+        hypotheses={name: hypotheses},
+    )
+    return parity, replace(exact, doc_ids=ids)
+
+
+class _Numbered(NamedTuple):
+    """Rows of documents that are there, their ids, and the place among them of every row, -1 for the others."""
+
+    held: Int32Array
+    ids: Ids
+    place: Int32Array
+
+
+def _numbered(state: ChangedIndex) -> _Numbered:
+    held = state.held
+    place = np.full(len(state.content), -1, dtype=np.int32)
+    place[held] = np.arange(len(held), dtype=np.int32)
+    return _Numbered(held, Ids(state.ids.values.take(numbers(held))), place)
+
+
+def _with_hypotheses(
+    queries: Ids,
+    rule: ReferenceRule,
+    vectors: Vectors,
+    parameters: Mapping[str, ParameterValue],
+    state: ChangedIndex,
+) -> tuple[SparseReference, tuple[Hypothesis, ...]]:
+    """Return the exact result of terms or sparse vectors, and the causes to try: those of changes first."""
+    held, ids, place = _numbered(state)
+    recipe_of = partial(_sparse, ids, queries, rule, vectors, parameters, state, held)
+    recipe = recipe_of(None)
+    reference = SparseReference(recipe)
+    if recipe.shards is not None and (state.shards is None or state.left_rows is None):
+        return reference, ()
+    stale = [recipe_of(leftover) for leftover in state.leftovers if len(leftover)]
+    changed = [cause for recipe in stale for cause in _stale(recipe)]
+    if state.unindexed is not None and len(state.unindexed):
+        outside = place[state.unindexed]
+        changed += [rows_outside_the_index(recipe, outside)]
+        changed += [rows_outside_the_index(recipe, outside, DELETED_IN_STATISTICS) for recipe in stale]
+    return reference, tuple(changed)
 
 
 def _stale(recipe: Recipe) -> Iterator[Hypothesis]:
@@ -196,7 +247,7 @@ def _sparse(
     if placed is None and shards > 1:
         placed = shards_of(len(state.content), shards)
     recipe = make_recipe(
-        rule.kind,
+        "sparse" if rule.kind == "hybrid" else rule.kind,
         doc_ids=ids,
         query_ids=queries,
         counts=counts,

@@ -90,11 +90,13 @@ def compare_hybrid(
     candidates: Mapping[str, Sequence[str]] | None = None,
     *,
     k: int,
+    hypotheses: Mapping[str, Sequence[Hypothesis]] | None = None,
 ) -> FusedParity:
     """Compare the result of an engine's hybrid query with the fusion of the exact lists, fused as the ``rule`` says.
 
     ``references`` are those of the lists, by column. Where each query is ranked among ``candidates``, the engine fused
-    lists of all documents, and so does the reference: both drop other documents afterwards.
+    lists of all documents, and so does the reference: both drop other documents afterwards. ``hypotheses`` are
+    causes of some lists, in place of the trial's own.
 
     Raises:
         EngineFailureError: The engine did not return its lists.
@@ -117,7 +119,9 @@ def compare_hybrid(
         by_rank=fusion_of_engine.by_rank,
         as_engine=_among(fusion_of_engine.as_engine, candidates),
         approximate=record.index.approximate,
-        hypotheses={
+        hypotheses=hypotheses
+        if hypotheses is not None
+        else {
             name: tuple(causes_of_trial(name, reference, record, trial.parameters, (run.query_ids, run.doc_ids)))
             for name, reference in references.items()
         },

@@ -13,7 +13,7 @@ from harness.data.inputs import Inputs
 from harness.data.progress import Clock, PartOf, Progress
 from harness.data.types import Ids, Int32Array
 from harness.engines.base import Engine
-from harness.engines.interface import Changing, EngineProtocol, IndexReport, Remains, WithComparedVectors
+from harness.engines.interface import Changing, EngineProtocol, Fusing, IndexReport, Remains, WithComparedVectors
 from harness.errors import EngineFailureError
 from harness.worker.jobs import ChurnJob, ChurnPass, ChurnRecord
 from harness.worker.trial import create_engine, load_documents, load_queries, plain_state, search_all, warm_up
@@ -77,7 +77,8 @@ def _fresh(
         shards = np.zeros(len(job.order), dtype=np.int32)
         shards[rows] = remains.shards
     remains = Remains(order=None if order is None else rows[order], shards=shards)
-    return ChurnPass(report, found.storage, found.hits._replace(rows=rows[found.hits.rows]), remains, compared)
+    lists = {name: hits._replace(rows=rows[hits.rows]) for name, hits in found.lists.items()}
+    return ChurnPass(report, found.storage, found.hits._replace(rows=rows[found.hits.rows]), remains, compared, lists)
 
 
 def _searched(
@@ -94,6 +95,7 @@ def _searched(
         hits,
         engine.remains() if isinstance(engine, Changing) else Remains(),
         engine.compared_vectors(queries) if isinstance(engine, WithComparedVectors) else None,
+        engine.lists(queries, job.trial.k, clock) if isinstance(engine, Fusing) else {},
     )
 
 

@@ -232,7 +232,7 @@ class ChurnPass:
     """Searches of one state of an index: rows of ``hits`` are places in the order of the job.
 
     ``report`` says what it took to get there; ``remains`` what earlier changes left. ``compared`` are the vectors that
-    the engine compares, by such rows, where these are others than it was sent.
+    the engine compares, by such rows, where these are others than it was sent. ``lists`` are those that it fuses.
     """
 
     report: IndexReport
@@ -240,6 +240,7 @@ class ChurnPass:
     hits: SearchResult
     remains: Remains
     compared: ComparedVectors | None = None
+    lists: Mapping[str, Hits] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

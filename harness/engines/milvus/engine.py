@@ -53,9 +53,7 @@ _SCANS = (
 )
 
 
-class CollectionEngine(
-    ClientEngine[Column], Filterable[Column], ExternalIndex[Column], Changeable[Column]
-):
+class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[Column], Changeable[Column]):
     """Everything that engines on Milvus have in common; a subclass says what is searched."""
 
     search_parameters = frozenset(

@@ -19,7 +19,7 @@ from harness.document.model import Cell, Column, Table, Value
 from harness.engines.base import Engine
 from harness.errors import LostDocumentsError
 from harness.metrics import Scores, score
-from harness.parity.changed_states import ChangedIndex, compare_state
+from harness.parity.changed_states import ChangedIndex, compare_hybrid_state, compare_state
 from harness.parity.levels import Parity
 from harness.pipeline.probes.churn_workload import Workload
 from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell
@@ -232,22 +232,25 @@ class _States:
         return len(step.deleted) + len(step.written)
 
     def _compare(self, run: Run, measured: ChurnPass, number: int, *, fresh: bool) -> tuple[Parity, Run] | None:
-        trial, vectors = self._scored.outcome.trial, self._scored.outcome.vectors
+        trial, vectors, record = self._scored.outcome.trial, self._scored.outcome.vectors, self._scored.outcome.record
         card = trial.spec.card
-        if card is None or vectors is None or card.reference.kind in ("none", "hybrid"):
+        if card is None or vectors is None or record is None:
             return None
         if not card.reference.applies(trial.parameters):
             return None
         leftovers, remains = () if fresh else self._leftovers(measured, number), measured.remains
         placed = remains.order, remains.shards, remains.unindexed, None if fresh else remains.rows
         state = ChangedIndex(self._ids, self._workload.contents[number], leftovers, *placed)
+        if card.reference.kind == "hybrid":
+            record = replace(record, lists=measured.lists, index=measured.report)
+            return compare_hybrid_state(trial, run, record, state, card.reference, vectors)
         return compare_state(
             run,
             state,
             card.reference,
             vectors,
             trial.parameters,
-            k=self._scored.outcome.record.k if self._scored.outcome.record is not None else self._plan.request.k,
+            k=record.k,
             missing=measured.report.missing_rows,
             approximate=measured.report.approximate,
             compared=measured.compared,
