@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -148,11 +148,19 @@ class UsearchEngine(Changeable[Float32Array]):
         rounded.add(np.arange(len(queries), dtype=np.uint64), queries.dense, threads=1)
         similarity = self.parameters["similarity"]
         return ComparedVectors(
-            _stored(self._index, len(self.ids)), _stored(rounded, len(queries)), cast("Similarity", similarity)
+            _stored(self._index, len(self.ids), self.deleted),
+            _stored(rounded, len(queries)),
+            cast("Similarity", similarity),
         )
 
 
-def _stored(index: Any, count: int) -> Float32Array:  # noqa: ANN401
-    """Return the vectors as they are kept, float32 (n, d); whole numbers for i8, of which the scale is lost."""
+def _stored(index: Any, count: int, deleted: Sequence[int] | Int32Array = ()) -> Float32Array:  # noqa: ANN401
+    """Return the vectors as they are kept, float32 (n, d); whole numbers for i8, of which the scale is lost.
+
+    Of ``deleted`` rows there are none, and zeros stand for them.
+    """
     whole = "i8" if str(index.dtype).endswith("I8") else "f32"
-    return np.stack(index.get(np.arange(count, dtype=np.uint64), dtype=whole)).astype(np.float32)
+    keys = np.setdiff1d(np.arange(count), deleted)
+    vectors = np.zeros((count, index.ndim), dtype=np.float32)
+    vectors[keys] = np.stack(index.get(keys.astype(np.uint64), dtype=whole))
+    return vectors

@@ -15,7 +15,7 @@ from harness.data.arrow import strings
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Int32Array
-from harness.engines.base import Capabilities, Documents, EngineInfo, HitCollector, LoadedIndex
+from harness.engines.base import Capabilities, Column, Documents, EngineInfo, HitCollector, LoadedIndex
 from harness.engines.interface import Caveats, Hits, Placement, Remains
 from harness.engines.lancedb.engine import LanceEngine, LanceVectorsEngine, Stored
 from harness.engines.lancedb.table import ROW_ID, describe_index, require_lancedb, table_state
@@ -26,7 +26,29 @@ __all__ = ["LanceDbHybridEngine", "LanceDbTextEngine"]
 _TERMS = "terms"
 
 
-class LanceDbTextEngine(LanceEngine[pa.ChunkedArray]):
+class _TermsEngine(LanceEngine[Column]):
+    """An engine whose table has an index of terms."""
+
+    def outside_the_index(self) -> Int32Array:
+        """Return the rows that the index of terms lacks, ascending: those that were written last."""
+        index, rows = describe_index(self._table, _TERMS), self._row_ids.by_age
+        return np.sort(rows[len(rows) - (0 if index is None else index.unindexed) :])
+
+    def remains(self) -> Remains:
+        """List the rows outside the index, and what was deleted in it; LanceDB tells nothing once ``optimize`` ran.
+
+        ``optimize`` leaves deleted rows in the statistics where they are few: less than a tenth of a fragment.
+        """
+        if self.parameters["optimize"]:
+            return Remains()
+        early = self.parameters.get("index_when") == "first"
+        first_added = int(self.parameters["rows_per_add"]) if early else 0
+        rows, written = self.dropped
+        inside = (written == 0) & ((rows < first_added) | (first_added == 0))
+        return Remains(rows[inside], written[inside], unindexed=self.outside_the_index())
+
+
+class LanceDbTextEngine(_TermsEngine[pa.ChunkedArray]):
     """LanceDB's BM25, k1 1.2 and b 0.75, over terms that the harness analysed: LanceDB only splits them at spaces.
 
     N, document frequencies and lengths are those of the whole table, however many fragments and parts its index has.
@@ -84,30 +106,14 @@ class LanceDbTextEngine(LanceEngine[pa.ChunkedArray]):
 
     def placement(self) -> Placement:
         """Say which rows are outside the index: those that were written last."""
-        return Placement(None, np.arange(len(self.ids), dtype=np.int32), self._outside_the_index())
-
-    def _outside_the_index(self) -> Int32Array:
-        index, rows = describe_index(self._table, _TERMS), self._row_ids.by_age
-        return np.sort(rows[len(rows) - (0 if index is None else index.unindexed) :])
-
-    def remains(self) -> Remains:
-        """List the rows outside the index, and what was deleted in it; LanceDB tells nothing once ``optimize`` ran.
-
-        ``optimize`` leaves deleted rows in the statistics where they are few: less than a tenth of a fragment.
-        """
-        if self.parameters["optimize"]:
-            return Remains()
-        first_added = int(self.parameters["rows_per_add"]) if self.parameters["index_when"] == "first" else 0
-        rows, written = self.dropped
-        inside = (written == 0) & ((rows < first_added) | (first_added == 0))
-        return Remains(rows[inside], written[inside], unindexed=self._outside_the_index())
+        return Placement(None, np.arange(len(self.ids), dtype=np.int32), self.outside_the_index())
 
     def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - of the protocol
         """Say where scores go by two measures."""
         return Caveats(_unindexed_rows(self._table))
 
 
-class LanceDbHybridEngine(LanceVectorsEngine[Inputs]):
+class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
     """LanceDB's own hybrid search: its BM25 over analysed terms and dense vectors, fused by its ``RRFReranker``.
 
     Each list has as many hits as are asked for, or as ``candidates`` says. A document gets ``1 / (rrf_k + place)`` of
