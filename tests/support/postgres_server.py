@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from harness.data.inputs import Inputs
+from harness.data.types import SparseVectors
 from harness.engines.pgvector.private_server import USER, PrivateServer
 
 __all__ = ["serving", "write_table"]
@@ -45,14 +46,28 @@ def write_table(
     index: str = "",
     texts: Sequence[str] | None = None,
 ) -> None:
-    """Write ids and vectors into a new table; ``index`` is what stands behind USING."""
-    dense = documents.dense
-    assert dense is not None
+    """Write ids and vectors into a new table; ``index`` is what stands behind USING.
+
+    Sparse ones become ``sparsevec``, and NULL where a document has no weights.
+    """
+    if documents.sparse is not None:
+        kind, dimensions = "sparsevec", documents.sparse.dimensions
+        vectors = _sparse_literals(documents.sparse)
+    else:
+        assert documents.dense is not None
+        dimensions, vectors = documents.dense.shape[1], list(map(str, documents.dense.tolist()))
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE TABLE {name} (id text, embedding {kind}({dense.shape[1]}), page int, content text)")
-        for row, (doc_id, vector) in enumerate(zip(documents.ids, dense.tolist(), strict=True)):
-            values = (doc_id, str(vector), row, texts[row] if texts is not None else None)
+        connection.execute(f"CREATE TABLE {name} (id text, embedding {kind}({dimensions}), page int, content text)")
+        for row, (doc_id, vector) in enumerate(zip(documents.ids, vectors, strict=True)):
+            values = (doc_id, vector, row, texts[row] if texts is not None else None)
             connection.execute(f"INSERT INTO {name} VALUES (%s, %s, %s, %s)", values)  # noqa: S608 - a test's own name
         if index:
             connection.execute(f"CREATE INDEX ON {name} USING {index}")
         connection.execute(f"ANALYZE {name}")
+
+
+def _sparse_literals(vectors: SparseVectors) -> list[str | None]:
+    """Return each vector as SQL writes it, where columns count from 1."""
+    rows = [zip(*(part.tolist() for part in vectors.row(row)), strict=True) for row in range(len(vectors))]
+    entries = [",".join(f"{column + 1}:{weight!r}" for column, weight in row) for row in rows]
+    return [f"{{{listed}}}/{vectors.dimensions}" if listed else None for listed in entries]

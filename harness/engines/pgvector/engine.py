@@ -43,8 +43,8 @@ from harness.engines.pgvector.vectors import (
     dense_bytes,
     dense_vectors,
     sparse_bytes,
-    sparse_columns,
     sparse_row,
+    sparse_vectors,
 )
 from harness.engines.server_collection import new_name, remove_collection, save_name, saved_name
 from harness.errors import RejectedInputError
@@ -67,7 +67,7 @@ _COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
 
 
-class _TableEngine(ClientEngine[Any], Filterable[Any], Changeable[Any]):
+class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any], Changeable[Any]):
     """Everything that both engines have in common; a subclass says what a row holds."""
 
     search_parameters = frozenset(
@@ -95,6 +95,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], Changeable[Any]):
     _conditions: Mapping[str, str] = {}
     _last: tuple[Any, tuple[object, ...]] | None = None
     _dimensions: int = 0
+    _rows: ExternalRows
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
@@ -256,6 +257,18 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], Changeable[Any]):
 
     # Searching.
 
+    def open_external(self, folder: Path, progress: Progress) -> External:
+        """Look at the user's table, in one transaction that can only read."""
+        self._session = self.use(Session.of_server(self.parameters))
+        self._session.reading = True
+        self._rows = ExternalRows(self._session, self.parameters, self._type, progress)
+        self._type, self._table = self._rows.type, str(self.parameters["table"])
+        self._column, self._id_column = self._rows.column, self._rows.id_column
+        self.similarity, self._dimensions = self._rows.similarity, self._rows.dimensions
+        info = self._connected("server, an external table")
+        loaded = self._described(len(self._rows.ids), np.empty(0, dtype=np.int32))
+        return External(info, self._rows.ids, loaded, folder, self._rows.changed, self._rows)
+
     def load(self, folder: Path) -> LoadedIndex:
         """Find the table, count its rows, and ask what its index is."""
         self._table = saved_name(folder)
@@ -275,7 +288,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], Changeable[Any]):
         )
         self._session.set(**self._search_settings(method))
         where: dict[str, ParameterValue] = {"server": self._session.address.url, "table": self._table}
-        if self._server is None and not self.parameters.get("external"):
+        if self._server is None and not self.parameters["external"]:
             where |= {"kept": bool(self.parameters["keep"]), "repeated_calls": self._session.repeated}
         memory = self._memory()
         state = {**where, "type": self._type, "similarity": self.similarity, "dimensions": self._dimensions, **state}
@@ -351,10 +364,16 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], Changeable[Any]):
         """Yield each query in pgvector's binary form; None for one that finds nothing."""
 
     def _statement(self) -> Any:  # noqa: ANN401 - of psycopg.sql
+        return self._distances() + require_psycopg("psycopg.sql").SQL(" ORDER BY distance LIMIT %s")
+
+    def _distances(self) -> Any:  # noqa: ANN401 - of psycopg.sql
+        """Return the statement of all rows that match, as ids and distances."""
         sql = require_psycopg("psycopg.sql")
         conditions = [sql.SQL("{} = %s").format(sql.Identifier(column)) for column in self._conditions]
+        if self.parameters["external"]:  # a row without a vector has no distance
+            conditions.append(sql.SQL("{} IS NOT NULL").format(sql.Identifier(self._column)))
         where = sql.SQL(" WHERE ") + sql.SQL(" AND ").join(conditions) if conditions else sql.SQL("")
-        return sql.SQL("SELECT {}, {} {} %s AS distance FROM {}{} ORDER BY distance LIMIT %s").format(
+        return sql.SQL("SELECT {}, {} {} %s AS distance FROM {}{}").format(
             sql.Identifier(self._id_column),
             sql.Identifier(self._column),
             sql.SQL(OPERATORS[self.similarity].sign),
@@ -373,7 +392,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], Changeable[Any]):
         return self._rows_of([hit[0] for hit in answer]), self._scores(distances)
 
     def _rows_of(self, ids: Sequence[Any]) -> Int32Array:
-        return np.fromiter(ids, dtype=np.int32, count=len(ids))
+        return self._rows.rows(ids) if self.parameters["external"] else np.fromiter(ids, np.int32, len(ids))
 
     def _scores(self, distances: Float64Array) -> Float64Array:
         if self.similarity == "cosine":
@@ -439,7 +458,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], Changeable[Any]):
         return Caveats(tuple(notes), unused)
 
 
-class PgvectorEngine(_TableEngine, ExternalVectorIndex[Any]):
+class PgvectorEngine(_TableEngine):
     """Dense vectors in a table of PostgreSQL, as ``vector`` or ``halfvec``.
 
     Without an index every row is compared, exactly; with one, PostgreSQL's planner decides whether it is used. Scores
@@ -452,14 +471,9 @@ class PgvectorEngine(_TableEngine, ExternalVectorIndex[Any]):
         input="dense", exact=False, deterministic=False, reopens=True, keeps_k_prefix=False
     )
 
-    _rows: ExternalRows
-
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
         self._type = str(parameters["type"])
-
-    def _rows_of(self, ids: Sequence[Any]) -> Int32Array:
-        return self._rows.rows(ids) if self.parameters["external"] else super()._rows_of(ids)
 
     def _values(self, column: Float32Array, start: int, stop: int) -> Iterator[bytes]:
         return dense_bytes(column[start:stop], self._type)
@@ -488,24 +502,13 @@ class PgvectorEngine(_TableEngine, ExternalVectorIndex[Any]):
         in_index = _halved(_normalised(documents)), _halved(_normalised(sent))
         return ComparedVectors(documents, sent, self.similarity, *in_index, "dot")
 
-    def open_external(self, folder: Path, progress: Progress) -> External:
-        """Look at the user's table, in one transaction that can only read."""
-        self._session = self.use(Session.of_server(self.parameters))
-        self._session.reading = True
-        self._rows = ExternalRows(self._session, self.parameters, self._type, progress)
-        self._type, self._table = self._rows.type, str(self.parameters["table"])
-        self._column, self._id_column = self._rows.column, self._rows.id_column
-        self.similarity, self._dimensions = self._rows.similarity, self._rows.dimensions
-        info = self._connected("server, an external table")
-        loaded = self._described(len(self._rows.ids), np.empty(0, dtype=np.int32))
-        return External(info, self._rows.ids, loaded, folder, self._rows.changed, self._rows)
-
 
 class PgvectorSparseEngine(_TableEngine):
     """Sparse vectors in a table of PostgreSQL, as ``sparsevec``, by dot product.
 
-    pgvector knows no idf: the harness multiplies the values of queries by that of the documents, as Qdrant does.
-    Documents of score 0 are no hits: where rows are compared one by one the statement leaves them out.
+    pgvector knows no idf: the harness multiplies the values of queries by that of the documents, as Qdrant does. A
+    table that is there already is searched by plain dot products. Documents of score 0 are no hits: where rows are
+    compared one by one the statement leaves them out.
     """
 
     name = "pgvector-sparse"
@@ -534,8 +537,7 @@ class PgvectorSparseEngine(_TableEngine):
 
     def change(self, folder: Path, changes: Changes[SparseVectors], progress: Progress) -> None:
         """Change the table, and the frequencies: documents that go are read for that."""
-        stored = [sparse_columns(value) for value in self._stored(changes.outdated)]
-        gone = np.concatenate([*stored, np.full(sum(len(part) > 0 for part in stored), -1, dtype=np.int32)])
+        gone = _columns(sparse_vectors(self._stored(changes.outdated), self._dimensions))
         written, (columns, counts) = _columns(changes.written.column), self._frequencies
         super().change(folder, changes, progress)
         added = [counts, np.full(len(gone), -1), np.ones(len(written))]
@@ -565,27 +567,37 @@ class PgvectorSparseEngine(_TableEngine):
     def _width(self, column: SparseVectors) -> int:
         return max(1, min(MOST_COLUMNS, column.dimensions))
 
+    def open_external(self, folder: Path, progress: Progress) -> External:
+        """Look at the user's table; raises RejectedInputError for idf=true: only our own tables have one."""
+        if self.parameters["idf"]:
+            raise RejectedInputError(
+                "pgvector knows no idf, and the harness counts that of tables that it made only", fix="say idf=false"
+            )
+        return super().open_external(folder, progress)
+
     def _vectors(self, queries: SparseVectors) -> Iterator[bytes | None]:
-        columns, idf = self._idf
         for row in range(len(queries)):
-            indices, values = queries.row(row)
-            places = np.minimum(np.searchsorted(columns, indices), max(0, len(columns) - 1))
-            known = columns[places] == indices if len(columns) else np.zeros(len(indices), dtype=bool)
-            weights = values[known] * idf[places[known]] if self.parameters["idf"] else values[known]
-            yield sparse_row(indices[known], weights, self._dimensions) if known.any() else None
+            indices, weights = self._weighed(*queries.row(row))
+            yield sparse_row(indices, weights, self._dimensions) if len(indices) else None
+
+    def _weighed(self, indices: Int32Array, values: Float32Array) -> tuple[Int32Array, Float32Array]:
+        """Return the columns of a query that documents can have, and its weights, times idf if so asked for."""
+        if self.parameters["external"]:
+            known = indices < self._dimensions
+            return indices[known], values[known]
+        columns, idf = self._idf
+        places = np.minimum(np.searchsorted(columns, indices), max(0, len(columns) - 1))
+        known = columns[places] == indices if len(columns) else np.zeros(len(indices), dtype=bool)
+        weights = values[known] * idf[places[known]] if self.parameters["idf"] else values[known]
+        return indices[known], weights
 
     def _statement(self) -> Any:  # noqa: ANN401 - of psycopg.sql
         """Return the statement; without an index, one that leaves out documents of score 0 before it cuts."""
-        sql, plain = require_psycopg("psycopg.sql"), super()._statement()
         if self._index is not None and not self.parameters["exact"]:
-            return plain
-        conditions = [sql.SQL("{} = %s").format(sql.Identifier(column)) for column in self._conditions]
-        where = sql.SQL(" WHERE ") + sql.SQL(" AND ").join(conditions) if conditions else sql.SQL("")
+            return super()._statement()
         # OFFSET 0 keeps PostgreSQL from computing the distance twice
-        return sql.SQL(
-            "SELECT * FROM (SELECT row, vector <#> %s AS distance FROM {}{} OFFSET 0) scored "
-            "WHERE distance <> 0 ORDER BY distance LIMIT %s"
-        ).format(self._named(), where)
+        ranked = "SELECT * FROM ({} OFFSET 0) scored WHERE distance <> 0 ORDER BY distance LIMIT %s"
+        return require_psycopg("psycopg.sql").SQL(ranked).format(self._distances())
 
     def columns(self, answer: Sequence[tuple[Any, float]]) -> tuple[Int32Array, Float64Array]:
         """Return rows and scores, without those of score 0."""
@@ -610,7 +622,7 @@ def _normalised(vectors: Float32Array) -> Float32Array:
 
 
 def _is_remote(parameters: Mapping[str, ParameterValue]) -> bool:
-    return bool(parameters["url"] or parameters.get("external") or parameters["mode"] == "server")
+    return bool(parameters["url"] or parameters["external"] or parameters["mode"] == "server")
 
 
 def _versions(session: Session) -> str:

@@ -7,18 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from harness.data.progress import Progress
-from harness.data.types import Int32Array, Similarity
+from harness.data.types import Int32Array, Similarity, SparseVectors
 from harness.engines.external_index import (
     TEXT_FIELDS,
     choose_column,
     compare_dense,
+    compare_sparse,
     rows_of,
     spread_rows,
     unique_ids,
 )
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.pgvector.session import Session, require_psycopg
-from harness.engines.pgvector.vectors import OPERATORS, dense_vectors
+from harness.engines.pgvector.vectors import OPERATORS, dense_vectors, sparse_vectors
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
@@ -36,7 +37,7 @@ class ExternalRows:
     Attributes:
         column: Of the vectors that are searched; ``type`` is what they are, ``dimensions`` how many each has.
         id_column: Of the ids.
-        similarity: Of the index of the vectors, as asked for without one.
+        similarity: Of the index of the vectors, as asked for without one; of ``sparsevec`` the dot product.
         ids: Ids of the documents.
     """
 
@@ -72,7 +73,7 @@ class ExternalRows:
         self.id_column = choose_column(where, "id_column", str(parameters["id_column"]), plain, _IDS)
         text = str(parameters["text_column"]) or next((name for name in TEXT_FIELDS if name in plain), "")
         self._text_column = choose_column(where, "text_column", text, plain) if text else ""
-        self.similarity = self._similarity_of(str(parameters["similarity"]))
+        self.similarity = self._similarity_of(str(parameters.get("similarity", "dot")))
         names = [name for (name,) in self._select("listing the ids", [self.id_column], "")]
         self.ids = unique_ids(
             [None if name is None else str(name) for name in names], f"value in the column '{self.id_column}'"
@@ -113,7 +114,9 @@ class ExternalRows:
             raise RejectedInputError(
                 f"the index of the table '{self._name}' is for similarity={similarities[0]}, and PostgreSQL scans all "
                 f"rows for similarity={wanted}",
-                fix=f"give similarity={similarities[0]}, or leave it out",
+                fix="name a column without an index, or with one for dot products: vector_column="
+                if self.type == "sparsevec"
+                else f"give similarity={similarities[0]}, or leave it out",
             )
         return cast("Similarity", wanted or similarities[0])
 
@@ -136,7 +139,11 @@ class ExternalRows:
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
-        filled = ([row for row in page if row[1] is not None] for page in self._pages(list(self._row_of)))
+        fetched = self._pages(list(self._row_of))
+        if self.type == "sparsevec":
+            sparse = ((self.rows([row[0] for row in page]), self._sparse(page)) for page in fetched)
+            return compare_sparse(content, len(self.ids), sparse, progress)
+        filled = ([row for row in page if row[1] is not None] for page in fetched)
         pages = (
             (self.rows([row[0] for row in page]), dense_vectors([row[1] for row in page], self.type))
             for page in filled
@@ -144,15 +151,20 @@ class ExternalRows:
         )
         return compare_dense(content, len(self.ids), pages, progress, half=self.type == "halfvec")
 
+    def _sparse(self, page: Sequence[Any]) -> SparseVectors:
+        return sparse_vectors([row[1] for row in page], self.dimensions)
+
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return rows from all over the table that have a vector."""
         names = list(self._row_of)
         wanted = [names[row] for row in spread_rows(len(names), count).tolist()]
         filled = [row for page in self._pages(wanted) for row in page if row[1] is not None]
+        sparse = self.type == "sparsevec"
         return StoredDocuments(
             rows=self.rows([row[0] for row in filled]),
             texts=tuple(str(row[2]) if self._text_column and row[2] is not None else None for row in filled),
-            dense=dense_vectors([row[1] for row in filled], self.type),
+            dense=None if sparse else dense_vectors([row[1] for row in filled], self.type),
+            sparse=self._sparse(filled) if sparse else None,
             place=f"the column '{self._text_column}'" if self._text_column else "",
         )
 

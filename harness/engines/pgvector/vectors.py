@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.data.types import Float32Array, Int32Array, Similarity, SparseVectors
+from harness.data.types import Float32Array, Similarity, SparseVectors
 
 __all__ = [
     "MOST_COLUMNS",
@@ -17,8 +17,8 @@ __all__ = [
     "dense_bytes",
     "dense_vectors",
     "sparse_bytes",
-    "sparse_columns",
     "sparse_row",
+    "sparse_vectors",
 ]
 
 MOST_COLUMNS = 1_000_000_000
@@ -26,6 +26,8 @@ MOST_COLUMNS = 1_000_000_000
 
 
 _HEAD = 4
+_SPARSE_HEAD = "!iii"
+"""Of a ``sparsevec``: dimensions, entries, and a zero; the entries' columns and weights follow."""
 _NUMBERS: Mapping[str, str] = {"vector": ">f4", "halfvec": ">f2"}
 """How the types keep numbers, after the dimensions and a zero of two bytes each."""
 
@@ -61,14 +63,24 @@ def sparse_row(indices: np.ndarray, values: np.ndarray, dimensions: int) -> byte
     """Return one vector in the binary form of ``sparsevec``; its columns ascend from 0. Zeros are left out."""
     stored = values != 0  # pgvector refuses them
     indices, values = indices[stored], values[stored]
-    head = struct.pack("!iii", dimensions, len(indices), 0)
+    head = struct.pack(_SPARSE_HEAD, dimensions, len(indices), 0)
     return head + indices.astype(">i4").tobytes() + values.astype(">f4").tobytes()
 
 
-def sparse_columns(value: bytes) -> Int32Array:
-    """Return the columns of one vector, of its binary form of ``sparsevec``."""
-    _, count, _ = struct.unpack_from("!iii", value)
-    return np.frombuffer(value, dtype=">i4", count=count, offset=struct.calcsize("!iii")).astype(np.int32)
+def sparse_vectors(values: Sequence[bytes | None], dimensions: int) -> SparseVectors:
+    """Return vectors of their binary form of ``sparsevec``; None is one without entries."""
+    present = [value or sparse_row(np.empty(0), np.empty(0), dimensions) for value in values]
+    counts = [struct.unpack_from(_SPARSE_HEAD, value)[1] for value in present]
+    start = struct.calcsize(_SPARSE_HEAD)
+    pairs = list(zip(present, counts, strict=True))
+    indices = [np.frombuffer(value, dtype=">i4", count=count, offset=start) for value, count in pairs]
+    weights = [np.frombuffer(value, dtype=">f4", count=count, offset=start + 4 * count) for value, count in pairs]
+    return SparseVectors(
+        np.cumsum([0, *counts], dtype=np.int64),
+        np.concatenate([np.empty(0, dtype=np.int32), *indices], dtype=np.int32),
+        np.concatenate([np.empty(0, dtype=np.float32), *weights], dtype=np.float32),
+        dimensions,
+    )
 
 
 def dense_vectors(values: Sequence[bytes], kind: str) -> Float32Array:

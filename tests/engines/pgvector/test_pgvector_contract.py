@@ -23,8 +23,10 @@ from harness.engines.pgvector.engine import PgvectorEngine, PgvectorSparseEngine
 from harness.engines.pgvector.session import URL_VARIABLE
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
-from harness.testing import EngineContract
+from harness.testing import Bm25, EngineContract
+from harness.testing.changes import ChangeContract
 from harness.testing.inputs import DenseContract
+from harness.testing.results import ResultContract
 from harness.testing.suite import Base
 
 pytestmark = [pytest.mark.contract, pytest.mark.integration]
@@ -56,7 +58,8 @@ class Pgvector(Base):
 
     def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         name = f"chunks_{secrets.token_hex(4)}"
-        write_table(self.url, name, documents, index="hnsw (embedding vector_cosine_ops)")
+        index = "" if documents.sparse is not None else "hnsw (embedding vector_cosine_ops)"
+        write_table(self.url, name, documents, index=index)
         return {"external": True, "table": name, "keep": False}
 
 
@@ -76,6 +79,15 @@ class TestPgvectorInnerProduct(Pgvector, DenseContract):
 
 class TestPgvectorSparse(FaultsOfAServer, Pgvector, EngineContract):
     engine = PgvectorSparseEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**CARDS["pgvector-sparse"].defaults, **SERVED}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**CARDS["pgvector-sparse"].defaults, **SERVED, "idf": False}
     tolerance = 2e-6
     largest_column = 999_999_999
+    bm25 = Bm25(idf=False)
+
+
+class TestPgvectorSparseIdf(Pgvector, ResultContract, ChangeContract):
+    """With the idf that the harness multiplies queries by, which a table of a user's has not."""
+
+    engine = PgvectorSparseEngine
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**CARDS["pgvector-sparse"].defaults, **SERVED}
+    tolerance = 2e-6

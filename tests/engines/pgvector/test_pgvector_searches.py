@@ -179,6 +179,18 @@ def test_a_table_is_proven_and_changes_are_noticed(kind: str, tmp_path: Path, po
             connection.execute(f"DROP TABLE {table}")
 
 
+def test_a_row_without_a_vector_is_no_hit(tmp_path: Path, postgres_url: str) -> None:
+    write_table(postgres_url, "gaps", FEW)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("UPDATE gaps SET embedding = NULL WHERE id = 'd1'")
+    try:
+        with attached(tmp_path / "work", postgres_url, "gaps", similarity="dot") as (engine, _):
+            assert hits(engine, 60) == [59] * 6
+    finally:
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute("DROP TABLE gaps")
+
+
 def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path, postgres_url: str) -> None:
     write_table(postgres_url, "plain", FEW)
     write_table(postgres_url, "by_l2", FEW, index="hnsw (embedding vector_l2_ops)")
