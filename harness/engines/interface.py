@@ -10,7 +10,7 @@ that already holds an index skips ``index``. An index that somebody else made is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -371,6 +371,11 @@ class ComparedVectors:
     index_documents: Float32Array | None = None
     index_queries: Float32Array | None = None
     index_similarity: Similarity | None = None
+
+    def of_documents(self, select: Callable[[Float32Array], Float32Array]) -> ComparedVectors:
+        """Return the same with documents that ``select`` makes of these, both of scores and of the index."""
+        in_index = None if self.index_documents is None else select(self.index_documents)
+        return replace(self, documents=select(self.documents), index_documents=in_index)
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ and a search never returns them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, cast
@@ -17,23 +17,23 @@ import numpy as np
 
 from harness.data.arrow import numbers
 from harness.data.types import Ids, Int32Array, Run, Similarity
-from harness.engines.interface import ComparedVectors
+from harness.engines.interface import Hits
 from harness.exact.qdrant_model import qdrant_idf
 from harness.exact.qdrant_shards import shards_of
 from harness.parity.causes import HYPOTHESES, Hypothesis
 from harness.parity.fused_lists import compare_hybrid
 from harness.parity.levels import Parity
 from harness.parity.recipes import DenseRecipe, Recipe, idf_by_shard, make_recipe
-from harness.parity.references import DenseReference, Reference, SparseReference
+from harness.parity.references import DenseReference, Reference, SparseReference, references_of_compared
 from harness.parity.run_comparison import compare_run
-from harness.parity.trial_causes import rescored_by, rows_outside_the_index
+from harness.parity.trial_causes import causes_of_trial, rescored_by, rows_outside_the_index
 from harness.plan.plan import Trial
 from harness.registry.cards import ReferenceRule
 from harness.registry.parameters import ParameterValue
 from harness.worker.jobs import TrialRecord
 from harness.worker.vectors import Vectors
 
-__all__ = ["DELETED_IN_STATISTICS", "ChangedIndex", "compare_hybrid_state", "compare_state"]
+__all__ = ["DELETED_IN_STATISTICS", "ChangedIndex", "compare_state"]
 
 DELETED_IN_STATISTICS = "deleted documents in the statistics"
 """The cause where N, df and avgdl count documents that are deleted and not yet merged or cleaned away."""
@@ -63,107 +63,83 @@ class ChangedIndex:
     left_rows: Int32Array | None = None
 
     @property
-    def held(self) -> Int32Array:
+    def present(self) -> Int32Array:
         """Rows of documents that are there (int32, ascending)."""
         return np.flatnonzero(self.content >= 0).astype(np.int32)
 
 
 def compare_state(
-    run: Run,
-    state: ChangedIndex,
-    rule: ReferenceRule,
-    vectors: Vectors,
-    parameters: Mapping[str, ParameterValue],
-    *,
-    k: int,
-    missing: Int32Array,
-    approximate: bool = False,
-    compared: ComparedVectors | None = None,
+    trial: Trial, run: Run, record: TrialRecord, state: ChangedIndex, rule: ReferenceRule, vectors: Vectors
 ) -> tuple[Parity, Run]:
     """Compare a run over all rows with the exact result over the documents that are there; return both.
 
     Args:
+        trial: The backend.
         run: The engine's hits, none of a row that is deleted.
+        record: The trial's, with what the engine says in this state, over all rows, and no placement.
         state: The index at that time.
-        rule: The card's reference, of dense vectors or of sparse ones.
+        rule: The card's reference.
         vectors: Those of the whole corpus.
-        parameters: Of the backend.
-        k: Hits of each query.
-        missing: Rows of documents that the engine does not hold.
-        approximate: The engine's search may miss documents.
-        compared: Vectors that the engine compares, by row, where these are others.
     """
-    held, ids, place = _numbered(state)
+    numbered = _numbered(state)
+    present, ids, place = numbered
     own = replace(run, doc_ids=ids, rows=place[run.rows])
-    hypotheses: tuple[Hypothesis, ...] = HYPOTHESES
-    reference: Reference
-    exact_vectors: DenseReference | None = None
-    if rule.kind == "dense":
-        dense = _dense(ids, run.query_ids, vectors, parameters, state.content[held])
-        reference = DenseReference(dense)
-        if compared is not None:
-            exact_vectors = DenseReference(
-                replace(
-                    dense,
-                    documents=np.ascontiguousarray(compared.documents[held]),
-                    queries=compared.queries,
-                    similarity=compared.similarity,
-                )
-            )
-    else:
-        reference, changed = _with_hypotheses(run.query_ids, rule, vectors, parameters, state)
-        hypotheses = (*changed, *HYPOTHESES)
+    record = replace(record, lists=_placed(record.lists, place), remeasured=_placed(record.remeasured, place))
+    references: dict[str, Reference] = {}
+    changed: dict[str, Sequence[Hypothesis]] = {}
+    if rule.kind != "dense":
+        name = "sparse" if rule.scoring is None else "terms"
+        references[name], changed[name] = _with_hypotheses(
+            numbered, run.query_ids, rule, vectors, trial.parameters, state
+        )
+    if rule.kind in ("dense", "hybrid"):
+        content = state.content[present]
+        references["dense"] = DenseReference(_dense(ids, run.query_ids, vectors, trial.parameters, content))
+    if rule.kind == "hybrid":
+        parity, exact = compare_hybrid(trial, own, record, references, rule, k=record.k, hypotheses=changed)
+        return parity, replace(exact, doc_ids=ids)
+    ((name, reference),) = references.items()
+    compared = record.compared
+    if compared is not None:
+        compared = compared.of_documents(lambda documents: np.ascontiguousarray(documents[present]))
+    scored, ordered = references_of_compared(reference, compared)
+    axes = own.query_ids, own.doc_ids
+    suggested = causes_of_trial(name, reference, record, trial.parameters, axes)
     parity = compare_run(
         own,
         reference,
-        k=k,
-        tolerance=rule.tolerance,
-        missing_rows=place[missing],
-        approximate=approximate,
-        compared=exact_vectors,
-        hypotheses=hypotheses,
-    )
-    return parity, replace(reference.retrieve(k), doc_ids=ids)
-
-
-def compare_hybrid_state(
-    trial: Trial, run: Run, record: TrialRecord, state: ChangedIndex, rule: ReferenceRule, vectors: Vectors
-) -> tuple[Parity, Run]:
-    """Compare a hybrid's run over all rows with the fusion of the exact lists of documents that are there; return both.
-
-    ``record`` has the lists that the engine fused in this state, over all rows.
-    """
-    held, ids, place = _numbered(state)
-    own = replace(run, doc_ids=ids, rows=place[run.rows])
-    lists = {name: hits._replace(rows=place[hits.rows]) for name, hits in record.lists.items()}
-    name = "sparse" if rule.scoring is None else "terms"
-    sparse, hypotheses = _with_hypotheses(run.query_ids, rule, vectors, trial.parameters, state)
-    dense = DenseReference(_dense(ids, run.query_ids, vectors, trial.parameters, state.content[held]))
-    references: dict[str, Reference] = {name: sparse, "dense": dense}
-    parity, exact = compare_hybrid(
-        *(trial, own, replace(record, lists=lists), references, rule),
         k=record.k,
-        hypotheses={name: hypotheses},
+        tolerance=rule.tolerance,
+        missing_rows=place[record.index.missing_rows],
+        approximate=record.index.approximate,
+        compared=scored,
+        ordered=ordered,
+        hypotheses=(*changed.get(name, ()), *suggested, *HYPOTHESES),
     )
-    return parity, replace(exact, doc_ids=ids)
+    return parity, replace(reference.retrieve(record.k), doc_ids=ids)
+
+
+def _placed(lists: Mapping[str, Hits], place: Int32Array) -> dict[str, Hits]:
+    return {name: hits._replace(rows=place[hits.rows]) for name, hits in lists.items()}
 
 
 class _Numbered(NamedTuple):
     """Rows of documents that are there, their ids, and the place among them of every row, -1 for the others."""
 
-    held: Int32Array
+    present: Int32Array
     ids: Ids
     place: Int32Array
 
 
 def _numbered(state: ChangedIndex) -> _Numbered:
-    held = state.held
+    present = state.present
     place = np.full(len(state.content), -1, dtype=np.int32)
-    place[held] = np.arange(len(held), dtype=np.int32)
-    return _Numbered(held, Ids(state.ids.values.take(numbers(held))), place)
+    place[present] = np.arange(len(present), dtype=np.int32)
+    return _Numbered(present, Ids(state.ids.values.take(numbers(present))), place)
 
 
 def _with_hypotheses(
+    numbered: _Numbered,
     queries: Ids,
     rule: ReferenceRule,
     vectors: Vectors,
@@ -171,8 +147,7 @@ def _with_hypotheses(
     state: ChangedIndex,
 ) -> tuple[SparseReference, tuple[Hypothesis, ...]]:
     """Return the exact result of terms or sparse vectors, and the causes to try: those of changes first."""
-    held, ids, place = _numbered(state)
-    recipe_of = partial(_sparse, ids, queries, rule, vectors, parameters, state, held)
+    recipe_of = partial(_sparse, numbered, queries, rule, vectors, parameters, state)
     recipe = recipe_of(None)
     reference = SparseReference(recipe)
     if recipe.shards is not None and (state.shards is None or state.left_rows is None):
@@ -180,9 +155,11 @@ def _with_hypotheses(
     stale = [recipe_of(leftover) for leftover in state.leftovers if len(leftover)]
     changed = [cause for recipe in stale for cause in _stale(recipe)]
     if state.unindexed is not None and len(state.unindexed):
-        outside = place[state.unindexed]
-        changed += [rows_outside_the_index(recipe, outside)]
-        changed += [rows_outside_the_index(recipe, outside, DELETED_IN_STATISTICS) for recipe in stale]
+        outside = numbered.place[state.unindexed]
+        changed += rows_outside_the_index(recipe, outside)
+        changed += [
+            cause for recipe in stale for cause in rows_outside_the_index(recipe, outside, DELETED_IN_STATISTICS)
+        ]
     return reference, tuple(changed)
 
 
@@ -213,31 +190,28 @@ def _dense(
 
 
 def _sparse(
-    ids: Ids,
+    numbered: _Numbered,
     queries: Ids,
     rule: ReferenceRule,
     vectors: Vectors,
     parameters: Mapping[str, ParameterValue],
     state: ChangedIndex,
-    held: Int32Array,
     leftover: Int32Array | None,
 ) -> Recipe:
     """Return the recipe of a state; with ``leftover`` its statistics count these contents too."""
-    content = state.content[held]
-    matching = None
-    order = None
+    present, ids, place = numbered
+    content = state.content[present]
+    matching = order = None
     if state.order is not None:
-        place = np.full(len(state.content), -1, dtype=np.int32)
-        place[held] = np.arange(len(held), dtype=np.int32)
         listed = place[state.order]
-        order = np.concatenate([listed, np.setdiff1d(np.arange(len(held)), listed)]).astype(np.int32)
+        order = np.concatenate([listed, np.setdiff1d(np.arange(len(present)), listed)]).astype(np.int32)
     if leftover is not None:
-        matching = np.arange(len(held) + len(leftover)) < len(held)
+        matching = np.arange(len(present) + len(leftover)) < len(present)
         content = np.concatenate([content, leftover])
         names = [f"\\0deleted {number}" for number in range(len(leftover))]
         ids = Ids.of([*ids.to_list(), *names])
         if order is not None:
-            order = np.concatenate([order, np.arange(len(held), len(content), dtype=np.int32)])
+            order = np.concatenate([order, np.arange(len(present), len(content), dtype=np.int32)])
     counts = vectors.terms.counts.of_documents(content) if vectors.terms is not None else None
     documents = query_vectors = None
     if vectors.sparse is not None:
@@ -262,5 +236,5 @@ def _sparse(
 
 def _shards(state: ChangedIndex, placed: Int32Array, leftover: Int32Array | None) -> Int32Array:
     """Return the shard of each document that is there, and of each content in ``leftover``."""
-    held = placed[state.held]
-    return held if leftover is None or state.left_rows is None else np.concatenate([held, placed[state.left_rows]])
+    shards = placed[state.present]
+    return shards if leftover is None or state.left_rows is None else np.concatenate([shards, placed[state.left_rows]])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -90,13 +91,13 @@ def compare_hybrid(
     candidates: Mapping[str, Sequence[str]] | None = None,
     *,
     k: int,
-    hypotheses: Mapping[str, Sequence[Hypothesis]] | None = None,
+    hypotheses: Mapping[str, Sequence[Hypothesis]] = MappingProxyType({}),
 ) -> FusedParity:
     """Compare the result of an engine's hybrid query with the fusion of the exact lists, fused as the ``rule`` says.
 
     ``references`` are those of the lists, by column. Where each query is ranked among ``candidates``, the engine fused
     lists of all documents, and so does the reference: both drop other documents afterwards. ``hypotheses`` are
-    causes of some lists, in place of the trial's own.
+    causes of some lists, tried before the trial's own.
 
     Raises:
         EngineFailureError: The engine did not return its lists.
@@ -119,10 +120,11 @@ def compare_hybrid(
         by_rank=fusion_of_engine.by_rank,
         as_engine=_among(fusion_of_engine.as_engine, candidates),
         approximate=record.index.approximate,
-        hypotheses=hypotheses
-        if hypotheses is not None
-        else {
-            name: tuple(causes_of_trial(name, reference, record, trial.parameters, (run.query_ids, run.doc_ids)))
+        hypotheses={
+            name: (
+                *hypotheses.get(name, ()),
+                *causes_of_trial(name, reference, record, trial.parameters, (run.query_ids, run.doc_ids)),
+            )
             for name, reference in references.items()
         },
     )

@@ -15,7 +15,6 @@ from harness.data.filtering import BoolArray
 from harness.data.progress import Display
 from harness.data.ranking import candidate_rows, hits_at
 from harness.data.types import Ids, Int32Array, Run, Similarity
-from harness.engines.interface import ComparedVectors
 from harness.errors import UsageError
 from harness.exact.bm25_models import formula_of
 from harness.exact.qdrant_shards import shards_of
@@ -24,7 +23,14 @@ from harness.parity.causes import HYPOTHESES, hits_of_components
 from harness.parity.fused_lists import compare_hybrid
 from harness.parity.levels import Parity
 from harness.parity.recipes import DenseRecipe, Recipe, make_recipe
-from harness.parity.references import DenseReference, FusedReference, Part, Reference, SparseReference
+from harness.parity.references import (
+    DenseReference,
+    FusedReference,
+    Part,
+    Reference,
+    SparseReference,
+    references_of_compared,
+)
 from harness.parity.run_comparison import compare_run
 from harness.parity.trial_causes import causes_of_trial
 from harness.plan.plan import Plan
@@ -124,7 +130,7 @@ class References:
         else:
             (reference,) = references.values()
             axes = outcome.run.query_ids, outcome.run.doc_ids
-            compared, ordered = _of_compared_vectors(reference, record.compared, self._plan.request.threads)
+            compared, ordered = references_of_compared(reference, record.compared, self._plan.request.threads)
             parity = compare_run(
                 outcome.run,
                 reference,
@@ -206,29 +212,6 @@ class References:
             dense = replace(dense, candidates=candidates)
             references["dense"] = DenseReference(dense, threads=threads, divided=self._divided)
         return references
-
-
-def _of_compared_vectors(
-    reference: Reference, compared: ComparedVectors | None, threads: int
-) -> tuple[DenseReference | None, DenseReference | None]:
-    """Return the references of the vectors that the engine's scores are made of, and of those that its index compares.
-
-    None where these are the reference's own, or not others than the former.
-    """
-    if compared is None or not isinstance(reference, DenseReference):
-        return None, None
-    recipe = replace(
-        reference.recipe,
-        documents=compared.documents,
-        queries=compared.queries,
-        similarity=compared.similarity,
-    )
-    scored, ordered = DenseReference(recipe, threads=threads), None
-    documents, queries, similarity = compared.index_documents, compared.index_queries, compared.index_similarity
-    if documents is not None and queries is not None and similarity is not None:
-        in_index = replace(recipe, documents=documents, queries=queries, similarity=similarity)
-        ordered = DenseReference(in_index, threads=threads)
-    return scored, ordered
 
 
 def _key(outcome: Outcome) -> Hashable | None:

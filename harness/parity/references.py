@@ -14,6 +14,7 @@ import numpy as np
 from harness.data import ranking
 from harness.data.ranking import TieBreak
 from harness.data.types import Float32Array, Float64Array, Ids, Int32Array, Int64Array, Run, SparseVectors
+from harness.engines.interface import ComparedVectors
 from harness.errors import DataError
 from harness.exact import DenseIndex, LuceneIndex, SparseIndex, TopK, bm25_idf
 from harness.exact.dense import FilteredDenseIndex, vector_lengths
@@ -26,7 +27,16 @@ from harness.worker.exact_search import DividedSearch, score_rows
 from harness.worker.failure import RemoteError
 from harness.worker.jobs import DenseSearchJob, SparseSearchJob
 
-__all__ = ["DenseReference", "Fuse", "FusedReference", "Part", "Reference", "SparseReference", "hit_keys"]
+__all__ = [
+    "DenseReference",
+    "Fuse",
+    "FusedReference",
+    "Part",
+    "Reference",
+    "SparseReference",
+    "hit_keys",
+    "references_of_compared",
+]
 
 Fuse = Callable[[Sequence[Run], int | None], Run]
 """Fuses runs, cut to so many hits a query; None cuts nothing."""
@@ -410,3 +420,26 @@ def hit_keys(run: Run) -> Int64Array:
     """Number each hit by query and document."""
     query = np.repeat(np.arange(len(run.query_ids), dtype=np.int64), np.diff(run.indptr))
     return query * len(run.doc_ids) + run.rows
+
+
+def references_of_compared(
+    reference: Reference, compared: ComparedVectors | None, threads: int = 1
+) -> tuple[DenseReference | None, DenseReference | None]:
+    """Return the references of the vectors that the engine's scores are made of, and of those that its index compares.
+
+    None where these are the reference's own, or not others than the former.
+    """
+    if compared is None or not isinstance(reference, DenseReference):
+        return None, None
+    recipe = replace(
+        reference.recipe,
+        documents=compared.documents,
+        queries=compared.queries,
+        similarity=compared.similarity,
+    )
+    scored, ordered = DenseReference(recipe, threads=threads), None
+    documents, queries, similarity = compared.index_documents, compared.index_queries, compared.index_similarity
+    if documents is not None and queries is not None and similarity is not None:
+        in_index = replace(recipe, documents=documents, queries=queries, similarity=similarity)
+        ordered = DenseReference(in_index, threads=threads)
+    return scored, ordered

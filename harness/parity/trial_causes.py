@@ -53,38 +53,41 @@ def causes_of_trial(
         yield _small_weights_left_out(reference, ratio)
     unindexed = record.placement.unindexed if record.placement is not None else None
     if unindexed is not None and len(unindexed):
-        yield rows_outside_the_index(reference.recipe, unindexed)
+        yield from rows_outside_the_index(reference.recipe, unindexed)
 
 
 def rescored_by(reference: SparseReference) -> Rescore:
     """Return the change that a reference of all queries takes the place of the case's own."""
-
-    def rescore(case: Case) -> Rescored:
-        queries = reference.recipe.query_ids.rows_of(case.run.query_ids)
-        part = reference.of_queries(queries)
-        tolerance = np.full(len(queries), case.tolerance)
-        k = np.full(len(queries), case.k, dtype=np.int64)
-        return Rescored(case.run, part.retrieve(case.k), part.score(case.run), k, tolerance, tolerance)
-
-    return rescore
+    return lambda case: _rescored(reference, case)
 
 
-def rows_outside_the_index(recipe: Recipe, rows: Int32Array, beside: str = "") -> Hypothesis:
-    """Return the cause that statistics of all contents score ``rows``, and those of the other contents the others.
+def _rescored(reference: SparseReference, case: Case) -> Rescored:
+    queries = reference.recipe.query_ids.rows_of(case.run.query_ids)
+    part = reference.of_queries(queries)
+    tolerance = np.full(len(queries), case.tolerance)
+    k = np.full(len(queries), case.k, dtype=np.int64)
+    return Rescored(case.run, part.retrieve(case.k), part.score(case.run), k, tolerance, tolerance)
 
-    ``beside`` names another cause that the recipe holds already.
+
+def rows_outside_the_index(recipe: Recipe, rows: Int32Array, beside: str = "") -> Iterator[Hypothesis]:
+    """Yield the cause that statistics of all contents score ``rows``, and those of the other contents the others.
+
+    ``beside`` names another cause that the recipe holds already. Nothing for an engine without a BM25 of its own.
     """
     counts, formula = recipe.counts, recipe.formula
     if counts is None or formula is None:
-        raise AssertionError("an index apart from its rows, of an engine without a BM25 of its own")
-    indexed = np.setdiff1d(np.arange(len(counts.documents)), rows).astype(np.int32)
-    values = recipe.documents.values.copy()
-    inside = np.isin(np.repeat(np.arange(len(counts.documents)), np.diff(recipe.documents.indptr)), indexed)
-    values[inside] = weigh(counts.of_documents(indexed), formula).documents.values
+        return
+
+    def rescore(case: Case) -> Rescored:
+        indexed = np.setdiff1d(np.arange(len(counts.documents)), rows).astype(np.int32)
+        values = recipe.documents.values.copy()
+        inside = np.isin(np.repeat(np.arange(len(counts.documents)), np.diff(recipe.documents.indptr)), indexed)
+        values[inside] = weigh(counts.of_documents(indexed), formula).documents.values
+        changed = replace(recipe, documents=replace(recipe.documents, values=values))
+        return _rescored(SparseReference(changed), case)
+
     meaning = "statistics that count them score documents that are in no index yet, those of the index the others"
-    changed = replace(recipe, documents=replace(recipe.documents, values=values))
-    name = f"{OUTSIDE_THE_INDEX}, {beside}" if beside else OUTSIDE_THE_INDEX
-    return Hypothesis(name, meaning, rescored_by(SparseReference(changed)))
+    yield Hypothesis(f"{OUTSIDE_THE_INDEX}, {beside}" if beside else OUTSIDE_THE_INDEX, meaning, rescore)
 
 
 def _quantised_scores(measured: Run) -> Hypothesis:
@@ -112,13 +115,17 @@ def _small_weights_left_out(reference: SparseReference, ratio: float) -> Hypothe
 
     Measured on Milvus Lite 2.5.1, whose weights of terms have the IDF in them.
     """
-    recipe = reference.recipe
-    queries, weights = recipe.queries, np.abs(recipe.queries.values.astype(np.float64))
-    if recipe.formula is not None and recipe.counts is not None:
-        weights *= idf_of(recipe.counts, recipe.formula)[queries.indices]
-    changed = replace(recipe, queries=_without_smallest(queries, weights, np.float32(ratio)))
+
+    def rescore(case: Case) -> Rescored:
+        recipe = reference.recipe
+        queries, weights = recipe.queries, np.abs(recipe.queries.values.astype(np.float64))
+        if recipe.formula is not None and recipe.counts is not None:
+            weights *= idf_of(recipe.counts, recipe.formula)[queries.indices]
+        changed = replace(recipe, queries=_without_smallest(queries, weights, np.float32(ratio)))
+        return _rescored(SparseReference(changed, whole=reference), case)
+
     meaning = "the search leaves out the share drop_ratio_search of each query's weights, the smallest"
-    return Hypothesis(SMALL_WEIGHTS, meaning, rescored_by(SparseReference(changed, whole=reference)))
+    return Hypothesis(SMALL_WEIGHTS, meaning, rescore)
 
 
 def _without_smallest(queries: SparseVectors, weights: Float64Array, ratio: np.float32) -> SparseVectors:

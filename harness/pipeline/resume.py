@@ -60,7 +60,7 @@ __all__ = [
     "trial_key",
 ]
 
-SCHEME = 15
+SCHEME = 16
 """To be raised when a change of the harness or of its engines changes the hits of some engine, or what is stored."""
 KIND = "trials"
 Condition = str | int | float | bool | None | list[str | int | float | bool]

@@ -5,20 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.data.arrow import numbers
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, PartOf, Progress
 from harness.data.types import Ids, Int32Array
 from harness.engines.base import Engine
-from harness.engines.interface import Changing, EngineProtocol, Fusing, IndexReport, Remains, WithComparedVectors
+from harness.engines.interface import (
+    Changing,
+    EngineProtocol,
+    Fusing,
+    IndexReport,
+    Remains,
+    Remeasuring,
+    WithComparedVectors,
+)
 from harness.errors import EngineFailureError
 from harness.worker.jobs import ChurnJob, ChurnPass, ChurnRecord
 from harness.worker.trial import create_engine, load_documents, load_queries, plain_state, search_all, warm_up
 
 __all__ = ["run_churn"]
+
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 def run_churn(job: ChurnJob, progress: Progress, clock: Clock, *, before_open: Callable[[], None]) -> ChurnRecord:
@@ -50,9 +62,9 @@ def run_churn(job: ChurnJob, progress: Progress, clock: Clock, *, before_open: C
             passes.append(_searched(engine, report, queries, job, named, clock))
             content = np.concatenate([content, job.order[len(content) : int(step.written.max(initial=-1)) + 1]])
             content[step.written], content[step.deleted] = step.content, -1
-    held = np.flatnonzero(content >= 0).astype(np.int32)
-    last = replace(documents.take(content[held]), ids=_ids(documents, job.order[held]))
-    return ChurnRecord(tuple(passes), _fresh(last, held, queries, job, progress, clock))
+    present = np.flatnonzero(content >= 0).astype(np.int32)
+    last = replace(documents.take(content[present]), ids=_ids(documents, job.order[present]))
+    return ChurnRecord(tuple(passes), _fresh(last, present, queries, job, progress, clock))
 
 
 def _fresh(
@@ -64,21 +76,28 @@ def _fresh(
     with closing(engine):
         job.fresh_folder.mkdir()
         engine.open(job.fresh_folder, documents.ids)
-        found = _searched(engine, engine.index(documents, named, clock), queries, job, named, clock)
-    report = replace(found.report, missing_rows=rows[found.report.missing_rows])
-    compared = found.compared
-    if compared is not None:
-        placed = np.zeros((len(job.order), compared.documents.shape[1]), dtype=np.float32)
-        placed[rows] = compared.documents
-        compared = replace(compared, documents=placed)
-    remains = found.remains
-    order, shards = remains.order, None
-    if remains.shards is not None:
-        shards = np.zeros(len(job.order), dtype=np.int32)
-        shards[rows] = remains.shards
-    remains = Remains(order=None if order is None else rows[order], shards=shards)
-    lists = {name: hits._replace(rows=rows[hits.rows]) for name, hits in found.lists.items()}
-    return ChurnPass(report, found.storage, found.hits._replace(rows=rows[found.hits.rows]), remains, compared, lists)
+        fresh = _searched(engine, engine.index(documents, named, clock), queries, job, named, clock)
+    remains = fresh.remains
+
+    def spread(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
+        """Return values of the documents by row, 0 for rows of none."""
+        spread = np.zeros((len(job.order), *values.shape[1:]), dtype=values.dtype)
+        spread[rows] = values
+        return spread
+
+    return ChurnPass(
+        replace(fresh.report, missing_rows=rows[fresh.report.missing_rows]),
+        fresh.storage,
+        fresh.hits._replace(rows=rows[fresh.hits.rows]),
+        Remains(
+            order=None if remains.order is None else rows[remains.order],
+            shards=None if remains.shards is None else spread(remains.shards),
+            unindexed=None if remains.unindexed is None else rows[remains.unindexed],
+        ),
+        fresh.compared.of_documents(spread) if fresh.compared is not None else None,
+        {name: hits._replace(rows=rows[hits.rows]) for name, hits in fresh.lists.items()},
+        {name: hits._replace(rows=rows[hits.rows]) for name, hits in fresh.remeasured.items()},
+    )
 
 
 def _searched(
@@ -96,6 +115,7 @@ def _searched(
         engine.remains() if isinstance(engine, Changing) else Remains(),
         engine.compared_vectors(queries) if isinstance(engine, WithComparedVectors) else None,
         engine.lists(queries, job.trial.k, clock) if isinstance(engine, Fusing) else {},
+        engine.remeasured(queries, job.trial.k) if isinstance(engine, Remeasuring) else {},
     )
 
 

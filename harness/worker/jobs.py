@@ -232,7 +232,8 @@ class ChurnPass:
     """Searches of one state of an index: rows of ``hits`` are places in the order of the job.
 
     ``report`` says what it took to get there; ``remains`` what earlier changes left. ``compared`` are the vectors that
-    the engine compares, by such rows, where these are others than it was sent. ``lists`` are those that it fuses.
+    the engine compares, by such rows, where these are others than it was sent. ``lists`` are those that it fuses, and
+    ``remeasured`` its searches with vectors in place of codes, by list.
     """
 
     report: IndexReport
@@ -241,6 +242,7 @@ class ChurnPass:
     remains: Remains
     compared: ComparedVectors | None = None
     lists: Mapping[str, Hits] = field(default_factory=dict)
+    remeasured: Mapping[str, Hits] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

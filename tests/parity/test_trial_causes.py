@@ -116,3 +116,13 @@ def test_rows_outside_the_index_are_scored_by_statistics_of_all() -> None:
     assert causes("dense", reference, run, SimpleNamespace(remeasured={}, placement=outside)) == {OUTSIDE_THE_INDEX}
     none_outside = Placement(None, order, np.empty(0, dtype=np.int32))
     assert UNKNOWN in causes("dense", reference, run, SimpleNamespace(remeasured={}, placement=none_outside))
+
+
+def test_an_engine_without_a_formula_may_have_rows_outside_its_index() -> None:
+    """There is no such cause to try then, and the comparison goes on."""
+    reference = of_terms("lancedb")
+    plain = SparseReference(replace(reference.recipe, formula=None))
+    run = plain.retrieve(K)
+    outside = Placement(None, np.arange(80, dtype=np.int32), np.arange(30, 80, dtype=np.int32))
+    wrong = replace(run, scores=run.scores * np.float32(1.5))
+    assert causes("dense", plain, wrong, SimpleNamespace(remeasured={}, placement=outside)) == {UNKNOWN}

@@ -14,6 +14,7 @@ from harness.document.model import Table
 from harness.engines.csr import CsrEngine
 from harness.errors import UsageError
 from harness.parity.causes import WITHIN_LISTS
+from harness.parity.trial_causes import QUANTISED_SCORES
 from harness.pipeline.probes.churn_workload import Workload
 from harness.plan.options import ChurnOptions, parse_churn
 from harness.report.documents.compare import comparison_document
@@ -169,6 +170,31 @@ def test_the_statistics_of_engines_after_changes(backend: str, module: str, caus
     named = set[str]().union(*changed)
     assert named <= causes
     assert bool(named) == bool(causes)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("backend", "cause", "unchanged"),
+    [
+        ("lancedb:model=random;index=ivf_sq", QUANTISED_SCORES, (0, 1, 2, 3, -1)),
+        (
+            "lancedb-text:analyzer=whitespace;index_when=first;rows_per_add=10;optimize=false",
+            OUTSIDE,
+            (0, -1),
+        ),
+    ],
+)
+def test_facts_of_an_engine_explain_its_states_and_the_new_index(
+    backend: str, cause: str, unchanged: tuple[int, ...]
+) -> None:
+    """Codes in every state; rows outside the index alone where no content is deleted yet, or any more."""
+    pytest.importorskip("lancedb")
+    (churn,) = compared(backend)
+    states = states_of(churn)
+    for number in unchanged:
+        causes = states[number]["parity"]["causes"]
+        assert cause in causes
+        assert set(causes) <= {cause, WITHIN_LISTS}
 
 
 @pytest.mark.integration

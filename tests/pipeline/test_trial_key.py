@@ -31,7 +31,7 @@ from harness.registry.cards import Parameter
 from harness.registry.lookup import find_cards
 from harness.store.cache import JSON, Cache
 from harness.worker.executor import InProcess
-from harness.worker.jobs import ClientRecord, ExternalIndexRecord, TrialRecord
+from harness.worker.jobs import ChurnPass, ClientRecord, ExternalIndexRecord, TrialRecord
 from harness.worker.process import Finished
 
 
@@ -171,6 +171,7 @@ def test_a_record_of_other_fields_is_of_another_scheme() -> None:
         *(probe.record for probe in PROBES if probe.record is not None),
         RebuildHits,
         FilteredSearch,
+        ChurnPass,
         LoadRecord,
         ClientRecord,
         EngineInfo,
@@ -180,4 +181,4 @@ def test_a_record_of_other_fields_is_of_another_scheme() -> None:
     names = [f"{one.__name__}.{field.name}" for one in made_of for field in fields(one)]
     names += [f"{one.__name__}.{name}" for one in (Storage, BuildCost) for name in one._fields]
     digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
-    assert (SCHEME, digest) == (14, "d35dc6fe056a")
+    assert (SCHEME, digest) == (16, "776fc6266d2b")

@@ -615,9 +615,9 @@ def _halved(vectors: Float32Array) -> Float32Array:
 
 
 def _normalised(vectors: Float32Array) -> Float32Array:
-    """Return vectors of length 1 as pgvector makes them: divided by a length in float64."""
+    """Return vectors of length 1 as pgvector makes them: divided by a length in float64; zeros of deleted rows stay."""
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
-    scaled: Float32Array = (vectors / lengths).astype(np.float32)
+    scaled: Float32Array = (vectors / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
     return scaled
 
 

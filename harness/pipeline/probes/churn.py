@@ -19,7 +19,7 @@ from harness.document.model import Cell, Column, Table, Value
 from harness.engines.base import Engine
 from harness.errors import LostDocumentsError
 from harness.metrics import Scores, score
-from harness.parity.changed_states import ChangedIndex, compare_hybrid_state, compare_state
+from harness.parity.changed_states import ChangedIndex, compare_state
 from harness.parity.levels import Parity
 from harness.pipeline.probes.churn_workload import Workload
 from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell
@@ -106,7 +106,7 @@ class ChurnProbe(Probe[ChurnRecord]):
         if record.unchangeable is not None:
             return {"churn": {**summary, "unchangeable": record.unchangeable}}
         states = _States(scored, dataset, plan, workload)
-        each = [states.figures(one, number) for number, one in enumerate(record.passes)]
+        each = [states.figures(measured, number) for number, measured in enumerate(record.passes)]
         fresh = states.figures(record.fresh, len(record.passes) - 1, fresh=True) if record.fresh is not None else None
         return {"churn": {**summary, "states": each, "new_index": fresh}}
 
@@ -241,20 +241,15 @@ class _States:
         leftovers, remains = () if fresh else self._leftovers(measured, number), measured.remains
         placed = remains.order, remains.shards, remains.unindexed, None if fresh else remains.rows
         state = ChangedIndex(self._ids, self._workload.contents[number], leftovers, *placed)
-        if card.reference.kind == "hybrid":
-            record = replace(record, lists=measured.lists, index=measured.report)
-            return compare_hybrid_state(trial, run, record, state, card.reference, vectors)
-        return compare_state(
-            run,
-            state,
-            card.reference,
-            vectors,
-            trial.parameters,
-            k=record.k,
-            missing=measured.report.missing_rows,
-            approximate=measured.report.approximate,
+        record = replace(
+            record,
+            index=measured.report,
+            lists=measured.lists,
             compared=measured.compared,
+            remeasured=measured.remeasured,
+            placement=None,
         )
+        return compare_state(trial, run, record, state, card.reference, vectors)
 
     def _leftovers(self, measured: ChurnPass, number: int) -> tuple[Int32Array, ...]:
         """Return the contents that are deleted and may still be counted.
