@@ -68,7 +68,7 @@ def test_a_retriever_is_asked_as_it_is(package: str, name: str, store: str) -> N
 @pytest.mark.parametrize(
     ("package", "name", "similarity"),
     [
-        ("langchain_chroma", "langchain:{}:chroma_retriever;id_key=source", "l2"),
+        ("langchain_chroma", "langchain:{}:chroma_retriever_in_an_odd_folder;id_key=source", "l2"),
         ("langchain_qdrant", "langchain:{}:qdrant_server_store;id_key=source", "cosine"),
         ("faiss", "langchain:{}:store_like_faiss;id_key=source", "dot"),
     ],

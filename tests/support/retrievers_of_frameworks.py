@@ -40,16 +40,21 @@ def langchain_documents() -> list[Any]:
 
 
 @cache
-def chroma_store() -> Any:
+def chroma_store(folder: str = "chroma") -> Any:
     from langchain_chroma import Chroma
 
-    store = Chroma("notes", LangChainWords(), persist_directory=str(Path("chroma").absolute()))
+    store = Chroma("notes", LangChainWords(), persist_directory=str(Path(folder).absolute()))
     store.add_documents(langchain_documents())
     return store
 
 
 def chroma_retriever() -> Any:
     return chroma_store().as_retriever()
+
+
+def chroma_retriever_in_an_odd_folder() -> Any:
+    """Its folder's name holds what separates the parts of an expression."""
+    return chroma_store("my docs; v2, final").as_retriever()
 
 
 @cache

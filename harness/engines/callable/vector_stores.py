@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,13 +29,14 @@ class StoreBehind:
 
     Attributes:
         described: Names the store, its collection and its place, without secrets.
-        backend: The expression of the same collection as an external index, without a model, which may hold what is
-            secret; "" where the harness cannot search it.
+        backend: The backend that searches the same collection as an external index; "" where the harness cannot.
+        parameters: Its parameters, without a model; they may hold what is secret.
         reason: Why it cannot.
     """
 
     described: str
     backend: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
 
 
@@ -79,8 +80,7 @@ def store_behind(candidate: Any, folder: Path) -> StoreBehind | None:  # noqa: A
     described = f"its documents are in {product.title}{named}{at} ({called})"
     if place.reason:
         return StoreBehind(described, reason=place.reason)
-    expression = ";".join(f"{name}={value}" for name, value in {**place.parameters, "external": "true"}.items())
-    return StoreBehind(described, f"{product.backend}:{expression}")
+    return StoreBehind(described, product.backend, {**place.parameters, "external": "true"})
 
 
 def query_embedding(candidate: Any) -> EmbedQuery | None:  # noqa: ANN401 - a framework's object

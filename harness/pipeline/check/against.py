@@ -39,6 +39,7 @@ from harness.pipeline.planning import plan_of_backends
 from harness.pipeline.probes import PROBES
 from harness.plain_url import HIDDEN, without_secrets
 from harness.plan.config import CompareRequest
+from harness.plan.expressions import quoted
 from harness.plan.options import ExecutionOptions
 from harness.plan.plan import Plan, Trial, execution_of
 from harness.plan.stages import fusions, rerankers
@@ -445,7 +446,9 @@ def _searched_store(
     """Search a vector store by the questions' vectors in the folder ``vectors``, and hold it against exact search."""
     reason = store.reason
     if not reason:
-        expression = f"store={store.backend};model=precomputed:{vectors}"
+        parameters = {**store.parameters, "model": f"precomputed:{vectors}"}
+        listed = ";".join(f"{name}={quoted(value)}" for name, value in parameters.items())
+        expression = f"store={store.backend}:{listed}"
         request = replace(plan.request, backends=[expression], timing=False, repeat=1)
         try:
             searches = plan_of_backends(request)
