@@ -11,12 +11,15 @@ import pytest
 import harness
 from harness.data.dataset import Dataset
 from harness.document.model import Table
+from harness.engines.base import Engine
+from harness.engines.changeable import Changeable
 from harness.engines.csr import CsrEngine
 from harness.errors import UsageError
 from harness.parity.causes import WITHIN_LISTS
 from harness.parity.trial_causes import QUANTISED_SCORES
 from harness.pipeline.probes.churn_workload import Workload
 from harness.plan.options import ChurnOptions, parse_churn
+from harness.registry.lookup import find_cards, load_engine
 from harness.report.documents.compare import comparison_document
 from harness.report.render.markdown import render_markdown
 
@@ -229,6 +232,13 @@ def test_what_cannot_be_changed_says_so() -> None:
     assert any(note.endswith("in every weight, and only indexes anew") for note in library["notes"])
     assert "not changed (--churn): FAISS removes nothing from its IndexHNSWFlat" in graph["notes"]
     assert "states" not in graph
+
+
+def test_every_engine_that_is_not_changed_says_why_in_its_own_words() -> None:
+    engines = {name: load_engine(card) for name, card in find_cards("backends").items()}
+    unchanged = {name: engine.no_changes for name, engine in engines.items() if not issubclass(engine, Changeable)}
+    assert "weaviate" in unchanged
+    assert [name for name, reason in unchanged.items() if reason == Engine.no_changes] == []
 
 
 def test_a_filter_is_refused_beside_changes() -> None:

@@ -299,6 +299,8 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
 class RowsEngine(LuceneIndexEngine[Column]):
     """An engine whose documents are rows of vectors: all are written, so that Lucene's numbers are the rows."""
 
+    no_changes = "Lucene can delete documents, and the harness, to which its numbers are rows, does not do it yet"
+
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
         """Name the jar that computes the hits, with its SHA-256. Starts no JVM; raises EngineUnavailableError."""

@@ -10,6 +10,7 @@ reaches it through ``/proc/self/cwd`` where the folders above are closed to him.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import pwd
@@ -51,7 +52,7 @@ class PrivateServer:
     def __init__(self, data: Path, settings: Mapping[str, str] | None = None) -> None:
         """``settings`` are of PostgreSQL, and go before the harness's own."""
         self._data, self._settings = data, {**_SETTINGS, **(settings or {})}
-        self._log = data.parent / "postgres.log"
+        self._log, self._owner = data.parent / "postgres.log", data.parent / "postgres.owner"
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: int | None = None
 
@@ -63,7 +64,8 @@ class PrivateServer:
     def start(self) -> None:
         """Start it, on a new folder after making its files; returns when it takes connections.
 
-        A server that another worker runs on the folder is joined, and left running by :meth:`stop`.
+        A server that another worker runs on the folder is joined, and left running by :meth:`stop`; where that worker
+        is gone, its server is about to end, and is replaced.
 
         Raises:
             MissingExtraError: The package is not installed.
@@ -71,9 +73,12 @@ class PrivateServer:
         """
         programs, identity = _programs(), _identity()
         self._data.mkdir(mode=0o700, exist_ok=True)
-        if self._is_running():
+        running = self._running()
+        if running is not None and self._has_owner(running):
             self._folder = os.open(self._data, os.O_RDONLY)
             return
+        if running is not None:
+            _end(running)
         _hand_over(self._data, identity)
         place = "/proc/self/cwd" if identity else str(self._data)
         if not (self._data / "PG_VERSION").exists():
@@ -84,6 +89,7 @@ class PrivateServer:
         settings = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
         (self._data / "postmaster.pid").unlink(missing_ok=True)  # of one that was killed: the folder is this worker's
         self._folder = os.open(self._data, os.O_RDONLY)
+        self._owner.write_text(str(os.getpid()), encoding="utf-8")
         self._process = self._run([str(programs / "postgres"), "-D", place, *settings], identity)
         deadline = time.monotonic() + _START_S
         while not self._is_ready():
@@ -116,11 +122,19 @@ class PrivateServer:
         lines = self._status()
         return bool(lines) and lines[-1].strip() == "ready"
 
-    def _is_running(self) -> bool:
-        """Tell whether a server takes connections in this folder: the file of one that was killed says so as well."""
+    def _running(self) -> psutil.Process | None:
+        """Return the server that takes connections in this folder: the file of one that was killed may be there too."""
         try:
-            return self._is_ready() and Path(psutil.Process(int(self._status()[0])).cwd()).samefile(self._data)
+            process = psutil.Process(int(self._status()[0])) if self._is_ready() else None
+            return process if process is not None and Path(process.cwd()).samefile(self._data) else None
         except (psutil.Error, OSError):
+            return None
+
+    def _has_owner(self, server: psutil.Process) -> bool:
+        """Tell whether the worker that started a server lives: the system gives its children another parent if not."""
+        try:
+            return int(server.ppid()) == int(self._owner.read_text(encoding="utf-8"))
+        except (psutil.Error, FileNotFoundError):
             return False
 
     def _status(self) -> list[str]:
@@ -175,6 +189,20 @@ class PrivateServer:
         if self._folder is not None:
             os.close(self._folder)
             self._folder = None
+
+
+def _end(server: psutil.Process) -> None:
+    """End a server that nobody owns, its sessions at once; returns when all its processes are gone."""
+    try:
+        processes = [server, *server.children(recursive=True)]
+        server.send_signal(signal.SIGQUIT)
+    except psutil.NoSuchProcess:
+        return
+    _, alive = psutil.wait_procs(processes, _STOP_S)
+    for process in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(alive, _STOP_S)
 
 
 def _programs() -> Path:

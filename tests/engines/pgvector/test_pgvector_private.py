@@ -122,6 +122,24 @@ def test_a_server_that_was_killed_starts_again(tmp_path: Path) -> None:
     again.stop()
 
 
+def test_a_server_whose_worker_is_gone_is_replaced(tmp_path: Path) -> None:
+    """It still takes connections, as one does whose worker was killed a moment ago; that of a living one is joined."""
+    first, joining, replacing = (PrivateServer(tmp_path / "data") for _ in range(3))
+    first.start()
+    try:
+        joining.start()
+        assert joining._process is None
+        joining.stop()
+        (tmp_path / "postgres.owner").write_text("0")
+        replacing.start()
+        assert first._process.wait(5) is not None
+        assert {process.pid for process in servers_below(tmp_path)} >= {replacing._process.pid}
+    finally:
+        first.stop()
+        replacing.stop()
+    assert servers_below(tmp_path) == []
+
+
 def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
     with pytest.raises(EngineUnavailableError, match="it does not start") as failure:
         PrivateServer(tmp_path / "data", {"shared_buffers": "much"}).start()
