@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from harness.data import ranking
 from harness.data.ranking import TieBreak
 from harness.data.types import Float32Array, Float64Array, Ids, Int32Array, Int64Array, Run, SparseVectors
 from harness.engines.interface import ComparedVectors
-from harness.errors import DataError
+from harness.errors import BackendError, DataError
 from harness.exact import DenseIndex, LuceneIndex, SparseIndex, TopK, bm25_idf
 from harness.exact.dense import FilteredDenseIndex, vector_lengths
 from harness.exact.float32_sums import Float32SumIndex
@@ -38,6 +39,7 @@ __all__ = [
     "references_of_compared",
 ]
 
+_log = logging.getLogger("harness")
 Fuse = Callable[[Sequence[Run], int | None], Run]
 """Fuses runs, cut to so many hits a query; None cuts nothing."""
 
@@ -89,14 +91,16 @@ class _IndexReference(ABC):
     def _search(self, k: int) -> Run: ...
 
     def _best(self, k: int) -> Run:
-        """Return the best ``k`` of the documents that a filter leaves, found in parts or here."""
+        """Return the best ``k`` of the documents that a filter leaves, found in parts, or here where a part fails."""
         top = None
         if self._parts is not None:
             try:
                 top = self._best_in_parts(self._parts, k)
-            except RemoteError as error:
-                if error.type_name != DataError.__name__:
-                    raise  # a part numbers its rows for itself: found here, the error names those of the corpus
+            except BackendError as error:
+                # malformed data raises again here, where the error names the rows of the corpus, not those of a part
+                if not isinstance(error, RemoteError) or error.type_name != DataError.__name__:
+                    _log.warning("a part of the exact reference failed (%s): searched here instead", error.what)
+                self._divided = None
         if top is None:
             top = self._best_here(k)
         return Run(self.recipe.query_ids, self.recipe.doc_ids, top.indptr, top.rows, top.scores)

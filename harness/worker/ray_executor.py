@@ -368,6 +368,7 @@ def run_on_node(
     if sent is None:
         yield from _run(place, deadline_s, memory_limit_bytes)
         return
+    last: Finished | Failed | None = None
     with tempfile.TemporaryDirectory(prefix="harness-node-") as own:
         unpacked = sent.unpack(Path(own), ray.get)
         for message in _run(unpacked.here(place), deadline_s, memory_limit_bytes):
@@ -376,7 +377,8 @@ def run_on_node(
                 yield from unpacked.changes()
             else:
                 yield message
-    yield last  # whoever has it ends this task
+    if last is not None:
+        yield last  # whoever has it ends this task
 
 
 def _run(place: Path, deadline_s: float | None, memory_limit_bytes: int | None) -> Iterator[object]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from harness.data.progress import Progress, SilentDisplay
 from harness.data.types import Ids, Run, SparseVectors, TermCounts
-from harness.errors import DataError
+from harness.errors import BackendError, DataError, EngineTimeoutError
 from harness.parity import DenseRecipe, DenseReference, SparseReference
 from harness.parity.recipes import Recipe, make_recipe
 from harness.registry.lookup import find_cards
@@ -172,6 +172,20 @@ def test_an_error_names_the_rows_of_the_corpus(tmp_path: Path) -> None:
     recipe = DenseRecipe(*ids, documents, queries, "cosine", np.empty(0, dtype=np.int32))
     with pytest.raises(DataError, match="row 5: a zero vector has no cosine"):
         DenseReference(recipe, divided=AtPlaces([4], tmp_path)).retrieve(1)
+
+
+@pytest.mark.parametrize("error", [EngineTimeoutError("too late"), RemoteError("MemoryError", "too large", None, [])])
+def test_a_part_that_fails_is_searched_here(
+    error: BackendError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> Finished:
+        raise error
+
+    monkeypatch.setattr(HereAndNow, "run", fail)
+    recipe = sparse_recipe(Problem(np.random.default_rng(0), 8, False, 3, []), "lucene", 1)
+    parts = SparseReference(recipe, divided=AtPlaces([4], tmp_path))
+    assert bits(parts.retrieve(3)) == bits(SparseReference(recipe).retrieve(3))
+    assert f"a part of the exact reference failed ({error.what}): searched here instead" in caplog.text
 
 
 def test_there_are_as_many_parts_as_jobs_and_none_is_small(tmp_path: Path) -> None:
