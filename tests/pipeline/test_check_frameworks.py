@@ -91,6 +91,34 @@ def test_the_search_of_the_store_is_held_against_an_exact_one(
 @pytest.mark.parametrize(
     ("package", "name", "reason"),
     [
+        (
+            "faiss",
+            "retriever_that_drops_a_hit",
+            "not those of the store's own search for 3 of 3 questions",
+        ),
+        (
+            "faiss",
+            "retriever_with_a_threshold",
+            "(its own settings: search_type=similarity_score_threshold, score_threshold)",
+        ),
+        ("langchain_chroma", "chroma_retriever_with_mmr", "(its own settings: search_type=mmr, lambda_mult)"),
+    ],
+)
+def test_the_parity_of_the_store_is_not_that_of_a_retriever_with_other_hits(
+    package: str, name: str, reason: str
+) -> None:
+    skip_without(package)
+    against = f"langchain:{MODULE}:{name};id_key=source"
+    result = harness.check(GOLDEN, against=against, k=2, require="parity>=1", timing=False)
+    (required,) = result.report.requirements
+    assert (result.report.verdict, required.passed, result.report.trials[0].parity) == ("invalid", None, None)
+    assert reason in required.reason
+    assert "exact up to ties for 3 of 3 questions, which says nothing of the retriever: " in notes_of(result)
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "reason"),
+    [
         ("langchain_qdrant", "langchain:{}:qdrant_store;id_key=source", "qdrant-client searches it in Python"),
         ("haystack", "haystack:{}:haystack_pipeline;id_key=source", "the harness searches Qdrant, Chroma, FAISS"),
         ("faiss", "langchain:{}:store_without_embeddings;id_key=source", "does not show how it encodes questions"),

@@ -93,6 +93,34 @@ class FaissInMemory:
         return [(SimpleNamespace(metadata={"source": self.names[place]}), float(score)) for place, score in hits]
 
 
+class DropsTheLast:
+    """As a retriever of LangChain with a threshold: it returns what its store returns, except the last hit."""
+
+    search_type = "similarity_score_threshold"
+
+    def __init__(self, store: FaissInMemory) -> None:
+        self.vectorstore, self.search_kwargs = store, {"k": 2, "score_threshold": 0.4}
+
+    def invoke(self, question: str, k: int) -> list[Any]:
+        return [document for document, _ in self.vectorstore.similarity_search_with_score(question, k)[:-1]]
+
+
+def retriever_with_a_threshold() -> DropsTheLast:
+    return DropsTheLast(store_like_faiss())
+
+
+def retriever_that_drops_a_hit() -> DropsTheLast:
+    """It does not show that it has a threshold."""
+    retriever = DropsTheLast(store_like_faiss())
+    retriever.search_type, retriever.search_kwargs = "similarity", {"k": 2}
+    return retriever
+
+
+def chroma_retriever_with_mmr() -> Any:
+    """Of two hits the second is the one that is least like the first, of all three."""
+    return chroma_store().as_retriever(search_type="mmr", search_kwargs={"lambda_mult": 0.0})
+
+
 def _store_like_faiss(embeddings: Any) -> FaissInMemory:
     import faiss
 

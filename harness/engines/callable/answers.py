@@ -39,13 +39,15 @@ class Answer:
     """Hits in the backend's order.
 
     ``scores`` is None where it gives none; else one a hit, higher is better unless they rise. ``texts`` holds None for
-    a hit without its text. ``failure`` is why there is no answer, None where there is one, be it empty.
+    a hit without its text. ``failure`` is why there is no answer, None where there is one, be it empty. ``store_ids``
+    are the ids that a framework's documents have in their store, () where ``ids`` are these, or where some have none.
     """
 
     ids: tuple[str, ...] = ()
     scores: tuple[float, ...] | None = None
     texts: tuple[str | None, ...] = ()
     failure: str | None = None
+    store_ids: tuple[str, ...] = ()
 
 
 class _Hit(NamedTuple):

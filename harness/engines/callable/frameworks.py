@@ -7,6 +7,7 @@ object is shows by its methods.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ __all__ = ["FRAMEWORKS", "Retriever", "retriever_of"]
 
 Call = Callable[[str, int], object]
 _NAMED = 12
+_OWN_IDS = ("id", "id_", "node_id")
+"""Where LangChain, Haystack and LlamaIndex keep the id that a document has in its store."""
 
 
 class Retriever(NamedTuple):
@@ -167,7 +170,7 @@ def _read(returned: object, id_key: str) -> Answer:
     hits = list(returned)
     documents = [_document(hit) for hit in hits]
     if not id_key:
-        if documents and all(first_of(document, ("id", "id_", "node_id")) is None for document in documents):
+        if documents and all(first_of(document, _OWN_IDS) is None for document in documents):
             there = _listed(_metadata(documents[0]))
             raise ValueError(f"its documents have no id: name the field of their metadata, id_key= (there is: {there})")
         return read_answer(hits)
@@ -181,7 +184,8 @@ def _read(returned: object, id_key: str) -> Answer:
             raise ValueError(f"hit {place} has no '{id_key}' in its metadata (there is: {_listed(metadata)})")
         score = hit[1] if isinstance(hit, tuple) else first_of(hit, SCORES)
         rows.append({"id": value, "score": score, "text": first_of(document, TEXTS)})
-    return read_answer(rows)
+    own = [first_of(document, _OWN_IDS) or _metadata(document).get("_id") for document in documents]
+    return replace(read_answer(rows), store_ids=tuple(map(str, own)) if all(own) else ())
 
 
 def _document(hit: Any) -> Any:  # noqa: ANN401

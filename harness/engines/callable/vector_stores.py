@@ -20,6 +20,8 @@ _STORES = ("vectorstore", "_vector_store", "vector_store", "document_store", "_d
 _EMBEDDINGS = ("embeddings", "_embed_model", "_embedding_function", "_embedding")
 _SCORED_SEARCH = "similarity_search_with_score"
 """A method that only LangChain's vector stores have."""
+_PLAIN_SEARCHES = ("similarity", "default")
+"""Names in LangChain and in LlamaIndex of the search for the nearest vectors alone."""
 _USER_OF_URL = re.compile(r"//[^/@]*@")
 
 
@@ -32,12 +34,15 @@ class StoreBehind:
         backend: The backend that searches the same collection as an external index; "" where the harness cannot.
         parameters: Its parameters, without a model; they may hold what is secret.
         reason: Why it cannot.
+        settings: What the object sets of its own for a search, which the store alone does not: values of filters, which
+            may be secret, are left out.
     """
 
     described: str
     backend: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
+    settings: tuple[str, ...] = ()
 
 
 class _Place(NamedTuple):
@@ -80,7 +85,8 @@ def store_behind(candidate: Any, folder: Path) -> StoreBehind | None:  # noqa: A
     described = f"its documents are in {product.title}{named}{at} ({called})"
     if place.reason:
         return StoreBehind(described, reason=place.reason)
-    return StoreBehind(described, product.backend, {**place.parameters, "external": "true"})
+    settings = tuple(setting for part in (candidate, *_components(candidate)) for setting in _settings(part))
+    return StoreBehind(described, product.backend, {**place.parameters, "external": "true"}, settings=settings)
 
 
 def query_embedding(candidate: Any) -> EmbedQuery | None:  # noqa: ANN401 - a framework's object
@@ -123,6 +129,25 @@ def _store_of(candidate: Any) -> Any | None:  # noqa: ANN401
     return candidate if hasattr(candidate, _SCORED_SEARCH) else None
 
 
+def _settings(retriever: Any) -> list[str]:  # noqa: ANN401
+    """Return what makes a retriever's search another than its store's: its kind, and the names of what limits it."""
+    modes = {name: getattr(retriever, name, None) for name in ("search_type", "_vector_store_query_mode")}
+    kinds = {name.strip("_"): getattr(mode, "value", mode) for name, mode in modes.items()}
+    options = getattr(retriever, "search_kwargs", None)
+    limits = [*_names(options, but="k"), *(name for name in ("_filters", "filters") if getattr(retriever, name, None))]
+    return [
+        *(f"{name}={kind}" for name, kind in kinds.items() if isinstance(kind, str) and kind not in _PLAIN_SEARCHES),
+        *(name.strip("_") for name in limits),
+    ]
+
+
+def _names(options: Any, but: str) -> list[str]:  # noqa: ANN401
+    """Return the names of the options that are set, except one."""
+    if not isinstance(options, Mapping):
+        return []
+    return [str(name) for name, value in options.items() if name != but and value is not None]
+
+
 def _inner(store: Any) -> Any:  # noqa: ANN401
     """Return the asynchronous store that LangChain's PGVectorStore wraps; any other store itself."""
     return getattr(store, f"_{type(store).__name__}__vs", store)
@@ -158,7 +183,7 @@ def _chroma(store: Any, _: Path) -> _Place:  # noqa: ANN401
 
 
 def _faiss(store: Any, folder: Path) -> _Place:  # noqa: ANN401
-    """Save the index as FAISS does, its documents called by their places in it."""
+    """Save the index as FAISS does, its documents called as LangChain calls them, else by their places in it."""
     import faiss
 
     index = _first(store, "_faiss_index", "index", "client")
@@ -166,7 +191,9 @@ def _faiss(store: Any, folder: Path) -> _Place:  # noqa: ANN401
         return _Place({}, "its index is none of FAISS's own that are searched on a processor")
     folder.mkdir(parents=True)
     faiss.write_index(index, str(folder / "index.faiss"))
-    (folder / "ids.txt").write_text("".join(f"{place}\n" for place in range(index.ntotal)), encoding="utf-8")
+    names = getattr(store, "index_to_docstore_id", {})
+    lines = [f"{names.get(place, place)}\n" for place in range(index.ntotal)]
+    (folder / "ids.txt").write_text("".join(lines), encoding="utf-8")
     return _Place({"path": str(folder)})
 
 

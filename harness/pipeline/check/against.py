@@ -373,6 +373,7 @@ def ask_backend(
         run=run,
         search_ns=asked.search_ns if options.timing else None,
         exact=store.exact,
+        no_exact=store.no_exact,
         unanswered=frozenset(
             question.id for question, answer in zip(golden, asked.answers, strict=True) if answer.failure is not None
         ),
@@ -410,11 +411,15 @@ def _stdout_to_stderr() -> Iterator[None]:
 
 
 class _SearchedStore(NamedTuple):
-    """The search of the vector store behind a retriever, held against an exact one; ``exact`` as in Answered."""
+    """The search of the vector store behind a retriever, held against an exact one.
+
+    ``exact`` and ``no_exact`` are as in Answered: there is no parity where the retriever's hits are not the store's.
+    """
 
     notes: tuple[str, ...] = ()
     parity: ParityStats | None = None
     exact: npt.NDArray[np.bool_] | None = None
+    no_exact: str = ""
 
 
 def _in_worker(
@@ -431,19 +436,25 @@ def _in_worker(
         asked = load(folder, Asked)
         if asked.store is None:
             return asked, _SearchedStore()
-        return asked, _searched_store(asked.store, of_store, backend.label, plan, queries, cache, display)
+        answers, label = [(answer.store_ids or answer.ids)[:k] for answer in asked.answers], backend.label
+        return asked, _searched_store(asked.store, of_store, answers, label, plan, queries, cache, display)
 
 
 def _searched_store(
     store: StoreBehind,
     vectors: Path,
+    answers: Sequence[Sequence[str]],
     label: str,
     plan: AgainstPlan,
     queries: Queries,
     cache: Cache,
     display: Display,
 ) -> _SearchedStore:
-    """Search a vector store by the questions' vectors in the folder ``vectors``, and hold it against exact search."""
+    """Search a vector store by the questions' vectors in the folder ``vectors``, and hold it against exact search.
+
+    ``answers`` are the retriever's own hits: what is known of the store's search is known of these only where both are
+    the same.
+    """
     reason = store.reason
     if not reason:
         parameters = {**store.parameters, "model": f"precomputed:{vectors}"}
@@ -457,18 +468,52 @@ def _searched_store(
         except HarnessError as error:
             reason = error.what
         else:
-            if scored.parity is not None and scored.outcome.run is not None:
+            run = scored.outcome.run
+            if scored.parity is not None and run is not None:
                 (trial,) = trial_results([scored], alone, searches, PROBES)
                 note = (
                     "parity is that of the store's own search, asked with the questions' vectors by the object's own "
-                    f"embeddings, with exact search of the {counted(len(scored.outcome.run.doc_ids), 'vector')} that "
+                    f"embeddings, with exact search of the {counted(len(run.doc_ids), 'vector')} that "
                     "the store gives back"
                 )
                 exact = scored.parity.per_query.level >= Level.TIE_EQUIVALENT
-                return _SearchedStore((store.described, note), trial.parity, exact)
+                other = _other_search(store, answers, run)
+                if not other:
+                    return _SearchedStore((store.described, note), trial.parity, exact)
+                of_store = f"{np.count_nonzero(exact)} of {counted(len(exact), 'question')}"
+                note = f"{note}: exact up to ties for {of_store}, which says nothing of the retriever: {other}"
+                return _SearchedStore((store.described, note), no_exact=other)
             reason = _no_parity(scored.outcome)
     note = f"that search is not held against an exact one: {reason}"
     return _SearchedStore(tuple(filter(None, (store.described, note))))
+
+
+def _other_search(store: StoreBehind, answers: Sequence[Sequence[str]], run: Run) -> str:
+    """Return why a retriever's hits are not those of its store's search, a run of the same questions; "" if they are.
+
+    Hits with equal scores may have changed places. Where documents have ids of their own outside the store, hits are
+    the same if each document of the store stands for one of the retriever's at every question.
+    """
+    settings = f" (its own settings: {', '.join(store.settings)})" if store.settings else ""
+    known = set(run.doc_ids)
+    by_id = any(name in known for hits in answers for name in hits)
+    if not by_id and settings and any(answers):
+        return f"its documents have other ids than the store's, and it searches in a way of its own{settings}"
+    names: dict[str, str] = {}
+    different = 0
+    for query, own in enumerate(answers):
+        hits = run.of_query(query)
+        stored, scores = run.doc_ids.take(run.rows[hits]), run.scores[hits].tolist()
+        if not by_id and len(own) == len(stored):
+            stored = [names.setdefault(place, name) for place, name in zip(stored, own, strict=True)]
+            different += stored != list(own)
+            continue
+        score_of = dict(zip(stored, scores, strict=True))
+        different += sorted(own) != sorted(stored) or [score_of[name] for name in own] != scores
+    if not different:
+        return ""
+    questions = f"{different} of {counted(len(answers), 'question')}"
+    return f"its hits are not those of the store's own search for {questions}{settings}"
 
 
 def _no_parity(outcome: Outcome) -> str:

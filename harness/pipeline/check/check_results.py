@@ -63,7 +63,7 @@ class Answered:
     for a question that was never sent; None where none were taken. ``exact`` bool (questions,) says which rankings are
     the exact ones up to ties, None without an exact reference. Both are in the run's order of questions. ``problems``
     name what preflight found, ``unanswered`` are the ids of questions that failed. ``reference`` is the exact
-    reference's run to a depth beyond k, None without.
+    reference's run to a depth beyond k, None without. ``no_exact`` is why ``exact`` is None, "" where nothing is known.
     """
 
     trial: TrialResult
@@ -74,6 +74,7 @@ class Answered:
     problems: tuple[str, ...] = ()
     unanswered: frozenset[str] = frozenset()
     reference: Run | None = None
+    no_exact: str = ""
 
     @property
     def label(self) -> str:
@@ -367,7 +368,8 @@ class CheckJudge:
 
 def _parity(answered: Answered, ids: Sequence[str], kept: npt.NDArray[np.bool_], seed: int) -> _Figure | str:
     if answered.exact is None:
-        return f"'{answered.label}' is not held against an exact reference"
+        reason = f": {answered.no_exact}" if answered.no_exact else ""
+        return f"'{answered.label}' is not held against an exact reference{reason}"
     values = answered.exact[kept].astype(np.float64)
     if not len(values):
         return "the slice has no question"
