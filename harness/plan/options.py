@@ -94,12 +94,12 @@ class ExecutionOptions:
             yield "no times were taken (--no-timing): no warm-up, and one pass over the queries"
         if self.executor != LOCAL:
             yield (
-                f"the backends ran on nodes of a Ray cluster (--executor {self.executor}): times and memory are those "
+                f"backends run on nodes of a Ray cluster (--executor {self.executor}): times and memory are those "
                 "of a node, and the machine that is described is the one where the command ran"
             )
         if self.isolation is Isolation.NONE:
             yield (
-                "the backends ran in the harness's own process (--isolation none): their memory was not measured, "
+                "backends run in the harness's own process (--isolation none): their memory is not measured, "
                 "and their times may hold what earlier backends left in it"
             )
 

@@ -53,6 +53,7 @@ _EVERY_S = 0.2
 """Between two messages of progress, and between two looks at whether the waiting thread was interrupted."""
 _END_S = 15.0
 """For a job that was interrupted to end with all that it started."""
+_CONNECTING_S = 10.0
 _PATIENCE_S = 60.0
 """For a node that a job can run on to join the cluster."""
 _TIMED = (TrialJob, ChurnJob, AskJob)
@@ -101,6 +102,13 @@ def cluster(executor: str) -> Cluster:
         return _clusters[executor]
 
 
+def _require_listener(address: str | None) -> None:
+    """Raise OSError where nothing listens at ``host:port``: Ray itself would try for minutes, and print its log."""
+    host, _, port = (address or "").rpartition(":")
+    if host and port.isdecimal() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECTING_S).close()
+
+
 class Cluster:
     """A Ray cluster that the harness uses: one that it starts on this machine, or one that runs.
 
@@ -134,6 +142,7 @@ class Cluster:
 
     def _connect(self, address: str | None) -> None:
         try:
+            _require_listener(address)
             self._ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=None)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             where = f"at '{address}'" if address else "on this machine"

@@ -127,7 +127,8 @@ def test_gaps_that_the_engine_declares_are_shown(
 def test_json_holds_what_the_card_says(cards: Path, capsys: pytest.CaptureFixture[str]) -> None:
     backends(backend="zzz", cards=cards, format="json")
     card = json.loads(capsys.readouterr().out)
-    assert card["reference"] == {"kind": "sparse", "tolerance": 4e-7, "unless": {"model": ["ql"]}, "scoring": None}
+    reference = {"kind": "sparse", "tolerance": 4e-7, "unless": {"model": ["ql"]}, "scoring": None, "fusion": ""}
+    assert card["reference"] == reference
     assert card["parameters"]["model"]["choices"] == ["bm25", "ql"]
     backends(cards=cards, format="json")
     assert "zzz" in [card["name"] for card in json.loads(capsys.readouterr().out)]

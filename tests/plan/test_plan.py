@@ -163,7 +163,7 @@ def test_what_a_plan_leaves_out_is_noted() -> None:
     (untimed,) = plan(timing=False, jobs=2).notes
     assert "no times were taken (--no-timing)" in untimed
     (shared,) = plan(isolation="none").notes
-    assert "memory was not measured" in shared
+    assert "memory is not measured" in shared
 
 
 def test_how_trials_are_carried_out_is_shown() -> None:

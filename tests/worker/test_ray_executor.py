@@ -7,6 +7,9 @@ import json
 import logging
 import os
 import signal
+import socket
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -246,6 +249,15 @@ class TestUnseenFolders:
         with pytest.raises(RemoteError, match="the engine is not there"):
             run(executor, job_folder(tmp_path, "Unavailable"))
         assert (tmp_path / "log.txt").exists()
+
+
+def test_a_cluster_that_is_not_there_is_said_at_once() -> None:
+    """In a process of its own: this one is connected."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    asked = f"from harness.worker.ray_executor import cluster; cluster('ray:{address}')"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=60, check=False)
+    assert f"no Ray cluster at '{address}'" in done.stderr
 
 
 def test_another_version_on_a_node_is_refused(tmp_path: Path) -> None:

@@ -64,7 +64,8 @@ _BY_ERROR = {
     1800: Cause.UNAUTHORISED,
 }
 """Numbers that Milvus gives its errors; the rest are failures of its own."""
-_NOT_READY = re.compile(r"not ready|starting|no available", re.IGNORECASE)
+_NOT_READY = re.compile(r"not ready|starting|no available|has not been init", re.IGNORECASE)
+"""The last is Milvus Lite's, of a file that was opened just now."""
 
 
 class Connection(NamedTuple):

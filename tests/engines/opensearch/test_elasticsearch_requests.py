@@ -74,7 +74,7 @@ def test_an_index_is_made_filled_searched_and_removed(tmp_path: Path) -> None:
             report = index(engine)
             name = index_of(stub)
             found = engine.search(QUERIES, 5, StepClock())
-            shards, order = engine.placement()
+            shards, order, _ = engine.placement()
         assert name.startswith("harness-")
         assert name == name.lower()
         made = json.loads(stub.requests[0][2])
