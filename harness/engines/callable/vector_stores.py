@@ -46,10 +46,14 @@ class StoreBehind:
 
 
 class _Place(NamedTuple):
-    """A collection: ``parameters`` of the backend that searches it; ``reason`` is why there are none."""
+    """A collection: ``parameters`` of the backend that searches it; ``reason`` is why there are none.
+
+    ``beside`` says what else is searched with it, "" for nothing.
+    """
 
     parameters: Mapping[str, str]
     reason: str = ""
+    beside: str = ""
 
 
 class _Product(NamedTuple):
@@ -82,7 +86,7 @@ def store_behind(candidate: Any, folder: Path) -> StoreBehind | None:  # noqa: A
     where = next((place.parameters[name] for name in ("url", "path") if name in place.parameters), None)
     named = f", collection '{collection}'" if collection is not None else ""
     at = f", {without_secrets(where)}" if where is not None and where != str(folder) else ""
-    described = f"its documents are in {product.title}{named}{at} ({called})"
+    described = f"its documents are in {product.title}{named}{at} ({called}){place.beside}"
     if place.reason:
         return StoreBehind(described, reason=place.reason)
     settings = tuple(setting for part in (candidate, *_components(candidate)) for setting in _settings(part))
@@ -216,9 +220,13 @@ def _pgvector(store: Any, _: Path) -> _Place:  # noqa: ANN401
         url = url.render_as_string(hide_password=False)
     elif hasattr(url, "resolve_value"):  # Haystack's Secret
         url = url.resolve_value()
-    fields = _texts(own, table=("table_name",), vector_column=("embedding_column",), id_column=("id_column",))
+    fields, beside = (
+        _texts(own, table=("table_name",), vector_column=("embedding_column",), id_column=("id_column",)),
+        "",
+    )
     if hasattr(own, "EmbeddingStore"):  # LangChain's PGVector keeps all collections in one table
         fields["table"] = str(own.EmbeddingStore.__tablename__)
+        beside = f": the table holds all collections, not '{own.collection_name}' alone, and is searched as a whole"
     elif hasattr(own, "embed_dim"):  # LlamaIndex's name for it
         fields["table"] = f"data_{fields['table'].lower()}"
     schema = _first(own, "schema_name")
@@ -229,7 +237,7 @@ def _pgvector(store: Any, _: Path) -> _Place:  # noqa: ANN401
     if isinstance(url, str):  # a password comes from the environment, as psycopg reads it
         fields["url"] = _USER_OF_URL.sub("//", re.sub(r"^postgres\w*(\+\w+)?://", "postgresql://", url))
         fields["url"] = fields["url"].partition("?")[0]
-    return _searchable(fields, "url", "table")
+    return _searchable(fields, "url", "table")._replace(beside=beside)
 
 
 def _similarity(strategy: str) -> str:
