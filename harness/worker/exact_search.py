@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,31 +55,32 @@ class DividedSearch:
     def retrieve_sparse(self, whole: SparseSearchJob) -> TopK:
         """Return the best of all documents of a search; raises what a job raises."""
 
-        def part(start: int, stop: int) -> SparseSearchJob:
+        def part_of(start: int, stop: int) -> SparseSearchJob:
             rows = slice(start, stop)
             matching = None if whole.matching is None else whole.matching[rows]
             documents, ties = whole.documents.slice(start, stop), whole.tie_break[rows]
             return replace(whole, documents=documents, tie_break=ties, matching=matching)
 
-        return self._retrieve(part, len(whole.documents), len(whole.queries), whole.tie_break, whole.k)
+        return self._retrieve(part_of, len(whole.documents), len(whole.queries), whole.tie_break, whole.k)
 
     def retrieve_dense(self, documents: Float32Array, whole: DenseSearchJob) -> TopK:
         """Return the best of all ``documents`` of a search, whose file is filled in; raises what a job raises."""
-        vectors = _file_of(documents)
-        if vectors is None:
-            vectors = Path(tempfile.mkdtemp(prefix="vectors-", dir=self._work)) / "documents.npy"
-            save_column(vectors, documents)
+        with self._folder("vectors-") as folder:
+            vectors = _file_of(documents)
+            if vectors is None:
+                vectors = folder / "documents.npy"
+                save_column(vectors, documents)
 
-        def part(start: int, stop: int) -> DenseSearchJob:
-            rows = slice(start, stop)
-            matching = None if whole.matching is None else whole.matching[rows]
-            ties = whole.tie_break[rows]
-            return replace(whole, vectors=vectors, start=start, stop=stop, tie_break=ties, matching=matching)
+            def part_of(start: int, stop: int) -> DenseSearchJob:
+                rows = slice(start, stop)
+                matching = None if whole.matching is None else whole.matching[rows]
+                ties = whole.tie_break[rows]
+                return replace(whole, vectors=vectors, start=start, stop=stop, tie_break=ties, matching=matching)
 
-        return self._retrieve(part, len(documents), len(whole.queries), whole.tie_break, whole.k)
+            return self._retrieve(part_of, len(documents), len(whole.queries), whole.tie_break, whole.k)
 
     def _retrieve(
-        self, part: Callable[[int, int], object], documents: int, queries: int, tie_break: UInt32Array, k: int
+        self, part_of: Callable[[int, int], object], documents: int, queries: int, tie_break: UInt32Array, k: int
     ) -> TopK:
         """Search the parts of so many documents, and rank what they found together."""
         bounds = self.bounds(documents)
@@ -87,13 +89,21 @@ class DividedSearch:
         progress = CombinedProgress(self._display.section("reference"), phase, count * queries)
 
         def run(rows: tuple[int, int]) -> TopK:
-            folder = Path(tempfile.mkdtemp(prefix="search-", dir=self._work))
-            save(folder, part(*rows))
-            self._executor.run(folder, progress)
-            return load(folder, TopK)
+            with self._folder("search-") as folder:
+                save(folder, part_of(*rows))
+                self._executor.run(folder, progress)
+                top = load(folder, TopK)
+                # in memory: its files go with the folder
+                return TopK(np.array(top.indptr), np.array(top.rows), np.array(top.scores))
 
-        found = side_by_side(run, list(itertools.pairwise(bounds)), jobs=count)
-        return _merged(found, bounds[:-1], tie_break, k)
+        tops = side_by_side(run, list(itertools.pairwise(bounds)), jobs=count)
+        return _merged(tops, bounds[:-1], tie_break, k)
+
+    @contextmanager
+    def _folder(self, prefix: str) -> Iterator[Path]:
+        """Make a folder that is removed afterwards; a node that was given up may still write into it."""
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=self._work, ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
 
 
 def _file_of(array: Float32Array) -> Path | None:
