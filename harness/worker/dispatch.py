@@ -21,6 +21,7 @@ from harness.worker.failure import harness_error
 from harness.worker.jobs import (
     HELD,
     RELEASED,
+    TARGET_FOLDER,
     Analysed,
     AnalyseJob,
     AskJob,
@@ -110,7 +111,12 @@ def _ask(job: AskJob, context: _Context) -> object:
             progress=context.progress,
         )
         ids, texts = questions.column("id").to_pylist(), questions.column("text").to_pylist()
-        return replace(asked, store=backend.prepare_store(ids, texts, job.target_folder))
+        store = backend.prepare_store(ids, texts, job.target_folder)
+        if store is not None:  # a node that has the job's files in a folder of its own names that one
+            own = str(job.target_folder)
+            named = {name: value.replace(own, TARGET_FOLDER) for name, value in store.parameters.items()}
+            store = replace(store, parameters=named)
+        return replace(asked, store=store)
 
 
 def _encode(job: EncodeJob, context: _Context) -> Encoded:

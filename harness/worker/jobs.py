@@ -40,6 +40,7 @@ from harness.stats.timing import Samples
 __all__ = [
     "HELD",
     "RELEASED",
+    "TARGET_FOLDER",
     "AnalyseJob",
     "Analysed",
     "AskJob",
@@ -67,6 +68,8 @@ HELD = "held open for clients"
 """The phase that a trial announces when it keeps a server's index until its ``release`` file is there."""
 RELEASED = "close"
 """The phase that follows: the time until then was not the trial's own."""
+TARGET_FOLDER = "{target_folder}"
+"""Stands for the target folder of an AskJob in the parameters of a store that was saved there."""
 LoadKind = Literal["cold", "closed", "open"]
 """Measurements of a finished index: every query once from disk, clients that wait for answers, or a given rate."""
 
@@ -340,8 +343,9 @@ class AskJob:
 
     Each is asked ``repeats`` times, with ``warm_up`` the first once more before. The result is an ``Asked``.
     ``framework`` says whose retriever the name stands for, "" for a function; ``id_key`` where its documents' ids are.
-    What its vector store is to be searched by goes to ``target_folder``, which does not exist yet: ``queries.npy`` and
-    ``queries.ids.txt``, as :class:`harness.encoders.precomputed.Precomputed` reads them.
+    What its vector store is to be searched by goes to ``target_folder``, which does not exist yet and lies in the job's
+    folder, so that it comes back from any node: ``queries.npy`` and ``queries.ids.txt``, as
+    :class:`harness.encoders.precomputed.Precomputed` reads them.
     """
 
     target: str

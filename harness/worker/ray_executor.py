@@ -127,8 +127,8 @@ class Cluster:
         # Ray prints the last log of a node that is lost to standard output, which is for results
         importlib.import_module("ray._private.worker")._worker_logs_enabled = False  # type: ignore[attr-defined]  # noqa: SLF001
         self._lost = 0
-        self.sent: dict[object, object] = {}
-        """References to files that were put into the object store, see :func:`send_files`."""
+        self.sent: dict[Path, tuple[tuple[int, int], object]] = {}
+        """Size, time and reference of each file that was put into the object store, see :func:`send_files`."""
         self._lock = threading.Lock()
         started = time.monotonic()
         if not self._ray.is_initialized():

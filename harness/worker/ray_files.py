@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from harness.store.columns import load_column, save_column
 from harness.store.record_files import load, save
 from harness.worker.dispatch import job_class
-from harness.worker.jobs import RerankJob
+from harness.worker.jobs import DenseSearchJob, RerankJob
 
 __all__ = ["Returned", "SentFiles", "send_files", "write_returned"]
 
@@ -95,13 +96,23 @@ class UnpackedFiles(NamedTuple):
             yield Returned(str(path), None)
 
 
-def send_files(folder: Path, put: Callable[[npt.NDArray[np.uint8]], Any], sent: dict[object, Any]) -> SentFiles:
-    """Put the files of the job in ``folder`` into the object store.
+def send_files(
+    folder: Path, put: Callable[[npt.NDArray[np.uint8]], Any], sent: dict[Path, tuple[tuple[int, int], Any]]
+) -> SentFiles:
+    """Put the files of the job in ``folder`` into the object store; of a file of vectors only the rows that it reads.
 
-    ``sent`` are the references of those that were put before, by path, size and time: a corpus is put once.
+    ``sent`` are sizes, times and references of those that were put before: a corpus is put once. References of files
+    that are gone, or have changed, are dropped, which frees their memory.
     """
+    for path in [path for path in tuple(sent) if not path.exists()]:
+        sent.pop(path, None)
     named = [folder]
     job = load(folder, job_class(folder))
+    if isinstance(job, DenseSearchJob) and job.vectors.parent != folder:
+        rows = folder / "rows.npy"
+        save_column(rows, load_column(job.vectors)[job.start : job.stop])
+        job = replace(job, vectors=rows, start=0, stop=job.stop - job.start)
+        save(folder, job)
 
     def note(path: Path) -> Path:
         named.append(path)
@@ -113,13 +124,15 @@ def send_files(folder: Path, put: Callable[[npt.NDArray[np.uint8]], Any], sent: 
     roots = [path for path in sorted(present) if not any(parent in present for parent in path.parents)]
     content = {}
     for file in (file for root in roots for file in _files(root)):
-        state = file.stat()
-        key = (file, state.st_size, state.st_mtime_ns)
-        reference = sent.get(key)
-        if reference is None:
-            reference = put(np.memmap(file, dtype=np.uint8, mode="r") if state.st_size else np.empty(0, np.uint8))
+        stat = file.stat()
+        state = stat.st_size, stat.st_mtime_ns
+        state_before, reference = sent.get(file, (None, None))
+        if state_before != state:
+            # as a plain array: Ray copies its memory, and would pickle one of the class memmap
+            mapped = np.memmap(file, dtype=np.uint8, mode="r") if stat.st_size else np.empty(0, np.uint8)
+            reference = put(np.asarray(mapped))
         if not file.is_relative_to(folder):  # the job's own files are those of no other
-            sent[key] = reference
+            sent[file] = state, reference
         content[str(file)] = reference
     folders = [path for root in roots for path in (root, *root.rglob("*")) if path.is_dir()]
     return SentFiles(str(folder), tuple(map(str, roots)), tuple(map(str, folders)), content)

@@ -193,7 +193,7 @@ def _faiss(store: Any, folder: Path) -> _Place:  # noqa: ANN401
     index = _first(store, "_faiss_index", "index", "client")
     if not isinstance(index, faiss.Index):
         return _Place({}, "its index is none of FAISS's own that are searched on a processor")
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)  # of a job that runs again
     faiss.write_index(index, str(folder / "index.faiss"))
     names = getattr(store, "index_to_docstore_id", {})
     lines = [f"{names.get(place, place)}\n" for place in range(index.ntotal)]

@@ -56,7 +56,7 @@ from harness.store.scratch import scratch_folder
 from harness.wording import counted
 from harness.worker.executor import create_executor
 from harness.worker.failure import failure_of
-from harness.worker.jobs import AskJob
+from harness.worker.jobs import TARGET_FOLDER, AskJob
 from harness.worker.outcome import Outcome
 
 __all__ = [
@@ -429,8 +429,10 @@ def _in_worker(
     with scratch_folder(cache.folder(WORK), COMPARISON) as work:
         save_table(work / "questions.arrow", pa.table({"id": queries.ids.values, "text": queries.texts}))
         folder = Path(tempfile.mkdtemp(prefix="ask-", dir=work))
-        questions, repeats, warms, of_store = work / "questions.arrow", options.repeat, options.warms_up, work / "store"
-        job = AskJob(backend.target, questions, k, repeats, warms, of_store, backend.framework, backend.id_key)
+        questions, of_store = work / "questions.arrow", folder / "store"
+        job = AskJob(
+            backend.target, questions, k, options.repeat, options.warms_up, of_store, backend.framework, backend.id_key
+        )
         save(folder, job)
         create_executor(options).run(folder, display.section(backend.label))
         asked = load(folder, Asked)
@@ -457,7 +459,8 @@ def _searched_store(
     """
     reason = store.reason
     if not reason:
-        parameters = {**store.parameters, "model": f"precomputed:{vectors}"}
+        kept = {name: value.replace(TARGET_FOLDER, str(vectors)) for name, value in store.parameters.items()}
+        parameters = {**kept, "model": f"precomputed:{vectors}"}
         listed = ";".join(f"{name}={quoted(value)}" for name, value in parameters.items())
         expression = f"store={store.backend}:{listed}"
         request = replace(plan.request, backends=[expression], timing=False, repeat=1)
