@@ -106,12 +106,12 @@ class References:
         self._components = {label: run for label, run in labelled if run is not None and label in fused}
         self._exact: dict[str, _Exact] = {}
 
-    def compare(self, outcome: Outcome) -> OutcomeParity | None:
+    def compare(self, outcome: Outcome, *, explained: bool = True) -> OutcomeParity | None:
         """Return the parity of a backend's run.
 
         None for a stored run, a failed backend, parameters without a reference, or an external index that is not
         proven to hold the vectors of the reference. Backends come in the plan's order: a fusion's reference is made of
-        its components' references.
+        its components' references. With ``explained`` False no causes are tried, but for hybrids and fusions.
         """
         if outcome.combined is not None:
             return self._compare_fusion(outcome) if outcome.trial.spec.kind == "fusion" else None
@@ -131,6 +131,7 @@ class References:
             (reference,) = references.values()
             axes = outcome.run.query_ids, outcome.run.doc_ids
             compared, ordered = references_of_compared(reference, record.compared, self._plan.request.threads)
+            hypotheses = *causes_of_trial("dense", reference, record, outcome.trial.parameters, axes), *HYPOTHESES
             parity = compare_run(
                 outcome.run,
                 reference,
@@ -140,7 +141,7 @@ class References:
                 approximate=record.index.approximate,
                 compared=compared,
                 ordered=ordered,
-                hypotheses=(*causes_of_trial("dense", reference, record, outcome.trial.parameters, axes), *HYPOTHESES),
+                hypotheses=hypotheses if explained else (),
             )
             exact = reference.retrieve(self._k)
             deeper = reference.retrieve(self._deeper) if self._deeper else None

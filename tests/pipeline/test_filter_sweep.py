@@ -120,12 +120,14 @@ def test_exact_engines_lose_nothing_and_late_filters_do(collection: Path, cards:
     assert plain is not None
     assert (plain.filters, plain.levels) == (False, [])
     assert any("does not filter" in note for note in found.trial("plain").notes)
-    recall, loss = (figure.drawing for figure in FilteringProbe().figures(found.report.trials))
+    series = {"flat:model=random": 0, "csr": 1, "plain": 2, "late": 5}
+    recall, loss = (figure.drawing for figure in FilteringProbe().figures(found.report.trials, series))
     assert isinstance(recall, Curves)
     assert isinstance(loss, Curves)
     assert (
         [row.label for row in recall.rows] == [row.label for row in loss.rows] == ["csr", "flat:model=random", "late"]
     )
+    assert [row.series for row in recall.rows] == [1, 0, 5]
     assert recall.rows[2].points == [(2 / 6, 1.0), (2 / 6, 1.0), (0.5, 0.875), (1.0, 1.0)]
     assert [sorted(row.ringed) for row in recall.rows] == [[], [], [2]]
     assert dict(loss.rows[2].points)[0.5] == garden.quality - garden.exact

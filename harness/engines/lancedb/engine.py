@@ -132,7 +132,7 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
             for low in places[::_BATCH]:
                 high = min(low + _BATCH, places.stop)
                 part = [] if metadata is None else metadata.slice(low, high - low).columns
-                columns = [numbers(rows[low:high]), *(one.values(low, high) for one in stored)]
+                columns = [numbers(rows[low:high]), *(column.values(low, high) for column in stored)]
                 columns += [column.combine_chunks().cast(pa.string()) for column in part]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
                 progress.advance(high - low)

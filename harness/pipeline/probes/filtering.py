@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.data.dataset import Dataset
 from harness.data.filter_sweep import SweptFilter, sweep_filters
-from harness.data.filtering import BoolArray, Filtered
+from harness.data.filtering import Filtered
 from harness.data.progress import PartOf, Progress, SilentDisplay
 from harness.data.types import Qrels, Run
 from harness.document.cells import BACKEND, absent, count, milliseconds, number, text, values_of
@@ -22,15 +22,14 @@ from harness.document.model import Cell, Column, Figure, Table, Value
 from harness.errors import HarnessError
 from harness.metrics import Scores, score
 from harness.parity.outcome_parity import References
-from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell
+from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell, latency_stats
 from harness.pipeline.probes.rebuilds import job_of_another_build
 from harness.plan.plan import Plan, Trial, may_be_server
 from harness.registry.lookup import load_engine
 from harness.results.hit_rules import HitRules
 from harness.results.schema import TrialResult
-from harness.results.schema_costs import FilteredStats, FilterSweepStats, LatencyStats
+from harness.results.schema_costs import FilteredStats, FilterSweepStats
 from harness.results.scored import Scored, has_terms
-from harness.stats.timing import latency
 from harness.store.columns import save_table
 from harness.store.record_files import load, save
 from harness.worker.jobs import TrialRecord
@@ -130,7 +129,7 @@ class FilteringProbe(Probe[FilteringRecord]):
         record = self.measured(outcome.measurements)
         if record is None:
             return ["not searched under the filters of --filter-sweep: its queries are ranked among candidates"]
-        return [f"filter {one.filter}: {one.failure}" for one in record.searches if one.failure is not None]
+        return [f"filter {search.filter}: {search.failure}" for search in record.searches if search.failure is not None]
 
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
         """Tabulate each filter of each backend below its searches without any: no filter's values are the best."""
@@ -161,14 +160,14 @@ class FilteringProbe(Probe[FilteringRecord]):
             ]
         return [Table("Search under filters, from many documents to few", columns, rows, legend)]
 
-    def figures(self, trials: Sequence[TrialResult]) -> list[Figure]:
+    def figures(self, trials: Sequence[TrialResult], series: Mapping[str, int]) -> list[Figure]:
         """Draw recall, and what the metric loses against exact filtered search, over the share of documents."""
         depths, metric = _depths_and_metric(trials)
         drawn: list[tuple[str, _ValueOf]] = [(f"recall@{depth}", partial(_recall, depth=depth)) for depth in depths]
         drawn += [(f"filtered {metric} − exact", _difference)] if metric is not None else []
         made = []
         for name, value_of in drawn:
-            curves = [_curve(number, trial, metric, value_of) for number, trial in enumerate(trials)]
+            curves = [_curve(series[trial.label], trial, metric, value_of) for trial in trials]
             rows = [curve for curve in curves if curve is not None]
             if rows:
                 drawing = Curves(name, _ACROSS, rows, "fewer hits than exact search", from_zero=False)
@@ -246,12 +245,14 @@ def _level(search: FilteredSearch, filtered: Filtered, scored: Scored, dataset: 
     outcome = replace(
         scored.outcome, run=checked_run(record, among), record=record, rebuilds=(), measurements={}, combined=None
     )
-    compared = References([outcome], deep, among, SilentDisplay(), deeper=deep.request.k).compare(outcome)
+    compared = References([outcome], deep, among, SilentDisplay(), deeper=deep.request.k).compare(
+        outcome, explained=False
+    )
     exact = (compared.exact or compared.deeper) if compared is not None else None
     run = rules.kept(checked_run(record, among), plan.request.k)
     exact = rules.kept(exact, plan.request.k) if exact is not None else None
     own, best = _scores(run, filtered, dataset, plan), _scores(exact, filtered, dataset, plan)
-    lengths = np.diff(run.indptr)
+    lengths, terms = np.diff(run.indptr), has_terms(outcome.vectors, len(dataset.queries))
     wanted = np.diff(exact.indptr) if exact is not None else np.full(len(lengths), min(plan.request.k, matching))
     return FilteredStats(
         filter=search.filter,
@@ -263,13 +264,8 @@ def _level(search: FilteredSearch, filtered: Filtered, scored: Scored, dataset: 
         exact=best.means()[0].value if best is not None else None,
         evaluated=len(own.query_ids) if own is not None else 0,
         short=int(np.count_nonzero(lengths < wanted)),
-        milliseconds=_latency(record, has_terms(outcome.vectors, len(dataset.queries)), plan),
+        milliseconds=latency_stats(record.search_ns[:, terms]) if plan.execution.timing else None,
     )
-
-
-def _latency(record: TrialRecord, terms: BoolArray, plan: Plan) -> LatencyStats | None:
-    samples = record.search_ns[:, terms]
-    return LatencyStats(**asdict(latency(samples))) if plan.execution.timing and samples.size else None
 
 
 def _scores(run: Run | None, filtered: Filtered, dataset: Dataset, plan: Plan) -> Scores | None:

@@ -11,7 +11,6 @@ import numpy as np
 from harness.data.dataset import Dataset
 from harness.data.filtering import BoolArray
 from harness.data.progress import Progress
-from harness.data.types import Int64Array
 from harness.document.cells import (
     BACKEND,
     FAILED,
@@ -27,7 +26,7 @@ from harness.document.cells import (
 from harness.document.figures import Saturation, Throughput
 from harness.document.model import Cell, Column, Figure, Table, Value
 from harness.pipeline.probes.load_runs import LoadRecord, LoadRecords, LoadRuns, rate_level, scheduled
-from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell
+from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell, latency_stats
 from harness.plan.options import LoadOptions
 from harness.plan.plan import Plan, Trial
 from harness.results.schema import TrialResult
@@ -35,13 +34,12 @@ from harness.results.schema_costs import (
     ClosedLoopStats,
     ColdStats,
     KneeStats,
-    LatencyStats,
     OpenLoopStats,
     SearchStats,
 )
 from harness.results.scored import Scored, has_terms
 from harness.stats.saturation import P99_FACTOR, knee
-from harness.stats.timing import latency, throughput
+from harness.stats.timing import throughput
 from harness.store.environment import machine
 from harness.wording import counted
 from harness.worker.outcome import Measurements
@@ -145,17 +143,19 @@ class LoadProbe(Probe[LoadRecords]):
         on = "1 core" if cores == 1 else f"{cores} cores"
         return [_cold_table(trials), _closed_table(trials, on), _knee_table(trials, on), _open_table(trials, on)]
 
-    def figures(self, trials: Sequence[TrialResult]) -> list[Figure]:
+    def figures(self, trials: Sequence[TrialResult], series: Mapping[str, int]) -> list[Figure]:
         """Draw throughput against p99, of backends whose rates rose to saturation."""
         rows = []
-        for place, trial in enumerate(trials):
+        for trial in trials:
             knee = trial.knee
             levels = [
-                (one.rate, one.qps, one.milliseconds.p99) for one in trial.open_loop if one.qps and one.milliseconds
+                (loop.rate, loop.qps, loop.milliseconds.p99)
+                for loop in trial.open_loop
+                if loop.qps and loop.milliseconds
             ]
             if knee is not None and levels:
                 at = next((at for at, (rate, *_) in enumerate(levels) if rate == knee.rate), None)
-                rows.append(Throughput(trial.label, [(qps, p99) for _, qps, p99 in levels], at, place))
+                rows.append(Throughput(trial.label, [(qps, p99) for _, qps, p99 in levels], at, series[trial.label]))
         note = (
             "Queries at fixed rates, joined from the lowest to the highest; p99 counts from when a query was due. "
             "A ring marks the knee; beyond it, dashed and pale, the backend does not sustain the rate."
@@ -195,8 +195,8 @@ def cold_stats(records: Sequence[LoadRecord]) -> ColdStats | None:
     return ColdStats(
         open_seconds=record.open_ns / _NS_PER_S if record.open_ns is not None else None,
         first_query_ms=float(answered.search_ns[0]) / _NS_PER_MS if len(answered) else None,
-        milliseconds=_latency(answered.search_ns),
-        transfer_ms=_latency(answered.transfer_ns),
+        milliseconds=latency_stats(answered.search_ns),
+        transfer_ms=latency_stats(answered.transfer_ns),
         resident_share=record.resident_share,
         errors=len(record.samples) - len(answered),
         error=_error(record),
@@ -204,7 +204,7 @@ def cold_stats(records: Sequence[LoadRecord]) -> ColdStats | None:
 
 
 def closed_loops(records: Sequence[LoadRecord]) -> list[ClosedLoopStats]:
-    """Return one for each number of clients, in the order of the plan."""
+    """Return the figures of each number of clients, in the order of the plan."""
     return [_closed_loop(record) for record in records if record.kind == "closed"]
 
 
@@ -215,8 +215,8 @@ def _closed_loop(record: LoadRecord) -> ClosedLoopStats:
         kind=_kind(record),
         seconds=rate.window_s if rate is not None else None,
         qps=rate.per_second if rate is not None else None,
-        milliseconds=_latency(answered.search_ns),
-        transfer_ms=_latency(answered.transfer_ns),
+        milliseconds=latency_stats(answered.search_ns),
+        transfer_ms=latency_stats(answered.transfer_ns),
         busy_share=rate.busy if rate is not None else None,
         errors=len(record.samples) - len(answered),
         clients_failed=len(record.failures),
@@ -229,7 +229,7 @@ def _closed_loop(record: LoadRecord) -> ClosedLoopStats:
 
 
 def open_loops(records: Sequence[LoadRecord]) -> list[OpenLoopStats]:
-    """Return one for each rate, in the order of the plan."""
+    """Return the figures of each rate, in the order of the plan."""
     return [
         _open_loop(record, record.rate, record.arrivals)
         for record in records
@@ -247,8 +247,8 @@ def _open_loop(record: LoadRecord, rate: float, arrivals: Literal["constant", "p
         clients=record.clients,
         kind=_kind(record),
         qps=loop.answered_per_second if record.alive else None,
-        milliseconds=_latency(loop.latency_ns) if record.alive else None,
-        service_ms=_latency(loop.service_ns),
+        milliseconds=latency_stats(loop.latency_ns) if record.alive else None,
+        service_ms=latency_stats(loop.service_ns),
         backlog=loop.backlog,
         unserved=loop.unserved,
         overloaded=loop.overloaded,
@@ -281,10 +281,6 @@ def knee_stats(records: Sequence[LoadRecord]) -> KneeStats | None:
 
 def _kind(record: LoadRecord) -> Literal["processes", "threads"]:
     return "threads" if record.threads else "processes"
-
-
-def _latency(samples_ns: Int64Array) -> LatencyStats | None:
-    return LatencyStats(**asdict(latency(samples_ns))) if len(samples_ns) else None
 
 
 def _error(record: LoadRecord) -> str | None:

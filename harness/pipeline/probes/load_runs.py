@@ -132,9 +132,9 @@ class LoadRuns:
         """Measure rates until the knee is known, the lowest first."""
         record, swept = load(self.folder, TrialRecord), list[LoadRecord]()
         single = record.search_ns.size / max(1, int(record.search_ns.sum() + record.transfer_ns.sum())) * _NS_PER_S
-        while (rate := next_rate([rate_level(one) for one in swept], _FIRST_SHARE * single)) is not None:
+        while (rate := next_rate([rate_level(record) for record in swept], _FIRST_SHARE * single)) is not None:
             swept.append(self._measure(_Level("open", self.open_loop_clients, rate), progress))
-        return sorted(swept, key=lambda one: one.rate or 0.0)
+        return sorted(swept, key=lambda record: record.rate or 0.0)
 
     def _measure(self, level: _Level, progress: Progress) -> LoadRecord:
         threads = self.options.clients is ClientKind.THREADS and level.kind != "cold"

@@ -136,8 +136,8 @@ class Probe(Generic[RecordOf]):
         """
         return []
 
-    def figures(self, trials: Sequence[TrialResult]) -> list[Figure]:  # noqa: ARG002
-        """Return its figures over all backends of a dataset, whose places there number their series."""
+    def figures(self, trials: Sequence[TrialResult], series: Mapping[str, int]) -> list[Figure]:  # noqa: ARG002
+        """Return its figures over all backends of a dataset; ``series`` are the numbers of their series by label."""
         return []
 
     def shows(self, plan: Plan) -> bool:

@@ -52,10 +52,12 @@ def comparison_figures(compared: Comparison, runs: Mapping[str, Run]) -> dict[st
     report = compared.report
     if len(report.datasets) > 1:
         each = [(report.on(info.name), f", {info.name}") for info in report.datasets]
+        numbers = _numbers(report)
+        probed = [figure for part, where in each for figure in _probe_figures(part, numbers, where)]
         return {
             "quality": _means(report),
             "frontier": [made for part, where in each for made in swept_frontiers(part, where)],
-            "cost": [*_frontiers(report), *(made for part, where in each for made in _probe_figures(part, where))],
+            "cost": [*_frontiers(report), *probed],
         }
     return {
         "quality": _quality(report, compared.values, runs, compared.qrels),
@@ -183,12 +185,13 @@ def _cost(report: Result, latencies: pa.Table | None) -> list[Figure]:
     elif times:
         remark = " This result keeps no single samples, so nothing finer is drawn."
         made.append(percentile_figure("Latency of a query, one client", times, numbers, remark))
-    return [*made, *_probe_figures(report)]
+    return [*made, *_probe_figures(report, numbers)]
 
 
-def _probe_figures(report: Result, where: str = "") -> list[Figure]:
+def _probe_figures(report: Result, series: Mapping[str, int], where: str = "") -> list[Figure]:
     """Return the figures of all probes; ``where`` ends their titles."""
-    return [replace(made, title=f"{made.title}{where}") for probe in PROBES for made in probe.figures(report.trials)]
+    figures = (figure for probe in PROBES for figure in probe.figures(report.trials, series))
+    return [replace(figure, title=f"{figure.title}{where}") for figure in figures]
 
 
 def _frontiers(report: Result) -> list[Figure]:
