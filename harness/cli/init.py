@@ -23,7 +23,7 @@ _BACKEND = "python:my_app.search:retrieve"
 
 
 class Choices(NamedTuple):
-    """What the file is written for; None leaves a line as a comment."""
+    """Choices that the file is written for; None leaves a line as a comment."""
 
     golden: str | None
     corpus: str | None

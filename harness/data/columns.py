@@ -42,7 +42,7 @@ _SHOWN = 40
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a field is for.
+    """Role of a field.
 
     ``sure`` is the field's own name, taken before all others. Of ``aliases`` the first is taken where they are
     ``ordered``, else at most one may be there.

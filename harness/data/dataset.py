@@ -176,7 +176,7 @@ IdenticalIds = Literal["keep", "drop"]
 
 @dataclass(frozen=True, slots=True)
 class DatasetFiles:
-    """What is said of a dataset beside its name: files of its parts, and names of their fields by role."""
+    """Description of a dataset beside its name: files of its parts, and names of their fields by role."""
 
     queries: Path | None = None
     qrels: Path | None = None

@@ -31,7 +31,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True, eq=False)
 class Filtered:
-    """What a filter makes of a corpus of N documents.
+    """Effect of a filter on a corpus of N documents.
 
     ``wanted`` maps fields to values. ``metadata`` holds these fields, one string column each with N rows, null where a
     document lacks the field; ``matching`` bool (N,) are the documents that match.

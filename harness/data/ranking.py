@@ -292,7 +292,7 @@ def same_rankings(runs: Sequence[Run]) -> npt.NDArray[np.bool_]:
 
 
 class RankingDigest(NamedTuple):
-    """What tells two rankings of one query apart: 16 hexadecimal digits each."""
+    """Digests that tell two rankings of one query apart: 16 hexadecimal digits each."""
 
     order: str
     """Of the document ids, best first."""

@@ -228,7 +228,7 @@ class Outcome(StrEnum):
 
     PASSED = "passed"
     FAILURE = "failure"
-    """What was required does not hold."""
+    """A requirement that does not hold."""
     ERROR = "error"
     """It could not be judged."""
     SKIPPED = "skipped"

@@ -33,7 +33,7 @@ __all__ = ["Bm25sEngine"]
 class _Query(NamedTuple):
     tokens: list[str]
     absent: np.float32
-    """What a document scores that has none of them."""
+    """Score of a document that has none of them."""
 
 
 class _Answer(NamedTuple):

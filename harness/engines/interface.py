@@ -434,7 +434,7 @@ class Filtering(Protocol):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Remains:
-    """What changes left in an index, as far as scores and ties show it.
+    """Remains of changes in an index, as far as scores and ties show them.
 
     Attributes:
         rows: Rows (int32) of documents whose earlier content is deleted, and which statistics still count; None where

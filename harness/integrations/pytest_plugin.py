@@ -164,7 +164,7 @@ class GoldenItem(pytest.Item):
         return item
 
     def case(self, report: Result) -> Case:
-        """What the report says of it."""
+        """Return the report's text about it."""
         raise NotImplementedError
 
     def setup(self) -> None:
@@ -295,7 +295,7 @@ def _settings(config: pytest.Config, path: Path | None) -> dict[str, Any]:
 
 
 def _of_toml(path: Path) -> dict[str, Any]:
-    """What ``[check]`` says, without what is about the command line alone."""
+    """Return the settings of ``[check]``, without those of the command line alone."""
     from harness.cli.config import read_settings
 
     said = read_settings(path, "check")

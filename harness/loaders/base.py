@@ -49,7 +49,7 @@ def is_offline() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSpec:
-    """What the user named.
+    """Dataset that the user named.
 
     ``location`` is a path, or a spec of a loader's own (``toy:animals``). ``queries`` and ``qrels`` are files that take
     the place of the loader's own. ``columns`` maps roles (``id``, ``title``, ``text``, ``query_id``, ``query``,
@@ -154,7 +154,7 @@ class LoadedDataset:
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """What this machine has of a dataset that is downloaded.
+    """Parts of a downloaded dataset that this machine has.
 
     ``paths`` are files and folders of the library that downloads, ``size`` is in bytes. ``complete`` says whether
     loading needs no network any more; None where only loading would tell.

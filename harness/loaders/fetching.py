@@ -20,7 +20,7 @@ _PREPARED = ("texts", "metadata", "judgments")
 
 
 class Stored(NamedTuple):
-    """What this machine has of a dataset.
+    """Parts of a dataset that this machine has.
 
     ``downloaded`` is by split, by "" where the loader knows the splits; None for a dataset that no library downloads:
     its files are the user's. ``prepared`` are entries of the cache that are made of it, shared ones too.

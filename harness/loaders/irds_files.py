@@ -227,7 +227,7 @@ class Shown:
 
 
 class _Bar:
-    """What the library takes for its progress bar."""
+    """Stand-in for the library's progress bar."""
 
     def __init__(self, shown: Shown) -> None:
         self.n, self._shown = 0, shown

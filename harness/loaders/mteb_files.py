@@ -28,7 +28,7 @@ _WHOLE = ""
 
 
 class Reading(NamedTuple):
-    """What a task reads of a repository at a revision: configurations, by MTEB's own loader where ``usual``."""
+    """Parts of a repository at a revision that a task reads: configurations, by MTEB's own loader where ``usual``."""
 
     repository: str
     revision: str

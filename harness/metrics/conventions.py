@@ -43,7 +43,7 @@ class Precision(StrEnum):
 
 
 class Gain(StrEnum):
-    """What a relevant document adds to DCG."""
+    """Gain that a relevant document adds to DCG."""
 
     LINEAR = "the grade"
     EXPONENTIAL = "2^grade - 1"
@@ -76,7 +76,7 @@ class Countable(StrEnum):
 
 
 class IdenticalIds(StrEnum):
-    """What happens to a hit whose id is its query's."""
+    """Treatment of a hit whose id is its query's."""
 
     KEEP = "kept"
     BEFORE_CUT = "dropped before the ranking is cut"

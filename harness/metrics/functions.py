@@ -24,7 +24,7 @@ _HOW = "write it like def name(grades, ideal, k=None, *, parameter=1.0), where k
 
 
 class QueryFaultError(Exception):
-    """What a metric did wrong, and for which query, by number; None where no query can be told."""
+    """A metric's mistake, and the query it concerns, by number; None where no query can be told."""
 
     def __init__(self, query: int | None, problem: str) -> None:
         self.query, self.problem = query, problem

@@ -64,7 +64,7 @@ def parse_metrics(texts: str | Iterable[str]) -> list[Metric]:
 
 
 def official_metrics() -> list[Metric]:
-    """What trec_eval prints when no measure is named, in its order."""
+    """Return the metrics that trec_eval prints when no measure is named, in its order."""
     return parse_metrics(_OFFICIAL)
 
 

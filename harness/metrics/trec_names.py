@@ -16,7 +16,7 @@ _ORDER = (
 
 
 def trec_name(measure: Metric, relevance: int = 1) -> str | None:
-    """What trec_eval calls the measure when run with ``-l relevance``; None when it has no such measure."""
+    """Return trec_eval's name of the measure when run with ``-l relevance``; None when it has no such measure."""
     kind = kind_of(measure.name)
     if any(key != "rel" or value != relevance for key, value in measure.parameters):
         return None

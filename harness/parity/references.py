@@ -107,7 +107,7 @@ class _IndexReference(ABC):
 
     @property
     def _parts(self) -> DividedSearch | None:
-        """What searches the documents in parts; None where they are searched at once."""
+        """Return the search of the documents in parts; None where they are searched at once."""
         divided = self._divided
         return divided if divided is not None and divided.divides(len(self.recipe.doc_ids)) else None
 

@@ -100,13 +100,13 @@ class EvaluatedRun(Scores):
 
     @cached_property
     def metric_findings(self) -> tuple[Finding, ...]:
-        """What the judgments cannot support among the measures that were named, whatever the run."""
+        """Return warnings about named measures that the judgments cannot support, whatever the run."""
         judged, named = self.judged, named_measures(self.named, EVAL_METRICS)
         return tuple(metric_findings(judged.qrels, named, relevance=judged.relevance, queries=self.queries))
 
     @cached_property
     def run_findings(self) -> tuple[Finding, ...]:
-        """What is odd about the run and its scores."""
+        """Return warnings about the run and its scores."""
         return tuple(run_findings(self.judged))
 
 

@@ -256,7 +256,7 @@ class ScoringOptions(RunOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareRequest(ScoringOptions):
-    """What ``harness compare`` runs, as the user gives it; ``docs/reference/cli.md`` lists the options."""
+    """Settings of ``harness compare``, as the user gives them; ``docs/reference/cli.md`` lists the options."""
 
     dataset: str = Option(
         "A name (harness datasets), as cacm or beir/scifact, a folder or .zip in BEIR layout, or documents: a table "
@@ -471,7 +471,7 @@ AGAINST = Option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest(ScoringOptions):
-    """What ``harness check`` asks and requires, as the user gives it.
+    """Settings of ``harness check``, as the user gives them.
 
     In Python ``golden`` may be a golden set itself, the objects of its lines, or a :class:`harness.Dataset`, whose
     judgments are expected; ``corpus`` may hold datasets; ``against`` may hold callables ``(question, k)``, which a
@@ -544,7 +544,7 @@ class CheckOutput(JudgedOutput):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyRequest(Options):
-    """What ``harness verify`` runs."""
+    """Settings of ``harness verify``."""
 
     datasets: Sequence[str] = Option(
         "Names of datasets, members of families, or families; what is not on this machine is downloaded.",
@@ -592,7 +592,7 @@ class ScoreOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalRequest(ScoreOptions):
-    """What ``harness eval`` scores and prints."""
+    """Settings of ``harness eval``."""
 
     qrels: Path = Option(
         "Judgments: TREC or BEIR layout, JSON or Parquet; plain or gzip.", COMPARED, common=True, metavar="FILE"
@@ -646,7 +646,7 @@ class GateOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegressRequest(GateOptions):
-    """What ``harness regress`` runs again, and how it judges; :func:`rerun_fields` are further changes of the plan."""
+    """Settings of ``harness regress``; :func:`rerun_fields` are further changes of the plan."""
 
     baseline: Path = Option(
         "What --save-baseline wrote, or a result folder.", COMPARED, common=True, metavar="FILE.json|DIR"
@@ -757,7 +757,7 @@ class ListRequest(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendsRequest(ListRequest):
-    """What ``harness backends`` shows."""
+    """Settings of ``harness backends``."""
 
     format: str = replace(FORMAT, choices=("table", "markdown", "json")).default("table")
     backend: str | None = Option(
@@ -767,7 +767,7 @@ class BackendsRequest(ListRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest(ListRequest):
-    """What ``harness datasets search`` looks for."""
+    """Settings of ``harness datasets search``."""
 
     words: Sequence[str] = Option(
         "Words that all have to occur.", argument=True, metavar="WORD", repeated=True
@@ -788,21 +788,21 @@ class DatasetRequest(ListRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfoRequest(DatasetRequest):
-    """What ``harness datasets info`` shows."""
+    """Settings of ``harness datasets info``."""
 
     published: bool = Option("Show all published results, not the first 10.", OUTPUT).default(False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequest(DatasetRequest):
-    """What ``harness datasets fetch`` downloads."""
+    """Settings of ``harness datasets fetch``."""
 
     split: str | None = replace(SPLIT, group=SELECTION).default(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveRequest(DatasetRequest):
-    """What ``harness datasets remove`` deletes."""
+    """Settings of ``harness datasets remove``."""
 
     yes: bool = YES.default(False)
 
@@ -845,6 +845,6 @@ class UpRequest(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownRequest(Options):
-    """What ``harness down`` removes."""
+    """Settings of ``harness down``."""
 
     volumes: bool = Option("Remove what the servers stored, too.", SERVERS).default(False)

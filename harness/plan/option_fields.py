@@ -133,7 +133,7 @@ class OptionField:
 
     @property
     def help(self) -> str:
-        """What help and the reference pages say, without the default."""
+        """Return the text of help and of the reference pages, without the default."""
         return f"{self.option.help} May be given several times." if self.option.repeated else self.option.help
 
     @property

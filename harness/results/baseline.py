@@ -64,7 +64,7 @@ class QueryLine(Record):
 
 
 class BaselineDataset(Record):
-    """What is kept of one dataset."""
+    """Part of a baseline that belongs to one dataset."""
 
     queries: dict[str, str] = Field(description="id -> the beginning of the SHA-256 of the text; empty without texts")
     latencies: dict[str, dict[str, list[int]]] = Field(

@@ -30,7 +30,7 @@ _FAILED_SHARE = 0.1
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DatasetContent:
-    """What was searched on one dataset, and what came back.
+    """Searches on one dataset, and their results.
 
     ``runs`` are by label, without those that are read from the result folder when they are asked for. ``corpus`` are
     the documents, which no result folder holds; ``no_texts`` says why they are missing here.
@@ -45,7 +45,7 @@ class DatasetContent:
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Shown):
-    """What ``harness.compare`` returns and :meth:`load` reads back.
+    """Result of ``harness.compare``, which :meth:`load` reads back.
 
     ``report`` is the content of ``report.json``. ``values`` is the per-query table behind the means (columns dataset,
     backend, query_id, metric, value, min, max), ``agreement`` the one behind the parity (dataset, backend, query_id,

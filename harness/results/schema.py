@@ -432,7 +432,7 @@ class Result(Record):
 
     @property
     def notes(self) -> list[str]:
-        """What the plan has to say to a reader."""
+        """Return the plan's remarks to a reader."""
         notes = self.plan.resolved.get("notes")
         return notes if isinstance(notes, list) else []
 

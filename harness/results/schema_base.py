@@ -131,7 +131,7 @@ class ContentDigests(Record):
 
 
 class IdenticalIdsInfo(Record):
-    """What happened to hits that have their query's id."""
+    """Treatment of hits that have their query's id."""
 
     rule: Literal["keep", "drop"]
     queries: Count = Field(description="queries whose id a document has")
@@ -175,7 +175,7 @@ class DatasetInfo(Record):
 
 
 class EngineDescription(Record):
-    """What really ran."""
+    """Identity of the software that really ran."""
 
     name: str
     version: str

@@ -58,7 +58,7 @@ class ExternalIndexStats(Record):
 
 
 class IndexStats(Record):
-    """What became of the documents. Times in seconds, sizes in bytes.
+    """Indexing of the documents. Times in seconds, sizes in bytes.
 
     Times are null when the plan took none, or nothing was built.
     """

@@ -34,7 +34,7 @@ _DIGITS = 12
 
 @dataclass(frozen=True, eq=False)
 class ResultSnapshot:
-    """What a comparison of two results reads of one of them, on one dataset.
+    """Part of a result that a comparison of two reads, on one dataset.
 
     ``report`` says nothing of other datasets. ``figures`` maps a backend's label to its per-query figures: a metric (or
     the overlap with the reference) to each query's value. ``hits`` gives a backend's hits, None where there are none;

@@ -65,7 +65,7 @@ _OF_QUERY: Mapping[str, Callable[[pa.DataType], bool]] = MappingProxyType({"back
 
 
 class ResultContent(NamedTuple):
-    """What lies beside the report: tables with a column ``dataset``, and the hits by dataset and label.
+    """Files beside the report: tables with a column ``dataset``, and the hits by dataset and label.
 
     ``qrels`` and ``queries`` are by dataset; a dataset without judgments, or whose texts are left out, is not among
     them. ``latencies`` are the raw samples, None where no times were taken. ``extra`` are further files, by name, and

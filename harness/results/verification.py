@@ -90,7 +90,7 @@ class PrintedNumber(Explained):
 
 
 class VerifiedDataset(Record):
-    """What was verified on one split of a dataset."""
+    """Verification of one split of a dataset."""
 
     name: str
     split: str | None
@@ -102,7 +102,7 @@ class VerifiedDataset(Record):
 
 
 class Verification(Record):
-    """What ``harness.verify`` returns."""
+    """Result of ``harness.verify``."""
 
     datasets: list[VerifiedDataset]
 

@@ -211,7 +211,7 @@ class Base:
     engine: ClassVar[type[EngineProtocol]]
     """The engine class under test."""
     parameters: ClassVar[Mapping[str, ParameterValue]] = {}
-    """What its constructor gets."""
+    """Arguments of its constructor."""
     tolerance: ClassVar[float] = 0.0
     """Largest difference from the exact score, on top of one float32 step: relative to the score, and for dense vectors
     to the query's largest possible score."""
@@ -240,7 +240,7 @@ class Base:
     """The class that proofs are of, where ``engine`` is a subclass that only declares other gaps; None: ``engine``."""
 
     _facts: dict[str, str | bool]
-    """What is recorded of a test: it is filled when an engine opens."""
+    """Record of a test, filled when an engine opens."""
 
     def __init_subclass__(cls) -> None:
         """Leave out tests that mean nothing for the engine, so that they are no skips either."""

@@ -145,7 +145,7 @@ class CalledBackend(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is known of it besides its answers, for reports."""
+        """Return facts for reports besides its answers."""
 
     def retrieve(self, question: str, k: int) -> Answer:
         """Return the hits for one question, best first; raises HarnessError when this question has no answer."""

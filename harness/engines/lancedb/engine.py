@@ -187,7 +187,7 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
 
 
 class LanceVectorsEngine(LanceEngine[Column]):
-    """What engines have in common whose table has a column of dense vectors, with an index of it or without."""
+    """Common base of engines whose table has a column of dense vectors, with an index of it or without."""
 
     search_parameters = frozenset({"nprobes", "ef", "refine_factor", "exact", "threads"})
 

@@ -78,7 +78,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
 
     @property
     def index_parameters(self) -> dict[str, ParameterValue]:
-        """What changes the index, as opposed to the search in it."""
+        """Return the parameters that change the index, as opposed to the search in it."""
         return index_parameters(self.parameters)
 
     def start_java(self) -> JavaBridge:

@@ -23,7 +23,7 @@ _VERDICTS = {"passed": "passed", "failed": "failed", "invalid": "is invalid"}
 
 @dataclass(frozen=True, eq=False)
 class Checked(Shown):
-    """What ``harness.check`` returns and :meth:`load` reads back.
+    """Result of ``harness.check``, which :meth:`load` reads back.
 
     ``report`` is the content of ``report.json``; ``hits`` are those of each trial by its dataset and label. ``folder``
     is where the result is stored, None before :meth:`save`. ``corpora`` are the documents by the corpus's name, for

@@ -23,7 +23,7 @@ __all__ = ["Workload"]
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """What happens to an index of the documents of a corpus.
+    """Changes of an index of the documents of a corpus.
 
     Attributes:
         order: int32 (n,), corpus rows in the order in which their documents come; a place in it is a document's row.

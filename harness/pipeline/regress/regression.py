@@ -53,7 +53,7 @@ class Regression(Shown):
 
     @property
     def change(self) -> Change:
-        """What changed from the earlier result to the later."""
+        """Return the changes from the earlier result to the later."""
         return self.report.changes
 
     @property

@@ -45,7 +45,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What a page embeds: ``data`` of all queries; ``texts`` of documents as pairs of number and text.
+    """Content that a page embeds: ``data`` of all queries; ``texts`` of documents as pairs of number and text.
 
     ``scores`` of the first documents stand apart from ``data``, as the texts do: only an opened query needs them.
     ``with_texts`` of ``queries`` queries have all of their texts.
