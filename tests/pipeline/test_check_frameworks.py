@@ -71,6 +71,7 @@ def test_a_retriever_is_asked_as_it_is(package: str, name: str, store: str) -> N
         ("langchain_chroma", "langchain:{}:chroma_retriever_in_an_odd_folder;id_key=source", "l2"),
         ("langchain_qdrant", "langchain:{}:qdrant_server_store;id_key=source", "cosine"),
         ("faiss", "langchain:{}:store_like_faiss;id_key=source", "dot"),
+        ("lancedb", "langchain:{}:store_like_lancedb;id_key=source", "l2"),
     ],
 )
 def test_the_search_of_the_store_is_held_against_an_exact_one(

@@ -93,6 +93,27 @@ class FaissInMemory:
         return [(SimpleNamespace(metadata={"source": self.names[place]}), float(score)) for place, score in hits]
 
 
+class LanceDB:
+    """As LangChain's LanceDB, by its name and attributes, on a table of LanceDB's own."""
+
+    def __init__(self) -> None:
+        import lancedb
+
+        self._connection, self._table_name, self._vector_key = lancedb.connect("lance"), "notes", "vector"
+        self.embeddings = LangChainWords()
+        vectors = self.embeddings.embed_documents([line["text"] for line in lines()])
+        rows = [{"id": line["_id"], "vector": vector} for line, vector in zip(lines(), vectors, strict=True)]
+        self._table = self._connection.create_table(self._table_name, rows)
+
+    def similarity_search_with_score(self, question: str, k: int) -> list[tuple[Any, float]]:
+        hits = self._table.search(self.embeddings.embed_query(question)).limit(k).to_list()
+        return [(SimpleNamespace(id=hit["id"], metadata={"source": hit["id"]}), hit["_distance"]) for hit in hits]
+
+
+def store_like_lancedb() -> LanceDB:
+    return LanceDB()
+
+
 class DropsTheLast:
     """As a retriever of LangChain with a threshold: it returns what its store returns, except the last hit."""
 

@@ -501,7 +501,7 @@ def _other_search(store: StoreBehind, answers: Sequence[Sequence[str]], run: Run
     known = set(run.doc_ids)
     by_id = any(name in known for hits in answers for name in hits)
     if not by_id and settings and any(answers):
-        return f"its documents have other ids than the store's, and it searches in a way of its own{settings}"
+        return f"its documents have other ids than the store's, so that hits cannot be compared{settings}"
     names: dict[str, str] = {}
     different = 0
     for query, own in enumerate(answers):
