@@ -17,6 +17,7 @@ from harness.engines.csr import CsrEngine
 from harness.errors import UsageError
 from harness.parity.causes import WITHIN_LISTS
 from harness.parity.trial_causes import QUANTISED_SCORES
+from harness.pipeline.probes.churn import ChurnProbe
 from harness.pipeline.probes.churn_workload import Workload
 from harness.plan.options import ChurnOptions, parse_churn
 from harness.registry.lookup import find_cards, load_engine
@@ -216,6 +217,11 @@ def test_the_table_has_a_row_for_each_state_and_values_stand_in_csv() -> None:
         "csr:analyzer=whitespace", Dataset.of(TEXTS, QUERIES, QRELS), k=10, churn=WORKLOAD, isolation="none"
     )
     document = comparison_document(comparison.report)
+    assert "every backend agrees with exact search in every state" in document.verdicts[-1].headline
+    (trial,) = comparison.report.trials
+    trial.probes["churn"]["states"][2]["parity"] |= {"different": 2, "causes": {"unknown": 2}}  # type: ignore[index]
+    (verdict,) = ChurnProbe().verdicts([trial])
+    assert (verdict.tone, verdict.detail) == ("bad", "csr:analyzer=whitespace, change 2: 2 queries")
     shown = render_markdown(document).partition(f"Data that changes: {WORKLOAD}")[2]
     assert [name in shown for name in ("at first", "change 1", "change 3", "new index")] == [True] * 4
     values = {value.metric: value.mean for value in document.values}
@@ -247,7 +253,6 @@ def test_a_filter_is_refused_beside_changes() -> None:
 
 
 def test_tables_without_changes_have_no_rows() -> None:
-    from harness.pipeline.probes.churn import ChurnProbe
 
     tables: list[Table] = ChurnProbe().tables([], 1)
     assert [table.rows for table in tables] == [[]]

@@ -1,4 +1,4 @@
-"""Levels that cannot be measured: each is a failed one, and the others go on."""
+"""Levels of load: each that cannot be measured fails alone, and a verdict names the highest knee."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import pytest
 
 from harness.data.progress import Progress
 from harness.errors import EngineUnavailableError
+from harness.pipeline.probes.load import LoadProbe
 from harness.pipeline.probes.load_runs import LoadRuns
 from harness.plan.options import LoadOptions
+from harness.results.schema import TrialResult
+from harness.results.schema_costs import KneeStats
 from harness.testing import RecordingProgress
 from harness.worker.jobs import TrialJob
 from harness.worker.process import Finished
@@ -49,3 +52,18 @@ def test_a_full_disk_fails_the_levels_that_need_copies_alone(tmp_path: Path, mon
     assert [len(level.failures) for level in several] == [2, 3]  # half a copy is not taken for a whole one
     assert all("No space left on device" in level.failures[0] for level in several)
     assert [len(level.samples) for level in several] == [0, 0]
+
+
+def test_the_verdict_names_the_backend_with_the_highest_knee() -> None:
+    def trial(label: str, qps: float | None, beyond: float | None) -> TrialResult:
+        knee = KneeStats(
+            rate=qps, qps=qps, p99_ms=qps and 4.0, unloaded_p99_ms=2.0, beyond=beyond, limit=None, highest_qps=900.0
+        )
+        return TrialResult.model_construct(label=label, knee=knee)
+
+    trials = [trial("slow", 50.0, 100.0), trial("none", None, 10.0), trial("fast", 800.0, None)]
+    (verdict,) = LoadProbe().verdicts(trials)
+    assert verdict.headline == "fast answers most queries a second before its latency rises, 800"
+    said = "fast: 800 queries/s, p99 4.000 ms (its rates ended before saturation); slow: 50 queries/s, p99 4.000 ms"
+    assert verdict.detail == said
+    assert LoadProbe().verdicts(trials[1:2]) == []

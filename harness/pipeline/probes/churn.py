@@ -14,8 +14,8 @@ import numpy as np
 from harness.data.dataset import Dataset
 from harness.data.progress import Progress
 from harness.data.types import Int32Array, Run
-from harness.document.cells import BACKEND, absent, count, milliseconds, number, text, values_of
-from harness.document.model import Cell, Column, Table, Value
+from harness.document.cells import BACKEND, absent, count, listed, milliseconds, number, text, values_of
+from harness.document.model import Cell, Column, Table, Value, Verdict
 from harness.engines.base import Engine
 from harness.errors import LostDocumentsError
 from harness.metrics import Scores, score
@@ -130,10 +130,7 @@ class ChurnProbe(Probe[ChurnRecord]):
 
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
         """Tabulate each state of each backend."""
-        measured = [
-            (trial, cast("Mapping[str, Any]", trial.probes["churn"])) for trial in trials if "churn" in trial.probes
-        ]
-        changed = [(trial, churn) for trial, churn in measured if "states" in churn]
+        changed = _changed(trials)
         metric = next((name for _, churn in changed for name in churn["states"][0]["metrics"]), "metric")
         depth = next((name for _, churn in changed for name in churn["states"][0]["recall"]), "10")
         columns = [
@@ -153,10 +150,29 @@ class ChurnProbe(Probe[ChurnRecord]):
         ]
         rows = []
         for trial, churn in changed:
-            states = [*churn["states"], *([churn["new_index"]] if churn["new_index"] is not None else [])]
-            rows += [[label_cell(trial), *_cells(state, metric, depth)] for state in states]
+            rows += [[label_cell(trial), *_cells(state, metric, depth)] for state in _states(churn)]
         workload = next((str(churn["workload"]) for _, churn in changed), "")
         return [Table(f"Data that changes: {workload}" if workload else "Data that changes", columns, rows, _LEGEND)]
+
+    def verdicts(self, trials: Sequence[TrialResult]) -> list[Verdict]:
+        """Say which states differ from their exact results for a cause that is not proven, or that all agree."""
+        compared = [
+            (trial.label, state["parity"], _name(state))
+            for trial, churn in _changed(trials)
+            for state in _states(churn)
+            if state["parity"] is not None
+        ]
+        unproven = [
+            f"{label}, {name}: {counted(parity['causes']['unknown'], 'query')}"
+            for label, parity, name in compared
+            if parity["causes"].get("unknown")
+        ]
+        if unproven:
+            headline = "data that changes: results differ from the exact ones, and the cause is not proven"
+            return [Verdict("bad", headline, listed(unproven))]
+        if compared and not any(parity["different"] for _, parity, _ in compared):
+            return [Verdict("good", "data that changes: every backend agrees with exact search in every state")]
+        return []
 
     def values(self, trial: TrialResult) -> Iterator[Value]:
         """Yield each number of each state."""
@@ -299,14 +315,29 @@ def _numbers(state: Mapping[str, Any]) -> dict[str, object]:
     return {name: value for name, value in state.items() if name not in ("step", "state", "new_index")}
 
 
+def _changed(trials: Sequence[TrialResult]) -> list[tuple[TrialResult, Mapping[str, Any]]]:
+    """Return the trials that were changed, each with what is stored of that."""
+    measured = [
+        (trial, cast("Mapping[str, Any]", trial.probes["churn"])) for trial in trials if "churn" in trial.probes
+    ]
+    return [(trial, churn) for trial, churn in measured if "states" in churn]
+
+
+def _states(churn: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*churn["states"], *([churn["new_index"]] if churn["new_index"] is not None else [])]
+
+
+def _name(state: Mapping[str, Any]) -> str:
+    return _FRESH if state["new_index"] else f"change {state['step']}" if state["step"] else "at first"
+
+
 def _cells(state: Mapping[str, Any], metric: str, depth: str) -> list[Cell]:
-    name = _FRESH if state["new_index"] else f"change {state['step']}" if state["step"] else "at first"
     times, parity = state.get("milliseconds"), state["parity"]
     timed = [milliseconds(times["p50"]), milliseconds(times["p95"])] if times is not None else absent(2)
     agree = text("–") if parity is None else number(parity["tie_equivalent"], ",", f" of {parity['queries']:,}")
     causes = [] if parity is None else [f"{cause}: {counted(n, 'query')}" for cause, n in parity["causes"].items()]
     return [
-        text(name),
+        text(_name(state)),
         count(state["documents"]),
         number(state.get("documents_per_second"), ",.0f"),
         number(state.get("ready_seconds"), ".3f"),

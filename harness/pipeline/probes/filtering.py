@@ -16,9 +16,9 @@ from harness.data.filter_sweep import SweptFilter, sweep_filters
 from harness.data.filtering import Filtered
 from harness.data.progress import PartOf, Progress, SilentDisplay
 from harness.data.types import Qrels, Run
-from harness.document.cells import BACKEND, absent, count, milliseconds, number, text, values_of
+from harness.document.cells import BACKEND, absent, count, listed, milliseconds, number, text, values_of
 from harness.document.figures import Curve, Curves
-from harness.document.model import Cell, Column, Figure, Table, Value
+from harness.document.model import Cell, Column, Figure, Table, Value, Verdict
 from harness.errors import HarnessError
 from harness.metrics import Scores, score
 from harness.parity.outcome_parity import References
@@ -39,6 +39,7 @@ __all__ = ["FilteredSearch", "FilteringProbe", "FilteringRecord"]
 
 _NO_FILTER = "none"
 _METADATA = "metadata.arrow"
+_NAMED = 4
 _ACROSS = "share of the documents that match"
 _FIGURE_NOTE = "Against exact filtered search. A ring marks a filter under which queries got fewer hits than from it."
 _ValueOf = Callable[[FilteredStats], float | None]
@@ -159,6 +160,33 @@ class FilteringProbe(Probe[FilteringRecord]):
                 "evaluated: queries with a relevant document that matches",
             ]
         return [Table("Search under filters, from many documents to few", columns, rows, legend)]
+
+    def verdicts(self, trials: Sequence[TrialResult]) -> list[Verdict]:
+        """Say which backend finds least of the exact filtered best and under which filter, or that all find it."""
+        depths, _ = _depths_and_metric(trials)
+        lowest, failed = [], False
+        for trial in trials:
+            levels = trial.filter_sweep.levels if trial.filter_sweep is not None else []
+            failed = failed or any(level.error is not None for level in levels)
+            known = [level for level in levels if level.overlap or level.short]
+            if known:
+                worst = min(known, key=partial(_found, depths=depths))
+                lowest.append((_found(worst, depths), trial, worst))
+        if not lowest:
+            return []
+        lowest.sort(key=lambda low: low[0])
+        found, trial, level = lowest[0]
+        if found == (1.0, 0):
+            labels = [trial.label for _, trial, _ in lowest]
+            said = f"{listed(labels)} {'finds' if len(labels) == 1 else 'find'} the exact filtered best {depths[0]}"
+            return [] if failed else [Verdict("good", f"{said} under every filter")]
+        headline = f"under filters {trial.label} finds least: {_loss(trial, level, depths)}"
+        others = "; ".join(
+            f"{other.label}: {_loss(other, low, depths)}" for lost, other, low in lowest[1:_NAMED] if lost < (1.0, 0)
+        )
+        return [
+            Verdict("unsure" if level.short else "plain", headline, f"lowest of others: {others}" if others else "")
+        ]
 
     def figures(self, trials: Sequence[TrialResult], series: Mapping[str, int]) -> list[Figure]:
         """Draw recall, and what the metric loses against exact filtered search, over the share of documents."""
@@ -321,6 +349,20 @@ def _curve(number: int, trial: TrialResult, metric: str | None, value_of: _Value
 
 def _recall(level: FilteredStats, depth: int) -> float | None:
     return level.overlap.get(str(depth))
+
+
+def _found(level: FilteredStats, depths: Sequence[int]) -> tuple[float, int]:
+    """Return what orders levels from the one under which least is found: recall, then hits that lack."""
+    shares = [share for depth in depths if (share := _recall(level, depth)) is not None]
+    return min(shares, default=1.0), -level.short
+
+
+def _loss(trial: TrialResult, level: FilteredStats, depths: Sequence[int]) -> str:
+    """Return recall under a filter, how many documents match it, and how many queries get too few hits."""
+    recalls = [f"recall@{depth} {share:.4f}" for depth in depths if (share := _recall(level, depth)) is not None]
+    queries = f" of {trial.parity.queries:,}" if trial.parity is not None else ""
+    short = f"too few hits on {level.short:,}{queries} queries" if level.short else ""
+    return f"{', '.join([*recalls, short] if short else recalls)} where {100 * level.selectivity:.2g} % match"
 
 
 def _difference(level: FilteredStats) -> float | None:

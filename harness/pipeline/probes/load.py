@@ -24,7 +24,7 @@ from harness.document.cells import (
     values_of,
 )
 from harness.document.figures import Saturation, Throughput
-from harness.document.model import Cell, Column, Figure, Table, Value
+from harness.document.model import Cell, Column, Figure, Table, Value, Verdict
 from harness.pipeline.probes.load_runs import LoadRecord, LoadRecords, LoadRuns, rate_level, scheduled
 from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell, latency_stats
 from harness.plan.options import LoadOptions
@@ -142,6 +142,21 @@ class LoadProbe(Probe[LoadRecords]):
         """Tabulate the cold pass, the closed loops and the open loops."""
         on = "1 core" if cores == 1 else f"{cores} cores"
         return [_cold_table(trials), _closed_table(trials, on), _knee_table(trials, on), _open_table(trials, on)]
+
+    def verdicts(self, trials: Sequence[TrialResult]) -> list[Verdict]:
+        """Say which backend answered most queries a second before its latency rose."""
+        knees = [(trial.knee.qps, trial.label, trial.knee) for trial in trials if trial.knee is not None]
+        sustained = sorted(((qps, label, one) for qps, label, one in knees if qps is not None), key=lambda row: -row[0])
+        if not sustained:
+            return []
+        said = [
+            f"{label}: {qps:,.0f} queries/s"
+            + (f", p99 {one.p99_ms:.3f} ms" if one.p99_ms is not None else "")
+            + (" (its rates ended before saturation)" if one.beyond is None else "")
+            for qps, label, one in sustained
+        ]
+        most = f"{sustained[0][1]} answers most queries a second before its latency rises"
+        return [Verdict("plain", f"{most}, {sustained[0][0]:,.0f}", "; ".join(said))]
 
     def figures(self, trials: Sequence[TrialResult], series: Mapping[str, int]) -> list[Figure]:
         """Draw throughput against p99, of backends whose rates rose to saturation."""

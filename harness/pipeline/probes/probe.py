@@ -18,7 +18,7 @@ from harness.data.dataset import Dataset
 from harness.data.progress import Progress
 from harness.data.types import Int64Array, Run
 from harness.document.cells import text, values_of
-from harness.document.model import Cell, Figure, Table, Value
+from harness.document.model import Cell, Figure, Table, Value, Verdict
 from harness.plan.plan import Plan, Trial
 from harness.results.schema import TrialResult
 from harness.results.schema_costs import LatencyStats
@@ -134,6 +134,10 @@ class Probe(Generic[RecordOf]):
 
         A row begins with :func:`label_cell`.
         """
+        return []
+
+    def verdicts(self, trials: Sequence[TrialResult]) -> list[Verdict]:  # noqa: ARG002
+        """Return the lines that its measurements over all backends of a dataset add to the verdict, few or none."""
         return []
 
     def figures(self, trials: Sequence[TrialResult], series: Mapping[str, int]) -> list[Figure]:  # noqa: ARG002

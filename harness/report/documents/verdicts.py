@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.document.cells import interval, listed, probability, signed
 from harness.document.model import Tone, Verdict
+from harness.pipeline.probes import PROBES
 from harness.results.schema import (
     FormulaChange,
     LeaderboardRow,
@@ -51,6 +52,16 @@ def comparison_verdicts(result: Result) -> list[Verdict]:
     lines += _pitfalls(result)
     lines += [*_parity(of_datasets), *_scoring_functions(result)]
     lines += _speed(of_datasets)
+    probed = [
+        Verdict(line.tone, f"{_where(name, several)}{line.headline}", line.detail)
+        for name, trials in of_datasets.items()
+        for probe in PROBES
+        for line in probe.verdicts(trials)
+    ]
+    lines += probed[:_LINES]
+    if len(probed) > _LINES:
+        more = counted(len(probed) - _LINES, "more line")
+        lines.append(Verdict("plain", f"and {more} on what else was measured, in the tables"))
     return lines
 
 
