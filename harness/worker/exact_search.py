@@ -140,17 +140,17 @@ def search(job: SparseSearchJob | DenseSearchJob, progress: Progress) -> TopK:
         index = _index(job)
     if job.matching is not None:
         index = index.filtered(job.matching)
-    found = [TopK(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))]
+    tops = [TopK(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))]
     for start in range(0, len(job.queries), _TOGETHER):
         stop = min(start + _TOGETHER, len(job.queries))
         queries = job.queries[start:stop] if isinstance(job, DenseSearchJob) else job.queries.slice(start, stop)
-        found.append(index.retrieve(queries, job.k, **options))
+        tops.append(index.retrieve(queries, job.k, **options))
         progress.advance(stop - start)
-    lengths = np.concatenate([np.zeros(1, dtype=np.int64), *(np.diff(top.indptr) for top in found)])
+    lengths = np.concatenate([np.zeros(1, dtype=np.int64), *(np.diff(top.indptr) for top in tops)])
     return TopK(
         np.cumsum(lengths, dtype=np.int64),
-        np.concatenate([top.rows for top in found]),
-        np.concatenate([top.scores for top in found]),
+        np.concatenate([top.rows for top in tops]),
+        np.concatenate([top.scores for top in tops]),
     )
 
 
