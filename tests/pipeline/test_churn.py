@@ -23,6 +23,7 @@ from harness.plan.options import ChurnOptions, parse_churn
 from harness.registry.lookup import find_cards, load_engine
 from harness.report.documents.compare import comparison_document
 from harness.report.render.markdown import render_markdown
+from harness.report.render.terminal import render_terminal
 
 WORKLOAD = "insert=10%,delete=10%,update=20%,steps=3"
 TEXTS = {f"d{n:02}": " ".join(f"w{(n * step) % 7}" for step in range(1, 2 + n % 5)) for n in range(40)}
@@ -222,6 +223,9 @@ def test_the_table_has_a_row_for_each_state_and_values_stand_in_csv() -> None:
     trial.probes["churn"]["states"][2]["parity"] |= {"different": 2, "causes": {"unknown": 2}}  # type: ignore[index]
     (verdict,) = ChurnProbe().verdicts([trial])
     assert (verdict.tone, verdict.detail) == ("bad", "csr:analyzer=whitespace, change 2: 2 queries")
+    narrow = render_terminal(document, width=80).partition("Data that changes")[2]
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert [name in narrow for name in ("ready s", "exact", "still counted", "no room for")] == [True] * 4
     shown = render_markdown(document).partition(f"Data that changes: {WORKLOAD}")[2]
     assert [name in shown for name in ("at first", "change 1", "change 3", "new index")] == [True] * 4
     values = {value.metric: value.mean for value in document.values}

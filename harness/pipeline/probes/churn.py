@@ -42,7 +42,7 @@ _LEGEND = [
     "each query is asked once in each state, with no warm-up after a change",
     "new index: of the documents at the end, built at once",
     "recall, and the exact figure beside a metric: against the exact result over the documents that are there",
-    "deleted, counted: deleted contents that the engine says its statistics still count",
+    "still counted: deleted contents that the engine says its statistics still count",
 ]
 
 
@@ -136,16 +136,20 @@ class ChurnProbe(Probe[ChurnRecord]):
         columns = [
             BACKEND,
             Column("state", numeric=False, names=True),
-            Column("documents"),
+            Column("documents", priority=5),
             Column("changes/s", help="documents deleted or written a second, until the engine took them"),
-            Column("ready s", help="from then until all is searchable and the engine idle", priority=2),
-            Column("p50 ms"),
-            Column("p95 ms"),
+            Column("ready s", help="from then until all is searchable and the engine idle"),
+            Column("p50 ms", priority=6),
+            Column("p95 ms", priority=1),
             Column(metric),
-            Column("exact", help=f"{metric} of the exact result over the documents that are there", priority=3),
-            Column(f"recall@{depth}"),
-            Column("agree", help="queries that agree with the exact result, up to ties and the stated tolerance"),
-            Column("deleted, counted", priority=4),
+            Column("exact", help=f"{metric} of the exact result over the documents that are there", priority=2),
+            Column(f"recall@{depth}", priority=3),
+            Column(
+                "agree",
+                help="queries that agree with the exact result, up to ties and the stated tolerance",
+                priority=4,
+            ),
+            Column("still counted"),
             Column("causes", numeric=False, folds=True),
         ]
         rows = []

@@ -137,13 +137,13 @@ class FilteringProbe(Probe[FilteringRecord]):
         depths, metric = _depths_and_metric(trials)
         columns = [
             BACKEND,
-            Column("filter", numeric=False),
-            Column("matching"),
+            Column("filter", numeric=False, names=True),
+            Column("matching", priority=2),
             *(Column(f"recall@{depth}") for depth in depths),
-            *([Column(f"filtered {metric}"), Column("− exact"), Column("evaluated", priority=1)] if metric else []),
-            Column("p95 ms"),
-            Column("p99 ms"),
-            Column("n", priority=2),
+            *([Column(f"filtered {metric}", priority=3), Column("− exact"), Column("evaluated")] if metric else []),
+            Column("p95 ms", priority=4),
+            Column("p99 ms", priority=1),
+            Column("n"),
             Column("too few"),
         ]
         rows = []
