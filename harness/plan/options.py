@@ -269,8 +269,17 @@ def parse_filter_sweep(value: str | float | Sequence[str | float] | None) -> Fil
     elif value is not None:
         parts = value if isinstance(value, Sequence) else [value]
     names = [str(part) for part in parts]
+    equated = next((name for name in names if "=" in name), None)
+    if equated is not None:
+        raise UsageError(
+            f"--filter-sweep {equated}: a field goes without a value",
+            fix=f"write --filter-sweep {equated.partition('=')[0]}, which takes its values one by one",
+        )
     if len(set(names)) != len(names) or "" in names:
-        raise UsageError(f"--filter-sweep {_shown(value)}", fix="write shares and fields, each once: 0.5,0.1,0.01")
+        odd = "a share or a field is empty" if "" in names else "a share or a field occurs twice"
+        raise UsageError(
+            f"--filter-sweep '{_shown(value)}': {odd}", fix="write shares and fields, each once: 0.5,0.1,0.01"
+        )
     fields = tuple(name for name in names if _number(name.removesuffix("%")) == _NO_NUMBER)
     return FilterSweep(tuple(share(name, "--filter-sweep") for name in names if name not in fields), fields)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -43,6 +44,7 @@ def run_churn(job: ChurnJob, progress: Progress, clock: Clock, *, before_open: C
     content = job.order[: job.first]
     first = documents.take(content)
     engine = create_engine(job.trial)
+    importlib.import_module("scipy.sparse")  # csr reads its vectors back with it: no change is to wait for the import
     before_open()
     passes = []
     with closing(engine):

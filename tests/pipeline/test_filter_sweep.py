@@ -182,3 +182,12 @@ def test_a_field_that_no_document_has_is_refused(collection: Path) -> None:
 def test_one_filter_and_a_sweep_of_them_exclude_one_another() -> None:
     with pytest.raises(UsageError, match="--filter-sweep with --filter"):
         make_plan(CompareRequest(backends="csr", filter=("a=b",), filter_sweep="0.1"), lucene_available=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("", "is empty"), ("0.5,0.5", "occurs twice"), ("year=2000", "a field goes without a value")],
+)
+def test_a_sweep_that_cannot_be_says_why(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse_filter_sweep(text)

@@ -140,9 +140,9 @@ class ChurnProbe(Probe[ChurnRecord]):
             Column("changes/s", help="documents deleted or written a second, until the engine took them"),
             Column("ready s", help="from then until all is searchable and the engine idle"),
             Column("p50 ms", priority=6),
-            Column("p95 ms", priority=1),
+            Column("p95 ms", priority=2),
             Column(metric),
-            Column("exact", help=f"{metric} of the exact result over the documents that are there", priority=2),
+            Column("exact", help=f"{metric} of the exact result over the documents that are there", priority=1),
             Column(f"recall@{depth}", priority=3),
             Column(
                 "agree",

@@ -376,7 +376,7 @@ def _agreement(parity: ParityStats) -> str:
 
 def _differs(where: str, label: str, parity: ParityStats) -> Verdict:
     """Return of an approximate index how much of the exact best it has; of others, how often they differ, and why."""
-    causes = ", ".join(f"{cause} ({count:,})" for cause, count in parity.causes.items())
+    causes = ", ".join(f"{cause.replace(', ', ' + ')} ({count:,})" for cause, count in parity.causes.items())
     detail = f"proven causes: {causes}" if causes else ""
     unknown = parity.causes.get("unknown", 0)
     if parity.causes.keys() & _BY_DESIGN and not unknown:
