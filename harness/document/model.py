@@ -197,13 +197,14 @@ class Section:
     """A part of the document.
 
     ``anchor`` is its place in links. ``detail`` sections are left out of short forms, and stand after the list of
-    queries on a page.
+    queries on a page. ``open`` sections are shown whole on a page, which folds most blocks of others.
     """
 
     anchor: str
     title: str
     blocks: Sequence[Block]
     detail: bool = False
+    open: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,7 +210,9 @@ def test_rates_rise_until_a_backend_is_saturated_and_the_knee_is_marked(
     shown = found.render(verbose=True)
     assert "Search, the knee of rates up to saturation" in shown
     assert f"knee.unloaded_p99_ms,{knee.unloaded_p99_ms}" in found.render("csv")
-    (drawn,) = [figure for figure in comparison_figures(found, {})["cost"] if isinstance(figure.drawing, Saturation)]
+    (drawn,) = [
+        figure for figure in comparison_figures(found, {})["requested"] if isinstance(figure.drawing, Saturation)
+    ]
     (row,) = drawn.drawing.rows
     assert [round(point[0], 6) for point in row.points] == [round(level.qps or 0, 6) for level in trial.open_loop]
     assert row.knee == (rates.index(knee.rate) if knee.rate is not None else None)

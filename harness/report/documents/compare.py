@@ -42,11 +42,12 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
     """Return everything that is shown of a comparison.
 
     ``figures`` are drawings of single queries and samples, which a result without its tables lacks, by the anchor of
-    their section: ``quality``, ``frontier``, ``parity``, ``cost``.
+    their section: ``quality``, ``frontier``, ``parity``, ``requested``, ``cost``.
     """
     several, drawn = len(result.datasets) > 1, figures or {}
     quality: list[Block] = [*leaderboard_tables(result), *published_mean_tables(result)]
     parity: list[Block] = [*drawn.get("parity", [])]
+    requested: list[Block] = [*drawn.get("requested", [])]
     cost: list[Block] = [*drawn.get("cost", [])]
     for dataset in result.datasets:
         where, trials = f", {dataset.name}" if several else "", result.of_dataset(dataset.name)
@@ -55,13 +56,15 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
         quality += [*pair_tables(result, dataset.name, where), *published_tables(result, dataset.name, where)]
         parity += parity_tables(trials, where, candidates=dataset.candidates is not None)
         parity += scoring_tables([scoring for scoring in result.scorings if scoring.dataset == dataset.name], where)
-        cost += _probe_tables(trials, result.machine.cores, where)
+        for table in _probe_tables(trials, result.machine.cores, where):
+            (cost if table.detail else requested).append(table)
     quality += [_datasets_table(result.datasets)] if len(result.datasets) > _NAMED else []
     said = list(comparison_notes(result))
     sections = [
         Section("quality", "Quality", [*quality, *drawn.get("quality", [])]),
         Section("frontier", "What a setting costs and buys", [*frontier_tables(result), *drawn.get("frontier", [])]),
         Section("parity", "Parity with the exact reference", parity),
+        Section("requested", "Load, filters and changes", requested, open=True),
         Section("cost", "Cost", cost),
         Section("notes", "What to know before comparing", [Notes(said)] if said else []),
         Section("provenance", "Provenance", list(provenance(result, _contents(result.datasets))), detail=True),

@@ -57,12 +57,14 @@ def comparison_figures(compared: Comparison, runs: Mapping[str, Run]) -> dict[st
         return {
             "quality": _means(report),
             "frontier": [made for part, where in each for made in swept_frontiers(part, where)],
-            "cost": [*_frontiers(report), *probed],
+            "requested": probed,
+            "cost": _frontiers(report),
         }
     return {
         "quality": _quality(report, compared.values, runs, compared.qrels),
         "frontier": swept_frontiers(report),
         "parity": _parity(report),
+        "requested": _probe_figures(report, _numbers(report)),
         "cost": _cost(report, compared.latencies),
     }
 
@@ -185,7 +187,7 @@ def _cost(report: Result, latencies: pa.Table | None) -> list[Figure]:
     elif times:
         remark = " This result keeps no single samples, so nothing finer is drawn."
         made.append(percentile_figure("Latency of a query, one client", times, numbers, remark))
-    return [*made, *_probe_figures(report, numbers)]
+    return made
 
 
 def _probe_figures(report: Result, series: Mapping[str, int], where: str = "") -> list[Figure]:

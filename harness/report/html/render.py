@@ -76,12 +76,16 @@ class _Part:
 
 
 def _parts(document: Document) -> list[_Part]:
-    """Show the first table, the first figure and what is open; fold everything else away."""
+    """Show the first table, the first figure and what is open, blocks and sections; fold everything else away."""
     blocks = [block for section in document.sections if not section.detail for block in section.blocks]
     firsts = [id(next((block for block in blocks if isinstance(block, kind)), None)) for kind in (Figure, Table)]
     parts = []
     for section in document.sections:
-        shown = [] if section.detail else [block for block in section.blocks if id(block) in firsts or _is_open(block)]
+        shown = [
+            block
+            for block in section.blocks
+            if not section.detail and (section.open or id(block) in firsts or _is_open(block))
+        ]
         folded = [block for block in section.blocks if all(block is not other for other in shown)]
         parts.append(_Part(section, shown, folded))
     return parts

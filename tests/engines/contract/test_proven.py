@@ -21,8 +21,6 @@ from harness.testing.suite import PROPERTY, Base
 CARDS = find_cards("backends")
 NEVER_SEEN = {"elasticsearch", "weaviate"}
 """Cards of engines that no test has seen for real."""
-CHANGES_NOT_YET = {"chroma", "qdrant", "qdrant-dense", "qdrant-hybrid", "qdrant-splade"}
-"""Cards that declare changes, which ``--update-proven`` has not proven so far: the matrix says ``?``."""
 UPDATE = "run pytest -m contract --update-proven"
 
 
@@ -41,8 +39,7 @@ def test_an_engine_is_verified_whole_or_not_at_all(card: BackendCard) -> None:
     """An engine that keeps a part of its contract is no engine of the harness's."""
     real = [proof for proof in proven_engines()[card.engine].proofs if not proof.stub]
     assert bool(real) != (card.name in NEVER_SEEN)
-    unproven = {"changes"} if card.name in CHANGES_NOT_YET else set()
-    wanted = tuple(sorted(parts_for(load_engine(card)).keys() - unproven))
+    wanted = tuple(sorted(parts_for(load_engine(card))))
     assert [proof.parts for proof in real] == [wanted] * len(real), UPDATE
 
 
