@@ -131,8 +131,8 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
 
     def remains(self) -> Remains:
         """List the deleted documents that segments hold: their columns can be read until the segment is merged."""
-        everything, held = self._tantivy.Query.all_query(), max(1, int(self._searcher.num_docs))
-        there = {(place.segment_ord, place.doc) for _, place in self._searcher.search(everything, held).hits}
+        everything, count = self._tantivy.Query.all_query(), max(1, int(self._searcher.num_docs))
+        there = {(place.segment_ord, place.doc) for _, place in self._searcher.search(everything, count).hits}
         places = [
             self._tantivy.DocAddress(number, document)
             for number, segment in enumerate(_segments(self.folder))

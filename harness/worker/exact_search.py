@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -130,21 +129,11 @@ def _merged(parts: Sequence[TopK], starts: Sequence[int], tie_break: UInt32Array
 def search(job: SparseSearchJob | DenseSearchJob, progress: Progress) -> TopK:
     """Run a job, whose unit of progress is a query; raises as the index of its kind."""
     progress.start("exact search", len(job.queries))
-    index: Any
-    options: dict[str, Any] = {}
-    if isinstance(job, DenseSearchJob):
-        documents = load_column(job.vectors)[job.start : job.stop]
-        index = DenseIndex.build(documents, tie_break=job.tie_break)
-        options = {"similarity": job.similarity}
-    else:
-        index = _index(job)
-    if job.matching is not None:
-        index = index.filtered(job.matching)
+    retrieve = _dense_search(job) if isinstance(job, DenseSearchJob) else _sparse_search(job)
     tops = [TopK(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))]
     for start in range(0, len(job.queries), _TOGETHER):
         stop = min(start + _TOGETHER, len(job.queries))
-        queries = job.queries[start:stop] if isinstance(job, DenseSearchJob) else job.queries.slice(start, stop)
-        tops.append(index.retrieve(queries, job.k, **options))
+        tops.append(retrieve(start, stop))
         progress.advance(stop - start)
     lengths = np.concatenate([np.zeros(1, dtype=np.int64), *(np.diff(top.indptr) for top in tops)])
     return TopK(
@@ -152,6 +141,20 @@ def search(job: SparseSearchJob | DenseSearchJob, progress: Progress) -> TopK:
         np.concatenate([top.rows for top in tops]),
         np.concatenate([top.scores for top in tops]),
     )
+
+
+def _dense_search(job: DenseSearchJob) -> Callable[[int, int], TopK]:
+    """Return the search of queries from one number up to another."""
+    whole = DenseIndex.build(load_column(job.vectors)[job.start : job.stop], tie_break=job.tie_break)
+    index = whole if job.matching is None else whole.filtered(job.matching)
+    return lambda start, stop: index.retrieve(job.queries[start:stop], job.k, similarity=job.similarity)
+
+
+def _sparse_search(job: SparseSearchJob) -> Callable[[int, int], TopK]:
+    """Return the search of queries from one number up to another."""
+    index = _index(job)
+    searched = index if job.matching is None else index.filtered(job.matching)
+    return lambda start, stop: searched.retrieve(job.queries.slice(start, stop), job.k)
 
 
 def score_rows(whole: SparseSearchJob, indptr: Int64Array, rows: Int32Array) -> Float32Array:

@@ -78,13 +78,13 @@ class UnpackedFiles(NamedTuple):
 
     def look(self) -> dict[Path, tuple[int, int]]:
         """Return size and time of every file, by its path where the command runs."""
-        found = {}
+        states = {}
         for root, place in self.places.items():
             for file in _files(place):
                 state = file.stat()
                 path = root if file == place else root / file.relative_to(place)
-                found[path] = (state.st_size, state.st_mtime_ns)
-        return found
+                states[path] = (state.st_size, state.st_mtime_ns)
+        return states
 
     def changes(self) -> Iterator[Returned]:
         """Yield what the job made, changed or removed; what was written last comes last, as it may say 'finished'."""

@@ -220,10 +220,8 @@ def _pgvector(store: Any, _: Path) -> _Place:  # noqa: ANN401
         url = url.render_as_string(hide_password=False)
     elif hasattr(url, "resolve_value"):  # Haystack's Secret
         url = url.resolve_value()
-    fields, beside = (
-        _texts(own, table=("table_name",), vector_column=("embedding_column",), id_column=("id_column",)),
-        "",
-    )
+    beside = ""
+    fields = _texts(own, table=("table_name",), vector_column=("embedding_column",), id_column=("id_column",))
     if hasattr(own, "EmbeddingStore"):  # LangChain's PGVector keeps all collections in one table
         fields["table"] = str(own.EmbeddingStore.__tablename__)
         beside = f": the table holds all collections, not '{own.collection_name}' alone, and is searched as a whole"

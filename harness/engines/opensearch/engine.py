@@ -143,9 +143,9 @@ class OpenSearchEngine(
         the shard retains its history of operations.
         """
         placed, counted = self.placement(), int(self.loaded.state["deleted_documents"])
-        told = counted in (0, len(self.dropped.rows) + self._deletes)
+        all_or_none = counted in (0, len(self.dropped.rows) + self._deletes)
         rows, written = self.dropped if counted else DroppedContents.of([], [])
-        left = Remains(rows, written) if told else Remains()
+        left = Remains(rows, written) if all_or_none else Remains()
         shards = np.zeros(len(self.ids), dtype=np.int32)
         shards[: len(self._shards)] = self._shards  # a row stays in its shard, and so does what it held
         if placed.shards is not None:

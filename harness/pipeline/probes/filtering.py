@@ -175,8 +175,8 @@ class FilteringProbe(Probe[FilteringRecord]):
         if not lowest:
             return []
         lowest.sort(key=lambda low: low[0])
-        found, trial, level = lowest[0]
-        if found == (1.0, 0):
+        least, trial, level = lowest[0]
+        if least == (1.0, 0):
             labels = [trial.label for _, trial, _ in lowest]
             said = f"{listed(labels)} {'finds' if len(labels) == 1 else 'find'} the exact filtered best {depths[0]}"
             return [] if failed else [Verdict("good", f"{said} under every filter")]

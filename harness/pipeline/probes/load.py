@@ -145,15 +145,16 @@ class LoadProbe(Probe[LoadRecords]):
 
     def verdicts(self, trials: Sequence[TrialResult]) -> list[Verdict]:
         """Say which backend answered most queries a second before its latency rose."""
-        knees = [(trial.knee.qps, trial.label, trial.knee) for trial in trials if trial.knee is not None]
-        sustained = sorted(((qps, label, one) for qps, label, one in knees if qps is not None), key=lambda row: -row[0])
+        knees = [(trial.label, trial.knee) for trial in trials if trial.knee is not None]
+        sustained = [(knee.qps, label, knee) for label, knee in knees if knee.qps is not None]
+        sustained.sort(key=lambda row: -row[0])
         if not sustained:
             return []
         said = [
             f"{label}: {qps:,.0f} queries/s"
-            + (f", p99 {one.p99_ms:.3f} ms" if one.p99_ms is not None else "")
-            + (" (its rates ended before saturation)" if one.beyond is None else "")
-            for qps, label, one in sustained
+            + (f", p99 {knee.p99_ms:.3f} ms" if knee.p99_ms is not None else "")
+            + (" (its rates ended before saturation)" if knee.beyond is None else "")
+            for qps, label, knee in sustained
         ]
         most = f"{sustained[0][1]} answers most queries a second before its latency rises"
         return [Verdict("plain", f"{most}, {sustained[0][0]:,.0f}", "; ".join(said))]
