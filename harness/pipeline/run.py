@@ -22,9 +22,11 @@ from harness.data.types import Ids, Int64Array, Run
 from harness.engines.interface import Capabilities
 from harness.errors import CacheError, CardError, HarnessError, MissingHitsError, UsageError
 from harness.loaders.trec import read_run
+from harness.pipeline.asking import ask_callable, require_rankings, run_of_answers
 from harness.pipeline.probes import PROBES
 from harness.pipeline.probes.probe import HeldOpen, Probe, ProbedTrial, run_probes
 from harness.pipeline.resume import Identities, LookUp, StoredOutcome, StoredTrials, conditions_of, in_short
+from harness.plan.callables import CallableSpec
 from harness.plan.options import ExecutionOptions
 from harness.plan.plan import Plan, Trial
 from harness.registry.cards import BackendCard
@@ -212,6 +214,8 @@ class _Trials:
             if self.dataset.candidates is not None:
                 run = ranking.among_candidates(run, self.dataset.candidates)
             return Outcome(trial, run=run)
+        if trial.spec.called is not None:
+            return replace(self._ask(trial, trial.spec.called), measured=_now_utc())
         if trial.spec.card is None:
             raise UsageError(f"backend '{trial.label}' names neither a card nor a run")
         try:
@@ -233,6 +237,25 @@ class _Trials:
         except CacheError as error:
             return replace(outcome, notes=(f"it could not be stored for --resume: {error.what}",))
         return outcome
+
+    def _ask(self, trial: Trial, called: CallableSpec) -> Outcome:
+        """Ask somebody's code every query; its content is in no key, so its outcome is not stored for later."""
+        request, queries = self.plan.request, self.dataset.queries
+        folder, progress = Path(tempfile.mkdtemp(prefix="ask-", dir=self.work)), self.display.section(trial.label)
+        asked = ask_callable(
+            called, queries, request.k, self.plan.execution, folder, progress, max_calls=request.max_calls
+        )
+        judged = self.dataset.qrels.doc_ids if self.dataset.qrels is not None else Ids.of([])
+        run = run_of_answers(queries.ids, asked.answers, request.k, judged)
+        require_rankings(asked, run, self.dataset.corpus.ids)
+        refuse_unmatched(run, self.dataset)
+        if self.dataset.candidates is not None:
+            run = ranking.among_candidates(run, self.dataset.candidates)
+        notes = ["its own code answers: nothing was indexed, and there is no exact reference", *asked.notes]
+        longer = sum(len(answer.ids) > request.k for answer in asked.answers)
+        if longer:
+            notes.append(f"{counted(longer, 'query', 'queries')} got more than k hits: the first {request.k:,} count")
+        return Outcome(trial, run=run, asked=asked, notes=(*notes, *called.notes))
 
     def _run_engine(self, trial: Trial, card: BackendCard, look_up: LookUp) -> Outcome:
         capabilities = load_engine(card).capabilities
@@ -363,6 +386,8 @@ def _summary(outcome: Outcome) -> str:
         return f"failed: {outcome.failure.message.splitlines()[0]}"
     if outcome.combined is not None:
         return f"made of {', '.join(outcome.combined.of)}"
+    if outcome.asked is not None:
+        return f"{counted(len(outcome.asked.answers), 'query')} asked"
     if outcome.record is None:
         return "read"
     index = outcome.record.index

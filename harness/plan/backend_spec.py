@@ -11,7 +11,9 @@ from typing import Literal
 
 from harness.errors import HarnessError, UnknownNameError, UsageError
 from harness.plain_url import DATABASE_FORM, PLAIN_FORM, is_plain_database_url, is_plain_url
+from harness.plan.callables import CALLABLE_KINDS, CallableSpec, parse_callable
 from harness.plan.expressions import (
+    in_list,
     in_parentheses,
     quoted,
     split_fusion,
@@ -31,6 +33,10 @@ _RUN = "run"
 _URL = "url"
 _URL_WITH_USER = re.compile(r"https?:/[^,;\s]*@", re.IGNORECASE)
 _EXTERNAL = "external"
+_ENDPOINT = re.compile(
+    r"(?:^|(?<=[,(+\s]))(?:(?:[\w.-]+\s*=\s*)?http:(?=\s*\w+\s*=)|http:(?=//))[^()]*(?:\([^()]*\)[^()]*)*"
+)
+"""An expression ``http:url=…``, with a label or without, up to the parenthesis that closes it."""
 _LABELLED = re.compile(r"(?P<label>[\w.-]+)\s*=\s*(?P<backend>(?P<name>[\w-]+).*)", re.DOTALL)
 
 
@@ -39,32 +45,35 @@ class BackendSpec:
     """One backend of a comparison.
 
     ``kind`` is ``engine`` (then ``card`` is set), ``run`` (then ``run_path`` is set: anybody's ranked documents),
-    ``fusion`` or ``rerank`` (then ``components`` are the backends whose hits it takes: several, or one). ``parameters``
-    is complete: the defaults with ``overrides`` on top. ``label`` is unique in a comparison and shows the overrides.
-    ``name`` is the card's, ``run``, the method's or the reranker's. ``unlabelled`` is what the label would be,
-    where the user gave one.
+    ``callable`` (then ``called`` is set: a function, a framework's retriever or an endpoint), ``fusion`` or ``rerank``
+    (then ``components`` are the backends whose hits it takes: several, or one). ``parameters`` is complete: the
+    defaults with ``overrides`` on top. ``label`` is unique in a comparison and shows the overrides. ``name`` is the
+    card's, ``run``, the method's or the reranker's, or the first word of a callable. ``unlabelled`` is what the label
+    would be, where the user gave one.
     """
 
     name: str
     label: str
-    kind: Literal["engine", "run", "fusion", "rerank"]
+    kind: Literal["engine", "run", "callable", "fusion", "rerank"]
     card: BackendCard | None
     parameters: Mapping[str, ParameterValue]
     overrides: Mapping[str, ParameterValue]
     run_path: Path | None = None
+    called: CallableSpec | None = None
     components: tuple[BackendSpec, ...] = ()
     unlabelled: str | None = None
 
     @property
     def expression(self) -> str:
         """The backend as it is written in a list of backends."""
-        return self.label if self.unlabelled is None else f"{self.label}={self.unlabelled}"
+        return in_list(self.label if self.unlabelled is None else f"{self.label}={self.unlabelled}")
 
     @property
     def identity(self) -> Hashable:
         """Equal for specifications that are the same backend, however they are written."""
         parts = tuple(component.identity for component in self.components)
-        return (self.name, self.run_path and self.run_path.resolve(), *sorted(self.parameters.items()), parts)
+        place = self.run_path.resolve() if self.run_path is not None else self.called
+        return (self.name, place, *sorted(self.parameters.items()), parts)
 
 
 def parse_backends(text: str | Sequence[str], cards: Path | None = None) -> list[BackendSpec]:
@@ -79,9 +88,12 @@ def parse_backends(text: str | Sequence[str], cards: Path | None = None) -> list
 
 def parse_backend_specs(text: str | Sequence[str], cards: Mapping[str, BackendCard]) -> list[BackendSpec]:
     """Return the backends of an expression as :func:`parse_backends` does; ``cards`` are the known backends."""
-    for part in [text] if isinstance(text, str) else text:
-        _refuse_credentials(part, cards)
+    # an endpoint's URL may hold secrets, which labels and messages leave out: it is told from others by its item
+    if isinstance(text, str) and _ENDPOINT.search(text) is None:
+        _refuse_credentials(text, cards)
     items = split_outside(text, ",") if isinstance(text, str) else list(text)
+    for item in items:
+        _refuse_credentials(_ENDPOINT.sub("", item), cards)
     parser = _Parser(cards)
     specs = [spec for item in items if (spec := parser.parse(item.strip())) is not None]
     problems = [*parser.problems, *_repeated(specs)]
@@ -149,22 +161,22 @@ class _Parser:
 
     def parse(self, item: str) -> BackendSpec | None:
         """Parse ``label=backend``, or a backend without a label of its own; None where something is wrong with it."""
+        item = without_parentheses(item)
         labelled = _LABELLED.fullmatch(item)
-        if labelled is None or labelled["name"] not in {*self.cards, *fusions(), _RUN}:
+        if labelled is None or labelled["name"] not in {*self.cards, *fusions(), _RUN, *CALLABLE_KINDS}:
             return self._unlabelled(item)
         spec = self._unlabelled(labelled["backend"])
         return replace(spec, label=labelled["label"], unlabelled=spec.label) if spec is not None else None
 
     def _unlabelled(self, item: str) -> BackendSpec | None:
         try:
-            return self._parse(item)
+            return self._parse(without_parentheses(item))
         except UsageError as error:
             self.problems.append(error)
             return None
 
     def _parse(self, item: str) -> BackendSpec | None:
         """Parse a backend; None where its parts are wrong, which problems tell. Raises UsageError for other faults."""
-        item = without_parentheses(item)
         first, *later = split_stages(item, rerankers())
         if later:
             return self._reranked(self._unlabelled(first), later)
@@ -174,6 +186,8 @@ class _Parser:
             raise UsageError(f"a backend has no name: '{item}'", fix="write name or name:key=value;key=value")
         if name == _RUN:
             return self._run(item, rest)
+        if name in CALLABLE_KINDS and name not in self.cards:
+            return _callable(name, item)
         if name in fusions():
             return self._fusion(fusions()[name], rest)
         card = self.cards.get(name)
@@ -187,7 +201,7 @@ class _Parser:
                 "csr:k1=3;b=0.95,faiss:index='IVF64,Flat'",
             )
         if card is None:
-            raise UnknownNameError("backend", name, (*self.cards, *fusions(), f"{_RUN}:FILE"))
+            raise UnknownNameError("backend", name, (*self.cards, *fusions(), f"{_RUN}:FILE", "python:MODULE:FUNCTION"))
         before = len(self.problems)
         overrides = self._overrides(name, rest, card.parameters) if colon else {}
         self.problems.extend(_about_external(name, card, overrides))
@@ -305,6 +319,19 @@ class _Parser:
                     if key == _EXTERNAL:  # parameters about an external index are no second mistake
                         overrides[key] = True
         return overrides
+
+
+def _callable(name: str, item: str) -> BackendSpec:
+    called = parse_callable(item)
+    if called is None:
+        raise UsageError(
+            f"'{name}' does not say what answers the queries",
+            fix="write python:MODULE:FUNCTION, langchain:MODULE:RETRIEVER or http:url=…;ids=…",
+        )
+    parameters = {"expression": called.expression}
+    return BackendSpec(
+        name, called.expression, kind="callable", card=None, parameters=parameters, overrides={}, called=called
+    )
 
 
 def _after_comma(overrides: Mapping[str, ParameterValue], names: Sequence[str]) -> str:

@@ -181,7 +181,9 @@ class Plan:
 
     def _resolved(self) -> dict[str, object]:
         """Return options in the form that does not depend on the environment, or on how Python gave them."""
+        secret = any(trial.spec.called is not None and trial.spec.called.http is not None for trial in self.trials)
         return {
+            **({"backends": [trial.spec.expression for trial in self.trials]} if secret else {}),
             "columns": columns_text(self.files.columns) or None,
             "warm_up": self.execution.warm_up if self.request.timing else None,
             "filter_sweep": ",".join(

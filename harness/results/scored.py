@@ -150,17 +150,21 @@ def latency_table(scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> pa.
         return None
     parts = []
     for backend in scored:
-        record = backend.outcome.record
-        if record is None:
+        record, asked = backend.outcome.record, backend.outcome.asked
+        if record is not None:
+            search_ns, transfer_ns = record.search_ns, record.transfer_ns
+        elif asked is not None:
+            search_ns, transfer_ns = asked.search_ns, np.zeros_like(asked.search_ns)
+        else:
             continue
         terms = np.flatnonzero(has_terms(backend.outcome.vectors, len(dataset.queries)))
-        passes = len(record.search_ns)
+        passes = len(search_ns)
         ids = dataset.queries.ids.values.take(numbers(terms))
         columns = {
             "pass": numbers(np.repeat(np.arange(1, passes + 1, dtype=np.int32), len(terms))),
             "query_id": pa.concat_arrays([ids] * passes) if passes else ids.slice(0, 0),
-            "search_ns": numbers(record.search_ns[:, terms].ravel()),
-            "transfer_ns": numbers(record.transfer_ns[:, terms].ravel()),
+            "search_ns": numbers(search_ns[:, terms].ravel()),
+            "transfer_ns": numbers(transfer_ns[:, terms].ravel()),
         }
         parts.append(_part(_LATENCIES, dataset.name, backend.label, columns))
     return pa.concat_tables([_empty(_LATENCIES), *parts])

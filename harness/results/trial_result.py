@@ -183,7 +183,7 @@ def _notes_on_trial(scored: Scored, dataset: Dataset) -> list[str]:
             vectors, vectors.terms, dataset, external=record is not None and record.external is not None
         )
     run = scored.outcome.run
-    if run is not None and scored.outcome.trial.spec.kind == "run":
+    if run is not None and scored.outcome.trial.spec.kind in ("run", "callable"):
         notes += _notes_on_strangers(run, dataset)
     if run is not None and any(holds_white_space(ids) for ids in (run.doc_ids, run.query_ids)):
         notes.append("ids hold white space, which TREC's format cannot: the run is stored as Parquet")

@@ -11,6 +11,7 @@ from harness.data import ranking
 from harness.data.dataset import Dataset
 from harness.data.filtering import in_words
 from harness.data.types import Int64Array, Run
+from harness.engines.callable.answers import Asked
 from harness.errors import LostDocumentsError, RankingError
 from harness.plan.plan import Trial
 from harness.rerank.stage import Reranked
@@ -46,7 +47,8 @@ class Combined:
 class Outcome:
     """The end of one trial: either a ``run`` or a ``failure``.
 
-    With a run comes a ``record`` when an engine made it, ``combined`` when it was made of other backends' hits.
+    With a run comes a ``record`` when an engine made it, ``asked`` when somebody's code answered, ``combined`` when it
+    was made of other backends' hits.
 
     ``measured`` is when an engine ran or failed (UTC, ISO 8601). A ``reused`` outcome was stored by an earlier
     comparison. ``notes`` are sentences for the report. ``measurements`` are those of probes; ``rebuilds`` are the runs
@@ -56,6 +58,7 @@ class Outcome:
     trial: Trial
     run: Run | None = None
     record: TrialRecord | None = None
+    asked: Asked | None = None
     memory: Finished | None = None
     vectors: Vectors | None = None
     combined: Combined | None = None
@@ -76,6 +79,8 @@ class Outcome:
         if self.record is not None:
             taken: Int64Array = self.record.search_ns + self.record.transfer_ns
             return taken
+        if self.asked is not None:
+            return self.asked.search_ns
         combined = self.combined
         if combined is None or combined.first_ns is None or combined.own_ns is None:
             return None

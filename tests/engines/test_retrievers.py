@@ -123,7 +123,8 @@ def test_expressions_are_named_and_redacted() -> None:
             "chroma:path=db;collection=docs;model=m",
         ]
     )  # fmt: skip
-    assert (python.label, python.target) == ("python:my_app.search:retrieve", "my_app.search:retrieve")
+    assert python.called is not None
+    assert (python.label, python.called.target) == ("python:my_app.search:retrieve", "my_app.search:retrieve")
     assert (named.label, named.shown) == ("mine", "mine=python:my_app:App.find")
     assert http.label == "http:http://host/s"
     assert http.shown == "http:url=http://***@host/s?q={question}&***;ids=hits[*].id;body=***"

@@ -188,8 +188,10 @@ def test_malformed_expressions_are_refused(expression: str, message: str) -> Non
 
 def test_a_name_may_stand_before_a_framework() -> None:
     (backend,) = parse_against(["mine=llamaindex:app.search:index;id_key=ref_doc_id"])
-    assert (backend.label, backend.framework, backend.target) == ("mine", "llamaindex", "app.search:index")
-    assert backend.id_key == "ref_doc_id"
+    called = backend.called
+    assert called is not None
+    assert (backend.label, called.framework, called.target) == ("mine", "llamaindex", "app.search:index")
+    assert called.id_key == "ref_doc_id"
     assert backend.shown == "mine=llamaindex:app.search:index;id_key=ref_doc_id"
 
 

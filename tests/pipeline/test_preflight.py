@@ -10,11 +10,11 @@ import pytest
 
 from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
 from harness.data.ranking import TieRule
-from harness.data.types import Corpus, Ids
+from harness.data.types import Corpus, Ids, Run
 from harness.engines.callable.answers import Answer
 from harness.loaders.golden import golden_of_records
 from harness.metrics import parse_metrics
-from harness.pipeline.check.against import run_of
+from harness.pipeline.asking import run_of_answers
 from harness.pipeline.check.check_results import Answered, asked_trial
 from harness.pipeline.check.id_match import Expected, Match
 from harness.pipeline.check.preflight import Answers, Examiner, answers_of, missing_ids, preflight, repeated_questions
@@ -148,6 +148,11 @@ def test_ids_that_an_index_lacks_are_missing() -> None:
     (finding,) = missing_ids(many, Expected(many, Match(), Ids.of(["a"])), "the index")
     assert finding.message.startswith("25 expected ids are not in the index")
     assert (len(finding.examples), finding.examples[-1]) == (21, "… and 5 more")
+
+
+def run_of(golden: GoldenSet, answers: list[Answer], k: int) -> Run:
+    expected = [expectation.id for one in golden for expectation in one.expected]
+    return run_of_answers(Ids.of(one.id for one in golden), answers, k, expected)
 
 
 def test_answers_become_a_run() -> None:

@@ -127,7 +127,7 @@ class HttpSettings:
     secrets: tuple[str, ...]
 
     @classmethod
-    def of(cls, options: Mapping[str, str], *, max_calls: int | None = None) -> HttpSettings:
+    def of(cls, options: Mapping[str, str]) -> HttpSettings:
         """Read the values of :data:`HTTP_OPTIONS`; raises UsageError, never repeating a password."""
         for name in ("url", "ids"):
             if not options.get(name):
@@ -151,7 +151,6 @@ class HttpSettings:
             timeout_s=_seconds(options, "timeout_s", 30.0),
             retry_s=_seconds(options, "retry_s", 10.0),
             per_minute=_seconds(options, "per_minute", 0.0),
-            max_calls=max_calls,
         )
         return cls(
             base=base,

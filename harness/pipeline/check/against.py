@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import re
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,19 +21,20 @@ from harness.data.progress import Display, DisplayOfPart
 from harness.data.texts import content_digest
 from harness.data.types import Corpus, Ids, Queries, Run
 from harness.encoders.settings import model_encoder
-from harness.engines.callable.answers import Answer, Asked, CalledBackend, ask
+from harness.engines.callable.answers import Answer
 from harness.engines.callable.frameworks import FRAMEWORKS
-from harness.engines.callable.http_endpoint import HTTP_OPTIONS, HttpBackend, HttpSettings
-from harness.engines.callable.python_callable import PythonBackend
 from harness.engines.callable.vector_stores import StoreBehind
 from harness.errors import HarnessError, UsageError
 from harness.parity import Level
-from harness.pipeline.check.check_results import Answered, asked_search, asked_trial
+from harness.pipeline.asking import STORE, ask_callable, run_of_answers
+from harness.pipeline.check.check_results import Answered, asked_trial
 from harness.pipeline.check.stored_vectors import ModelComparison
 from harness.pipeline.compare import run_on
 from harness.pipeline.planning import plan_of_backends
 from harness.pipeline.probes import PROBES
-from harness.plain_url import HIDDEN, without_secrets
+from harness.pipeline.probes.searching import answered_search
+from harness.plain_url import without_secrets
+from harness.plan.callables import CallableSpec, Function, parse_callable
 from harness.plan.config import CompareRequest
 from harness.plan.expressions import quoted
 from harness.plan.options import ExecutionOptions
@@ -50,31 +47,25 @@ from harness.results.scored import QrelsOf
 from harness.results.trial_result import trial_results
 from harness.store.cache import Cache
 from harness.store.cache_entries import COMPARISON, WORK
-from harness.store.columns import save_table
-from harness.store.record_files import load, save
 from harness.store.scratch import scratch_folder
 from harness.wording import counted
-from harness.worker.executor import create_executor
 from harness.worker.failure import failure_of
-from harness.worker.jobs import TARGET_FOLDER, AskJob
+from harness.worker.jobs import TARGET_FOLDER
 from harness.worker.outcome import Outcome
 
 __all__ = [
     "Against",
     "AgainstPlan",
-    "Function",
     "Searched",
     "ask_backend",
     "is_name",
     "parse_against",
     "plan_against",
-    "run_of",
     "search_indexes",
 ]
 
 _NAME = re.compile(r"[\w.][\w. -]*")
 _NAMED = re.compile(rf"(?P<name>{_NAME.pattern})=(?=[\w.-]+:)")
-_TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _EXTERNAL = "external=true"
 _FORMS = (
     "write python:MODULE:FUNCTION, http:url=…;ids=…, langchain:MODULE:RETRIEVER, llamaindex:…, haystack:… or "
@@ -84,30 +75,23 @@ _FORMS = (
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """One backend that is there already.
+    """One backend that is there already: ``called``, or an index, whose ``backend`` is its expression.
 
-    ``label`` is unique and may be shown, as may ``shown``, the expression without what could be secret. ``target`` is a
-    callable's ``module:name``, or that of a retriever of a ``framework``, whose documents' ids are in the field
-    ``id_key`` of their metadata; ``http`` is an endpoint; ``backend`` is the expression of an external index as
-    ``--backends`` has it.
+    ``label`` is unique and may be shown, as may ``shown``, the expression without what could be secret.
     """
 
-    kind: Literal["python", "http", "index"]
     label: str
     shown: str
-    target: str = ""
-    framework: str = ""
-    id_key: str = ""
-    http: HttpSettings | None = None
+    called: CallableSpec | None = None
     backend: str = ""
 
 
-def parse_against(expressions: Sequence[str], *, max_calls: int | None = None) -> list[Against]:
+def parse_against(expressions: Sequence[str]) -> list[Against]:
     """Parse every expression, in order; indexes are looked at no closer, which is up to the plan.
 
     Raises UsageError for a malformed one, and for two with one label.
     """
-    backends = [_parse(expression.strip(), max_calls) for expression in expressions]
+    backends = [_parse(expression.strip()) for expression in expressions]
     labels = [backend.label for backend in backends]
     for label in labels:
         if labels.count(label) > 1:
@@ -120,83 +104,23 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def _parse(text: str, max_calls: int | None) -> Against:
+def _parse(text: str) -> Against:
     named = _NAMED.match(text)
     name, expression = (named["name"].strip(), text[named.end() :]) if named is not None else ("", text)
-    shown = without_secrets(expression)
     kind, colon, rest = expression.partition(":")
     if not colon or not kind or not rest:
-        raise UsageError(
-            f"'{shown}' names no backend",
-            fix=_FORMS,
-        )
-    if kind == "python":
-        return Against("python", name or shown, _with(name, shown), target=_target(kind, rest, shown))
-    if kind in FRAMEWORKS:
-        path, *further = rest.split(";")
-        target, id_key = _target(kind, path.strip(), shown), _id_key(kind, further)
-        return Against("python", name or shown, _with(name, shown), target=target, framework=kind, id_key=id_key)
-    if kind == "http":
-        if rest.startswith("//"):
-            fix = "write http:url=http://HOST/search?q={question}&k={k};ids=results[*].id"
-            raise UsageError(f"'{shown}' is a URL, and does not say where the ids are in its answers", fix=fix)
-        options = _options(rest)
-        settings = HttpSettings.of(options, max_calls=max_calls)
-        listed = [f"{key}={HIDDEN if key == 'body' else without_secrets(value)}" for key, value in options.items()]
-        plain = f"http:{settings.base}{settings.target.partition('?')[0]}"
-        return Against("http", name or plain, _with(name, f"http:{';'.join(listed)}"), http=settings)
+        raise UsageError(f"'{without_secrets(expression)}' names no backend", fix=_FORMS)
+    called = parse_callable(expression)
+    if called is not None:
+        return Against(name or called.label, _with(name, called.expression), called)
     parts = {current_spelling(part.strip()) for part in re.split(r"[:;]", expression)}
     backend = expression if _EXTERNAL in parts else f"{kind}:{_EXTERNAL};{rest}"
-    return Against("index", name or shown, _with(name, shown), backend=backend)
-
-
-def _target(kind: str, text: str, shown: str) -> str:
-    """Return ``MODULE:NAME``; raise UsageError for another form, with the form that is meant."""
-    if _TARGET.fullmatch(text):
-        return text
-    what = "FUNCTION" if kind == "python" else "RETRIEVER"
-    module, dot, name = text.rpartition(".")
-    meant = f"{module}:{name}"
-    example = meant if dot and _TARGET.fullmatch(meant) else f"my_app:{'search' if kind == 'python' else 'retriever'}"
-    raise UsageError(f"'{shown}' names no {what.lower()}", fix=f"write {kind}:MODULE:{what}, as {kind}:{example}")
-
-
-def _id_key(kind: str, options: Sequence[str]) -> str:
-    """Return the value of ``id_key=``, the only option of a framework's retriever; "" without it."""
-    values = [option.partition("=") for option in options]
-    for key, equals, value in values:
-        if key.strip() != "id_key" or not equals or not value.strip():
-            raise UsageError(
-                f"'{key.strip()}' is no option of {kind}:MODULE:RETRIEVER",
-                fix="known: id_key=FIELD, the field of a document's metadata that holds its id",
-            )
-    if len(values) > 1:
-        raise UsageError(f"id_key of {kind}:MODULE:RETRIEVER is given twice", fix="keep one")
-    return values[0][2].strip() if values else ""
+    shown = without_secrets(expression)
+    return Against(name or shown, _with(name, shown), backend=backend)
 
 
 def _with(name: str, shown: str) -> str:
     return f"{name}={shown}" if name else shown
-
-
-def _options(text: str) -> dict[str, str]:
-    """Parse ``key=value;key=value``; a value ends only where another known key begins: URLs may hold anything."""
-    names = "|".join(HTTP_OPTIONS)
-    values: dict[str, str] = {}
-    for part in re.split(rf";\s*(?=(?:{names})\s*=)", text):
-        key, equals, value = part.partition("=")
-        key = key.strip()
-        if not equals or key not in HTTP_OPTIONS:
-            raise UsageError(
-                f"an HTTP endpoint has no option '{without_secrets(key)}'", fix=f"known: {', '.join(HTTP_OPTIONS)}"
-            )
-        if key in values:
-            raise UsageError(f"'{key}' of an HTTP endpoint is given twice", fix="keep one")
-        values[key] = value.strip()
-    return values
-
-
-Function = Callable[..., object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,13 +151,13 @@ def plan_against(expressions: Sequence[tuple[str, str | Function]], request: Com
     whose vectors need a model that is not named.
     """
     texts = [_text(name, expression) for name, expression in expressions]
-    listed = parse_against(texts, max_calls=request.max_calls)
+    listed = parse_against(texts)
     functions = {
         backend.label: expression
         for backend, (_, expression) in zip(listed, expressions, strict=True)
         if not isinstance(expression, str)
     }
-    backends = [backend.backend for backend in listed if backend.kind == "index"]
+    backends = [backend.backend for backend in listed if backend.called is None]
     for name in (backend.partition(":")[0] for backend in backends):
         if name in {*fusions(), *rerankers(), "run"}:
             raise UsageError(f"'{name}' is no index", fix="write one as chroma:path=…;collection=…;model=…")
@@ -315,7 +239,7 @@ def search_indexes(
     alone = _without_documents(plan.indexes.dataset_name, queries)
     scored = run_on(plan.indexes, alone, cache, display, judge)
     trials = trial_results(scored, alone, plan.indexes, PROBES)
-    named = [backend for backend in plan.backends if backend.kind == "index"]
+    named = [backend for backend in plan.backends if backend.called is None]
     comparison = ModelComparison(queries, corpora, plan.execution, cache, display)
     searched = []
     for against, of_index, trial in zip(named, scored, trials, strict=True):
@@ -335,26 +259,28 @@ def _without_documents(name: str, queries: Queries) -> Dataset:
 
 def ask_backend(
     backend: Against,
+    called: CallableSpec,
     plan: AgainstPlan,
     dataset: str,
     golden: GoldenSet,
     queries: Queries,
     k: int,
+    *,
     cache: Cache,
     display: Display,
 ) -> tuple[Answered, list[Answer]]:
     """Ask a callable or an endpoint; return its answers, unscored, or why it failed as a whole."""
-    options, notes, store = plan.execution, list[str](), _SearchedStore()
-    if HIDDEN in backend.shown:
-        notes.append(
-            f"{HIDDEN} in its command stands for what could be secret (user name, password, query, body): write that "
-            "in again before you repeat it; a key can come from the environment, key_env="
-        )
+    options, notes, function = plan.execution, list(called.notes), plan.functions.get(backend.label)
     try:
-        if backend.kind == "python" and backend.label not in plan.functions:
-            asked, store = _in_worker(backend, plan, queries, k, cache, display)
-        else:
-            asked = _here(_called(backend, plan), backend, golden, k, options, display)
+        with scratch_folder(cache.folder(WORK), COMPARISON) as work:
+            progress, limit = display.section(backend.label), plan.request.max_calls
+            asked = ask_callable(called, queries, k, options, work, progress, max_calls=limit, function=function)
+            store = _SearchedStore()
+            if asked.store is not None:
+                answers = [(answer.store_ids or answer.ids)[:k] for answer in asked.answers]
+                store = _searched_store(
+                    asked.store, work / STORE, answers, backend.label, plan, queries, cache, display
+                )
     except HarnessError as error:
         failure = failure_of(error)
         info = ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log))
@@ -366,8 +292,9 @@ def ask_backend(
     notes[:0] = [known_by, *asked.notes, *store.notes]
     if asked.repeated:
         notes.append(f"made again after a failure: {counted(asked.repeated, 'call')}; its milliseconds include that")
-    run = run_of(golden, asked.answers, k)
-    search = asked_search(asked, run, k, timed=options.timing)
+    expected = [expectation.id for question in golden for expectation in question.expected]
+    run = run_of_answers(queries.ids, asked.answers, k, expected)
+    search = answered_search(asked, run, k, timed=options.timing)
     answered = Answered(
         asked_trial(dataset, backend.label, backend.shown, search=search, notes=notes, parity=store.parity),
         run=run,
@@ -381,35 +308,6 @@ def ask_backend(
     return answered, list(asked.answers)
 
 
-def _called(backend: Against, plan: AgainstPlan) -> CalledBackend:
-    if backend.http is not None:
-        return HttpBackend(backend.http)
-    return PythonBackend(plan.functions[backend.label], backend.target or backend.label)
-
-
-def _here(
-    called: CalledBackend, backend: Against, golden: GoldenSet, k: int, options: ExecutionOptions, display: Display
-) -> Asked:
-    with _stdout_to_stderr(), called:
-        return ask(
-            called,
-            [question.question for question in golden],
-            k,
-            repeats=options.repeat,
-            warm_up=options.warms_up,
-            deadline_s=options.deadline_s,
-            clock=time.perf_counter_ns,
-            progress=display.section(backend.label),
-        )
-
-
-@contextlib.contextmanager
-def _stdout_to_stderr() -> Iterator[None]:
-    """Send what a function prints to stderr: it is not the result."""
-    with contextlib.redirect_stdout(sys.stderr):
-        yield
-
-
 class _SearchedStore(NamedTuple):
     """The search of the vector store behind a retriever, held against an exact one.
 
@@ -420,26 +318,6 @@ class _SearchedStore(NamedTuple):
     parity: ParityStats | None = None
     exact: npt.NDArray[np.bool_] | None = None
     no_exact: str = ""
-
-
-def _in_worker(
-    backend: Against, plan: AgainstPlan, queries: Queries, k: int, cache: Cache, display: Display
-) -> tuple[Asked, _SearchedStore]:
-    options = plan.execution
-    with scratch_folder(cache.folder(WORK), COMPARISON) as work:
-        save_table(work / "questions.arrow", pa.table({"id": queries.ids.values, "text": queries.texts}))
-        folder = Path(tempfile.mkdtemp(prefix="ask-", dir=work))
-        questions, of_store = work / "questions.arrow", folder / "store"
-        job = AskJob(
-            backend.target, questions, k, options.repeat, options.warms_up, of_store, backend.framework, backend.id_key
-        )
-        save(folder, job)
-        create_executor(options).run(folder, display.section(backend.label))
-        asked = load(folder, Asked)
-        if asked.store is None:
-            return asked, _SearchedStore()
-        answers, label = [(answer.store_ids or answer.ids)[:k] for answer in asked.answers], backend.label
-        return asked, _searched_store(asked.store, of_store, answers, label, plan, queries, cache, display)
 
 
 def _searched_store(
@@ -525,36 +403,3 @@ def _no_parity(outcome: Outcome) -> str:
         return outcome.failure.message.partition("\n")[0]
     external = outcome.record.external if outcome.record is not None else None
     return (external.no_reference if external is not None else None) or "it has no exact reference"
-
-
-def run_of(golden: GoldenSet, answers: Sequence[Answer], k: int) -> Run:
-    """Return answers as a run: each document at its first place, at most ``k`` of them.
-
-    Ids alone have minus their place for a score, and scores that rise in every list are taken for distances: their
-    negative is kept. The documents are those that were found or are expected: a backend that finds nothing of what is
-    expected has a run of the same collection, in which all is missed.
-    """
-    kept = [list(dict.fromkeys(answer.ids))[:k] for answer in answers]
-    scores = [_scores(answer, hits) for answer, hits in zip(answers, kept, strict=True)]
-    steps = np.concatenate([np.diff(values) for values in scores]) if scores else np.empty(0, dtype=np.float32)
-    if (steps > 0).any() and not (steps < 0).any():
-        scores = [0.0 - values for values in scores]
-    expected = [expectation.id for question in golden for expectation in question.expected]
-    doc_ids = Ids.of(dict.fromkeys([*(doc_id for hits in kept for doc_id in hits), *expected]))
-    places = {doc_id: row for row, doc_id in enumerate(doc_ids)}
-    return Run(
-        query_ids=Ids.of([question.id for question in golden]),
-        doc_ids=doc_ids,
-        indptr=np.cumsum([0, *map(len, kept)], dtype=np.int64),
-        rows=np.array([places[doc_id] for hits in kept for doc_id in hits], dtype=np.int32),
-        scores=np.concatenate([*scores, np.empty(0, dtype=np.float32)]),
-    )
-
-
-def _scores(answer: Answer, hits: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    if answer.scores is None:
-        return -np.arange(len(hits), dtype=np.float32)
-    first: dict[str, float] = {}
-    for doc_id, score in zip(answer.ids, answer.scores, strict=True):
-        first.setdefault(doc_id, score)
-    return np.array([first[doc_id] for doc_id in hits], dtype=np.float32)

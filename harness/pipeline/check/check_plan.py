@@ -17,7 +17,7 @@ from harness.loaders.golden import golden_of_records
 from harness.loaders.records import ENDINGS
 from harness.metrics import Metric, is_mean
 from harness.metrics.parse import split_metrics
-from harness.pipeline.check.against import AgainstPlan, Function, plan_against
+from harness.pipeline.check.against import AgainstPlan, plan_against
 from harness.pipeline.check.check_results import Rules
 from harness.pipeline.check.id_match import Match
 from harness.pipeline.check.requirements import (
@@ -28,6 +28,7 @@ from harness.pipeline.check.requirements import (
     shown_name,
 )
 from harness.pipeline.planning import plan_of_backends
+from harness.plan.callables import Function
 from harness.plan.config import CheckRequest, CompareRequest, ScoringOptions
 from harness.plan.option_fields import command_words, flat, option_fields, require
 from harness.plan.options import WARM_UP_SECONDS, warm_up_seconds

@@ -14,20 +14,17 @@ import numpy.typing as npt
 from harness.data.golden_set import GoldenQuestion, GoldenSet
 from harness.data.ranking import TieRule
 from harness.data.types import Float64Array, Ids, Int64Array, Run
-from harness.engines.callable.answers import Asked
 from harness.metrics import Metric, Scores, score
 from harness.parity import Level
 from harness.pipeline.check.id_match import Expected, ideal_run, plain_judgments
 from harness.pipeline.check.requirements import LATENCIES, PARITY, Requirement, Sample, judge
-from harness.pipeline.probes.probe import latency_stats
 from harness.results import check_schema as schema
 from harness.results.schema import TrialResult
 from harness.results.schema_base import MetricValue
-from harness.results.schema_costs import SearchStats
 from harness.results.scored import Scored, has_terms
 from harness.stats import Interval, bootstrap_interval, mean_interval
 
-__all__ = ["Answered", "CheckJudge", "Rules", "asked_search", "asked_trial"]
+__all__ = ["Answered", "CheckJudge", "Rules", "asked_trial"]
 
 _NS_PER_MS = 1e6
 _NEVER_MS = 1e9
@@ -98,27 +95,6 @@ def asked_trial(dataset: str, label: str, expression: str, **facts: object) -> T
     name = expression.partition(":")[0].rpartition("=")[2]
     named = {"dataset": dataset, "label": label, "name": name, "parameters": {"against": expression}}
     return TrialResult.model_validate({**named, "status": "ok", **facts})
-
-
-def asked_search(asked: Asked, run: Run, k: int, *, timed: bool) -> SearchStats:
-    """Describe how a function or an endpoint was asked."""
-    answered = asked.search_ns[asked.search_ns >= 0]
-    return SearchStats(
-        queries=len(asked.answers),
-        queries_without_terms=0,
-        k=k,
-        repeats=len(asked.search_ns),
-        concurrency=1,
-        milliseconds=latency_stats(answered) if timed else None,
-        transfer_ms=None,
-        qps=None,
-        first_query_ms=None,
-        warm_up_queries=0,
-        hits=run.hits,
-        queries_without_hits=int(np.count_nonzero(np.diff(run.indptr) == 0)),
-        repeated_calls=asked.repeated,
-        queries_per_call=1,
-    )
 
 
 def _metric(scores: Scores, column: int, kept: npt.NDArray[np.bool_], seed: int) -> MetricValue:

@@ -210,12 +210,14 @@ def _against(
     metrics = list(rules.metrics.values())
     every = []
     for backend in against.backends:
-        if backend.kind == "index":
+        if backend.called is None:
             index = next(indexes)
             examined = examiner.examined(index.answered)
             every.append(examined._replace(findings=(*examined.findings, *index.findings)))
             continue
-        answered, answers = ask_backend(backend, against, own, plan.golden, queries, rules.k, cache, display)
+        answered, answers = ask_backend(
+            backend, backend.called, against, own, plan.golden, queries, rules.k, cache=cache, display=display
+        )
         every.append(examiner.examined_answers(answered, answers, metrics, rules.relevance))
     return every
 

@@ -8,8 +8,10 @@ import numpy as np
 
 from harness.data.dataset import Dataset
 from harness.data.filtering import BoolArray
+from harness.data.types import Run
 from harness.document.cells import BACKEND, absent, latencies, latency_columns, milliseconds, number
 from harness.document.model import Cell, Column, Table
+from harness.engines.callable.answers import Asked
 from harness.pipeline.probes.probe import Probe, label_cell, latency_stats
 from harness.plan.plan import Plan
 from harness.results.schema import TrialResult
@@ -17,7 +19,7 @@ from harness.results.schema_costs import SearchStats
 from harness.results.scored import Scored, has_terms
 from harness.worker.jobs import TrialRecord
 
-__all__ = ["SearchingProbe"]
+__all__ = ["SearchingProbe", "answered_search"]
 
 _NS_PER_S = 1e9
 
@@ -31,6 +33,9 @@ class SearchingProbe(Probe[None]):
 
     def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
         """Return the field ``search``; without times unless the plan took them."""
+        asked, run = scored.outcome.asked, scored.outcome.run
+        if asked is not None and run is not None:
+            return {"search": answered_search(asked, run, plan.request.k, timed=plan.execution.timing)}
         record = scored.timed_record()
         if record is None:
             return {}
@@ -69,6 +74,27 @@ def _search(record: TrialRecord, terms: BoolArray, *, timed: bool) -> SearchStat
     )
 
 
+def answered_search(asked: Asked, run: Run, k: int, *, timed: bool) -> SearchStats:
+    """Describe how a function or an endpoint was asked; a call takes its answer along, so no transfer stands apart."""
+    answered = asked.search_ns[asked.search_ns >= 0]
+    return SearchStats(
+        queries=len(asked.answers),
+        queries_without_terms=0,
+        k=k,
+        repeats=len(asked.search_ns),
+        concurrency=1,
+        milliseconds=latency_stats(answered) if timed else None,
+        transfer_ms=None,
+        qps=None,
+        first_query_ms=None,
+        warm_up_queries=0,
+        hits=run.hits,
+        queries_without_hits=int(np.count_nonzero(np.diff(run.indptr) == 0)),
+        repeated_calls=asked.repeated,
+        queries_per_call=1,
+    )
+
+
 def _search_table(trials: Sequence[TrialResult]) -> Table:
     searched = [(trial, trial.search) for trial in trials if trial.search is not None]
     columns = [
@@ -84,11 +110,11 @@ def _search_table(trials: Sequence[TrialResult]) -> Table:
 
 
 def _search_cells(search: SearchStats) -> list[Cell]:
-    if search.milliseconds is None or search.transfer_ms is None:
+    if search.milliseconds is None:
         return absent(7)
     return [
         *latencies(search.milliseconds),
-        milliseconds(search.transfer_ms.p50),
+        milliseconds(search.transfer_ms.p50 if search.transfer_ms is not None else None),
         number(search.qps, ",.0f"),
         number(search.first_query_ms, ".2f"),
     ]

@@ -144,6 +144,8 @@ def _expression(spec: BackendSpec, changes: Sequence[_Change]) -> str:
         overrides |= change.of(spec)
     shown = ";".join(f"{key}={value}" for key, value in overrides.items())
     components = [_expression(component, changes) for component in spec.components]
+    if spec.called is not None:
+        return spec.called.expression
     if spec.kind == "run":
         return spec.unlabelled or spec.label
     if spec.kind == "fusion":

@@ -145,6 +145,8 @@ def _said(plan: Plan, preview: LookUp) -> list[str]:
 def _parameters(trial: Trial) -> str:
     if trial.spec.run_path is not None:
         return f"stored run {trial.spec.run_path}"
+    if trial.spec.called is not None:
+        return f"asked as it is: {trial.spec.called.expression}"
     made_of = [f"made of {', '.join(part.label for part in trial.spec.components)}"] if trial.spec.components else []
     return "; ".join([*made_of, *(f"{name}={value}" for name, value in trial.parameters.items())])
 

@@ -1,0 +1,160 @@
+"""Ask somebody's code every query, and make a run of its answers: for comparisons and checks alike."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from harness.data.progress import Progress
+from harness.data.types import Float32Array, Ids, Queries, Run
+from harness.engines.callable.answers import Answer, Asked, ask
+from harness.engines.callable.http_endpoint import HttpBackend
+from harness.engines.callable.python_callable import PythonBackend
+from harness.errors import EngineFailureError, RankingError
+from harness.plan.callables import CallableSpec, Function
+from harness.plan.options import ExecutionOptions
+from harness.store.columns import save_table
+from harness.store.record_files import load, save
+from harness.wording import counted
+from harness.worker.executor import create_executor
+from harness.worker.jobs import AskJob
+
+__all__ = ["STORE", "ask_callable", "require_rankings", "run_of_answers"]
+
+STORE = "store"
+"""Where a job's folder holds what the vector store behind a retriever is searched by."""
+
+
+def ask_callable(
+    called: CallableSpec,
+    queries: Queries,
+    k: int,
+    options: ExecutionOptions,
+    folder: Path,
+    progress: Progress,
+    *,
+    max_calls: int | None = None,
+    function: Function | None = None,
+) -> Asked:
+    """Ask every query, ``options.repeat`` times.
+
+    Code in Python runs in a worker, as an engine does. An endpoint is called from this process, and so is a
+    ``function`` that was given as an object, whose expression only names it. ``folder`` is the job's own. ``max_calls``
+    limits the calls of an endpoint.
+
+    Raises:
+        HarnessError: It cannot be imported, called or reached, dies, or takes longer than the deadline. A query that
+            fails raises nothing: its answer says why.
+    """
+    if called.http is None and function is None:
+        file = folder / "queries.arrow"
+        save_table(file, pa.table({"id": queries.ids.values, "text": queries.texts}))
+        job = AskJob(
+            called.target, file, k, options.repeat, options.warms_up, folder / STORE, called.framework, called.id_key
+        )
+        save(folder, job)
+        create_executor(options).run(folder, progress)
+        return load(folder, Asked)
+    if called.http is not None:
+        limits = replace(called.http.limits, max_calls=max_calls)
+        backend: HttpBackend | PythonBackend = HttpBackend(replace(called.http, limits=limits))
+    elif function is not None:
+        backend = PythonBackend(function, called.target)
+    with contextlib.redirect_stdout(sys.stderr), backend:  # what a function prints is not the result
+        return ask(
+            backend,
+            queries.texts.to_pylist(),
+            k,
+            repeats=options.repeat,
+            warm_up=options.warms_up,
+            deadline_s=options.deadline_s,
+            clock=time.perf_counter_ns,
+            progress=progress,
+        )
+
+
+def run_of_answers(query_ids: Ids, answers: Sequence[Answer], k: int, expected: Iterable[str] = ()) -> Run:
+    """Return answers as a run: each document at its first place, at most ``k`` of them.
+
+    Ids alone have minus their place for a score, and scores that rise in every list are taken for distances: their
+    negative is kept. The documents are those that were found, and those that are ``expected``: a backend that finds
+    none of these has a run of the same collection, in which all is missed.
+    """
+    kept = [list(dict.fromkeys(answer.ids))[:k] for answer in answers]
+    scores = [_scores(answer, hits) for answer, hits in zip(answers, kept, strict=True)]
+    steps = np.concatenate([np.diff(values) for values in scores]) if scores else np.empty(0, dtype=np.float32)
+    if (steps > 0).any() and not (steps < 0).any():
+        scores = [0.0 - values for values in scores]
+    doc_ids = Ids.of(dict.fromkeys([*(doc_id for hits in kept for doc_id in hits), *expected]))
+    places = {doc_id: row for row, doc_id in enumerate(doc_ids)}
+    return Run(
+        query_ids=query_ids,
+        doc_ids=doc_ids,
+        indptr=np.cumsum([0, *map(len, kept)], dtype=np.int64),
+        rows=np.array([places[doc_id] for hits in kept for doc_id in hits], dtype=np.int32),
+        scores=np.concatenate([*scores, np.empty(0, dtype=np.float32)]),
+    )
+
+
+def _scores(answer: Answer, hits: Sequence[str]) -> Float32Array:
+    if answer.scores is None:
+        return -np.arange(len(hits), dtype=np.float32)
+    first: dict[str, float] = {}
+    for doc_id, score in zip(answer.ids, answer.scores, strict=True):
+        first.setdefault(doc_id, score)
+    return np.array([first[doc_id] for doc_id in hits], dtype=np.float32)
+
+
+def require_rankings(asked: Asked, run: Run, documents: Ids) -> None:
+    """Refuse answers that a comparison cannot score; a check's preflight tells more of them.
+
+    Args:
+        asked: The answers, with the times of every pass.
+        run: Made of them, its queries in their order.
+        documents: Those of the dataset.
+
+    Raises:
+        EngineFailureError: A query failed in some pass, or none has a hit: that is no 0.0.
+        RankingError: No hit is a document of the dataset, a document is ranked twice, or hits are not in the order of
+            their scores.
+    """
+    query_ids = run.query_ids
+    failed = np.flatnonzero((asked.search_ns < 0).any(axis=0)).tolist()
+    if failed:
+        reasons = [reason for query in failed if (reason := asked.answers[query].failure) is not None]
+        raise EngineFailureError(
+            f"{len(failed):,} of {counted(len(query_ids), 'query')} failed, query '{query_ids[failed[0]]}' first: "
+            + (reasons[0] if reasons else "it was answered in an earlier pass"),
+            fix="mend the backend: a query without an answer cannot be scored",
+        )
+    if not run.hits:
+        raise EngineFailureError(
+            f"none of {counted(len(query_ids), 'query')} got a hit", fix="look whether it searches anything at all"
+        )
+    if not (documents.rows_of(Ids.of(run.doc_ids.take(np.unique(run.rows)))) >= 0).any():
+        raise RankingError(
+            f"none of its documents is in the dataset: it has '{run.doc_ids[int(run.rows[0])]}', the dataset "
+            f"'{documents[0]}'",
+            fix="return the ids of the dataset's documents",
+        )
+    for query_id, answer in zip(query_ids, asked.answers, strict=True):
+        if len(set(answer.ids)) < len(answer.ids):
+            twice = next(doc_id for place, doc_id in enumerate(answer.ids) if doc_id in answer.ids[:place])
+            raise RankingError(
+                f"a document is ranked twice: query '{query_id}', document '{twice}'",
+                fix="a ranking lists each document once",
+            )
+    owner = np.repeat(np.arange(len(query_ids)), np.diff(run.indptr))
+    rising = np.flatnonzero((np.diff(run.scores) > 0) & (owner[1:] == owner[:-1]))
+    if len(rising):
+        raise RankingError(
+            f"hits are not in the order of their scores: query '{query_ids[int(owner[rising[0]])]}'",
+            fix="sort the hits by score, the best first; where the order is meant, return ids alone",
+        )

@@ -1,0 +1,121 @@
+"""Backends that are somebody's own code: ``python:MODULE:FUNCTION``, ``http:url=…;ids=…``, a framework's retriever.
+
+They index nothing: a comparison or a check asks them every query, and knows their documents by the answers alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from harness.engines.callable.frameworks import FRAMEWORKS
+from harness.engines.callable.http_endpoint import HTTP_OPTIONS, HttpSettings
+from harness.errors import UsageError
+from harness.plain_url import HIDDEN, without_secrets
+
+__all__ = ["CALLABLE_KINDS", "CallableSpec", "Function", "parse_callable"]
+
+Function = Callable[..., object]
+CALLABLE_KINDS = ("python", "http", *FRAMEWORKS)
+"""First words of the expressions that :func:`parse_callable` reads."""
+_TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+@dataclass(frozen=True, slots=True)
+class CallableSpec:
+    """A function, a framework's retriever, or an endpoint.
+
+    Attributes:
+        expression: As it is written, without what could be secret.
+        label: The expression, of an endpoint its address.
+        target: ``module:name`` of a function or retriever; empty for an endpoint.
+        framework: Whose retriever the target is; empty for a plain function.
+        id_key: The field of a document's metadata that holds its id; empty for the document's own id.
+        http: The endpoint; None for code in Python.
+    """
+
+    expression: str
+    label: str
+    target: str = ""
+    framework: str = ""
+    id_key: str = ""
+    http: HttpSettings | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what a reader must know to repeat the command."""
+        hidden = (
+            f"{HIDDEN} in its command stands for what could be secret (user name, password, query, body): write that "
+            "in again before you repeat it; a key can come from the environment, key_env="
+        )
+        return (hidden,) if HIDDEN in self.expression else ()
+
+
+def parse_callable(text: str) -> CallableSpec | None:
+    """Parse an expression; None for one that begins with another word, or has nothing after it.
+
+    Raises UsageError for a malformed expression, without repeating what could be secret in it.
+    """
+    kind, _, rest = text.partition(":")
+    if kind not in CALLABLE_KINDS or not rest:
+        return None
+    shown = without_secrets(text)
+    if kind == "http":
+        return _endpoint(rest, shown)
+    path, *options = rest.split(";") if kind in FRAMEWORKS else [rest]
+    target, id_key = _target(kind, path.strip(), shown), _id_key(kind, options)
+    return CallableSpec(shown, shown, target, kind if kind in FRAMEWORKS else "", id_key)
+
+
+def _endpoint(rest: str, shown: str) -> CallableSpec:
+    if rest.startswith("//"):
+        fix = "write http:url=http://HOST/search?q={question}&k={k};ids=results[*].id"
+        raise UsageError(f"'{shown}' is a URL, and does not say where the ids are in its answers", fix=fix)
+    options = _http_options(rest)
+    settings = HttpSettings.of(options)
+    listed = [f"{key}={HIDDEN if key == 'body' else without_secrets(value)}" for key, value in options.items()]
+    label = f"http:{settings.base}{settings.target.partition('?')[0]}"
+    return CallableSpec(f"http:{';'.join(listed)}", label, http=settings)
+
+
+def _target(kind: str, text: str, shown: str) -> str:
+    """Return ``MODULE:NAME``; raise UsageError for another form, with the form that is meant."""
+    if _TARGET.fullmatch(text):
+        return text
+    what = "FUNCTION" if kind == "python" else "RETRIEVER"
+    module, dot, name = text.rpartition(".")
+    meant = f"{module}:{name}"
+    example = meant if dot and _TARGET.fullmatch(meant) else f"my_app:{'search' if kind == 'python' else 'retriever'}"
+    raise UsageError(f"'{shown}' names no {what.lower()}", fix=f"write {kind}:MODULE:{what}, as {kind}:{example}")
+
+
+def _id_key(kind: str, options: Sequence[str]) -> str:
+    """Return the value of ``id_key=``, the only option of a framework's retriever; "" without it."""
+    values = [option.partition("=") for option in options]
+    for key, equals, value in values:
+        if key.strip() != "id_key" or not equals or not value.strip():
+            raise UsageError(
+                f"'{key.strip()}' is no option of {kind}:MODULE:RETRIEVER",
+                fix="known: id_key=FIELD, the field of a document's metadata that holds its id",
+            )
+    if len(values) > 1:
+        raise UsageError(f"id_key of {kind}:MODULE:RETRIEVER is given twice", fix="keep one")
+    return values[0][2].strip() if values else ""
+
+
+def _http_options(text: str) -> dict[str, str]:
+    """Parse ``key=value;key=value``; a value ends only where another known key begins: URLs may hold anything."""
+    names = "|".join(HTTP_OPTIONS)
+    values: dict[str, str] = {}
+    for part in re.split(rf";\s*(?=(?:{names})\s*=)", text):
+        key, equals, value = part.partition("=")
+        key = key.strip()
+        if not equals or key not in HTTP_OPTIONS:
+            raise UsageError(
+                f"an HTTP endpoint has no option '{without_secrets(key)}'", fix=f"known: {', '.join(HTTP_OPTIONS)}"
+            )
+        if key in values:
+            raise UsageError(f"'{key}' of an HTTP endpoint is given twice", fix="keep one")
+        values[key] = value.strip()
+    return values
