@@ -11,7 +11,7 @@ from typing import Literal
 
 from harness.errors import HarnessError, UnknownNameError, UsageError
 from harness.plain_url import DATABASE_FORM, PLAIN_FORM, is_plain_database_url, is_plain_url
-from harness.plan.callables import CALLABLE_KINDS, CallableSpec, parse_callable
+from harness.plan.callables import CALLABLE_FORMS, CALLABLE_KINDS, CallableSpec, parse_callable
 from harness.plan.expressions import (
     in_list,
     in_parentheses,
@@ -324,10 +324,7 @@ class _Parser:
 def _callable(name: str, item: str) -> BackendSpec:
     called = parse_callable(item)
     if called is None:
-        raise UsageError(
-            f"'{name}' does not say what answers the queries",
-            fix="write python:MODULE:FUNCTION, langchain:MODULE:RETRIEVER or http:url=…;ids=…",
-        )
+        raise UsageError(f"'{name}' does not say what answers the queries", fix=f"write {CALLABLE_FORMS}")
     parameters = {"expression": called.expression}
     return BackendSpec(
         name, called.expression, kind="callable", card=None, parameters=parameters, overrides={}, called=called

@@ -14,11 +14,14 @@ from harness.engines.callable.http_endpoint import HTTP_OPTIONS, HttpSettings
 from harness.errors import UsageError
 from harness.plain_url import HIDDEN, without_secrets
 
-__all__ = ["CALLABLE_KINDS", "CallableSpec", "Function", "parse_callable"]
+__all__ = ["CALLABLE_FORMS", "CALLABLE_KINDS", "CallableSpec", "Function", "parse_callable"]
 
 Function = Callable[..., object]
 CALLABLE_KINDS = ("python", "http", *FRAMEWORKS)
 """First words of the expressions that :func:`parse_callable` reads."""
+CALLABLE_FORMS = (
+    "python:MODULE:FUNCTION, http:url=…;ids=…, langchain:MODULE:RETRIEVER, llamaindex:…, haystack:… or pyterrier:…"
+)
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 

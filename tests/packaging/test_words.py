@@ -29,6 +29,7 @@ ALLOWED = {
             ("docs/reference/cli.md", "retriever"),
             ("harness/engines/callable/frameworks.py", "retriever"),
             ("harness/pipeline/check/against.py", "retriever"),
+            ("harness/plan/callables.py", "retriever"),
             ("harness/plan/config.py", "retriever"),
         ),
         "what LangChain, LlamaIndex and Haystack call their own classes",

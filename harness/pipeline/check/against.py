@@ -34,7 +34,7 @@ from harness.pipeline.planning import plan_of_backends
 from harness.pipeline.probes import PROBES
 from harness.pipeline.probes.searching import answered_search
 from harness.plain_url import without_secrets
-from harness.plan.callables import CallableSpec, Function, parse_callable
+from harness.plan.callables import CALLABLE_FORMS, CallableSpec, Function, parse_callable
 from harness.plan.config import CompareRequest
 from harness.plan.expressions import quoted
 from harness.plan.options import ExecutionOptions
@@ -67,10 +67,7 @@ __all__ = [
 _NAME = re.compile(r"[\w.][\w. -]*")
 _NAMED = re.compile(rf"(?P<name>{_NAME.pattern})=(?=[\w.-]+:)")
 _EXTERNAL = "external=true"
-_FORMS = (
-    "write python:MODULE:FUNCTION, http:url=…;ids=…, langchain:MODULE:RETRIEVER, llamaindex:…, haystack:… or "
-    "pyterrier:…, or an index as chroma:path=…;collection=…;model=…"
-)
+_FORMS = f"write {CALLABLE_FORMS}, or an index as chroma:path=…;collection=…;model=…"
 
 
 @dataclass(frozen=True, slots=True)
