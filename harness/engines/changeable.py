@@ -25,8 +25,6 @@ from harness.engines.index_folder import MANIFEST, saved_fields, write_manifest
 from harness.engines.interface import IndexReport, Remains
 from harness.errors import RejectedInputError
 
-__all__ = ["Changeable", "Changes", "DroppedContents"]
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Changes(Generic[Column]):

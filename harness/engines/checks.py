@@ -9,15 +9,6 @@ from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids, SparseVectors, faulty_rows
 from harness.errors import RejectedInputError
 
-__all__ = [
-    "require_announced_ids",
-    "require_dense",
-    "require_positive_k",
-    "require_sparse",
-    "require_terms",
-    "require_texts",
-]
-
 _ROWS_AT_ONCE = 4096
 _LEAST_SQUARE = float(np.finfo(np.float32).tiny)
 

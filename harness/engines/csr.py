@@ -36,8 +36,6 @@ from harness.exact.encoding import widen
 from harness.exact.storage import StoredIndex, load_index
 from harness.store.columns import load_column
 
-__all__ = ["CsrEngine", "UsedColumns"]
-
 _KEEP = "path= names a folder that SparseIndex.save wrote; save it again if it is damaged"
 _COLUMNS = "columns.npy"
 

@@ -17,30 +17,6 @@ from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.errors import BackendError, EngineUnavailableError, IndexChangedError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
-__all__ = [
-    "NOT_THESE_VECTORS",
-    "TEXT_FIELDS",
-    "DenseComparison",
-    "ExternalContent",
-    "Kept",
-    "as_id",
-    "choose_column",
-    "compare_dense",
-    "compare_sparse",
-    "foreign_index_errors",
-    "other_vectors",
-    "other_weights",
-    "places_of",
-    "read_ids",
-    "require_same_columns",
-    "rows_of",
-    "same_vectors",
-    "source_folder",
-    "sparse_of",
-    "spread_rows",
-    "unique_ids",
-]
-
 _NAMED = 5
 NOT_THESE_VECTORS = (
     "a column is a term by its number alone: the index must have been made from the vectors that this encoder gives, "

@@ -34,8 +34,6 @@ from harness.engines.changeable import Changeable, Changes
 from harness.exact import DenseIndex, TopK, compile_dense_kernels
 from harness.exact.dense import FilteredDenseIndex
 
-__all__ = ["FlatEngine"]
-
 _KEEP = "path= names a folder that DenseIndex.save wrote; save it again if it is damaged"
 _ROWS_AT_ONCE = 4096
 

@@ -11,8 +11,6 @@ import orjson
 
 from harness.engines.remote_server import Cause, Fault, Retrier, cause_of_status
 
-__all__ = ["JSON", "HttpRetrier", "HttpServer", "status_fault", "transport_fault"]
-
 JSON = "application/json"
 _ERROR_STATUS = 400
 

@@ -24,24 +24,6 @@ from harness.registry.parameters import ParameterValue
 from harness.store import disk
 from harness.store.columns import load_table, save_table
 
-__all__ = [
-    "ID_FIELD",
-    "MANIFEST",
-    "REBUILD",
-    "allocated_bytes",
-    "check_manifest",
-    "deleted_rows",
-    "field_columns",
-    "matching_documents",
-    "records_of",
-    "require_fields",
-    "save_fields",
-    "save_metadata",
-    "saved_fields",
-    "with_ids",
-    "write_manifest",
-]
-
 MANIFEST = "harness-index.json"
 ID_FIELD = "harness_document_id"
 """The field that holds the ids of documents in a collection that the harness leaves on a server."""

@@ -19,36 +19,6 @@ from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Similarity, SparseVectors, TermCounts
 from harness.registry.parameters import ParameterValue
 
-__all__ = [
-    "LEFT_BEHIND",
-    "Capabilities",
-    "Caveats",
-    "Changing",
-    "ComparedVectors",
-    "EngineInfo",
-    "EngineProtocol",
-    "ExpectedContent",
-    "ExternalIndexProtocol",
-    "Filtering",
-    "Fusing",
-    "Hits",
-    "Identified",
-    "IndexHandle",
-    "IndexReport",
-    "InputKind",
-    "Placement",
-    "Placing",
-    "Remains",
-    "Remeasuring",
-    "SearchResult",
-    "SearchedState",
-    "Storage",
-    "StoredDocuments",
-    "WithCaveats",
-    "WithComparedVectors",
-    "WithStoredVectors",
-]
-
 InputKind = Literal["text", "terms", "sparse", "dense", "hybrid", "terms+dense"]
 
 LEFT_BEHIND = "left behind: "

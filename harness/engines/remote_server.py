@@ -31,20 +31,6 @@ from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.remote import credentials
 from harness.remote.credentials import hide, read_key
 
-__all__ = [
-    "Address",
-    "Cause",
-    "Fault",
-    "FaultError",
-    "Place",
-    "Retrier",
-    "cause_of_status",
-    "grpc_fault",
-    "read_address",
-    "redact",
-    "server_errors",
-]
-
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 10.0
 _OF_THE_SERVER = 500

@@ -16,8 +16,6 @@ from harness.engines.interface import LEFT_BEHIND
 from harness.engines.remote_server import Address, Cause, Fault, FaultError, redact
 from harness.errors import EngineUnavailableError
 
-__all__ = ["COLLECTION_FILE", "REMOVAL_S", "new_name", "remove_collection", "save_name", "saved_name", "within"]
-
 COLLECTION_FILE = "collection.json"
 """Beside the manifest: which collection of the server holds the index."""
 REMOVAL_S = 1.5

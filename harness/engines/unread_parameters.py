@@ -7,8 +7,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-__all__ = ["unread_parameters"]
-
 
 def unread_parameters(engine: type, names: Iterable[str]) -> list[str]:
     """Return those of ``names`` that the sources of ``engine`` do not mention.

@@ -14,8 +14,6 @@ import numpy as np
 from harness.errors import BackendError, EngineFailureError, EngineUnavailableError, RejectedInputError
 from harness.java.jvm import Jvm
 
-__all__ = ["REBUILD", "JavaBridge", "JavaObject", "java_errors", "packed_texts", "spans", "unpacked_texts"]
-
 JavaObject: TypeAlias = Any
 """A class or an object of Java: pyjnius gives it no type in Python."""
 REBUILD = "delete the index folder; it is rebuilt"

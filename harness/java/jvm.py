@@ -25,8 +25,6 @@ from harness.errors import EngineUnavailableError, MissingExtraError, UsageError
 from harness.registry.optional import require
 from harness.store.digests import steady_digest
 
-__all__ = ["DEFAULT_HEAP", "WITHOUT_TORCH", "Jvm", "find_jar", "find_java", "jar_digest", "start"]
-
 DEFAULT_HEAP = "2g"
 _OLDEST_JAVA = 21
 _FEATURE = "Lucene"

@@ -22,8 +22,6 @@ from harness.testing.expected import Expected
 from harness.testing.samples import STEP_NS, RecordingProgress, StepClock, random_texts, word
 from harness.testing.suite import Base, Collection, assert_scores, has_terms, only_where, recall
 
-__all__ = ["ChangeContract"]
-
 _FIRST, _ALL = 60, 90
 """Documents that the index is built of, and the contents that there are."""
 _DELETED = np.array([0, 7, 20, 59], dtype=np.int32)

@@ -16,24 +16,6 @@ import numpy.typing as npt
 from harness.data.types import Float32Array, Float64Array, Ids, Similarity, SparseVectors, TermCounts
 from harness.exact.bm25_models import Bm25Formula, weigh
 
-__all__ = [
-    "Bm25",
-    "DenseSample",
-    "Expected",
-    "SparseSample",
-    "bm25_idf",
-    "bm25_scores",
-    "count_words",
-    "dense_scores",
-    "embed_words",
-    "encode_words",
-    "fused_scores",
-    "model_scores",
-    "random_unit_vectors",
-    "sparse_scores",
-    "to_vectors",
-]
-
 _NOISE = 1e-9
 _DIMENSIONS = 64
 _EMPTY = 0.05

@@ -19,8 +19,6 @@ from harness.testing.samples import RecordingProgress, random_texts, word
 from harness.testing.suite import Base, only_where
 from harness.text import count_terms, create_analyzer
 
-__all__ = ["ExternalIndexContract"]
-
 _TEXTS = random_texts(31, 60)
 _QUERIES = [word(0), f"{word(1)} {word(3)}", f"{word(2)} {word(2)} {word(7)}", "unheard"]
 

@@ -26,8 +26,6 @@ from harness.testing.expected import (
 from harness.testing.samples import UNICODE_WORDS, RecordingProgress, StepClock, plain_ids, word
 from harness.testing.suite import Base, Collection, assert_scores, has_terms, only_where, recall
 
-__all__ = ["DenseContract", "InputContract"]
-
 _BAD_VALUES = (float("nan"), float("inf"), float("-inf"))
 _BAD_INDICES = ((3, 3), (4, 2), (-1, 2), (2, 10))
 _IN_GRAPH = 3_000

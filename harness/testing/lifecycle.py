@@ -19,8 +19,6 @@ from harness.errors import BackendError, EngineFailureError, EngineUnavailableEr
 from harness.testing.samples import ODD_IDS, STEP_NS, RecordingProgress, StepClock, random_texts, word
 from harness.testing.suite import Base, Collection, assert_same, has_terms, only_for, only_where
 
-__all__ = ["REQUIRED", "GuardContract", "LifecycleContract"]
-
 REQUIRED = frozenset(
     {
         "test_closes_twice",

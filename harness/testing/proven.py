@@ -21,8 +21,6 @@ from harness.testing.results import FilterContract, ResultContract
 from harness.testing.sharing import SharingContract
 from harness.testing.suite import PROPERTY, Base, applies
 
-__all__ = ["PARTS", "ProofRecorder", "declared_by", "parts_for"]
-
 PARTS: Mapping[str, type[Base]] = {
     "changes": ChangeContract,
     "dense": DenseContract,

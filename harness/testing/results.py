@@ -18,8 +18,6 @@ from harness.errors import RejectedInputError
 from harness.testing.samples import StepClock, random_texts, word
 from harness.testing.suite import Base, Collection, assert_scores, has_terms, only_where, select
 
-__all__ = ["FilterContract", "ResultContract"]
-
 _DOCUMENTS = 300
 _FILTERED = 240
 _BEST = 20

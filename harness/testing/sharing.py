@@ -21,8 +21,6 @@ from harness.registry.parameters import ParameterValue
 from harness.testing.samples import StepClock, random_texts, word
 from harness.testing.suite import Base, only_where, select
 
-__all__ = ["SharingContract"]
-
 _DOCUMENTS = 120
 _K = 30
 _PATIENCE_S = 120.0

@@ -35,24 +35,6 @@ from harness.testing.expected import (
 from harness.testing.samples import STEP_NS, RecordingProgress, StepClock, plain_ids
 from harness.text.term_texts import term_texts
 
-__all__ = [
-    "PROPERTY",
-    "Base",
-    "Built",
-    "Collection",
-    "applies",
-    "assert_exact",
-    "assert_same",
-    "assert_same_scores",
-    "assert_scores",
-    "assert_well_formed",
-    "has_terms",
-    "only_for",
-    "only_where",
-    "recall",
-    "select",
-]
-
 T = TypeVar("T", bound=Callable[..., None])
 _CONDITION = "_contract_condition"
 PROPERTY = "contract"

@@ -21,8 +21,6 @@ from harness.engines.index_folder import records_of
 from harness.engines.interface import EngineInfo, Storage
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["Collection"]
-
 T = TypeVar("T")
 
 _NOT_TOLD = "num_threads, batch_size"

@@ -21,20 +21,6 @@ from harness.engines.server_collection import within
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.registry.optional import require
 
-__all__ = [
-    "PACKAGE",
-    "URL_VARIABLE",
-    "Connection",
-    "Retrier",
-    "address_of",
-    "close_http_client",
-    "connect",
-    "fault_of",
-    "http_session",
-    "persistent_client",
-    "require_chroma",
-]
-
 PACKAGE = "chromadb"
 URL_VARIABLE = "HARNESS_CHROMA_URL"
 _PLACE = Place(

@@ -23,8 +23,6 @@ from harness.engines.remote_server import redact
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError, RejectedInputError
 from harness.store.disk import copy_folder
 
-__all__ = ["EmbeddedCollection"]
-
 _FOLDER = "chroma"
 _COLLECTION = "harness"
 _DATABASE = "chroma.sqlite3"

@@ -36,8 +36,6 @@ from harness.engines.interface import Caveats
 from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["ChromaEngine"]
-
 _ANEW = "Chroma puts them into the graph anew whenever it opens the collection"
 _PAGE = 5_000
 _COLLECTIONS: Mapping[str, type[Collection]] = {"embedded": EmbeddedCollection, "server": ServerCollection}

@@ -16,8 +16,6 @@ from harness.engines.index_folder import ID_FIELD
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.errors import RejectedInputError
 
-__all__ = ["ExternalRecords", "similarity_of"]
-
 _PAGE = 5_000
 _PAGE_OF_VECTORS = 1_000
 _PROBED = 16

@@ -12,8 +12,6 @@ from harness.engines.external_index import source_folder
 from harness.errors import RejectedInputError, UnknownNameError
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["SPACES", "ChromaParameters"]
-
 SPACES: Mapping[Similarity, str] = {"cosine": "cosine", "dot": "ip", "l2": "l2"}
 """Chroma's names of the similarities."""
 _NEUTRAL: Mapping[str, Mapping[str, ParameterValue]] = {

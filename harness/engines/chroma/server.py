@@ -26,8 +26,6 @@ from harness.engines.server_collection import REMOVAL_S, new_name, remove_collec
 from harness.errors import EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["ServerCollection"]
-
 T = TypeVar("T")
 
 _OURS = "one that the harness made is removed when its engine closes: build it with keep=true"

@@ -26,8 +26,6 @@ from harness.java.bridge import JavaBridge, JavaObject, packed_texts, spans
 from harness.registry.parameters import ParameterValue
 from harness.text.lucene_analyzer import LuceneAnalyzer
 
-__all__ = ["FIELD", "LuceneEngine", "is_blank"]
-
 FIELD = "contents"
 _ID = "id"
 _CHANGE = "harness.change"

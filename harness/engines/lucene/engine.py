@@ -29,8 +29,6 @@ from harness.java.jvm import find_jar, jar_digest, start
 from harness.registry.parameters import ParameterValue
 from harness.text.lucene_analyzer import versions
 
-__all__ = ["WARM_UP_QUERIES", "Batch", "Hits", "LuceneIndexEngine", "RowsEngine"]
-
 WARM_UP_QUERIES = 1000
 """The JVM compiles Lucene's search until about so many queries have run: benchmarks/warm_up.py."""
 _MOST_CLAUSES = 1 << 20

@@ -14,8 +14,6 @@ from harness.engines.lucene.reader import IndexReader
 from harness.errors import RejectedInputError
 from harness.java.bridge import REBUILD, java_errors
 
-__all__ = ["READABLE", "DocumentMap", "map_documents", "require_intact", "require_known_term", "require_searchable"]
-
 _NAMED = 3
 READABLE = (
     "path= must name the folder that holds segments_N of an index that the Lucene of this jar can read: take a backup "

@@ -23,8 +23,6 @@ from harness.exact.weights import to_impacts, with_idf
 from harness.java.bridge import JavaObject, packed_texts, spans
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["LuceneImpactEngine", "read_vocabulary"]
-
 _BATCH = 1024
 _OTHER_TERMS = (
     "name the field (field=), and the file with the model's terms (vocabulary=), that the index was made with"

@@ -9,8 +9,6 @@ from harness.registry.parameters import ParameterValue
 from harness.text.analyzers import ENGLISH
 from harness.text.lucene_analyzer import languages
 
-__all__ = ["has_feedback", "index_parameters", "language_of", "require_one_feedback"]
-
 _PREFIX = "lucene-"
 
 

@@ -20,8 +20,6 @@ from harness.errors import RejectedInputError
 from harness.java.bridge import JavaObject
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["LuceneFlatEngine", "LuceneHnswEngine"]
-
 _MOST_DIMENSIONS = 1024
 _BATCH = 1024
 _CODECS = "org.apache.lucene.codecs"

@@ -26,8 +26,6 @@ from harness.engines.qdrant.parameters import (
 )
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["Collection", "IndexState", "Point", "Segments", "Vector", "Vectors", "caveats_of"]
-
 Vector: TypeAlias = list[float] | tuple[list[int], list[float]]
 """A dense vector, or the indices and values of a sparse one, as Python's own numbers."""
 Vectors: TypeAlias = Mapping[str, Vector]

@@ -28,17 +28,6 @@ from harness.engines.remote_server import (
 from harness.errors import EngineUnavailableError
 from harness.registry.optional import require
 
-__all__ = [
-    "URL_VARIABLE",
-    "Connection",
-    "Retrier",
-    "address_of",
-    "check_versions",
-    "connect",
-    "fault_of",
-    "require_client",
-]
-
 URL_VARIABLE = "HARNESS_QDRANT_URL"
 _PLACE = Place(
     *("Qdrant", 6333, URL_VARIABLE, "QDRANT_API_KEY", "'batch_size' or 'upload_threads'"),

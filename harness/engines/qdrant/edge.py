@@ -37,8 +37,6 @@ from harness.registry.optional import require
 from harness.registry.parameters import ParameterValue
 from harness.store.disk import copy_folder
 
-__all__ = ["PACKAGE", "SHARD", "EdgeCollection", "read_segments"]
-
 PACKAGE = "qdrant-edge-py"
 SHARD = "shard"
 """The folder of the harness's own shard, or of a copy, below that of the index."""

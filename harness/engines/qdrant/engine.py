@@ -54,8 +54,6 @@ from harness.errors import EngineTimeoutError
 from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["PointsEngine", "QdrantDenseEngine", "QdrantEngine", "QdrantHybridEngine"]
-
 
 class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex[Inputs], Changeable[Inputs]):
     """Everything that engines on Qdrant have in common; a subclass says which vectors a point has."""

@@ -39,16 +39,6 @@ from harness.engines.qdrant.parameters import (
 from harness.errors import RejectedInputError
 from harness.exact.qdrant_model import qdrant_idf
 
-__all__ = [
-    "DenseSchema",
-    "ExternalPoints",
-    "SearchedVectors",
-    "StoredPoint",
-    "VectorSchemas",
-    "choose_vectors",
-    "pages",
-]
-
 _PAGE, _PAGE_OF_VECTORS = 10_000, 1_000
 """Points in one page when all are listed, without and with their vectors."""
 _OF_TEXTS = ("page_content", "document", "text", "content")

@@ -16,26 +16,6 @@ from harness.engines.interface import InputKind
 from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
 
-__all__ = [
-    "DENSE",
-    "DISTANCES",
-    "LEAST_SQUARE",
-    "OF_QUANTISATION",
-    "QDRANT_RRF_K",
-    "STORED",
-    "TERMS",
-    "DenseSettings",
-    "ExternalSettings",
-    "FusionSettings",
-    "QdrantSettings",
-    "Quantisation",
-    "ServerSettings",
-    "SparseSettings",
-    "WantedVector",
-    "member",
-    "mode_of",
-]
-
 TERMS, DENSE = "terms", "dense"
 """The names of the sparse and of the dense vector in a collection of the harness's own."""
 

@@ -39,8 +39,6 @@ from harness.engines.server_collection import REMOVAL_S, remove_collection, save
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["ServerCollection"]
-
 _POLL_S = 0.1
 _ALL_DETAILS = 10
 _BYTES_PER_KB = 1024
