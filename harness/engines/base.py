@@ -30,6 +30,7 @@ import pyarrow as pa
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Int32Array, SparseVectors
+from harness.engines.card_checks import check_card
 from harness.engines.checks import (
     require_announced_ids,
     require_dense,
@@ -38,20 +39,7 @@ from harness.engines.checks import (
     require_terms,
     require_texts,
 )
-from harness.engines.external_index import (
-    NOT_THESE_VECTORS,
-    DenseComparison,
-    ExternalContent,
-    foreign_index_errors,
-    other_vectors,
-    other_weights,
-    places_of,
-    read_ids,
-    require_same_columns,
-    source_folder,
-    spread_rows,
-    unique_ids,
-)
+from harness.engines.external_index import ExternalContent, source_folder
 from harness.engines.index_folder import (
     REBUILD,
     allocated_bytes,
@@ -60,7 +48,6 @@ from harness.engines.index_folder import (
     matching_documents,
     records_of,
     require_fields,
-    save_fields,
     save_metadata,
     with_ids,
     write_manifest,
@@ -76,11 +63,9 @@ from harness.engines.interface import (
     Storage,
     StoredDocuments,
 )
-from harness.engines.unread_parameters import unread_parameters
 from harness.errors import (
     BackendError,
     CacheError,
-    CardError,
     DataError,
     EngineFailureError,
     EngineUnavailableError,
@@ -89,17 +74,14 @@ from harness.errors import (
     UsageError,
 )
 from harness.registry.cards import BackendCard
-from harness.registry.lookup import is_shipped
 from harness.registry.parameters import ParameterValue
 
 __all__ = [
-    "NOT_THESE_VECTORS",
     "REBUILD",
     "Capabilities",
     "Caveats",
     "Client",
     "ClientEngine",
-    "DenseComparison",
     "Documents",
     "Engine",
     "EngineInfo",
@@ -117,29 +99,14 @@ __all__ = [
     "StoredDocuments",
     "allocated_bytes",
     "as_backend_errors",
-    "foreign_index_errors",
     "matching_documents",
-    "other_vectors",
-    "other_weights",
-    "places_of",
-    "read_ids",
-    "records_of",
     "require_dense",
-    "require_fields",
-    "require_same_columns",
     "require_sparse",
     "require_terms",
     "require_texts",
-    "save_fields",
-    "save_metadata",
     "source_folder",
-    "spread_rows",
-    "unique_ids",
-    "with_ids",
 ]
 
-_PLACES = frozenset({"url", "jar"})
-"""Parameters that say where an engine is, which does not change an index that is there."""
 Column = TypeVar("Column")
 """What an engine reads of documents and queries: Float32Array, SparseVectors, an Arrow column of texts or of terms, or
 Inputs."""
@@ -227,40 +194,8 @@ class Engine(ABC, Generic[Column]):
 
     @classmethod
     def check_card(cls, card: BackendCard) -> None:
-        """Raise CardError where no engine can be made, or card and class disagree about parameters.
-
-        They must agree about which of them change an index; and the class must read those that are not the encoder's,
-        which is looked at for other cards than the harness's own.
-        """
-        try:
-            in_the_index = cls(card.defaults).index_parameters.keys()
-        except (TypeError, KeyError) as error:
-            raise CardError(
-                f"card '{card.path}': an engine '{cls.__name__}' cannot be made: {type(error).__name__}: {error}",
-                fix="implement the hooks info, build, load and retrieve, and declare on the card what the class reads",
-            ) from error
-        if not is_shipped(card.path):
-            own = [name for name, parameter in card.parameters.items() if parameter.scope != "encoder"]
-            unread = ", ".join(f"'{name}'" for name in unread_parameters(cls, own))
-            if unread:
-                raise CardError(
-                    f"card '{card.path}': '{cls.__name__}' never reads {unread}",
-                    fix="take it off the card, or read it in the module of the class: self.parameters['NAME']",
-                )
-        for parameter in card.parameters.values():
-            of_the_search = parameter.scope == "search"
-            what = f"card '{card.path}', parameter '{parameter.name}': "
-            if of_the_search and parameter.name in in_the_index:
-                raise CardError(
-                    f"{what}its scope is 'search', but '{cls.__name__}' opens no index with another value of it",
-                    fix="name it in the class's search_parameters, or give it the scope 'engine'",
-                )
-            harmless = of_the_search or parameter.affects != "hits" or parameter.name in _PLACES
-            if parameter.name in cls.search_parameters and not harmless:
-                raise CardError(
-                    f"{what}'{cls.__name__}' opens an index with any value of it, but its scope is '{parameter.scope}'",
-                    fix="give it the scope 'search', or take it out of the class's search_parameters",
-                )
+        """Raise CardError where no engine can be made, or card and class disagree about parameters."""
+        check_card(cls, card)
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         self.parameters = dict(parameters)
@@ -355,11 +290,16 @@ class Engine(ABC, Generic[Column]):
         """Return rows and scores of an answer; this is the time of transfer."""
         return cast("tuple[npt.ArrayLike, npt.ArrayLike]", answer)
 
+    @contextmanager
     def translated(
         self, doing: Callable[[], str], kind: type[BackendError] = EngineFailureError, fix: str | None = None
-    ) -> AbstractContextManager[None]:
-        """Return a context that raises an error of the library as a ``kind`` that says what the engine was doing."""
-        return _translated(self, doing, kind, fix)
+    ) -> Iterator[None]:
+        """Raise an error of the library as a ``kind`` that says what the engine was doing."""
+        try:
+            with as_backend_errors():
+                yield
+        except self.faults as fault:
+            raise kind(f"the {self.name} engine failed while {doing()}: {fault}", fix=fix) from fault
 
     @property
     def index_parameters(self) -> dict[str, ParameterValue]:
@@ -540,7 +480,7 @@ class Filterable(Engine[Column]):
 
     def save_metadata(self, folder: Path, metadata: pa.Table | None) -> None:
         """Keep beside the index which fields were given, and the values of an engine that stores none itself."""
-        (save_fields if self.stores_metadata else save_metadata)(folder, metadata)
+        save_metadata(folder, metadata, values=not self.stores_metadata)
 
     def restrict(self, wanted: Mapping[str, str]) -> None:
         """Filter from now on; raises RejectedInputError for a field that was not indexed."""
@@ -582,14 +522,16 @@ class ClientEngine(Engine[Column]):
         self.client = client
         return client
 
+    @contextmanager
     def translated(
         self,
         doing: Callable[[], str],
         kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - the client decides
         fix: str | None = None,  # noqa: ARG002
-    ) -> AbstractContextManager[None]:
+    ) -> Iterator[None]:
         """Raise the client's errors as ours."""
-        return nullcontext() if self.client is None else self.client.translated(doing)
+        with nullcontext() if self.client is None else self.client.translated(doing):
+            yield
 
     @property
     def repeated_calls(self) -> int:
@@ -709,8 +651,7 @@ class HitCollector:
     def __init__(self) -> None:
         self._rows: list[Int32Array] = []
         self._scores: list[Float32Array] = []
-        self._search_ns: list[int] = []
-        self._transfer_ns: list[int] = []
+        self._times: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
         """Return how many queries were added."""
@@ -720,20 +661,17 @@ class HitCollector:
         """Add the next query's hits, and how long searching and transferring them took; rows below 0 are padding."""
         self._rows.append(rows)
         self._scores.append(scores)
-        self._search_ns.append(search_ns)
-        self._transfer_ns.append(transfer_ns)
+        self._times.append((search_ns, transfer_ns))
 
     def result(self, *, repeated_calls: int = 0, queries_per_call: int = 1) -> SearchResult:
         """Return everything that was added, without padding."""
-        indptr = np.zeros(len(self._rows) + 1, dtype=np.int64)
-        np.cumsum([len(rows) for rows in self._rows], out=indptr[1:])
-        rows = np.concatenate([np.array([], dtype=np.int32), *self._rows])
-        scores = np.concatenate([np.array([], dtype=np.float32), *self._scores])
-        if len(rows) and rows.min() < 0:
-            hits = rows >= 0
-            indptr, rows, scores = np.concatenate([[0], np.cumsum(hits)])[indptr], rows[hits], scores[hits]
-        search_ns, transfer_ns = np.array([self._search_ns, self._transfer_ns], dtype=np.int64)
-        return SearchResult(indptr, rows, scores, search_ns, transfer_ns, repeated_calls, queries_per_call)
+        rows = np.concatenate([_NOTHING[0], *self._rows])
+        scores = np.concatenate([_NOTHING[1], *self._scores])
+        hits = rows >= 0
+        ends = np.cumsum([0, *map(len, self._rows)])
+        indptr = np.concatenate([[0], np.cumsum(hits)])[ends].astype(np.int64)
+        search_ns, transfer_ns = np.array(self._times, dtype=np.int64).reshape(-1, 2).T.copy()
+        return SearchResult(indptr, rows[hits], scores[hits], search_ns, transfer_ns, repeated_calls, queries_per_call)
 
 
 @contextmanager
@@ -749,17 +687,6 @@ def as_backend_errors(damaged: str = "delete the index folder and index again") 
         raise EngineUnavailableError(error.what, fix=damaged) from error
     except (DataError, UsageError) as error:
         raise RejectedInputError(error.what, fix=error.fix) from error
-
-
-@contextmanager
-def _translated(
-    engine: Engine[Any], doing: Callable[[], str], kind: type[BackendError], fix: str | None
-) -> Iterator[None]:
-    try:
-        with as_backend_errors():
-            yield
-    except engine.faults as fault:
-        raise kind(f"the {engine.name} engine failed while {doing()}: {fault}", fix=fix) from fault
 
 
 _UNNAMED = "look into the engine's log for documents that it refused; its 'load' gives rows that it knows as 'missing'"

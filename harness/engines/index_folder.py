@@ -121,15 +121,13 @@ def _digest(ids: Ids) -> str:
     return digest.hexdigest()
 
 
-def save_metadata(folder: Path, metadata: pa.Table | None) -> None:
-    """Write the fields of documents into the folder of an index; None writes nothing."""
-    if metadata is not None:
+def save_metadata(folder: Path, metadata: pa.Table | None, *, values: bool = True) -> None:
+    """Write the fields of documents into the folder of an index, or only their names; None writes nothing."""
+    if metadata is None:
+        return
+    if values:
         save_table(folder / _TABLE, metadata)
-
-
-def save_fields(folder: Path, metadata: pa.Table | None) -> None:
-    """Write down which fields the engine was given; None writes nothing."""
-    if metadata is not None:
+    else:
         (folder / _FIELDS).write_bytes(orjson.dumps(metadata.column_names))
 
 

@@ -13,7 +13,7 @@ from harness.data.progress import Progress
 from harness.data.types import Float32Array
 from harness.engines.base import Capabilities, Documents
 from harness.engines.checks import require_dense
-from harness.engines.external_index import DenseComparison, Kept, places_of, spread_rows
+from harness.engines.external_index import Kept, compare_dense, spread_rows
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, RowsEngine
 from harness.errors import RejectedInputError
@@ -147,17 +147,9 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         """Compare every stored vector."""
         if self._quantised is not None:
             return f"Lucene scores quantised vectors ({self._quantised}), which no reference models"
-        comparison = DenseComparison(content, _KEPT[self._similarity, self._function])
-        place_of = places_of(content, len(self.ids))
-        progress.start("compare", len(self.ids))
-        for documents, vectors in self.reader.vectors():
-            rows = self.row_of[documents]
-            places = np.where(rows >= 0, place_of[rows], -1).astype(np.int32)
-            known = places >= 0
-            if known.any():
-                comparison.add(vectors[known], places[known])
-            progress.advance(int(np.count_nonzero(rows >= 0)))
-        return comparison.reason()
+        pages = ((self.row_of[documents], vectors) for documents, vectors in self.reader.vectors())
+        live = ((rows[rows >= 0], vectors[rows >= 0]) for rows, vectors in pages)
+        return compare_dense(content, len(self.ids), live, progress, _KEPT[self._similarity, self._function])
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return documents among the first of the index, which Lucene reads in order; no texts are looked for."""

@@ -146,14 +146,14 @@ class EdgeCollection(Collection):
         with _edge_errors(lambda: "counting the points"):
             return int(self._shard.count(self.types.CountRequest(exact=True)))
 
-    def scroll(self, offset: Any, limit: int, key: str | None, *, vectors: bool) -> tuple[list[Any], Any]:  # noqa: ANN401
-        """Return a page of points, each with the payload under ``key`` and its vectors, and the next page's offset."""
+    def scroll(self, offset: Any, limit: int, key: str | None, vectors: Sequence[str]) -> tuple[list[Any], Any]:  # noqa: ANN401
+        """Return a page of points, each with the payload under ``key`` and these ``vectors``, and the next offset."""
         with _edge_errors(lambda: "listing the points"):
             request = self.types.ScrollRequest(
                 offset=offset,
                 limit=limit,
                 with_payload=[key] if key is not None else False,
-                with_vector=list(self.names.values()) if vectors else False,
+                with_vector=list(vectors) or False,
             )
             records, following = self._shard.scroll(request)
         return records, following

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from harness.data.types import Similarity
 from harness.engines.external_index import source_folder
@@ -219,13 +219,6 @@ class ServerSettings:
         return _filled(cls, parameters, grpc_port=int(parameters["grpc_port"]) or None)
 
 
-class WantedVector(NamedTuple):
-    """The name of a vector, empty for the only one of its kind, and the parameter that gives it."""
-
-    name: str
-    parameter: str
-
-
 @dataclass(frozen=True, slots=True)
 class ExternalSettings:
     """An index that the user already has.
@@ -233,35 +226,35 @@ class ExternalSettings:
     Attributes:
         folder: Of a shard; None for a collection on a server.
         collection: Name of the collection on the server, empty for a shard.
-        vectors: Which to search, by what they are to the harness.
+        vector: Name of the only vector, or of the dense one of a hybrid; empty for the only one of its kind.
+        sparse_vector: The same of the sparse vector.
         id_key: Key of the payload for the documents' ids; empty for the ids of the points.
         text_key: Key of the payload for their texts; empty for the usual ones.
     """
 
     folder: Path | None
     collection: str
-    vectors: Mapping[str, WantedVector]
+    vector: str
+    sparse_vector: str
     id_key: str
     text_key: str
 
     @classmethod
     def of(cls, parameters: Mapping[str, ParameterValue], mode: str) -> ExternalSettings:
-        """Read the card's complete parameters; raises RejectedInputError when ``mode`` cannot have such an index.
-
-        ``vector`` is the only vector, or the dense one beside that of ``sparse_vector``.
-        """
+        """Read the card's complete parameters; raises RejectedInputError when ``mode`` cannot have such an index."""
         collection = str(parameters["collection"])
         if mode != ("server" if collection else "edge"):
             where = "a collection is on a server" if collection else "a shard's folder is opened in the process"
             raise RejectedInputError(
                 f"{where}, and mode={mode}", fix="give url= with collection=, and neither url= nor mode= with path="
             )
-        of_terms = "sparse_vector" if "sparse_vector" in parameters else "vector"
-        vectors = {
-            kind: WantedVector(str(parameters[name]), name) for kind, name in ((TERMS, of_terms), (DENSE, "vector"))
-        }
-        folder = None if collection else source_folder(parameters)
-        return cls(folder, collection, vectors, str(parameters["id_key"]), str(parameters.get("text_key", "")))
+        return _filled(
+            cls,
+            parameters,
+            folder=None if collection else source_folder(parameters),
+            sparse_vector=str(parameters.get("sparse_vector", parameters["vector"])),
+            text_key=str(parameters.get("text_key", "")),
+        )
 
 
 @dataclass(frozen=True, slots=True)

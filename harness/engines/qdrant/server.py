@@ -160,15 +160,15 @@ class ServerCollection(Collection):
         """Return the number of points, by an exact count."""
         return int(self._call("counting the points", lambda: self._client.count(self.name, exact=True)).count)
 
-    def scroll(self, offset: Any, limit: int, key: str | None, *, vectors: bool) -> tuple[list[Any], Any]:  # noqa: ANN401
-        """Return a page of points, each with the payload under ``key`` and its vectors, and the next page's offset."""
+    def scroll(self, offset: Any, limit: int, key: str | None, vectors: Sequence[str]) -> tuple[list[Any], Any]:  # noqa: ANN401
+        """Return a page of points, each with the payload under ``key`` and these ``vectors``, and the next offset."""
         page = partial(
             self._client.scroll,
             self.name,
             limit=limit,
             offset=offset,
             with_payload=[key] if key is not None else False,
-            with_vectors=list(self.names.values()) if vectors else False,
+            with_vectors=list(vectors) or False,
         )
         records, following = self._call("listing the points", page)
         return records, following
