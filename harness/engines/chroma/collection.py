@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -113,15 +113,11 @@ class Collection(ABC):
         with self.translated(lambda: "asking how much it takes at once"):
             return int(self.call(self._client.get_max_batch_size))
 
-    def upsert(self, vectors: Float32Array, start: int, stop: int, metadata: pa.Table | None) -> None:
-        """Store rows ``start`` to ``stop`` under these numbers."""
-        # Chroma takes None for a record without metadata, and refuses an empty dictionary
-        records = None if metadata is None else [record or None for record in records_of(metadata, start, stop)]
-        self.write(np.arange(start, stop, dtype=np.int32), vectors[start:stop], records)
-
-    def write(self, rows: Int32Array, vectors: Float32Array, records: list[Any] | None = None) -> None:
+    def upsert(self, rows: Int32Array, vectors: Float32Array, metadata: pa.Table | None = None) -> None:
         """Store vectors under the numbers ``rows``. ``add`` would leave out ids that it knows, silently."""
         ids, embeddings = [str(row) for row in rows.tolist()], np.asarray(vectors)
+        # Chroma takes None for a record without metadata, and refuses an empty dictionary
+        records = None if metadata is None else [record or None for record in records_of(metadata, 0, len(rows))]
         with self.translated(lambda: f"storing documents {ids[0]} to {ids[-1]}"):
             self.call(lambda: self._collection.upsert(ids=ids, embeddings=embeddings, metadatas=records))
 
@@ -154,12 +150,15 @@ class Collection(ABC):
         conditions = [{field: {"$eq": value}} for field, value in wanted.items()]
         self._where = {"$and": conditions} if len(conditions) > 1 else next(iter(conditions), None)
 
-    def query(self, vector: Float32Array, k: int, *include: str) -> Mapping[str, Any]:
-        """Return Chroma's answer to one query vector, float32 (1, d): ``k`` ids, and what else to ``include``."""
-        wanted, where = list(include), self._where
-        answer: Mapping[str, Any] = self.call(
-            lambda: self._collection.query(query_embeddings=vector, n_results=k, where=where, include=wanted)
-        )
+    def query(
+        self, vector: Float32Array, k: int, *include: str, only: Sequence[str] | None = None
+    ) -> Mapping[str, Any]:
+        """Return Chroma's answer to one query vector, float32 (1, d): ``k`` ids, and what else to ``include``.
+
+        ``only`` are the ids among which to search, None for all.
+        """
+        wanted: dict[str, Any] = {"n_results": k, "where": self._where, "include": list(include), "ids": only}
+        answer: Mapping[str, Any] = self.call(lambda: self._collection.query(query_embeddings=vector, **wanted))
         return answer
 
     def state(self) -> Mapping[str, ParameterValue]:

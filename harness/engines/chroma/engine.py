@@ -109,25 +109,27 @@ class ChromaEngine(
         """Upsert all documents in batches; getting ready is having the graph written, and counting."""
         documents = documents.with_ids() if self._settings.keep else documents
         for start, stop in documents.batches(self.collection.batch, progress):
-            self.collection.upsert(documents.column, start, stop, documents.metadata)
+            metadata = None if documents.metadata is None else documents.metadata.slice(start, stop - start)
+            rows = np.arange(start, stop, dtype=np.int32)
+            self.collection.upsert(rows, documents.column[start:stop], metadata)
+        self._dimensions = documents.column.shape[1]
+        self._flush(progress)
+
+    def _flush(self, progress: Progress) -> None:
         progress.start("flush", None)
         if self._settings.flush:
             self.collection.flush()
-        self._dimensions = documents.column.shape[1]
 
     def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:  # noqa: ARG002
         """Delete and upsert in batches; getting ready is having the graph written."""
-        batch, deleted, rows = self.collection.batch, changes.deleted, changes.rows
-        for start in range(0, len(deleted), batch):
-            self.collection.delete(deleted[start : start + batch])
-            progress.advance(len(deleted[start : start + batch]))
-        for start in range(0, len(rows), batch):
-            part = slice(start, start + batch)
-            self.collection.write(rows[part], changes.written.column[part])
-            progress.advance(len(rows[part]))
-        progress.start("flush", None)
-        if self._settings.flush:
-            self.collection.flush()
+        batch = self.collection.batch
+        for start in range(0, len(changes.deleted), batch):
+            part = changes.deleted[start : start + batch]
+            self.collection.delete(part)
+            progress.advance(len(part))
+        for start, stop in changes.written.batches(batch, progress):
+            self.collection.upsert(changes.rows[start:stop], changes.written.column[start:stop])
+        self._flush(progress)
 
     def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
         """Count the records, and list what is missing of those that were just sent."""

@@ -113,7 +113,7 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:
     theirs, path = tmp_path / "theirs", str(tmp_path / "theirs")
     write_folder(theirs, GIVEN, space="l2", metadata=lambda one: {"docno": one, "part": 1, "ratio": 0.5})
     assert refused(tmp_path / "a", path=path).endswith(
-        "is searched by Chroma's 'l2', and similarity=cosine is 'cosine'\n  give similarity=l2, or leave it out"
+        "is searched by Chroma's 'l2', which is not similarity=cosine\n  give similarity=l2, or leave it out"
     )
     same: dict[str, ParameterValue] = {"path": path, "similarity": "l2"}
     said = refused(tmp_path / "b", **same, collection="mine")
