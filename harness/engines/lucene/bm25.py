@@ -18,19 +18,20 @@ from harness.engines.changeable import Changeable, Changes
 from harness.engines.interface import ExpectedContent, Remains
 from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, Hits, LuceneIndexEngine
 from harness.engines.lucene.external_index import require_known_term, require_searchable
-from harness.engines.lucene.parameters import has_feedback, index_parameters, language_of, require_one_feedback
 from harness.engines.lucene.reader import IndexReader
-from harness.errors import EngineFailureError, RejectedInputError
+from harness.errors import EngineFailureError, RejectedInputError, UnknownNameError, UsageError
 from harness.exact.lucene import byte_lengths
 from harness.java.bridge import JavaBridge, JavaObject, packed_texts, spans
 from harness.registry.parameters import ParameterValue
-from harness.text.lucene_analyzer import LuceneAnalyzer
+from harness.text.analyzers import ENGLISH
+from harness.text.lucene_analyzer import LuceneAnalyzer, languages
 
 FIELD = "contents"
 _ID = "id"
 _CHANGE = "harness.change"
 """The field that says in which change a document was written; those of the build lack it."""
 _BATCH = 1024
+_PREFIX = "lucene-"
 _NAMED = 3
 _JAVA_BLANK = "".join(map(chr, range(0x21)))
 _QUERIES = "io.anserini.search.query.BagOfWordsQueryGenerator"
@@ -71,13 +72,16 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
-        require_one_feedback(parameters)
-        self._language, self._with_feedback = language_of(parameters), has_feedback(parameters)
+        if parameters["rm3"] and parameters["axiom"]:
+            raise UsageError("lucene: rm3 and axiom exclude each other", fix="name the backend twice, once with each")
+        self._with_feedback = bool(parameters["rm3"] or parameters["axiom"])
+        self._language = _language_of(str(parameters["analyzer"]))
 
     @property
     def index_parameters(self) -> dict[str, ParameterValue]:
         """Return the parameters that change the index, as opposed to the search in it."""
-        return index_parameters(self.parameters)
+        own = {name: self.parameters[name] for name in ("segments", "ram_buffer_mb")}
+        return {**own, "analyzer": f"{_PREFIX}{self._language}", "term_vectors": self._with_feedback}
 
     def start_java(self) -> JavaBridge:
         """Start the JVM if need be, with the analyzer of the language."""
@@ -204,11 +208,9 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
             )
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compare all that BM25 depends on.
+        """Compare all that BM25 depends on: counts, the byte of each document's length, terms, postings of the queries.
 
-        That is the number of documents and of terms, each document's length as its byte says it, and the postings of
-        the queries' terms; and the terms of the whole field besides, so that a term which the dataset lacks is one
-        that the index lacks. Raises RejectedInputError when no query can find anything.
+        Raises RejectedInputError when no query can find anything.
         """
         counts, reader = content.terms, self.reader
         if counts is None:
@@ -254,6 +256,24 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
                 return f"the term '{term}' has other postings than the analyzer gives it"
             progress.advance(1)
         return None
+
+
+def _language_of(analyzer: str) -> str:
+    """Return the language of an analyzer; English for ``auto``, which stands only where no dataset's decided.
+
+    Raises:
+        UsageError: It is no analyzer of Lucene's.
+        UnknownNameError: There is no such language.
+    """
+    language = ENGLISH if analyzer == "auto" else analyzer.removeprefix(_PREFIX)
+    if analyzer != "auto" and not analyzer.startswith(_PREFIX):
+        raise UsageError(
+            f"lucene: the analyzer '{analyzer}' is not one of Lucene's",
+            fix=f"Lucene analyses by itself: {_PREFIX}<language>, {_PREFIX}english for example",
+        )
+    if language not in languages():
+        raise UnknownNameError("analyzer", analyzer, [_PREFIX + name for name in languages()])
+    return language
 
 
 class _Feedback:
