@@ -140,9 +140,11 @@ class Collection(ABC):
         search = self._search(name, vector)
         return self.types.QueryRequest(limit=k, with_payload=False, with_vector=False, **search)
 
-    def fused(self, fusion: FusionSettings, vectors: Vectors, k: int) -> Any:  # noqa: ANN401 - the client's own type
+    def fused(self, vectors: Vectors, k: int) -> Any:  # noqa: ANN401 - the client's own type
         """Make a query for the fusion of the nearest points to each of its vectors."""
-        make = self.types.Prefetch
+        make, fusion = self.types.Prefetch, self.settings.fusion
+        if fusion is None:
+            raise AssertionError("a fusion without its settings")
         searches = [make(limit=fusion.candidates, **self._search(name, vector)) for name, vector in vectors.items()]
         request = self._fusion(fusion, searches)
         return self.types.QueryRequest(limit=k, with_payload=False, with_vector=False, **request)

@@ -15,13 +15,7 @@ from typing import Any, TypeVar
 
 from harness.engines.interface import EngineInfo, Storage
 from harness.engines.qdrant.collection import Collection, IndexState, Point, Segments, Vector
-from harness.engines.qdrant.connection import (
-    Connection,
-    Retrier,
-    address_of,
-    connect,
-    require_client,
-)
+from harness.engines.qdrant.connection import Retrier, address_of, connect, require_client
 from harness.engines.qdrant.external_index import DenseSchema, VectorSchemas, choose_vectors
 from harness.engines.qdrant.parameters import (
     DENSE,
@@ -34,7 +28,7 @@ from harness.engines.qdrant.parameters import (
     Quantisation,
     SparseSettings,
 )
-from harness.engines.remote_server import Address, Cause, FaultError, redact, server_errors
+from harness.engines.remote_server import Cause, FaultError, redact, server_errors
 from harness.engines.server_collection import REMOVAL_S, remove_collection, save_name
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue
@@ -49,23 +43,19 @@ T = TypeVar("T")
 class ServerCollection(Collection):
     """One collection on a server, which is removed when it is closed if it was made here and is not to be kept."""
 
-    def __init__(
-        self, name: str, settings: QdrantSettings, address: Address, connection: Connection, folder: Path | None = None
-    ) -> None:
-        """``folder`` is that of the index; None for a collection that somebody else made."""
+    def __init__(self, name: str, settings: QdrantSettings, folder: Path | None = None) -> None:
+        """Connect to the server of ``settings``; raises what :func:`connect` raises.
+
+        ``folder`` is that of the index; None for a collection that somebody else made.
+        """
+        self.name, self._address, self._folder = name, address_of(settings.server), folder
+        connection = connect(self._address, settings.server)
         info = EngineInfo("Qdrant", connection.version, f"server, {connection.transport}", connection.doubt)
         super().__init__(require_client("qdrant_client.models"), settings, info)
-        self.name, self._address, self._folder = name, address, folder
         self._client, self._transport = connection.client, connection.transport
         self._retrier = Retrier(settings.server.retry_s)
         self._shards, self._owns = settings.server.shards, False
         self._content: tuple[int, str] | None = None
-
-    @classmethod
-    def connected(cls, name: str, settings: QdrantSettings, folder: Path | None = None) -> ServerCollection:
-        """Connect to the server that ``settings`` name; raises what :func:`connect` raises."""
-        address = address_of(settings.server)
-        return cls(name, settings, address, connect(address, settings.server), folder)
 
     def load(self) -> None:
         """Look for the collection again that :meth:`make` made; raises EngineUnavailableError when it is gone."""
@@ -109,8 +99,9 @@ class ServerCollection(Collection):
                     raise
 
     def _exists(self) -> bool:
-        doing = f"looking for the collection '{self.name}'"
-        return bool(self._call(doing, lambda: self._client.collection_exists(self.name)))
+        return bool(
+            self._call(f"looking for the collection '{self.name}'", partial(self._client.collection_exists, self.name))
+        )
 
     def index_field(self, field: str, path: str) -> None:
         """Keep an index of keywords of a field."""
