@@ -167,6 +167,12 @@ def applies(test: object, engine: type[EngineProtocol]) -> bool:
     return condition is None or bool(condition(engine))
 
 
+has_external_indexes = only_where(lambda capabilities: capabilities.external)
+has_filters = only_where(lambda capabilities: capabilities.filters)
+has_changes = only_where(lambda capabilities: capabilities.changes)
+"""Marks of tests that mean nothing for engines without these capabilities."""
+
+
 def has_terms(capabilities: Capabilities) -> bool:
     """Return whether documents match by terms alone: every dense vector matches every other."""
     return capabilities.input in {"text", "terms", "sparse"}
