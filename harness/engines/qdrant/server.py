@@ -25,8 +25,6 @@ from harness.engines.qdrant.parameters import (
     DenseSettings,
     FusionSettings,
     QdrantSettings,
-    Quantisation,
-    SparseSettings,
 )
 from harness.engines.remote_server import Cause, FaultError, redact, server_errors
 from harness.engines.server_collection import REMOVAL_S, remove_collection, save_name
@@ -215,7 +213,7 @@ class ServerCollection(Collection):
     def state(self) -> Mapping[str, ParameterValue]:
         """Say where the index is, what the server tells of it, and how often a call had to be made again."""
         info, server = self._look("asking for the state of the collection"), self.settings.server
-        state = self._index_state(info)
+        state = self.index_state(info)
         own = {"kept": server.keep, "shards": self._shards, "replicas": server.replicas}
         return {
             "server": self._address.url,
@@ -231,11 +229,9 @@ class ServerCollection(Collection):
             **({} if state.in_graphs is None else {"vectors_in_graph": state.in_graphs}),
         }
 
-    def index_state(self) -> IndexState:
-        """Say how the collection keeps its vectors now, as far as the server tells."""
-        return self._index_state(self._look("asking for the state of the collection"))
-
-    def _index_state(self, info: Any) -> IndexState:  # noqa: ANN401 - of the client
+    def index_state(self, info: Any = None) -> IndexState:  # noqa: ANN401 - of the client
+        """Say how the collection keeps its vectors now, as far as the server tells; ``info`` is the client's of it."""
+        info = info or self._look("asking for the state of the collection")
         points, dense = int(info.points_count or 0), self.settings.dense
         threshold = info.config.optimizer_config.indexing_threshold
         shards = self._telemetry() or []
@@ -355,41 +351,32 @@ def _schemas(config: Any, idf: Any) -> VectorSchemas:  # noqa: ANN401 - the clie
 
 def _config(models: Any, settings: QdrantSettings, dimensions: int | None) -> dict[str, Any]:  # noqa: ANN401
     """Return what ``create_collection`` takes; ``dimensions`` are those of the dense vectors, None without any."""
-    dense, sparse = settings.dense, settings.sparse
+    dense, sparse, vectors, sparse_vectors = settings.dense, settings.sparse, {}, {}
+    if dense is not None:
+        quantisation, kind = None, dense.quantisation and dense.quantisation.kind
+        if dense.quantisation and kind:
+            wrapper = getattr(models, f"{kind.capitalize()}Quantization")
+            quantisation = wrapper(**{kind: dense.quantisation.config(models)})
+        vectors[DENSE] = models.VectorParams(
+            size=dimensions,
+            distance=models.Distance(DISTANCES[dense.similarity]),
+            on_disk=dense.on_disk,
+            datatype=models.Datatype(dense.datatype),
+            quantization_config=quantisation,
+            hnsw_config=models.HnswConfigDiff(**dense.graph),
+        )
+    if sparse is not None:
+        index = models.SparseIndexParams(
+            full_scan_threshold=sparse.full_scan_threshold,
+            on_disk=sparse.on_disk,
+            datatype=models.Datatype(sparse.datatype),
+        )
+        modifier = models.Modifier.IDF if sparse.idf else None
+        sparse_vectors[TERMS] = models.SparseVectorParams(index=index, modifier=modifier)
     return {
-        "vectors_config": {DENSE: _dense(models, dense, dimensions)} if dense is not None else {},
-        "sparse_vectors_config": {TERMS: _sparse(models, sparse)} if sparse is not None else None,
+        "vectors_config": vectors,
+        "sparse_vectors_config": sparse_vectors or None,
         "optimizers_config": models.OptimizersConfigDiff(**settings.optimisers),
         "shard_number": settings.server.shards,
         "replication_factor": settings.server.replicas,
     }
-
-
-def _sparse(models: Any, sparse: SparseSettings) -> Any:  # noqa: ANN401 - the client is imported late
-    index = models.SparseIndexParams(
-        full_scan_threshold=sparse.full_scan_threshold,
-        on_disk=sparse.on_disk,
-        datatype=models.Datatype(sparse.datatype),
-    )
-    return models.SparseVectorParams(index=index, modifier=models.Modifier.IDF if sparse.idf else None)
-
-
-def _dense(models: Any, dense: DenseSettings, dimensions: int | None) -> Any:  # noqa: ANN401 - imported late
-    return models.VectorParams(
-        size=dimensions,
-        distance=models.Distance(DISTANCES[dense.similarity]),
-        on_disk=dense.on_disk,
-        datatype=models.Datatype(dense.datatype),
-        quantization_config=dense.quantisation and _quantisation(models, dense.quantisation),
-        hnsw_config=models.HnswConfigDiff(**dense.graph),
-    )
-
-
-def _quantisation(models: Any, wanted: Quantisation) -> Any:  # noqa: ANN401 - the client is imported late
-    wrappers = {
-        "scalar": models.ScalarQuantization,
-        "product": models.ProductQuantization,
-        "binary": models.BinaryQuantization,
-        "turbo": models.TurboQuantization,
-    }
-    return wrappers[wanted.kind](**{wanted.kind: wanted.config(models)})
