@@ -263,16 +263,13 @@ class Retrier(ABC):
             except errors as error:
                 fault = self.fault_of(error)
                 waited = self._clock() - started
-                pause = self._pause_s(tries, fault)
+                drawn = min(_FIRST_PAUSE_S * 2 ** (tries - 1), _LONGEST_PAUSE_S) * (0.5 + self._draw() / 2)
+                pause = max(drawn, fault.pause_s or 0.0)
                 if fault.cause not in _PASSING or waited + pause > self._limit_s or self._ended.is_set():
                     raise FaultError(fault, tries, waited) from error
             with self._counting:
                 self.repeated += 1
             self._sleep(pause)
-
-    def _pause_s(self, tries: int, fault: Fault) -> float:
-        pause: float = min(_FIRST_PAUSE_S * 2 ** (tries - 1), _LONGEST_PAUSE_S) * (0.5 + self._draw() / 2)
-        return max(pause, fault.pause_s or 0.0)
 
 
 @contextmanager

@@ -58,28 +58,20 @@ def java_errors(doing: str | Callable[[], str]) -> Iterator[None]:
 
 def _translated(error: JavaObject, doing: str) -> BackendError:
     trace = [str(line) for line in getattr(error, "stacktrace", None) or []]
-    said = _innermost(trace) or f"{getattr(error, 'classname', None)}: {getattr(error, 'innermessage', None) or error}"
+    said = ""
+    for line, following in zip(trace, [*trace[1:], ""], strict=True):
+        if line.startswith("Caused by:"):  # the last one; pyjnius writes what it says on the next line
+            said = line.removeprefix("Caused by:").strip() or following.strip()
+    said = said or f"{getattr(error, 'classname', None)}: {getattr(error, 'innermessage', None) or error}"
     everything = "\n".join([said, *trace])
     for word, kind, fix in _REMEDIES:
         if word in everything:
             return kind(f"Lucene failed while {doing}: {said}", fix=fix)
-    return EngineFailureError(f"Lucene failed while {doing}: {said}", fix=_shown(trace))
-
-
-def _innermost(trace: Sequence[str]) -> str:
-    """Return what the last ``Caused by`` says, on its line or, as pyjnius writes it, on the next; "" without one."""
-    for place in reversed(range(len(trace))):
-        if trace[place].startswith("Caused by:"):
-            said = trace[place].removeprefix("Caused by:").strip()
-            return said or "".join(trace[place + 1 : place + 2]).strip()
-    return ""
-
-
-def _shown(trace: Sequence[str]) -> str:
-    """Return the start of a Java trace: nothing else tells what to do about an error that nobody foresaw."""
+    # nothing else tells what to do about an error that nobody foresaw
     lines = [line.strip() for line in trace[:_TRACE_LINES]]
-    left = f"\n    … and {len(trace) - len(lines)} more" if len(trace) > len(lines) else ""
-    return "Java's trace:\n    " + "\n    ".join(lines) + left if lines else "Java gave no trace"
+    lines += [f"… and {len(trace) - _TRACE_LINES} more"] if len(trace) > _TRACE_LINES else []
+    shown = "\n    ".join(["Java's trace:", *lines]) if trace else "Java gave no trace"
+    return EngineFailureError(f"Lucene failed while {doing}: {said}", fix=shown)
 
 
 def spans(texts: Sequence[str], *, characters: int = _SPAN_CHARACTERS) -> Iterator[slice]:

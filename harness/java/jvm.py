@@ -89,10 +89,7 @@ def start(*, heap: str | None = None, jar: str | None = None) -> Jvm:
     with _lock:
         if not _running:
             _running.append(_start(heap or DEFAULT_HEAP, find_jar(jar)))
-        return _checked(_running[0], heap, jar)
-
-
-def _checked(running: Jvm, heap: str | None, jar: str | None) -> Jvm:
+        running = _running[0]
     if heap is not None and heap.lower() != running.heap.lower():
         raise EngineUnavailableError(
             f"the JVM of this process already runs with a heap of {running.heap}; {heap} was asked for",
@@ -212,7 +209,8 @@ def _start(heap: str, jar: Path) -> Jvm:
             require("jnius", extra="lucene", feature=_FEATURE, also=WITHOUT_TORCH)
         except RuntimeError as error:
             raise EngineUnavailableError(f"Java at '{home}' cannot be loaded: {error}", fix=_OTHER_JAVA) from error
-        _silence()
+        # Java's own logging, as Log4j's: errors reach Python as exceptions
+        _load("java.util.logging.LogManager").getLogManager().reset()
     return Jvm(home, jar, heap)
 
 
@@ -255,8 +253,3 @@ def _java_home(home: Path) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-
-
-def _silence() -> None:
-    """Switch off Java's own logging, as Log4j's: errors reach Python as exceptions."""
-    _load("java.util.logging.LogManager").getLogManager().reset()

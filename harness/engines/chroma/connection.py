@@ -1,11 +1,11 @@
-"""The way to Chroma: its client, the address of a server, what errors mean, and which calls are made again."""
+"""Connections with Chroma: its client, the address of a server, the meaning of errors, and repeated calls."""
 
 from __future__ import annotations
 
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -187,29 +187,21 @@ def fault_of(error: Exception, answer: Any = None) -> Fault:  # noqa: ANN401 - h
     Raises ``error`` again where it is none of the client's.
     """
     chroma, httpx = require_chroma("chromadb.errors").ChromaError, require_chroma("httpx")
-    for cause in _chain(error):
+    cause: BaseException | None = error
+    while cause is not None:
         if (fault := transport_fault(cause)) is not None:
             return fault
         if isinstance(cause, httpx.HTTPStatusError):
             answer = cause.response
+        cause = cause.__cause__ or cause.__context__
     if type(error) is not Exception and not isinstance(error, (*_MALFORMED, chroma, httpx.HTTPError)):
         raise error
     if answer is None or answer.status_code < _ERROR_STATUS:
         return Fault(Cause.UNREADABLE, f"{type(error).__name__}: {error}")
-    words = _message_of(answer) if isinstance(error, httpx.HTTPStatusError) else str(error)
+    words = str(error)
+    if isinstance(error, httpx.HTTPStatusError):
+        try:
+            words = str(orjson.loads(answer.content)["message"])
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            words = str(answer.text)
     return status_fault(answer, words)
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the error and what it came of, the first cause last."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _message_of(answer: Any) -> str:  # noqa: ANN401 - httpx is imported late
-    """Return the server's own message where there is one, else the body's beginning."""
-    try:
-        return str(orjson.loads(answer.content)["message"])
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return str(answer.text)

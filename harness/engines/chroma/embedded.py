@@ -30,7 +30,6 @@ _SIZES = "chroma-files.json"
 _JOURNALS = ("-wal", "-shm", "-journal")
 """How files of SQLite end that come and go."""
 _NOBODY = "harness-flush-"
-_NAMED = 10
 _NO_ROOM = ("No space left", "disk is full", "File too large", "disk I/O error")
 
 
@@ -96,19 +95,15 @@ class EmbeddedCollection(Collection):
         with _embedded_errors(lambda: doing, EngineUnavailableError):
             self._client = persistent_client(folder, self.parameters.database)
             if source is not None:
-                self._require_collection(source)
+                names = sorted(str(collection.name) for collection in self._client.list_collections())
+                if self.name not in names:
+                    known = ", ".join(f"'{name}'" for name in names) or "there is none"
+                    raise RejectedInputError(
+                        f"there is no collection '{self.name}' in '{source}'",
+                        fix=f"name one that is there (collection=): {known}",
+                    )
             self._collection = self._client.get_collection(self.name, embedding_function=None)
             self._collection.count()  # the folder is read when something is asked, not before
-
-    def _require_collection(self, source: Path) -> None:
-        """Raise RejectedInputError, with the names of those that are there, when there is no such collection."""
-        names = sorted(str(collection.name) for collection in self._client.list_collections())
-        if self.name not in names:
-            known = ", ".join(f"'{name}'" for name in names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
-            raise RejectedInputError(
-                f"there is no collection '{self.name}' in '{source}'",
-                fix=f"name one that is there (collection=): {known or 'there is none'}",
-            )
 
     def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
         """Return the context in which to call :meth:`query`."""
@@ -176,13 +171,10 @@ def _embedded_errors(doing: Callable[[], str], kind: type[HarnessError] = Engine
         panic = type(error).__module__ == "pyo3_runtime"
         if not panic and not isinstance(error, require_chroma("chromadb.errors").ChromaError | ValueError | TypeError):
             raise
-        text = redact(str(error) or type(error).__name__, None)
-        raise kind(f"Chroma failed while {doing()}: {text}", fix=_remedy(str(error))) from error
-
-
-def _remedy(message: str) -> str:
-    if any(sign in message for sign in _NO_ROOM):
-        return "free disk space, or raise the limit on file sizes, then index again"
-    if "locked" in message:
-        return "another process writes to this index: close it first"
-    return REBUILD
+        message, fix = str(error), REBUILD
+        if any(sign in message for sign in _NO_ROOM):
+            fix = "free disk space, or raise the limit on file sizes, then index again"
+        elif "locked" in message:
+            fix = "another process writes to this index: close it first"
+        text = redact(message or type(error).__name__, None)
+        raise kind(f"Chroma failed while {doing()}: {text}", fix=fix) from error

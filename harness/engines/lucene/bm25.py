@@ -105,23 +105,22 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
                 yield Batch(java, np.array(kept[span], dtype=np.int64) + start)
 
     def configure_searcher(self) -> None:
-        """Score as the parameters say."""
+        """Score as the parameters say; refuse AX on a small index.
+
+        Anserini draws R times N different documents, for ever when there are fewer.
+        """
         parameters, package = self.parameters, "org.apache.lucene.search.similarities"
-        self._require_enough_documents()
+        documents, sampled = self.reader.documents, int(parameters["axiom_r"]) * int(parameters["axiom_n"])
+        if parameters["axiom"] and documents < sampled:
+            raise RejectedInputError(
+                f"AX samples axiom_r times axiom_n = {sampled} documents; the index holds {documents}",
+                fix="lower axiom_r or axiom_n",
+            )
         if parameters["model"] == "ql":
             similarity = self.bridge.load(f"{package}.LMDirichletSimilarity")(parameters["mu"])
         else:
             similarity = self.bridge.load(f"{package}.BM25Similarity")(parameters["k1"], parameters["b"])
         self.searcher.setSimilarity(similarity)
-
-    def _require_enough_documents(self) -> None:
-        """Refuse AX on a small index: Anserini draws R times N different documents, for ever when there are fewer."""
-        documents, sampled = self.reader.documents, int(self.parameters["axiom_r"]) * int(self.parameters["axiom_n"])
-        if self.parameters["axiom"] and documents < sampled:
-            raise RejectedInputError(
-                f"AX samples axiom_r times axiom_n = {sampled} documents; the index holds {documents}",
-                fix="lower axiom_r or axiom_n",
-            )
 
     def prepare(self, queries: pa.ChunkedArray, k: int) -> list[JavaObject]:  # noqa: ARG002 - that of the search
         """Make a bag-of-words query of each text, a term's count as its weight: Anserini's."""

@@ -108,8 +108,11 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         columns, by_column = np.unique(queries.indices).tolist(), documents.to_scipy().tocsc()
         shared = np.intersect1d(queries.indices, documents.indices).tolist()
         require_known_term(self.reader, [self._term(column) for column in shared], _OTHER_TERMS)
-        if self._with_idf and (reason := self._other_counts(documents)) is not None:
-            return reason
+        filled = len(documents.nonempty_rows)
+        if self._with_idf and (deleted := self.reader.deleted_documents):
+            return f"{deleted:,} documents are deleted but not merged away, and the idf still counts them"
+        if self._with_idf and self._filled != filled:
+            return f"its idf counts {self._filled:,} documents with terms, the dataset's part of it has {filled:,}"
         progress.start("compare", len(columns))
         for column in columns:
             term = self._term(column)
@@ -137,15 +140,6 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         idf = np.zeros(queries.dimensions, dtype=np.float32)
         idf[columns] = bm25_idf(df, self._filled)
         return with_idf(queries, idf)
-
-    def _other_counts(self, documents: SparseVectors) -> str | None:
-        """Say why the number of documents that the IDF goes by is not the encoder's; None where it is."""
-        if deleted := self.reader.deleted_documents:
-            return f"{deleted:,} documents are deleted but not merged away, and the idf still counts them"
-        filled = len(documents.nonempty_rows)
-        if self._filled != filled:
-            return f"its idf counts {self._filled:,} documents with terms, the dataset's part of it has {filled:,}"
-        return None
 
     def state(self) -> Mapping[str, ParameterValue]:
         """Count the documents that have an impact, which is what the IDF counts: of the index, whoever searches it."""
