@@ -377,7 +377,7 @@ class Engine(ABC, Generic[Column]):
         loaded = self._load(folder)
         ready = clock()
         if isinstance(self, Filterable):
-            self.save_metadata(folder, documents.metadata)
+            save_metadata(folder, documents.metadata, values=not self.stores_metadata)
         write_manifest(folder, self.name, self.index_parameters, documents.ids, indexed=loaded.documents)
         self._loaded, self.finished = loaded, True
         times = ingested - started, ready - ingested
@@ -478,20 +478,12 @@ class Filterable(Engine[Column]):
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Return from now on only documents whose field has the value, for every field; all of them for none."""
 
-    def save_metadata(self, folder: Path, metadata: pa.Table | None) -> None:
-        """Keep beside the index which fields were given, and the values of an engine that stores none itself."""
-        save_metadata(folder, metadata, values=not self.stores_metadata)
-
     def restrict(self, wanted: Mapping[str, str]) -> None:
         """Filter from now on; raises RejectedInputError for a field that was not indexed."""
         self.loaded  # noqa: B018 - raises when there is no index
-        self.require_fields(wanted)
+        require_fields(self.folder, wanted)  # the engine would find nothing, silently
         with self.translated(lambda: "building the filter"):
             self.filter(wanted)
-
-    def require_fields(self, wanted: Mapping[str, str]) -> None:
-        """Refuse fields of which the index holds nothing: the engine would find nothing, silently."""
-        require_fields(self.folder, wanted)
 
 
 class Client(Protocol):
@@ -605,14 +597,13 @@ class ExternalVectorIndex(ExternalIndex[Column]):
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector; see :meth:`ExternalIndex.mismatch`."""
-        return self._content.mismatch(content, progress)
+        return self._external_content().mismatch(content, progress)
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return documents from all over the external index, with their texts where it keeps them."""
-        return self._content.stored_documents(count)
+        return self._external_content().stored_documents(count)
 
-    @property
-    def _content(self) -> ExternalContent:
+    def _external_content(self) -> ExternalContent:
         if self.opened is None or self.opened.content is None:
             raise AssertionError("no external index is open")
         return self.opened.content

@@ -1,9 +1,8 @@
 """Files that the base class keeps in an index's folder: the manifest of a finished build, and metadata to filter by.
 
-The manifest is written last and compared when the index is opened again. It is what makes a build complete: an index
-without it was interrupted, and one built with other parameters or from other documents would answer, silently, for
-something else than what was asked. An engine that stores no metadata itself keeps the fields beside its index; another
-keeps their names, because an engine that is asked for a field it does not hold finds nothing, silently.
+The manifest is written last: an index without it was interrupted. It is compared when the index is opened again:
+an index of other parameters or documents would answer without an error. Metadata are kept beside the index of an engine
+that stores none, otherwise their names: an engine that is asked for a field it lacks finds nothing, without an error.
 """
 
 from __future__ import annotations
@@ -152,9 +151,8 @@ def saved_fields(folder: Path) -> list[str]:
             return list(load_table(folder / _TABLE).column_names)
         return list(orjson.loads((folder / _FIELDS).read_bytes())) if (folder / _FIELDS).exists() else []
     except (CacheError, orjson.JSONDecodeError) as error:
-        raise EngineUnavailableError(
-            f"the fields of the index in '{folder}' cannot be read: {error}", fix=REBUILD
-        ) from error
+        said = f"the fields of the index in '{folder}' cannot be read: {error}"
+        raise EngineUnavailableError(said, fix=REBUILD) from error
 
 
 def field_columns(names: Iterable[str]) -> dict[str, str]:
@@ -163,12 +161,7 @@ def field_columns(names: Iterable[str]) -> dict[str, str]:
 
 
 def require_fields(folder: Path, wanted: Mapping[str, str]) -> None:
-    """Refuse fields of which the index holds nothing.
-
-    Raises:
-        RejectedInputError: No document was indexed with such a field.
-        EngineUnavailableError: The file that names the fields is damaged.
-    """
+    """Refuse fields that no document was indexed with; raises RejectedInputError, or as :func:`saved_fields`."""
     fields = saved_fields(folder)
     for field in wanted:
         if field not in fields:

@@ -73,7 +73,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
         if parameters["rm3"] and parameters["axiom"]:
-            raise UsageError("lucene: rm3 and axiom exclude each other", fix="name the backend twice, once with each")
+            raise UsageError("rm3 and axiom exclude each other", fix="name the backend twice, once with each")
         self._with_feedback = bool(parameters["rm3"] or parameters["axiom"])
         self._language = _language_of(str(parameters["analyzer"]))
 
@@ -267,7 +267,7 @@ def _language_of(analyzer: str) -> str:
     language = ENGLISH if analyzer == "auto" else analyzer.removeprefix(_PREFIX)
     if analyzer != "auto" and not analyzer.startswith(_PREFIX):
         raise UsageError(
-            f"lucene: the analyzer '{analyzer}' is not one of Lucene's",
+            f"the analyzer '{analyzer}' is not one of Lucene's",
             fix=f"Lucene analyses by itself: {_PREFIX}<language>, {_PREFIX}english for example",
         )
     if language not in languages():
