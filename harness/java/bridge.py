@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from harness.errors import BackendError, EngineFailureError, EngineUnavailableError, RejectedInputError
-from harness.java.jvm import Jvm
+from harness.java.jvm import Jvm, load_class
 
 JavaObject: TypeAlias = Any
 """A class or an object of Java: pyjnius gives it no type in Python."""
@@ -108,17 +108,16 @@ def unpacked_texts(block: JavaObject) -> list[str | None]:
 class JavaBridge:
     """Java's classes in one running JVM, and the harness's own among them, which move whole columns."""
 
-    def __init__(self, jvm: Jvm) -> None:
-        self._jvm = jvm
+    def __init__(self, jvm: Jvm) -> None:  # noqa: ARG002 - it must run
         self.index = self.load("retrieval_harness.Index")
 
     def load(self, name: str) -> JavaObject:
         """Return the Java class ``name``, to construct or to call statically."""
-        return self._jvm.load(name)
+        return load_class(name)
 
     def type(self, name: str) -> JavaObject:
         """Return the ``java.lang.Class`` called ``name``."""
-        return self._jvm.load("java.lang.Class").forName(name)
+        return load_class("java.lang.Class").forName(name)
 
     def cast(self, name: str, value: JavaObject) -> JavaObject:
         """Return ``value`` as the class or interface ``name``: pyjnius picks overloads by exact type."""

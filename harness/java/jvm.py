@@ -23,7 +23,6 @@ from typing import Any
 
 from harness.errors import EngineUnavailableError, MissingExtraError, UsageError
 from harness.registry.optional import require
-from harness.store.digests import steady_digest
 
 DEFAULT_HEAP = "2g"
 _OLDEST_JAVA = 21
@@ -58,13 +57,10 @@ class Jvm:
     jar: Path
     heap: str
 
-    def load(self, name: str) -> Any:  # noqa: ANN401 - a Java class has no Python type
-        """Return the Java class ``name`` as a Python object (by pyjnius), cached."""
-        return _load(name)
-
 
 @functools.cache
-def _load(name: str) -> Any:  # noqa: ANN401 - a Java class has no Python type
+def load_class(name: str) -> Any:  # noqa: ANN401 - a Java class has no Python type
+    """Return the Java class ``name`` as a Python object (by pyjnius); the JVM must have been started."""
     from jnius import autoclass
 
     return autoclass(name)
@@ -120,11 +116,6 @@ def find_jar(jar: str | None = None) -> Path:
         also = f", or name an Anserini fat jar (jar=); {_JAVA_HINT}{WITHOUT_TORCH}"
         raise MissingExtraError("pyserini", extra="lucene", feature=_FEATURE, also=also)
     return max(jars, key=_version_of).resolve()
-
-
-def jar_digest(jar: Path) -> str:
-    """Return the SHA-256 of a jar's content, remembered in the cache for as long as the file stays as it is."""
-    return steady_digest(jar)
 
 
 def _version_of(jar: Path) -> tuple[int, ...]:
@@ -210,7 +201,7 @@ def _start(heap: str, jar: Path) -> Jvm:
         except RuntimeError as error:
             raise EngineUnavailableError(f"Java at '{home}' cannot be loaded: {error}", fix=_OTHER_JAVA) from error
         # Java's own logging, as Log4j's: errors reach Python as exceptions
-        _load("java.util.logging.LogManager").getLogManager().reset()
+        load_class("java.util.logging.LogManager").getLogManager().reset()
     return Jvm(home, jar, heap)
 
 

@@ -25,8 +25,9 @@ from harness.engines.lucene.external_index import READABLE, map_documents, requi
 from harness.engines.lucene.reader import IndexReader
 from harness.errors import BackendError, EngineFailureError
 from harness.java.bridge import REBUILD, JavaBridge, JavaObject, java_errors, packed_texts
-from harness.java.jvm import find_jar, jar_digest, start
+from harness.java.jvm import find_jar, start
 from harness.registry.parameters import ParameterValue
+from harness.store.digests import steady_digest
 from harness.text.lucene_analyzer import versions
 
 WARM_UP_QUERIES = 1000
@@ -292,7 +293,7 @@ class RowsEngine(LuceneIndexEngine[Column]):
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
         """Name the jar that computes the hits, with its SHA-256. Starts no JVM; raises EngineUnavailableError."""
         jar = find_jar(str(parameters["jar"]) or None)
-        return {"jar": jar.name, "sha256": jar_digest(jar)}
+        return {"jar": jar.name, "sha256": steady_digest(jar)}
 
 
 def _metadata_field(name: str) -> str:

@@ -41,13 +41,13 @@ from harness.engines.qdrant.external_index import ExternalPoints, pages
 from harness.engines.qdrant.parameters import (
     DENSE,
     LEAST_SQUARE,
+    NEUTRAL,
     TERMS,
     QdrantSettings,
     ServerSettings,
-    mode_of,
 )
 from harness.engines.qdrant.server import ServerCollection
-from harness.engines.server_collection import new_name, saved_name
+from harness.engines.server_collection import mode_of, new_name, saved_name
 from harness.errors import EngineTimeoutError
 from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue
@@ -80,7 +80,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
 
         Raises EngineUnavailableError when the server does not answer.
         """
-        mode = mode_of(parameters)
+        mode = mode_of(parameters, NEUTRAL)
         if mode == "edge":
             return {"mode": mode, **versions_of(PACKAGE)}
         server = ServerSettings.of(parameters)

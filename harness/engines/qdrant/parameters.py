@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 from harness.data.types import Similarity
 from harness.engines.external_index import source_folder
 from harness.engines.interface import InputKind
+from harness.engines.server_collection import mode_of
 from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
 
@@ -28,7 +29,7 @@ STORED = "stored"
 QDRANT_RRF_K = 2
 """Qdrant's own default, which servers of any version know without being told."""
 
-_NEUTRAL: Mapping[str, Mapping[str, ParameterValue]] = {
+NEUTRAL: Mapping[str, Mapping[str, ParameterValue]] = {
     "edge": {"url": "", "shards": 1, "replicas": 1, "keep": False, "search_batch": 1},
     "server": {"wal": True, "optimize_every": 0},
 }
@@ -286,7 +287,7 @@ class QdrantSettings:
 
         ``vectors`` are those that a point has: ``sparse``, ``dense``, or both for a ``hybrid``.
         """
-        mode, hybrid = mode_of(parameters), vectors == "hybrid"
+        mode, hybrid = mode_of(parameters, NEUTRAL), vectors == "hybrid"
         return _filled(
             cls,
             parameters,
@@ -322,18 +323,6 @@ def member(kind: Any, name: str) -> Any:  # noqa: ANN401 - enumerations of the c
     """Return the member of an enumeration that a parameter names, however it is spelt there; None for ""."""
     members = {spelling.replace("_", "").lower(): spelling for spelling in dir(kind)}
     return getattr(kind, members[name.replace("_", "")]) if name else None
-
-
-def mode_of(parameters: Mapping[str, ParameterValue]) -> str:
-    """Say how Qdrant is reached; raises RejectedInputError for a parameter that the mode cannot honour."""
-    mode = str(parameters["mode"]) or ("server" if parameters["url"] else "edge")
-    wrong = [name for name, neutral in _NEUTRAL[mode].items() if parameters[name] != neutral]
-    if wrong:
-        raise RejectedInputError(
-            f"{', '.join(wrong)} cannot be set with mode={mode}",
-            fix=f"leave {'it' if len(wrong) == 1 else 'them'} out, or choose another mode: {', '.join(_NEUTRAL)}",
-        )
-    return mode
 
 
 def _filled(settings: Callable[..., T], parameters: Mapping[str, ParameterValue], /, **special: object) -> T:
