@@ -1,17 +1,11 @@
-"""The guarded base class of engines: checks, clocks, counts and messages once; an engine fills in five hooks.
+"""The base class of engines, which checks input, keeps time, counts documents and words errors.
 
-| hook | does |
-|---|---|
-| ``info()`` | starts what must run before documents or queries come; name, version and mode |
-| ``build(folder, documents, progress)`` | writes an index of all documents |
-| ``load(folder)`` | makes it searchable, and says what the engine itself counts |
-| ``retrieve(query, k)`` | asks for one query; all of it is search time |
-| ``size(folder)`` | bytes of the index; by default those of its files |
+An engine implements the hooks ``info``, ``build``, ``load`` and ``retrieve``. It may override ``size``, ``check`` (which
+input is refused), ``create`` (an empty index), ``prepare`` (queries in the client's form, made before the clock runs),
+``columns`` (rows and scores of an answer: transfer) and ``translated`` (errors of its client).
 
-An engine overrides more where it needs to: ``check`` (what it refuses), ``prepare`` (queries in the client's own form,
-made before the clock runs), ``columns`` (rows and scores of an answer: transfer), ``translated`` (its client's errors).
-:class:`Filterable` and :class:`ExternalIndex` add filters and indexes that somebody else made, :class:`ClientEngine` a
-client that translates its own errors, and :class:`harness.engines.changeable.Changeable` changes of a finished index.
+:class:`Filterable` adds filters, :class:`ExternalIndex` indexes that somebody else made, :class:`ClientEngine` a client
+that translates its own errors, and :class:`harness.engines.changeable.Changeable` changes of a finished index.
 """
 
 from __future__ import annotations
@@ -27,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from harness.data.arrow import strings
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Int32Array, SparseVectors
@@ -41,15 +36,14 @@ from harness.engines.checks import (
 )
 from harness.engines.external_index import ExternalContent, source_folder
 from harness.engines.index_folder import (
+    ID_FIELD,
     REBUILD,
     allocated_bytes,
     check_manifest,
     deleted_rows,
     matching_documents,
-    records_of,
     require_fields,
     save_metadata,
-    with_ids,
     write_manifest,
 )
 from harness.engines.interface import (
@@ -108,8 +102,7 @@ __all__ = [
 ]
 
 Column = TypeVar("Column")
-"""What an engine reads of documents and queries: Float32Array, SparseVectors, an Arrow column of texts or of terms, or
-Inputs."""
+"""The type that an engine reads: Float32Array, SparseVectors, an Arrow column of texts or of terms, or Inputs."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -137,11 +130,16 @@ class Documents(Generic[Column]):
 
     def records(self, start: int, stop: int) -> list[dict[str, str]]:
         """Return the fields that each document of the rows ``start`` to ``stop`` has; empty without metadata."""
-        return [{} for _ in range(start, stop)] if self.metadata is None else records_of(self.metadata, start, stop)
+        if self.metadata is None:
+            return [{} for _ in range(start, stop)]
+        rows = self.metadata.slice(start, stop - start).to_pylist()
+        return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
     def with_ids(self) -> Documents[Column]:
-        """Return them with their ids in the metadata: a collection that is kept can be searched as an external one."""
-        return replace(self, metadata=with_ids(self.metadata, self.ids))
+        """Return the documents with ids in the metadata, so that a kept collection can be searched as an external one."""
+        ids, table = strings(self.ids.to_list()), self.metadata
+        metadata = pa.table({ID_FIELD: ids}) if table is None else table.append_column(ID_FIELD, ids)
+        return replace(self, metadata=metadata)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -214,7 +212,7 @@ class Engine(ABC, Generic[Column]):
 
     @abstractmethod
     def info(self) -> EngineInfo:
-        """Start what must run before documents or queries come, which no time of theirs includes; say what runs.
+        """Start whatever must run before documents or queries come, outside all measured times; return what runs.
 
         :attr:`folder` is set, and :attr:`finished` says whether it holds an index.
         """

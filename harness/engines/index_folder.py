@@ -15,7 +15,6 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from harness.data.arrow import strings
 from harness.data.filtering import BoolArray, matching_rows
 from harness.data.types import Ids, Int32Array
 from harness.errors import CacheError, EngineUnavailableError, RejectedInputError
@@ -168,15 +167,3 @@ def require_fields(folder: Path, wanted: Mapping[str, str]) -> None:
             raise RejectedInputError(
                 f"the index holds no metadata field '{field}'", fix="index the documents with this field as metadata"
             )
-
-
-def with_ids(metadata: pa.Table | None, ids: Ids) -> pa.Table:
-    """Return the metadata with the ids of the documents: the collection can be searched as an external index then."""
-    column = strings(ids.to_list())
-    return pa.table({ID_FIELD: column}) if metadata is None else metadata.append_column(ID_FIELD, column)
-
-
-def records_of(metadata: pa.Table, start: int, stop: int) -> list[dict[str, str]]:
-    """Return the fields that each document of the rows ``start`` to ``stop`` has, as engines take them."""
-    rows = metadata.slice(start, stop - start).to_pylist()
-    return [{name: value for name, value in row.items() if value is not None} for row in rows]

@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array
 from harness.engines.chroma.parameters import ChromaParameters
-from harness.engines.index_folder import records_of
 from harness.engines.interface import EngineInfo, Storage
 from harness.registry.parameters import ParameterValue
 
@@ -113,13 +111,15 @@ class Collection(ABC):
         with self.translated(lambda: "asking how much it takes at once"):
             return int(self.call(self._client.get_max_batch_size))
 
-    def upsert(self, rows: Int32Array, vectors: Float32Array, metadata: pa.Table | None = None) -> None:
+    def upsert(
+        self, rows: Int32Array, vectors: Float32Array, records: Sequence[Mapping[str, str]] | None = None
+    ) -> None:
         """Store vectors under the numbers ``rows``. ``add`` would leave out ids that it knows, silently."""
         ids, embeddings = [str(row) for row in rows.tolist()], np.asarray(vectors)
         # Chroma takes None for a record without metadata, and refuses an empty dictionary
-        records = None if metadata is None else [record or None for record in records_of(metadata, 0, len(rows))]
+        metadatas = [record or None for record in records] if records else None
         with self.translated(lambda: f"storing documents {ids[0]} to {ids[-1]}"):
-            self.call(lambda: self._collection.upsert(ids=ids, embeddings=embeddings, metadatas=records))
+            self.call(lambda: self._collection.upsert(ids=ids, embeddings=embeddings, metadatas=metadatas))
 
     def delete(self, rows: Int32Array) -> None:
         """Delete the records of these numbers."""

@@ -109,9 +109,8 @@ class ChromaEngine(
         """Upsert all documents in batches; getting ready is having the graph written, and counting."""
         documents = documents.with_ids() if self._settings.keep else documents
         for start, stop in documents.batches(self.collection.batch, progress):
-            metadata = None if documents.metadata is None else documents.metadata.slice(start, stop - start)
-            rows = np.arange(start, stop, dtype=np.int32)
-            self.collection.upsert(rows, documents.column[start:stop], metadata)
+            records = documents.records(start, stop) if documents.fields else None
+            self.collection.upsert(np.arange(start, stop, dtype=np.int32), documents.column[start:stop], records)
         self._dimensions = documents.column.shape[1]
         self._flush(progress)
 
