@@ -1,7 +1,7 @@
 """The base class of engines, which checks input, keeps time, counts documents and words errors.
 
-An engine implements the hooks ``info``, ``build``, ``load`` and ``retrieve``. It may override ``size``, ``check`` (which
-input is refused), ``create`` (an empty index), ``prepare`` (queries in the client's form, made before the clock runs),
+An engine implements the hooks ``info``, ``build``, ``load`` and ``retrieve``. It may override ``size``, ``check``
+(input to refuse), ``create`` (an empty index), ``prepare`` (queries in the client's form, made before the clock runs),
 ``columns`` (rows and scores of an answer: transfer) and ``translated`` (errors of its client).
 
 :class:`Filterable` adds filters, :class:`ExternalIndex` indexes that somebody else made, :class:`ClientEngine` a client
@@ -107,7 +107,7 @@ Column = TypeVar("Column")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Documents(Generic[Column]):
-    """All documents, checked: ``column`` is what the engine reads of them, ``metadata`` what it can filter by."""
+    """Checked documents: ``column`` holds their vectors, texts or terms, ``metadata`` the fields to filter by."""
 
     ids: Ids
     column: Column
@@ -122,7 +122,7 @@ class Documents(Generic[Column]):
         return [] if self.metadata is None else list(self.metadata.column_names)
 
     def batches(self, size: int, progress: Progress) -> Iterator[tuple[int, int]]:
-        """Yield the first row of each batch of ``size`` documents and the row after its last; advances afterwards."""
+        """Yield start and stop of each batch of ``size`` documents; advance ``progress`` after each."""
         for start in range(0, len(self), size):
             stop = min(start + size, len(self))
             yield start, stop
@@ -136,7 +136,7 @@ class Documents(Generic[Column]):
         return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
     def with_ids(self) -> Documents[Column]:
-        """Return the documents with ids in the metadata, so that a kept collection can be searched as an external one."""
+        """Return the documents with ids in the metadata: a kept collection can be searched as an external one."""
         ids, table = strings(self.ids.to_list()), self.metadata
         metadata = pa.table({ID_FIELD: ids}) if table is None else table.append_column(ID_FIELD, ids)
         return replace(self, metadata=metadata)
@@ -212,7 +212,7 @@ class Engine(ABC, Generic[Column]):
 
     @abstractmethod
     def info(self) -> EngineInfo:
-        """Start whatever must run before documents or queries come, outside all measured times; return what runs.
+        """Start the library or the client, outside all measured times, and return what runs.
 
         :attr:`folder` is set, and :attr:`finished` says whether it holds an index.
         """
@@ -224,36 +224,34 @@ class Engine(ABC, Generic[Column]):
         Args:
             folder: The engine's own; empty but for what :meth:`info` wrote.
             documents: With the ids that were announced, and a column that :meth:`check` let pass.
-            progress: Counts documents already: advance it where they go in some at a time. Starting a phase of its
-                own ends ingestion; the time from then on is that of getting ready.
+            progress: Advance it by the documents of each batch. ``progress.start("save", None)`` ends ingestion: the
+                time from then on counts as getting ready.
         """
 
     @abstractmethod
     def load(self, folder: Path) -> LoadedIndex:
-        """Make searchable what :meth:`build` wrote: right after it, and whenever a finished index is opened again."""
+        """Open the index for searching: after :meth:`build`, and whenever a finished index is opened again."""
 
     @abstractmethod
     def retrieve(self, query: Any, k: int) -> Any:  # noqa: ANN401 - in the client's own form, as prepare gave it
-        """Ask for one query; everything in here is its search time.
+        """Search for one query; this is its search time.
 
         Args:
             query: As :meth:`prepare` made it: by default one row of the column.
-            k: At least 1, and otherwise no more than there are documents.
+            k: At least 1, and at most the number of documents.
 
         Returns:
-            What :meth:`columns` takes: by default rows and their scores, best first, rows below 0 being padding.
+            The argument of :meth:`columns`: by default rows and scores, best first; rows below 0 are padding.
         """
 
     def size(self, folder: Path) -> Storage:
         """Return the bytes of the index: unless overridden, those of all files in ``folder``, without a log."""
         return Storage(allocated_bytes(folder), 0)
 
-    # What an engine overrides where it needs to.
+    # Methods that an engine may override.
 
     def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Column:
-        """Return the column that the engine reads, or the inputs for one that reads two, with nothing wrong in it.
-
-        Wrong is what the engine would take and answer wrongly.
+        """Return the column that the engine reads, or all inputs for an engine that reads two; refuse bad values.
 
         Args:
             inputs: Documents or queries.
@@ -274,13 +272,10 @@ class Engine(ABC, Generic[Column]):
         return cast("Column", columns[0] if len(columns) == 1 else inputs)
 
     def create(self, folder: Path, documents: Documents[Column]) -> None:
-        """Make the empty index that :meth:`build` fills, where that takes time which is not ingestion's."""
+        """Make the empty index that :meth:`build` fills, where its time should not count as ingestion."""
 
     def prepare(self, queries: Column, k: int) -> Iterable[Any]:  # noqa: ARG002 - for engines that override it
-        """Return each query as :meth:`retrieve` takes it; None for a query that is not sent and finds nothing.
-
-        Of analysed terms a query without any is not sent.
-        """
+        """Return the argument of :meth:`retrieve` for each query; None, as for no terms, finds nothing, unsent."""
         rows = (_row_of(queries, row) for row in range(len(cast("Any", queries))))
         return (row or None for row in rows) if self.capabilities.input == "terms" else rows
 
@@ -323,7 +318,7 @@ class Engine(ABC, Generic[Column]):
             absent[np.asarray(part, dtype=np.int64)] = False
         return np.flatnonzero(absent).astype(np.int32)
 
-    # What the harness calls.
+    # Methods that the harness calls.
 
     @property
     def folder(self) -> Path:
@@ -485,7 +480,7 @@ class Filterable(Engine[Column]):
 
 
 class Client(Protocol):
-    """The way to an index, where that is a server, a connection or a collection with errors of its own."""
+    """A server, a connection or a collection that translates its own errors."""
 
     @property
     def repeated(self) -> int:
@@ -507,7 +502,7 @@ class ClientEngine(Engine[Column]):
     client: Client | None = None
 
     def use(self, client: C) -> C:
-        """Have a client from now on, which is closed with the engine."""
+        """Use a client from now on; it is closed with the engine."""
         self.resources.callback(client.close)
         self.client = client
         return client
@@ -534,11 +529,11 @@ class External:
     """An index that somebody else made, open to be read.
 
     Attributes:
-        info: What reads it, and how.
+        info: The engine that reads it.
         ids: Ids of its documents, each once; rows of hits are places among them.
-        loaded: What is searched.
-        folder: What :meth:`Engine.size` is asked about: the user's folder, or a copy.
-        changed: Says after the last search what changed meanwhile, for servers; None when nothing did.
+        loaded: The engine's account of it.
+        folder: The argument of :meth:`Engine.size`: the user's folder, or a copy.
+        changed: For servers: returns after the last search what changed meanwhile, None for nothing.
         content: Its vectors, for an :class:`ExternalVectorIndex`.
     """
 
@@ -572,7 +567,7 @@ class ExternalIndex(Engine[Column]):
 
     @abstractmethod
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Say why results cannot be held against a reference made of ``content``; None where the index holds the same.
+        """Return why no reference can be made of ``content``; None where the index is proven to hold it.
 
         Raises:
             RejectedInputError: Answers to these queries would be nonsense.
@@ -608,7 +603,7 @@ class ExternalVectorIndex(ExternalIndex[Column]):
 
 
 class Ingestion:
-    """The progress of ``build``: notes when ingestion ends, and counts the documents that ``build`` did not."""
+    """The progress of ``build``: notes the end of ingestion, and counts the documents that ``build`` left uncounted."""
 
     def __init__(self, progress: Progress, documents: int, clock: Clock, phase: str = "index") -> None:
         self._progress, self._left, self._clock = progress, documents, clock
