@@ -84,14 +84,6 @@ class Collection(ABC):
         """Say what changed in a user's collection since :meth:`attach` opened it; None when nothing did."""
         return None
 
-    def unwritten(self) -> int | None:
-        """Return how many records are in the log and not in the files of the graph, None where Chroma does not tell.
-
-        Of fewer records than ``sync_threshold`` none were written yet; of more, the count does not tell how many.
-        """
-        count, threshold = self.count(), self.configured().get("sync_threshold")
-        return count if threshold is not None and count < int(threshold) else None
-
     def call(self, operation: Callable[[], T]) -> T:
         """Call the client."""
         return operation()

@@ -127,10 +127,6 @@ class EmbeddedCollection(Collection):
         sizes = {str(path.relative_to(self._folder)): path.stat().st_size for path in files}
         (self._folder.parent / _SIZES).write_bytes(orjson.dumps(sizes))
 
-    def unwritten(self) -> int | None:
-        """Return 0 where the harness had everything written; else what the count and ``sync_threshold`` tell."""
-        return 0 if self.parameters.flush and not self.parameters.external else super().unwritten()
-
     def storage(self) -> Storage:
         """Return the allocated bytes of the folder. The log is inside Chroma's SQLite file, and not told apart."""
         return Storage(allocated_bytes(self._folder), 0)

@@ -36,7 +36,6 @@ from harness.engines.interface import Caveats
 from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue
 
-_ANEW = "Chroma puts them into the graph anew whenever it opens the collection"
 _PAGE = 5_000
 _COLLECTIONS: Mapping[str, type[Collection]] = {"embedded": EmbeddedCollection, "server": ServerCollection}
 
@@ -175,25 +174,16 @@ class ChromaEngine(
         return {} if ef_search is None else {"ef_search": ef_search}
 
     def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - Chroma looks at no k
-        """Say whether the collection will answer alike when it is opened again.
-
-        It will not where a part of its graph is only in memory, of which Chroma tells no more than the count of records
-        and ``sync_threshold``.
-        """
-        waiting, threshold = self.collection.unwritten(), self.collection.configured().get("sync_threshold")
-        if waiting == 0:
+        """Say that answers can change at the next opening, unless the harness had the whole graph written."""
+        if self._settings.flush and self._settings.mode == "embedded" and not self._settings.external:
             return Caveats()
-        every = "which Chroma does not tell" if threshold is None else f"{int(threshold):,} here"
-        if waiting is None:
-            note = (
-                f"whether answers change at the next opening cannot be known: the graph is written each "
-                f"sync_threshold records ({every}), Chroma does not tell how many came after, and {_ANEW}"
-            )
-        else:
-            note = (
-                f"its {waiting:,} records are not in the graph on disk, which is written each sync_threshold "
-                f"({every}): {_ANEW}, and answers can differ from one opening to the next"
-            )
+        threshold = self.collection.configured().get("sync_threshold")
+        every = "not told" if threshold is None else f"{int(threshold):,}"
+        note = (
+            f"Chroma writes the graph of {self.collection.count():,} records to disk each sync_threshold ({every}) "
+            "records, and puts later ones into the graph anew whenever it opens the collection: answers can differ "
+            "from one opening to the next"
+        )
         return Caveats((note,))
 
 
