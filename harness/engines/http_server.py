@@ -1,4 +1,4 @@
-"""Servers that are asked over HTTP: a client that sends JSON, the meaning of its errors, and calls made again."""
+"""Servers with an HTTP interface: a client that sends JSON, the meaning of its errors, and repeated calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import orjson
 from harness.engines.remote_server import Cause, Fault, Retrier, cause_of_status
 
 JSON = "application/json"
-_ERROR_STATUS = 400
 
 
 class HttpServer:
@@ -31,17 +30,17 @@ class HttpServer:
         timeout_s: float | None = None,
         options: Mapping[str, str | int] | None = None,
     ) -> bytes:
-        """Make one call and return its answer as bytes; raises what :class:`HttpRetrier` knows.
+        """Make one call and return its answer as bytes; raises the errors that :class:`HttpRetrier` translates.
 
         Args:
-            method: Of HTTP.
+            method: ``GET``, ``POST`` …
             path: Below the server's address.
-            content: What is sent along.
+            content: The body of the request.
             kind: The type of ``content``.
-            timeout_s: Seconds that this call may take, where that is not those of every call.
-            options: Of the call, as the URL's query.
+            timeout_s: Seconds that this call may take; None for those of every call.
+            options: The URL's query.
         """
-        request = self._client.build_request(
+        answer = self._client.request(
             method,
             path,
             content=content,
@@ -49,10 +48,7 @@ class HttpServer:
             params=options or None,
             timeout=httpx.USE_CLIENT_DEFAULT if timeout_s is None else timeout_s,
         )
-        answer = self._client.send(request)
-        if answer.status_code >= _ERROR_STATUS:
-            raise httpx.HTTPStatusError("refused", request=request, response=answer)
-        return answer.content
+        return answer.raise_for_status().content
 
     def call(
         self,
