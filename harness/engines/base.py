@@ -200,7 +200,7 @@ class Engine(ABC, Generic[Column]):
         self.resources = ExitStack()
         """Resources that an engine must let go of: closed by :meth:`close`, and when opening fails."""
         self.finished = False
-        """Whether the folder holds an index: known before :meth:`info` is called."""
+        """True where the folder holds a finished index; set before :meth:`info` is called."""
         self._folder: Path | None = None
         self.ids = Ids.of([])
         """Ids of the documents, of an external index those that it holds: rows of hits are places among them."""
@@ -392,7 +392,7 @@ class Engine(ABC, Generic[Column]):
         return hits._replace(repeated_calls=self.repeated_calls - repeated)
 
     def search_prepared(self, prepared: list[Any], ids: Ids, k: int, clock: Clock) -> SearchResult:
-        """Ask for one query after the other; an engine that answers several in one call overrides it."""
+        """Search for one query after the other; override this to answer several in one call."""
         collector = HitCollector()
         with self.translated(lambda: f"searching for query '{ids[len(collector)]}'"):
             for query in prepared:

@@ -1,4 +1,4 @@
-"""Whether a card and the class of its engine agree about the parameters."""
+"""Checks that a card and the class of its engine agree about the parameters."""
 
 from __future__ import annotations
 

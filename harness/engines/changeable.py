@@ -95,11 +95,11 @@ class Changeable(Engine[Column]):
         """
 
     def unchangeable(self) -> str | None:
-        """Say why the index that is open cannot be changed; None where it can."""
+        """Return why the open index cannot be changed; None where it can."""
         return None
 
     def remains(self) -> Remains:
-        """Say what the changes so far left in the index; nothing is known unless it is overridden."""
+        """Return the remains of earlier changes in the index; unless overridden, nothing is known of them."""
         return Remains()
 
     def apply(self, deleted: Ids, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:

@@ -1,4 +1,4 @@
-"""Indexes that somebody else made: their ids, and whether they hold what the encoder gives."""
+"""Indexes that somebody else made: reading their ids, and comparing their vectors with the encoder's."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _ROUNDOFF, _HALF_ROUNDOFF = 2.0**-24, 2.0**-11
 _AS_IT_IS = 1e-6
 """Qdrant leaves a vector as it is whose squared length is within this of 1."""
 _STEPS = 2
-"""Steps of its datatype by which a number may differ: of its own rounding, and of what it is compared with."""
+"""Steps of its datatype by which a number may differ: one of its own rounding, one of the expected number's."""
 
 
 class ExternalContent(Protocol):
     """The vectors of an external index."""
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Say why no reference can be made of ``content``; see :class:`harness.engines.base.ExternalIndex`."""
+        """Return why no reference can be made of ``content``; see :class:`harness.engines.base.ExternalIndex`."""
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return at most ``count`` documents from all over the index."""
@@ -50,7 +50,7 @@ class ExternalContent(Protocol):
 
 @contextmanager
 def foreign_index_errors(rebuild: str, instead: str) -> Iterator[None]:
-    """Never tell anybody to delete an index that is not ours: the remedy ``rebuild`` becomes ``instead``."""
+    """Replace the remedy ``rebuild`` of an error by ``instead``: never tell users to delete their own index."""
     try:
         yield
     except BackendError as error:
@@ -256,7 +256,7 @@ def _of_the_dataset(
 
 
 def _different(what: str, places: Int32Array, ids: Ids) -> str | None:
-    """Say that the documents at ``places`` differ; None without any."""
+    """Return a sentence that the documents at ``places`` differ; None without any."""
     if len(places) == 0:
         return None
     return f"{len(places):,} documents have other {what} than the encoder gives, '{ids[int(places.min())]}' first"
@@ -265,7 +265,7 @@ def _different(what: str, places: Int32Array, ids: Ids) -> str | None:
 def same_vectors(
     stored: Float32Array, expected: Float32Array, kept: Kept, *, half: bool = False
 ) -> npt.NDArray[np.bool_]:
-    """Return which rows of ``stored`` (n, d) are those of ``expected`` (n, d), kept so: bool (n,).
+    """Return which rows of ``stored`` (n, d) equal those of ``expected`` (n, d), kept that way: bool (n,).
 
     A length is summed in float32 in an order that is not known. So a vector that was divided by it may have a common
     factor, as far from 1 as the rounding of that sum can be; each value is then within two steps of the datatype,

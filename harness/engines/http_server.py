@@ -77,7 +77,7 @@ class HttpRetrier(Retrier):
         return httpx.HTTPError, orjson.JSONDecodeError, KeyError, TypeError, ValueError
 
     def fault_of(self, error: Exception) -> Fault:
-        """Say what an error of a call means."""
+        """Return the fault that an error of a call stands for."""
         if isinstance(error, httpx.HTTPStatusError):
             return status_fault(error.response, self.words_of(error.response))
         return transport_fault(error) or Fault(Cause.UNREADABLE, f"{type(error).__name__}: {error}")
@@ -88,14 +88,14 @@ class HttpRetrier(Retrier):
 
 
 def status_fault(answer: httpx.Response, words: str) -> Fault:
-    """Return what an answer with a status above 399 means; ``words`` are the server's."""
+    """Return the fault of an answer with a status above 399; ``words`` are the server's."""
     text = f"{answer.status_code} {answer.reason_phrase}: {words.strip() or 'without a message'}"
     pause = answer.headers.get("retry-after", "")  # a date is not kept to
     return Fault(cause_of_status(answer.status_code), text, float(pause) if pause.isdecimal() else None)
 
 
 def transport_fault(error: BaseException) -> Fault | None:
-    """Return what an error of HTTP below any answer means; None for another error."""
+    """Return the fault of an HTTP error without an answer; None for another error."""
     if isinstance(error, httpx.ConnectError):
         return Fault(Cause.UNREACHABLE, str(error))
     if isinstance(error, httpx.TimeoutException):

@@ -26,7 +26,7 @@ MANIFEST = "harness-index.json"
 ID_FIELD = "harness_document_id"
 """The field that holds the ids of documents in a collection that the harness leaves on a server."""
 REBUILD = "delete the folder and index again"
-"""Remedy for an index of ours that cannot be used."""
+"""Remedy for an index of the harness that cannot be used."""
 _FORMAT = 2
 _TABLE = "metadata.arrow"
 _FIELDS = "metadata-fields.json"
@@ -92,7 +92,7 @@ def check_manifest(
         raise RejectedInputError(f"'{folder}' holds an index of '{kind[1]}', format {kind[0]}", fix=REBUILD)
     if content != (len(ids), _digest(ids)):
         raise RejectedInputError(
-            f"'{folder}' holds an index of {content[0]} other documents than the {len(ids)} asked for", fix=REBUILD
+            f"'{folder}' holds an index of {content[0]} other documents, not of these {len(ids)}", fix=REBUILD
         )
     other = [
         f"{name}: built with {built_with.get(name)!r}, asked for {parameters.get(name)!r}"

@@ -20,7 +20,7 @@ from harness.registry.parameters import ParameterValue
 InputKind = Literal["text", "terms", "sparse", "dense", "hybrid", "terms+dense"]
 
 LEFT_BEHIND = "left behind: "
-"""How a line on standard error begins that names what an engine made outside its folder and could not remove."""
+"""The beginning of a line on standard error that names something an engine could not remove outside its folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ class ExternalIndexProtocol(Protocol):
         """
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Say why no reference can be made of ``content``; None where the index is proven to hold it.
+        """Return why no reference can be made of ``content``; None where the index is proven to hold it.
 
         Raises RejectedInputError where answers to the queries would be nonsense.
         """
@@ -257,7 +257,7 @@ class Fusing(Protocol):
 
 
 class Placement(NamedTuple):
-    """Where an engine keeps its documents, as far as its scores and ties show it.
+    """Shards and order of an engine's documents, as far as scores and ties show them.
 
     ``shards`` int32 (n,) is the shard whose statistics score each document, counted from 0; None where the statistics
     are those of all documents. ``order`` int32 (n,) lists the rows in the order in which equal scores are ranked.
@@ -394,7 +394,7 @@ class Changing(Protocol):
     """Optional protocol, declared by ``Capabilities.changes``: delete, replace and add documents of an index."""
 
     def unchangeable(self) -> str | None:
-        """Say why the index that is open cannot be changed; None where it can."""
+        """Return why the open index cannot be changed; None where it can."""
 
     def apply(self, deleted: Ids, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         """Delete some documents and write others, and wait until all can be searched and the engine is idle.
@@ -405,4 +405,4 @@ class Changing(Protocol):
         """
 
     def remains(self) -> Remains:
-        """Say what the changes so far left in the index."""
+        """Return the remains of earlier changes in the index."""

@@ -54,7 +54,7 @@ class Cause(Enum):
 
 
 class Place(NamedTuple):
-    """How servers of one engine are named, and what is said of their faults.
+    """Names of the servers of one engine: environment variables, port, and words for their faults.
 
     ``engine`` as people call it; ``url_variable`` and ``key_variable`` are environment variables, the second a default
     that the parameter ``api_key_env`` may replace. ``batch`` names in quotes the parameters that make calls smaller;
@@ -89,7 +89,7 @@ class Address:
 
     @property
     def authentication(self) -> str:
-        """Say what is sent along."""
+        """Return which credentials are sent, in words."""
         used = (["API key"] if self.api_key else []) + (["user name and password"] if self.headers else [])
         plainly = ", not encrypted" if used and self.url.startswith("http:") else ""
         return (" and ".join(used) or "none") + plainly
@@ -187,12 +187,12 @@ _FAILURES = frozenset({Cause.MISSING, Cause.CONFLICT, Cause.REFUSED, Cause.FAILE
 
 
 def cause_of_status(status: int) -> Cause:
-    """Return what an HTTP status above 399 means."""
+    """Return the cause that an HTTP status above 399 stands for."""
     return _BY_STATUS.get(status, Cause.FAILED if status >= _OF_THE_SERVER else Cause.REFUSED)
 
 
 class Fault(NamedTuple):
-    """One failed call: its cause, the other side's words (see :func:`redact`), and the pause that it asked for."""
+    """One failed call: its cause, the server's words (see :func:`redact`), and the pause that the server wants."""
 
     cause: Cause
     text: str
@@ -215,7 +215,7 @@ class FaultError(Exception):
 
 
 def redact(text: str, address: Address | None) -> str:
-    """Return what another side said without secrets, on one line, cut: in this order, so that no part stays."""
+    """Return a server's words without secrets, on one line, cut: in this order, so that no part of a secret stays."""
     return credentials.shown(text, str if address is None else address.hide)
 
 
@@ -242,11 +242,11 @@ class Retrier(ABC):
 
     @abstractmethod
     def errors(self) -> tuple[type[Exception], ...]:
-        """Return whatever a call of the client can raise."""
+        """Return the exceptions that a call of the client can raise."""
 
     @abstractmethod
     def fault_of(self, error: Exception) -> Fault:
-        """Return what an error of the client means."""
+        """Return the fault that an error of the client stands for."""
 
     def give_up(self) -> None:
         """Let every call that waits fail now, and every later one after its first try."""

@@ -21,7 +21,7 @@ COLLECTION_FILE = "collection.json"
 """Beside the manifest: which collection of the server holds the index."""
 REMOVAL_S = 1.5
 _ANSWER_S = 2.0
-"""Both are shorter than the grace that a worker is given to end: what is left must still be said."""
+"""Both are shorter than the time that a worker has to end: a collection that stays must still be named."""
 _log = logging.getLogger("harness")
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ def saved_name(folder: Path) -> str:
 def remove_collection(
     name: str, address: Address, remove: Callable[[], object], doctor: str, kind: str = "collection", remedy: str = ""
 ) -> None:
-    """Remove a collection, after failures too: nothing hides those, and nobody waits for a server that hangs.
+    """Remove a collection, also after a failure, without raising and without waiting for a server that hangs.
 
     Args:
         name: Of the collection, which is named on standard error when it stays.

@@ -1,4 +1,4 @@
-"""The border between Python and the JVM: whole columns cross it as bytes, and Java's errors as ours.
+"""The bridge between Python and the JVM: columns cross it as bytes, and Java's errors are translated.
 
 The Java classes beside this module (``make java`` compiles them) do what would take a call for each element otherwise.
 """
@@ -44,7 +44,7 @@ _TRACE_LINES = 12
 
 @contextmanager
 def java_errors(doing: str | Callable[[], str]) -> Iterator[None]:
-    """Turn a Java exception into one of ours that names what was being done, the cause and the remedy.
+    """Translate a Java exception into a BackendError with the activity, the cause and the remedy.
 
     ``doing`` may be a function, called when something failed: around a loop, for what naming each turn would cost.
     """

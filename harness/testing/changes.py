@@ -1,4 +1,4 @@
-"""Changes of a finished index: documents deleted, replaced and added; what is found then, and what is refused."""
+"""Contract of changes: documents deleted, replaced and added, the hits afterwards, and refused changes."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def has_terms(capabilities: Capabilities) -> bool:
 
 
 class Collection(NamedTuple):
-    """Documents and queries as the engine takes them, and what it should answer."""
+    """Documents and queries as the engine takes them, and the expected answers."""
 
     documents: Inputs
     queries: Inputs
@@ -306,7 +306,7 @@ class Base:
         return of_documents, of_queries
 
     def collection(self, documents: Sequence[str], queries: Sequence[str]) -> Collection:
-        """Return the inputs of both, and what the engine should answer."""
+        """Return the inputs of both, and the expected answers."""
         return Collection(*self.inputs(documents, queries), self.expected(documents, queries))
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""A collection of Chroma, wherever it is: what is written to it, read from it and asked of it.
+"""A collection of Chroma, in the process or on a server: writing, reading and searching.
 
 :mod:`harness.engines.chroma.embedded` and :mod:`harness.engines.chroma.server` do what differs.
 """
@@ -48,7 +48,7 @@ class Collection(ABC):
     @property
     @abstractmethod
     def info(self) -> EngineInfo:
-        """Say what runs, once it is open."""
+        """Return the engine that runs, once the collection is open."""
 
     @abstractmethod
     def create(self, folder: Path) -> None:
@@ -75,13 +75,13 @@ class Collection(ABC):
         """Let go of everything."""
 
     def flush(self) -> None:  # noqa: B027 - a server writes by its own schedule
-        """Bring everything to disk, where that can be asked for."""
+        """Write everything to disk, where Chroma can be told to."""
 
     def finish(self) -> None:  # noqa: B027 - a server needs nothing
         """Note what tells later whether the index is still whole."""
 
     def changed(self) -> str | None:
-        """Say what changed in a user's collection since :meth:`attach` opened it; None when nothing did."""
+        """Return what changed in a user's collection since :meth:`attach`; None for nothing."""
         return None
 
     def call(self, operation: Callable[[], T]) -> T:
@@ -96,7 +96,7 @@ class Collection(ABC):
 
     @property
     def batch(self) -> int:
-        """Documents in one upsert: as many as asked for, at most what the client takes."""
+        """Documents in one upsert: ``upsert_batch``, or fewer where the client takes no more."""
         return max(1, min(self.parameters.upsert_batch, self._largest_batch()))
 
     def _largest_batch(self) -> int:
@@ -154,7 +154,7 @@ class Collection(ABC):
         return answer
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Return what Chroma says of the graph's parameters, which it does not say, and how many vectors it has."""
+        """Return the graph's parameters that Chroma tells, those that it does not, and the number of vectors."""
         said = {name: value for name, value in self.configured().items() if value is not None}
         graph: dict[str, ParameterValue] = {"vectors_in_graph": self.count(), "vectors_in_graph_from": _COUNTED}
         return {**said, "not_told": _NOT_TOLD, "max_batch_size": self._largest_batch(), **graph}

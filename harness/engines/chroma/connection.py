@@ -37,7 +37,7 @@ _SILENT = (
 )
 _ERROR_STATUS = 400
 _MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError)
-"""What the client lets out where an answer has another shape than it expects."""
+"""Errors of the client where an answer has an unexpected shape."""
 
 
 class Connection(NamedTuple):
@@ -122,7 +122,7 @@ def _settings(**settings: Any) -> Any:  # noqa: ANN401 - the client is untyped
 
 
 def _headers_of(address: Address, header: str) -> dict[str, str]:
-    """Return what is sent along with every call; ``header`` carries the API key.
+    """Return the headers of every call; ``header`` carries the API key.
 
     Raises:
         RejectedInputError: A user name needs the header that the key was to have.
@@ -177,12 +177,12 @@ class Retrier(remote_server.Retrier):
         return (Exception,)
 
     def fault_of(self, error: Exception) -> Fault:
-        """Say what an error of the client means; raises it again where it is none of the client's."""
+        """Return the fault of an error; raises it again where it is none of the client's."""
         return fault_of(error, getattr(self._last, "answer", None))
 
 
 def fault_of(error: Exception, answer: Any = None) -> Fault:  # noqa: ANN401 - httpx is imported late
-    """Say what an error of the client means, ``answer`` being the last ``httpx.Response``, if there was one.
+    """Return the fault that an error of the client stands for; ``answer`` is the last ``httpx.Response``, if any.
 
     Raises ``error`` again where it is none of the client's.
     """

@@ -28,7 +28,7 @@ _COLLECTION = "harness"
 _DATABASE = "chroma.sqlite3"
 _SIZES = "chroma-files.json"
 _JOURNALS = ("-wal", "-shm", "-journal")
-"""How files of SQLite end that come and go."""
+"""Endings of SQLite's files that come and go."""
 _NOBODY = "harness-flush-"
 _NO_ROOM = ("No space left", "disk is full", "File too large", "disk I/O error")
 

@@ -1,4 +1,4 @@
-"""The engine on Chroma: what is sent, what came of it, what it answers.
+"""The engine on Chroma.
 
 A collection is written and searched in the process (:mod:`harness.engines.chroma.embedded`) or on a server
 (:mod:`harness.engines.chroma.server`); the engine sees no difference but in what the parameters allow.
@@ -79,7 +79,7 @@ class ChromaEngine(
 
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
-        """Return the mode and the version of what answers, without loading the engine; a server is asked.
+        """Return the mode and the engine's version, which a server is asked for; loads no engine.
 
         Raises EngineUnavailableError when the server does not answer.
         """
@@ -130,7 +130,7 @@ class ChromaEngine(
         self._flush(progress)
 
     def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
-        """Count the records, and list what is missing of those that were just sent."""
+        """Count the records, and list those just sent that are missing."""
         collection = self.collection
         dimensions, documents = self._dimensions or collection.dimensions, collection.count()
         missing = self.absent_rows(documents, lambda: (_rows(page["ids"]) for page in collection.pages(_PAGE)))
@@ -140,7 +140,7 @@ class ChromaEngine(
         return LoadedIndex(documents, state, dimensions, missing)
 
     def retrieve(self, query: Float32Array, k: int) -> Mapping[str, Any]:
-        """Ask Chroma, which answers with lists of ids and distances."""
+        """Search; Chroma answers with lists of ids and distances."""
         return self.collection.query(query, k, "distances")
 
     def columns(self, answer: Mapping[str, Any]) -> tuple[Int32Array, Float64Array]:

@@ -19,7 +19,7 @@ _NEUTRAL: Mapping[str, Mapping[str, ParameterValue]] = {
     "embedded": {"url": "", "keep": False, "tenant": "default_tenant"},
     "server": {"flush": True},
 }
-"""What a mode cannot do, as the only value that its parameter may have there."""
+"""Parameters that a mode cannot honour, with the only value that they may have there."""
 _OF_CHROMA = ("ef_construction", "ef_search", "max_neighbors", "sync_threshold", "resize_factor")
 
 

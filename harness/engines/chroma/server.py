@@ -41,7 +41,7 @@ class ServerCollection(Collection):
 
     @property
     def info(self) -> EngineInfo:
-        """Name the version that the server gives, and what is doubtful about it."""
+        """Return the version that the server gives, with a doubt about it."""
         mode = "server" if self._attached is None else "server, an external collection"
         return EngineInfo("Chroma", self._version, mode, self._doubt)
 
@@ -82,7 +82,7 @@ class ServerCollection(Collection):
             )
 
     def attach(self, folder: Path, progress: Progress) -> None:  # noqa: ARG002 - nothing is copied
-        """Find somebody's collection, and note what it holds; raises EngineUnavailableError when there is none."""
+        """Find somebody's collection, and note its content; raises EngineUnavailableError when there is none."""
         self._connect(self.parameters.collection)
         self._find(ours=False)
         self._attached = self._content()
@@ -110,13 +110,13 @@ class ServerCollection(Collection):
         return server_errors(self._address, doing)
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Say where the index is, what the server says of it, and how often a call had to be made again."""
+        """Return where the index is, the server's account of it, and the number of repeated calls."""
         own = {"kept": self.parameters.keep, "repeated_calls": self.repeated} if self._attached is None else {}
         placed: dict[str, ParameterValue] = {"server": self._address.url, "collection": self.name}
         return {**placed, "authentication": self._address.authentication, **own, **super().state()}
 
     def changed(self) -> str | None:
-        """Say how many records there are now, or that the configuration is another; None when both are as they were."""
+        """Return the change of the number of records, or of the configuration; None for neither."""
         before, now = self._attached, self._content()
         if before is None or before == now:
             return None
@@ -129,7 +129,7 @@ class ServerCollection(Collection):
         return self.count(), str(sorted(self.configured().items()))
 
     def storage(self) -> Storage:
-        """Return nothing known: a server tells nothing about its disk."""
+        """Return unknown bytes: a server tells nothing about its disk."""
         return Storage(None, 0)
 
     def close(self) -> None:

@@ -145,7 +145,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
         return Hits(np.array(answer.lucene_docids, dtype=np.int32), np.array(answer.scores, dtype=np.float32))
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Give Lucene's own account of the index."""
+        """Return Lucene's own account of the index."""
         return {
             "max_doc": self.reader.max_doc,
             "deleted_documents": self.reader.deleted_documents,

@@ -1,4 +1,4 @@
-"""The engine that all backends on Lucene are: the JVM, writing an index, opening and searching it, filters.
+"""The base of all engines on Lucene: the JVM, writing an index, opening and searching it, filters.
 
 One thread adds and merges, and only neighbouring segments are merged, so that Lucene's document numbers follow the
 order in which documents were sent: equal scores are then broken by row, in every build.
@@ -97,7 +97,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         return JavaBridge(start(heap=str(self.parameters["heap"]), jar=str(self.parameters["jar"]) or None))
 
     def java_analyzer(self) -> JavaObject:
-        """Return what makes terms of texts."""
+        """Return the analyzer of Lucene's that makes terms of texts."""
         return self.bridge.load("org.apache.lucene.analysis.core.WhitespaceAnalyzer")()
 
     def configure_writer(self, configuration: JavaObject) -> None:
@@ -117,7 +117,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         return lucene
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Say for the report what is in the index, beside segments and documents."""
+        """Return entries of the index's state for the report, beside segments and documents."""
         return {}
 
     def numbered_rows(self) -> Int32Array:
@@ -201,7 +201,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - Java's exception decides
         fix: str | None = None,  # noqa: ARG002
     ) -> Iterator[None]:
-        """Raise a Java exception as one of ours; nobody is told to delete an index that is not ours."""
+        """Translate Java exceptions; nobody is told to delete an index of their own."""
         instead = foreign_index_errors(REBUILD, READABLE) if self.external else nullcontext()
         # to look for Java's exceptions before Java was started would start it, with other options
         with instead, java_errors(doing) if hasattr(self, "bridge") else nullcontext():
@@ -297,5 +297,5 @@ class RowsEngine(LuceneIndexEngine[Column]):
 
 
 def _metadata_field(name: str) -> str:
-    """Set the fields of a corpus apart from Anserini's and from those of vectors."""
+    """Return the Lucene field of a metadata field, apart from Anserini's fields and those of vectors."""
     return f"metadata.{name}"

@@ -42,7 +42,7 @@ class _VectorsEngine(RowsEngine[Float32Array]):
 
     own_field = "vector"
     graphs: ClassVar[bool]
-    """Whether the engine searches the graphs of an index, or scans one that has none."""
+    """True for an engine that searches graphs, False for one that scans an index without."""
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
@@ -140,7 +140,7 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         self._quantised = next((name for name in formats if "quantized" in name.lower()), None)
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Give the similarity of an external index, which is read from it."""
+        """Return the similarity of an external index, which is read from it."""
         return {"similarity": self._similarity} if self.external else {}
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
@@ -203,7 +203,7 @@ class LuceneHnswEngine(_VectorsEngine):
         return max(depth, int(self.parameters["ef_search"]))
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Say how many vectors the segments' graphs hold, by the graphs themselves."""
+        """Return how many vectors the segments' graphs hold, by the graphs themselves."""
         return {**super().state(), "vectors_in_graph": sum(self._sizes)}
 
     def configure_searcher(self) -> None:

@@ -1,4 +1,4 @@
-"""A collection of Qdrant, wherever it runs: its points, its queries, how it keeps vectors, and what that says.
+"""A collection of Qdrant, in the process or on a server: its points, queries, segments, and their caveats.
 
 :mod:`harness.engines.qdrant.edge` and :mod:`harness.engines.qdrant.server` do what differs. Both client libraries have
 the same words for most of what is sent, and segments describe themselves in the same words in the files of a shard and
@@ -118,7 +118,7 @@ class Collection(ABC):
 
     @abstractmethod
     def index_state(self) -> IndexState:
-        """Say how the collection keeps its vectors now, as far as the engine tells."""
+        """Return how the collection keeps its vectors now, as far as the engine tells."""
 
     @abstractmethod
     def storage(self) -> Storage:
@@ -155,11 +155,11 @@ class Collection(ABC):
 
     @abstractmethod
     def _nearest_to(self, name: str, vector: Vector) -> Mapping[str, Any]:
-        """Say in the client's words that the nearest points to a vector are wanted."""
+        """Return the client's arguments of a query for the nearest points to a vector."""
 
     @abstractmethod
     def _fusion(self, fusion: FusionSettings, searches: list[Any]) -> Mapping[str, Any]:
-        """Say in the client's words that the hits of searches are to be fused."""
+        """Return the client's arguments of a query that fuses the hits of searches."""
 
     def _vector(self, vector: Vector) -> Any:  # noqa: ANN401 - the client's own type
         if isinstance(vector, tuple):
@@ -177,7 +177,7 @@ class Segments(NamedTuple):
     def of(
         cls, configurations: Iterable[Mapping[str, Any]], names: Mapping[str, str], settings: QdrantSettings
     ) -> Self:
-        """Read what Qdrant says of each segment; ``names`` are what the vectors are called there.
+        """Read Qdrant's description of each segment; ``names`` are those of the vectors there.
 
         Raises KeyError and TypeError for configurations of another form.
         """

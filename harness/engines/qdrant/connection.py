@@ -160,12 +160,12 @@ class Retrier(remote_server.Retrier):
         return http.UnexpectedResponse, http.ResponseHandlingException, common.QdrantException, *transport, *parsing
 
     def fault_of(self, error: Exception) -> Fault:
-        """Say what an error of the client means."""
+        """Return the fault of an error of the client."""
         return fault_of(error)
 
 
 def fault_of(error: Exception) -> Fault:
-    """Say what an error of the client of servers means."""
+    """Return the fault that an error of the client of servers stands for."""
     http = require_client("qdrant_client.http.exceptions")
     common = require_client("qdrant_client.common.client_exceptions")
     if isinstance(error, http.ResponseHandlingException):

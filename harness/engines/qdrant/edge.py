@@ -187,7 +187,7 @@ class EdgeCollection(Collection):
         }
 
     def index_state(self) -> IndexState:
-        """Say how the shard keeps its vectors now."""
+        """Return how the shard keeps its vectors now."""
         in_graphs, path, threshold = self._in_graphs() if self.settings.dense else None, self._folder / _CONFIG, None
         if path.exists():  # not in every shard of somebody else's
             set_to = _read_config(path).get("optimizers", {}).get("indexing_threshold")
@@ -234,7 +234,7 @@ class EdgeCollection(Collection):
 
 
 def read_segments(shard: Path) -> list[dict[str, Any]]:
-    """Read what the files of a shard's segments say of them; raises OSError and ValueError."""
+    """Read the descriptions of a shard's segments from their files; raises OSError and ValueError."""
     files = sorted((shard / "segments").glob("*/segment.json"))
     return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 

@@ -54,7 +54,7 @@ from harness.registry.parameters import ParameterValue
 
 
 class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex[Inputs], Changeable[Inputs]):
-    """Everything that engines on Qdrant have in common; a subclass says which vectors a point has."""
+    """The base of engines on Qdrant; its subclasses differ in the vectors that a point has."""
 
     search_parameters = frozenset(
         {
@@ -76,7 +76,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
 
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
-        """Return the mode and the version of what answers, without loading an engine; a server is asked.
+        """Return the mode and the engine's version, which a server is asked for; loads no engine.
 
         Raises EngineUnavailableError when the server does not answer.
         """
@@ -178,7 +178,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         self._get_ready(progress)
 
     def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
-        """Count the points, and list what is missing of those that were just sent."""
+        """Count the points, and list those just sent that are missing."""
         documents, state = self._collection.count(), {**self._collection.state(), **self._idf_state}
         stored = (np.array([point.id for point in page], dtype=np.int64) for page in pages(self._collection))
         missing = self.absent_rows(documents, lambda: stored)
@@ -190,7 +190,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         return [make(vectors, k) if vectors else None for vectors in _vectors_of(queries)]
 
     def retrieve(self, query: Any, k: int) -> list[Any]:  # noqa: ANN401, ARG002 - in the client's own form
-        """Ask Qdrant, which makes a list of Python hits inside its own call: their making counts as search."""
+        """Search; Qdrant makes a list of Python hits inside its own call, which counts as search."""
         return self._collection.query(query)
 
     def search_prepared(self, prepared: list[Any], ids: Ids, k: int, clock: Clock) -> SearchResult:
@@ -214,7 +214,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         return collector.result(queries_per_call=size)
 
     def columns(self, answer: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
-        """Make arrays of hits; those of an external index are numbered as Qdrant lists its points."""
+        """Make arrays of hits; the rows of an external index follow the order in which Qdrant lists its points."""
         if self._settings.external is not None:
             return self._points.columns(answer)
         rows = np.fromiter([hit.id for hit in answer], dtype=np.int32, count=len(answer))
@@ -254,7 +254,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         return External(self._collection.info, ids, loaded, folder, changed, self._points)
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - Qdrant looks at no k
-        """Say that no vector is found by a graph where every search scans."""
+        """Return 0 vectors in graphs where every search scans."""
         dense = self._settings.dense
         return {"vectors_in_graph": 0} if dense is not None and dense.exact else {}
 

@@ -1,4 +1,4 @@
-"""A collection or shard that somebody else made: which vectors it has, its ids, and whether it holds what is expected.
+"""A collection or shard that somebody else made: its vectors, its ids, and the comparison with the expected content.
 
 Its points are read page by page, with whatever client; nothing here writes.
 """

@@ -72,7 +72,7 @@ class SparseSettings:
 
 @dataclass(frozen=True, slots=True)
 class Quantisation:
-    """How vectors are compressed, and how searches use that.
+    """Compression of vectors, and its use in searches.
 
     Attributes:
         kind: ``scalar``, ``product``, ``binary`` or ``turbo``; of an external index :data:`STORED`, whatever it has,
@@ -119,7 +119,7 @@ class Quantisation:
         )
 
     def config(self, client: Any) -> Any:  # noqa: ANN401 - either client library, imported late
-        """Say how vectors are compressed, in the words that both client libraries share."""
+        """Return the compression as an object of either client library."""
         ram = {"always_ram": self.quantized_always_ram}
         if self.kind == "scalar":
             kind = member(client.ScalarType, "int8")
@@ -171,7 +171,7 @@ class DenseSettings:
         }
 
     def search_parameters(self, client: Any) -> Any:  # noqa: ANN401 - either client library, imported late
-        """Say how the vector is searched for, in the words that both client libraries share."""
+        """Return the parameters of a search as an object of either client library."""
         compressed = self.quantisation
         quantisation = compressed and client.QuantizationSearchParams(
             ignore=compressed.ignore_quantization, rescore=compressed.rescore, oversampling=compressed.oversampling
@@ -181,7 +181,7 @@ class DenseSettings:
 
 @dataclass(frozen=True, slots=True)
 class FusionSettings:
-    """How Qdrant fuses the best ``candidates`` of each vector: by ``rrf``, with its constant, or by ``dbsf``."""
+    """Fusion of the best ``candidates`` of each vector: ``rrf``, with its constant, or ``dbsf``."""
 
     fusion: str
     rrf_k: int
@@ -200,7 +200,7 @@ class FusionSettings:
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """How a server is reached and used; times in seconds. ``grpc_port`` is None for the port after the REST port."""
+    """Address and use of a server; times in seconds. ``grpc_port`` is None for the port after the REST port."""
 
     url: str
     transport: str

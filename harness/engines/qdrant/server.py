@@ -66,7 +66,7 @@ class ServerCollection(Collection):
             self.dimensions = int(self._look().config.params.vectors[DENSE].size)
 
     def attach(self) -> None:
-        """Look at somebody else's collection, and note what it holds.
+        """Look at somebody else's collection, and note its content.
 
         Raises EngineUnavailableError when there is none of that name, and what :func:`choose_vectors` raises.
         """
@@ -211,7 +211,7 @@ class ServerCollection(Collection):
         return server_errors(self._address, doing)
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Say where the index is, what the server tells of it, and how often a call had to be made again."""
+        """Return where the index is, the server's account of it, and the number of repeated calls."""
         info, server = self._look("asking for the state of the collection"), self.settings.server
         state = self.index_state(info)
         own = {"kept": server.keep, "shards": self._shards, "replicas": server.replicas}
@@ -230,7 +230,7 @@ class ServerCollection(Collection):
         }
 
     def index_state(self, info: Any = None) -> IndexState:  # noqa: ANN401 - of the client
-        """Say how the collection keeps its vectors now, as far as the server tells; ``info`` is the client's of it."""
+        """Return how the collection keeps its vectors now, as far as the server tells; ``info`` is the client's."""
         info = info or self._look("asking for the state of the collection")
         points, dense = int(info.points_count or 0), self.settings.dense
         threshold = info.config.optimizer_config.indexing_threshold
@@ -293,7 +293,7 @@ class ServerCollection(Collection):
             return None
 
     def changed(self) -> str | None:
-        """Say what changed since :meth:`attach`: the number of points, or the configuration; None for neither."""
+        """Return what changed since :meth:`attach`: the number of points, or the configuration; None for neither."""
         if self._content is None:
             raise AssertionError("only an external collection can change")
         (points, config), (points_now, config_now) = self._content, self._summary()
@@ -302,7 +302,7 @@ class ServerCollection(Collection):
         return None if config == config_now else f"the configuration of the collection '{self.name}'"
 
     def _summary(self) -> tuple[int, str]:
-        """Return what can be told of a collection's content without reading all of it."""
+        """Return the number of points, and the configuration: what shows a change without reading everything."""
         return self.count(), str(self._look().config.model_dump_json())
 
     def close(self) -> None:
