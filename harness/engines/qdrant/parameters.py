@@ -59,16 +59,6 @@ class SparseSettings:
     on_disk: bool
     full_scan_threshold: int | None
 
-    @classmethod
-    def of(cls, parameters: Mapping[str, ParameterValue], prefix: str) -> SparseSettings:
-        """Read the card's complete parameters; ``prefix`` begins the names of those that a dense vector has too."""
-        return cls(
-            idf=bool(parameters["idf"]),
-            datatype=str(parameters[f"{prefix}datatype"]),
-            on_disk=bool(parameters[f"{prefix}on_disk"]),
-            full_scan_threshold=_unless_negative(parameters[f"{prefix}full_scan_threshold"]),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Quantisation:
@@ -152,12 +142,6 @@ class DenseSettings:
     hnsw_ef: int | None
     exact: bool
     quantisation: Quantisation | None
-
-    @classmethod
-    def of(cls, parameters: Mapping[str, ParameterValue]) -> DenseSettings:
-        """Read the card's complete parameters; raises as :meth:`Quantisation.of`."""
-        hnsw_ef = int(parameters["hnsw_ef"]) or None
-        return _filled(cls, parameters, hnsw_ef=hnsw_ef, quantisation=Quantisation.of(parameters))
 
     @property
     def graph(self) -> Mapping[str, Any]:
@@ -288,18 +272,25 @@ class QdrantSettings:
         ``vectors`` are those that a point has: ``sparse``, ``dense``, or both for a ``hybrid``.
         """
         mode, hybrid = mode_of(parameters, NEUTRAL), vectors == "hybrid"
+        chosen: dict[str, Any] = {
+            name: None if isinstance(value, int | float) and value < 0 else value for name, value in parameters.items()
+        }
+        # a hybrid tells the parameters that both vectors have apart by a prefix
+        own = {name.removeprefix("sparse_"): value for name, value in chosen.items() if name.startswith("sparse_")}
+        sparse = _filled(SparseSettings, {**chosen, **own}) if vectors != "dense" else None
+        dense = None
+        if vectors != "sparse":
+            ef = chosen["hnsw_ef"] or None
+            dense = _filled(DenseSettings, chosen, hnsw_ef=ef, quantisation=Quantisation.of(parameters))
         return _filled(
             cls,
-            parameters,
+            chosen,
             mode=mode,
-            sparse=SparseSettings.of(parameters, "sparse_" if hybrid else "") if vectors != "dense" else None,
-            dense=DenseSettings.of(parameters) if vectors != "sparse" else None,
+            sparse=sparse,
+            dense=dense,
             fusion=FusionSettings.of(parameters) if hybrid else None,
             # encoders that run a model have a batch_size of their own
             batch_size=int(parameters["upsert_batch" if "upsert_batch" in parameters else "batch_size"]),
-            default_segment_number=_unless_negative(parameters["default_segment_number"]),
-            max_segment_size_kb=_unless_negative(parameters["max_segment_size_kb"]),
-            indexing_threshold_kb=_unless_negative(parameters["indexing_threshold_kb"]),
             server=ServerSettings.of(parameters),
             external=ExternalSettings.of(parameters, mode) if parameters.get("external") else None,
         )
@@ -329,8 +320,3 @@ def _filled(settings: Callable[..., T], parameters: Mapping[str, ParameterValue]
     """Make a settings class of the parameters that have the names of its fields, but for the ``special`` ones."""
     names = [field.name for field in fields(cast("Any", settings)) if field.name not in special]
     return settings(**{name: parameters[name] for name in names}, **special)
-
-
-def _unless_negative(value: ParameterValue) -> int | None:
-    number = int(value)
-    return None if number < 0 else number
