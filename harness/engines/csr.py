@@ -88,13 +88,7 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
     name = "csr"
     stores_metadata = False
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="sparse",
-        exact=True,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=True,
-        shares_index=True,
-        threads=True,
+        "sparse", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True, shares_index=True, threads=True
     )
 
     _index: SparseIndex

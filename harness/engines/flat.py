@@ -44,13 +44,7 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeab
     name = "flat"
     stores_metadata = False
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense",
-        exact=True,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=True,
-        shares_index=True,
-        threads=True,
+        "dense", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True, shares_index=True, threads=True
     )
 
     _index: DenseIndex

@@ -52,13 +52,7 @@ class ChromaEngine(
 
     name = "chroma"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense",
-        exact=False,
-        deterministic=False,
-        reopens=True,
-        keeps_k_prefix=False,
-        shares_index=True,
-        threads=True,
+        "dense", exact=False, deterministic=False, reopens=True, keeps_k_prefix=False, shares_index=True, threads=True
     )
     search_parameters = frozenset(
         {

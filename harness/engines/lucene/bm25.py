@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +12,10 @@ import pyarrow as pa
 from harness.data.arrow import strings
 from harness.data.progress import Progress
 from harness.data.types import Ids, Int32Array, TermCounts
-from harness.engines.base import Capabilities, Documents
+from harness.engines.base import Documents
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.interface import ExpectedContent, Remains
-from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, Hits, LuceneIndexEngine
+from harness.engines.lucene.engine import Batch, Hits, LuceneIndexEngine, promises
 from harness.engines.lucene.external_index import require_known_term, require_searchable
 from harness.engines.lucene.reader import IndexReader
 from harness.errors import EngineFailureError, RejectedInputError, UnknownNameError, UsageError
@@ -55,15 +54,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
     from the segments that are left.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        input="text",
-        exact=True,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=True,
-        shares_index=True,
-        warm_up_queries=WARM_UP_QUERIES,
-    )
+    capabilities = promises("text")
     name = "lucene"
     own_field = FIELD
 

@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 from harness.data.arrow import numbers, text_scalar
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, Int64Array
-from harness.engines.base import Documents, EngineInfo, External, ExternalIndex, Filterable, LoadedIndex
+from harness.engines.base import Capabilities, Documents, EngineInfo, External, ExternalIndex, Filterable, LoadedIndex
 from harness.engines.external_index import foreign_index_errors, source_folder
+from harness.engines.interface import InputKind
 from harness.engines.lucene.external_index import READABLE, map_documents, require_intact
 from harness.engines.lucene.reader import IndexReader
 from harness.errors import BackendError, EngineFailureError
@@ -30,12 +31,25 @@ from harness.registry.parameters import ParameterValue
 from harness.store.digests import steady_digest
 from harness.text.lucene_analyzer import versions
 
-WARM_UP_QUERIES = 1000
+_WARM_UP_QUERIES = 1000
 """The JVM compiles Lucene's search until about so many queries have run: benchmarks/warm_up.py."""
 _MOST_CLAUSES = 1 << 20
 _SEARCH, _INDEX = "org.apache.lucene.search", "org.apache.lucene.index"
 
 Column = TypeVar("Column")
+
+
+def promises(kind: InputKind, *, exact: bool = True) -> Capabilities:
+    """Return the promises of an engine on Lucene that reads a ``kind`` of input."""
+    return Capabilities(
+        kind,
+        exact=exact,
+        deterministic=True,
+        reopens=True,
+        keeps_k_prefix=exact,
+        shares_index=True,
+        warm_up_queries=_WARM_UP_QUERIES,
+    )
 
 
 class Batch(NamedTuple):

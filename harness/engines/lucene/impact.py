@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import SparseVectors
-from harness.engines.base import Capabilities, Documents
+from harness.engines.base import Documents
 from harness.engines.checks import require_sparse
 from harness.engines.external_index import places_of
 from harness.engines.interface import ExpectedContent
-from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, RowsEngine
+from harness.engines.lucene.engine import Batch, RowsEngine, promises
 from harness.engines.lucene.external_index import require_known_term, require_searchable
 from harness.errors import RejectedInputError, UsageError
 from harness.exact import bm25_idf
@@ -37,15 +36,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
     exact as long as float32 is. Equal scores by row ascending.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        input="sparse",
-        exact=True,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=True,
-        shares_index=True,
-        warm_up_queries=WARM_UP_QUERIES,
-    )
+    capabilities = promises("sparse")
     name = "lucene-impact"
     own_field = "impacts"
     search_parameters = frozenset({"heap", "jar", "idf"})

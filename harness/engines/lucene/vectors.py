@@ -11,11 +11,11 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import Float32Array
-from harness.engines.base import Capabilities, Documents
+from harness.engines.base import Documents
 from harness.engines.checks import require_dense
 from harness.engines.external_index import Kept, compare_dense, spread_rows
 from harness.engines.interface import ExpectedContent, StoredDocuments
-from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, RowsEngine
+from harness.engines.lucene.engine import Batch, RowsEngine, promises
 from harness.errors import RejectedInputError
 from harness.java.bridge import JavaObject
 from harness.registry.parameters import ParameterValue
@@ -176,15 +176,7 @@ class LuceneHnswEngine(_VectorsEngine):
     as documents are asked for; a segment with no more vectors than that is scanned.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense",
-        exact=False,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=False,
-        shares_index=True,
-        warm_up_queries=WARM_UP_QUERIES,
-    )
+    capabilities = promises("dense", exact=False)
     name = "lucene-hnsw"
     graphs = True
     search_parameters = frozenset({"heap", "jar", "ef_search"})
@@ -219,15 +211,7 @@ class LuceneHnswEngine(_VectorsEngine):
 class LuceneFlatEngine(_VectorsEngine):
     """An exact scan of all vectors, by Anserini's flat format and Lucene's own query; equal scores by row ascending."""
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense",
-        exact=True,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=True,
-        shares_index=True,
-        warm_up_queries=WARM_UP_QUERIES,
-    )
+    capabilities = promises("dense")
     name = "lucene-flat"
     graphs = False
 

@@ -94,7 +94,7 @@ class Quantisation:
         if other:
             raise RejectedInputError(
                 f"{', '.join(other)} cannot be set with quantization={kind or 'none'}",
-                fix="choose the quantisation that they belong to, or leave them out",
+                fix=f"choose another quantization, or leave {'it' if len(other) == 1 else 'them'} out",
             )
         if not kind:
             return None
