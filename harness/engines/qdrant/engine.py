@@ -38,14 +38,7 @@ from harness.engines.qdrant.collection import Collection, Point, Vector, Vectors
 from harness.engines.qdrant.connection import address_of, connect
 from harness.engines.qdrant.edge import PACKAGE, SHARD, EdgeCollection
 from harness.engines.qdrant.external_index import ExternalPoints, pages
-from harness.engines.qdrant.parameters import (
-    DENSE,
-    LEAST_SQUARE,
-    NEUTRAL,
-    TERMS,
-    QdrantSettings,
-    ServerSettings,
-)
+from harness.engines.qdrant.parameters import DENSE, LEAST_SQUARE, NEUTRAL, TERMS, QdrantSettings, ServerSettings
 from harness.engines.qdrant.server import ServerCollection
 from harness.engines.server_collection import mode_of, new_name, saved_name
 from harness.errors import EngineTimeoutError
