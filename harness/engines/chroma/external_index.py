@@ -102,9 +102,9 @@ def _measured(collection: Collection) -> Similarity | None:
     """
     page = collection.get(limit=_PROBED, include=["embeddings"])
     vectors = _vectors(page).astype(np.float64)
-    squares = np.square(vectors).sum(axis=1)
-    if not squares.any():
+    if not vectors.any():  # nor where there are no vectors at all
         return None
+    squares = np.square(vectors).sum(axis=1)
     longest = int(squares.argmax())
     square = float(squares[longest])
     query = (-2 * vectors[longest] / square).astype(np.float32)

@@ -133,6 +133,14 @@ def test_the_similarity_of_a_collection_is_found_out(space: str, length: float, 
         assert found.state["similarity"] == {"ip": "dot"}.get(space, space)
 
 
+@pytest.mark.parametrize("documents", [0, 1])
+def test_of_no_vectors_and_of_zeros_chroma_says_the_similarity(documents: int, tmp_path: Path) -> None:
+    given = Inputs(Ids.of(["d0"][:documents]), dense=np.zeros((documents, 16), dtype=np.float32))
+    write_folder(tmp_path / "theirs", given, space="ip")
+    with attached(tmp_path / "work", path=str(tmp_path / "theirs"), similarity="") as (_, found):
+        assert (len(found.ids), found.state["similarity"]) == (documents, "dot")
+
+
 def test_a_folder_that_is_searched_by_another_space_than_chroma_says_is_refused(tmp_path: Path) -> None:
     """Chroma 0.5 kept ``hnsw:space`` with the segment. Chroma 1.5 searches by it, and tells its own default."""
     write_folder(tmp_path / "theirs", GIVEN, space="l2")
