@@ -1,17 +1,11 @@
-"""The guarded base class of engines: checks, clocks, counts and messages once; an engine fills in five hooks.
+"""The base class of engines, which checks input, keeps time, counts documents and words errors.
 
-| hook | does |
-|---|---|
-| ``info()`` | starts what must run before documents or queries come; name, version and mode |
-| ``build(folder, documents, progress)`` | writes an index of all documents |
-| ``load(folder)`` | makes it searchable, and says what the engine itself counts |
-| ``retrieve(query, k)`` | asks for one query; all of it is search time |
-| ``size(folder)`` | bytes of the index; by default those of its files |
+An engine implements the hooks ``info``, ``build``, ``load`` and ``retrieve``. It may override ``size``, ``check``
+(input to refuse), ``create`` (an empty index), ``prepare`` (queries in the client's form, made before the clock runs),
+``columns`` (rows and scores of an answer: transfer) and ``translated`` (errors of its client).
 
-An engine overrides more where it needs to: ``check`` (what it refuses), ``prepare`` (queries in the client's own form,
-made before the clock runs), ``columns`` (rows and scores of an answer: transfer), ``translated`` (its client's errors).
-:class:`Filterable` and :class:`ExternalIndex` add filters and indexes that somebody else made, :class:`ClientEngine` a
-client that translates its own errors, and :class:`harness.engines.changeable.Changeable` changes of a finished index.
+:class:`Filterable` adds filters, :class:`ExternalIndex` indexes that somebody else made, :class:`ClientEngine` a client
+that translates its own errors, and :class:`harness.engines.changeable.Changeable` changes of a finished index.
 """
 
 from __future__ import annotations
@@ -27,9 +21,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from harness.data.arrow import strings
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Int32Array, SparseVectors
+from harness.engines.card_checks import check_card
 from harness.engines.checks import (
     require_announced_ids,
     require_dense,
@@ -38,31 +34,16 @@ from harness.engines.checks import (
     require_terms,
     require_texts,
 )
-from harness.engines.external_index import (
-    NOT_THESE_VECTORS,
-    DenseComparison,
-    ExternalContent,
-    foreign_index_errors,
-    other_vectors,
-    other_weights,
-    places_of,
-    read_ids,
-    require_same_columns,
-    source_folder,
-    spread_rows,
-    unique_ids,
-)
+from harness.engines.external_index import ExternalContent, source_folder
 from harness.engines.index_folder import (
+    ID_FIELD,
     REBUILD,
     allocated_bytes,
     check_manifest,
     deleted_rows,
     matching_documents,
-    records_of,
     require_fields,
-    save_fields,
     save_metadata,
-    with_ids,
     write_manifest,
 )
 from harness.engines.interface import (
@@ -76,11 +57,9 @@ from harness.engines.interface import (
     Storage,
     StoredDocuments,
 )
-from harness.engines.unread_parameters import unread_parameters
 from harness.errors import (
     BackendError,
     CacheError,
-    CardError,
     DataError,
     EngineFailureError,
     EngineUnavailableError,
@@ -89,17 +68,14 @@ from harness.errors import (
     UsageError,
 )
 from harness.registry.cards import BackendCard
-from harness.registry.lookup import is_shipped
 from harness.registry.parameters import ParameterValue
 
 __all__ = [
-    "NOT_THESE_VECTORS",
     "REBUILD",
     "Capabilities",
     "Caveats",
     "Client",
     "ClientEngine",
-    "DenseComparison",
     "Documents",
     "Engine",
     "EngineInfo",
@@ -117,37 +93,21 @@ __all__ = [
     "StoredDocuments",
     "allocated_bytes",
     "as_backend_errors",
-    "foreign_index_errors",
     "matching_documents",
-    "other_vectors",
-    "other_weights",
-    "places_of",
-    "read_ids",
-    "records_of",
     "require_dense",
-    "require_fields",
-    "require_same_columns",
     "require_sparse",
     "require_terms",
     "require_texts",
-    "save_fields",
-    "save_metadata",
     "source_folder",
-    "spread_rows",
-    "unique_ids",
-    "with_ids",
 ]
 
-_PLACES = frozenset({"url", "jar"})
-"""Parameters that say where an engine is, which does not change an index that is there."""
 Column = TypeVar("Column")
-"""What an engine reads of documents and queries: Float32Array, SparseVectors, an Arrow column of texts or of terms, or
-Inputs."""
+"""The type that an engine reads: Float32Array, SparseVectors, an Arrow column of texts or of terms, or Inputs."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Documents(Generic[Column]):
-    """All documents, checked: ``column`` is what the engine reads of them, ``metadata`` what it can filter by."""
+    """Checked documents: ``column`` holds their vectors, texts or terms, ``metadata`` the fields to filter by."""
 
     ids: Ids
     column: Column
@@ -162,7 +122,7 @@ class Documents(Generic[Column]):
         return [] if self.metadata is None else list(self.metadata.column_names)
 
     def batches(self, size: int, progress: Progress) -> Iterator[tuple[int, int]]:
-        """Yield the first row of each batch of ``size`` documents and the row after its last; advances afterwards."""
+        """Yield start and stop of each batch of ``size`` documents; advance ``progress`` after each."""
         for start in range(0, len(self), size):
             stop = min(start + size, len(self))
             yield start, stop
@@ -170,11 +130,16 @@ class Documents(Generic[Column]):
 
     def records(self, start: int, stop: int) -> list[dict[str, str]]:
         """Return the fields that each document of the rows ``start`` to ``stop`` has; empty without metadata."""
-        return [{} for _ in range(start, stop)] if self.metadata is None else records_of(self.metadata, start, stop)
+        if self.metadata is None:
+            return [{} for _ in range(start, stop)]
+        rows = self.metadata.slice(start, stop - start).to_pylist()
+        return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
     def with_ids(self) -> Documents[Column]:
-        """Return them with their ids in the metadata: a collection that is kept can be searched as an external one."""
-        return replace(self, metadata=with_ids(self.metadata, self.ids))
+        """Return the documents with ids in the metadata: a kept collection can be searched as an external one."""
+        ids, table = strings(self.ids.to_list()), self.metadata
+        metadata = pa.table({ID_FIELD: ids}) if table is None else table.append_column(ID_FIELD, ids)
+        return replace(self, metadata=metadata)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -227,47 +192,15 @@ class Engine(ABC, Generic[Column]):
 
     @classmethod
     def check_card(cls, card: BackendCard) -> None:
-        """Raise CardError where no engine can be made, or card and class disagree about parameters.
-
-        They must agree about which of them change an index; and the class must read those that are not the encoder's,
-        which is looked at for other cards than the harness's own.
-        """
-        try:
-            in_the_index = cls(card.defaults).index_parameters.keys()
-        except (TypeError, KeyError) as error:
-            raise CardError(
-                f"card '{card.path}': an engine '{cls.__name__}' cannot be made: {type(error).__name__}: {error}",
-                fix="implement the hooks info, build, load and retrieve, and declare on the card what the class reads",
-            ) from error
-        if not is_shipped(card.path):
-            own = [name for name, parameter in card.parameters.items() if parameter.scope != "encoder"]
-            unread = ", ".join(f"'{name}'" for name in unread_parameters(cls, own))
-            if unread:
-                raise CardError(
-                    f"card '{card.path}': '{cls.__name__}' never reads {unread}",
-                    fix="take it off the card, or read it in the module of the class: self.parameters['NAME']",
-                )
-        for parameter in card.parameters.values():
-            of_the_search = parameter.scope == "search"
-            what = f"card '{card.path}', parameter '{parameter.name}': "
-            if of_the_search and parameter.name in in_the_index:
-                raise CardError(
-                    f"{what}its scope is 'search', but '{cls.__name__}' opens no index with another value of it",
-                    fix="name it in the class's search_parameters, or give it the scope 'engine'",
-                )
-            harmless = of_the_search or parameter.affects != "hits" or parameter.name in _PLACES
-            if parameter.name in cls.search_parameters and not harmless:
-                raise CardError(
-                    f"{what}'{cls.__name__}' opens an index with any value of it, but its scope is '{parameter.scope}'",
-                    fix="give it the scope 'search', or take it out of the class's search_parameters",
-                )
+        """Raise CardError where no engine can be made, or card and class disagree about parameters."""
+        check_card(cls, card)
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         self.parameters = dict(parameters)
         self.resources = ExitStack()
         """Resources that an engine must let go of: closed by :meth:`close`, and when opening fails."""
         self.finished = False
-        """Whether the folder holds an index: known before :meth:`info` is called."""
+        """True where the folder holds a finished index; set before :meth:`info` is called."""
         self._folder: Path | None = None
         self.ids = Ids.of([])
         """Ids of the documents, of an external index those that it holds: rows of hits are places among them."""
@@ -279,7 +212,7 @@ class Engine(ABC, Generic[Column]):
 
     @abstractmethod
     def info(self) -> EngineInfo:
-        """Start what must run before documents or queries come, which no time of theirs includes; say what runs.
+        """Start the library or the client, outside all measured times, and return what runs.
 
         :attr:`folder` is set, and :attr:`finished` says whether it holds an index.
         """
@@ -291,36 +224,34 @@ class Engine(ABC, Generic[Column]):
         Args:
             folder: The engine's own; empty but for what :meth:`info` wrote.
             documents: With the ids that were announced, and a column that :meth:`check` let pass.
-            progress: Counts documents already: advance it where they go in some at a time. Starting a phase of its
-                own ends ingestion; the time from then on is that of getting ready.
+            progress: Advance it by the documents of each batch. ``progress.start("save", None)`` ends ingestion: the
+                time from then on counts as getting ready.
         """
 
     @abstractmethod
     def load(self, folder: Path) -> LoadedIndex:
-        """Make searchable what :meth:`build` wrote: right after it, and whenever a finished index is opened again."""
+        """Open the index for searching: after :meth:`build`, and whenever a finished index is opened again."""
 
     @abstractmethod
     def retrieve(self, query: Any, k: int) -> Any:  # noqa: ANN401 - in the client's own form, as prepare gave it
-        """Ask for one query; everything in here is its search time.
+        """Search for one query; this is its search time.
 
         Args:
             query: As :meth:`prepare` made it: by default one row of the column.
-            k: At least 1, and otherwise no more than there are documents.
+            k: At least 1, and at most the number of documents.
 
         Returns:
-            What :meth:`columns` takes: by default rows and their scores, best first, rows below 0 being padding.
+            The argument of :meth:`columns`: by default rows and scores, best first; rows below 0 are padding.
         """
 
     def size(self, folder: Path) -> Storage:
         """Return the bytes of the index: unless overridden, those of all files in ``folder``, without a log."""
         return Storage(allocated_bytes(folder), 0)
 
-    # What an engine overrides where it needs to.
+    # Methods that an engine may override.
 
     def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Column:
-        """Return the column that the engine reads, or the inputs for one that reads two, with nothing wrong in it.
-
-        Wrong is what the engine would take and answer wrongly.
+        """Return the column that the engine reads, or all inputs for an engine that reads two; refuse bad values.
 
         Args:
             inputs: Documents or queries.
@@ -341,13 +272,10 @@ class Engine(ABC, Generic[Column]):
         return cast("Column", columns[0] if len(columns) == 1 else inputs)
 
     def create(self, folder: Path, documents: Documents[Column]) -> None:
-        """Make the empty index that :meth:`build` fills, where that takes time which is not ingestion's."""
+        """Make the empty index that :meth:`build` fills, where its time should not count as ingestion."""
 
     def prepare(self, queries: Column, k: int) -> Iterable[Any]:  # noqa: ARG002 - for engines that override it
-        """Return each query as :meth:`retrieve` takes it; None for a query that is not sent and finds nothing.
-
-        Of analysed terms a query without any is not sent.
-        """
+        """Return the argument of :meth:`retrieve` for each query; None, as for no terms, finds nothing, unsent."""
         rows = (_row_of(queries, row) for row in range(len(cast("Any", queries))))
         return (row or None for row in rows) if self.capabilities.input == "terms" else rows
 
@@ -355,11 +283,16 @@ class Engine(ABC, Generic[Column]):
         """Return rows and scores of an answer; this is the time of transfer."""
         return cast("tuple[npt.ArrayLike, npt.ArrayLike]", answer)
 
+    @contextmanager
     def translated(
         self, doing: Callable[[], str], kind: type[BackendError] = EngineFailureError, fix: str | None = None
-    ) -> AbstractContextManager[None]:
-        """Return a context that raises an error of the library as a ``kind`` that says what the engine was doing."""
-        return _translated(self, doing, kind, fix)
+    ) -> Iterator[None]:
+        """Raise an error of the library as a ``kind`` that says what the engine was doing."""
+        try:
+            with as_backend_errors():
+                yield
+        except self.faults as fault:
+            raise kind(f"the {self.name} engine failed while {doing()}: {fault}", fix=fix) from fault
 
     @property
     def index_parameters(self) -> dict[str, ParameterValue]:
@@ -385,7 +318,7 @@ class Engine(ABC, Generic[Column]):
             absent[np.asarray(part, dtype=np.int64)] = False
         return np.flatnonzero(absent).astype(np.int32)
 
-    # What the harness calls.
+    # Methods that the harness calls.
 
     @property
     def folder(self) -> Path:
@@ -437,7 +370,7 @@ class Engine(ABC, Generic[Column]):
         loaded = self._load(folder)
         ready = clock()
         if isinstance(self, Filterable):
-            self.save_metadata(folder, documents.metadata)
+            save_metadata(folder, documents.metadata, values=not self.stores_metadata)
         write_manifest(folder, self.name, self.index_parameters, documents.ids, indexed=loaded.documents)
         self._loaded, self.finished = loaded, True
         times = ingested - started, ready - ingested
@@ -459,7 +392,7 @@ class Engine(ABC, Generic[Column]):
         return hits._replace(repeated_calls=self.repeated_calls - repeated)
 
     def search_prepared(self, prepared: list[Any], ids: Ids, k: int, clock: Clock) -> SearchResult:
-        """Ask for one query after the other; an engine that answers several in one call overrides it."""
+        """Search for one query after the other; override this to answer several in one call."""
         collector = HitCollector()
         with self.translated(lambda: f"searching for query '{ids[len(collector)]}'"):
             for query in prepared:
@@ -538,24 +471,16 @@ class Filterable(Engine[Column]):
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Return from now on only documents whose field has the value, for every field; all of them for none."""
 
-    def save_metadata(self, folder: Path, metadata: pa.Table | None) -> None:
-        """Keep beside the index which fields were given, and the values of an engine that stores none itself."""
-        (save_fields if self.stores_metadata else save_metadata)(folder, metadata)
-
     def restrict(self, wanted: Mapping[str, str]) -> None:
         """Filter from now on; raises RejectedInputError for a field that was not indexed."""
         self.loaded  # noqa: B018 - raises when there is no index
-        self.require_fields(wanted)
+        require_fields(self.folder, wanted)  # the engine would find nothing, silently
         with self.translated(lambda: "building the filter"):
             self.filter(wanted)
 
-    def require_fields(self, wanted: Mapping[str, str]) -> None:
-        """Refuse fields of which the index holds nothing: the engine would find nothing, silently."""
-        require_fields(self.folder, wanted)
-
 
 class Client(Protocol):
-    """The way to an index, where that is a server, a connection or a collection with errors of its own."""
+    """A server, a connection or a collection that translates its own errors."""
 
     @property
     def repeated(self) -> int:
@@ -577,19 +502,21 @@ class ClientEngine(Engine[Column]):
     client: Client | None = None
 
     def use(self, client: C) -> C:
-        """Have a client from now on, which is closed with the engine."""
+        """Use a client from now on; it is closed with the engine."""
         self.resources.callback(client.close)
         self.client = client
         return client
 
+    @contextmanager
     def translated(
         self,
         doing: Callable[[], str],
         kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - the client decides
         fix: str | None = None,  # noqa: ARG002
-    ) -> AbstractContextManager[None]:
+    ) -> Iterator[None]:
         """Raise the client's errors as ours."""
-        return nullcontext() if self.client is None else self.client.translated(doing)
+        with nullcontext() if self.client is None else self.client.translated(doing):
+            yield
 
     @property
     def repeated_calls(self) -> int:
@@ -602,11 +529,11 @@ class External:
     """An index that somebody else made, open to be read.
 
     Attributes:
-        info: What reads it, and how.
+        info: The engine that reads it.
         ids: Ids of its documents, each once; rows of hits are places among them.
-        loaded: What is searched.
-        folder: What :meth:`Engine.size` is asked about: the user's folder, or a copy.
-        changed: Says after the last search what changed meanwhile, for servers; None when nothing did.
+        loaded: The engine's account of it.
+        folder: The argument of :meth:`Engine.size`: the user's folder, or a copy.
+        changed: For servers: returns after the last search what changed meanwhile, None for nothing.
         content: Its vectors, for an :class:`ExternalVectorIndex`.
     """
 
@@ -640,7 +567,7 @@ class ExternalIndex(Engine[Column]):
 
     @abstractmethod
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Say why results cannot be held against a reference made of ``content``; None where the index holds the same.
+        """Return why no reference can be made of ``content``; None where the index is proven to hold it.
 
         Raises:
             RejectedInputError: Answers to these queries would be nonsense.
@@ -663,21 +590,20 @@ class ExternalVectorIndex(ExternalIndex[Column]):
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector; see :meth:`ExternalIndex.mismatch`."""
-        return self._content.mismatch(content, progress)
+        return self._external_content().mismatch(content, progress)
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return documents from all over the external index, with their texts where it keeps them."""
-        return self._content.stored_documents(count)
+        return self._external_content().stored_documents(count)
 
-    @property
-    def _content(self) -> ExternalContent:
+    def _external_content(self) -> ExternalContent:
         if self.opened is None or self.opened.content is None:
             raise AssertionError("no external index is open")
         return self.opened.content
 
 
 class Ingestion:
-    """The progress of ``build``: notes when ingestion ends, and counts the documents that ``build`` did not."""
+    """The progress of ``build``: notes the end of ingestion, and counts the documents that ``build`` left uncounted."""
 
     def __init__(self, progress: Progress, documents: int, clock: Clock, phase: str = "index") -> None:
         self._progress, self._left, self._clock = progress, documents, clock
@@ -709,8 +635,7 @@ class HitCollector:
     def __init__(self) -> None:
         self._rows: list[Int32Array] = []
         self._scores: list[Float32Array] = []
-        self._search_ns: list[int] = []
-        self._transfer_ns: list[int] = []
+        self._times: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
         """Return how many queries were added."""
@@ -720,20 +645,17 @@ class HitCollector:
         """Add the next query's hits, and how long searching and transferring them took; rows below 0 are padding."""
         self._rows.append(rows)
         self._scores.append(scores)
-        self._search_ns.append(search_ns)
-        self._transfer_ns.append(transfer_ns)
+        self._times.append((search_ns, transfer_ns))
 
     def result(self, *, repeated_calls: int = 0, queries_per_call: int = 1) -> SearchResult:
         """Return everything that was added, without padding."""
-        indptr = np.zeros(len(self._rows) + 1, dtype=np.int64)
-        np.cumsum([len(rows) for rows in self._rows], out=indptr[1:])
-        rows = np.concatenate([np.array([], dtype=np.int32), *self._rows])
-        scores = np.concatenate([np.array([], dtype=np.float32), *self._scores])
-        if len(rows) and rows.min() < 0:
-            hits = rows >= 0
-            indptr, rows, scores = np.concatenate([[0], np.cumsum(hits)])[indptr], rows[hits], scores[hits]
-        search_ns, transfer_ns = np.array([self._search_ns, self._transfer_ns], dtype=np.int64)
-        return SearchResult(indptr, rows, scores, search_ns, transfer_ns, repeated_calls, queries_per_call)
+        rows = np.concatenate([_NOTHING[0], *self._rows])
+        scores = np.concatenate([_NOTHING[1], *self._scores])
+        hits = rows >= 0
+        ends = np.cumsum([0, *map(len, self._rows)])
+        indptr = np.concatenate([[0], np.cumsum(hits)])[ends].astype(np.int64)
+        search_ns, transfer_ns = np.array(self._times, dtype=np.int64).reshape(-1, 2).T.copy()
+        return SearchResult(indptr, rows[hits], scores[hits], search_ns, transfer_ns, repeated_calls, queries_per_call)
 
 
 @contextmanager
@@ -749,17 +671,6 @@ def as_backend_errors(damaged: str = "delete the index folder and index again") 
         raise EngineUnavailableError(error.what, fix=damaged) from error
     except (DataError, UsageError) as error:
         raise RejectedInputError(error.what, fix=error.fix) from error
-
-
-@contextmanager
-def _translated(
-    engine: Engine[Any], doing: Callable[[], str], kind: type[BackendError], fix: str | None
-) -> Iterator[None]:
-    try:
-        with as_backend_errors():
-            yield
-    except engine.faults as fault:
-        raise kind(f"the {engine.name} engine failed while {doing()}: {fault}", fix=fix) from fault
 
 
 _UNNAMED = "look into the engine's log for documents that it refused; its 'load' gives rows that it knows as 'missing'"

@@ -1,8 +1,8 @@
-"""Engines whose finished index can be changed: documents deleted, replaced and added, under guards of the base class.
+"""Engines whose finished index can be changed: documents are deleted, replaced and added.
 
-An engine fills in one hook, :meth:`Changeable.change`. The base keeps ids and rows, refuses what cannot be, times the
-change, loads the index again and counts what it holds. Rows never move: a new document gets the next one, a document
-that is replaced keeps its own, and that of a deleted one stays empty.
+An engine implements one hook, :meth:`Changeable.change`. The base keeps ids and rows, refuses impossible changes, times
+the change, loads the index again and counts its documents. Rows never move: a new document gets the next row, a
+replaced one keeps its row, and the row of a deleted one stays empty.
 """
 
 from __future__ import annotations
@@ -25,18 +25,16 @@ from harness.engines.index_folder import MANIFEST, saved_fields, write_manifest
 from harness.engines.interface import IndexReport, Remains
 from harness.errors import RejectedInputError
 
-__all__ = ["Changeable", "Changes", "DroppedContents"]
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Changes(Generic[Column]):
-    """Documents that leave an index, and documents that are written into it, at once.
+    """Documents to delete from an index, and documents to write into it.
 
     Attributes:
-        deleted: Rows of documents that leave (int32, ascending); the index holds all of them.
+        deleted: Rows of documents to delete (int32, ascending), all of them in the index.
         rows: The row of each document of ``written`` (int32).
         written: Documents as :meth:`Engine.build` gets them.
-        replaced: Those of ``rows`` whose earlier content the index holds (int32, ascending).
+        replaced: Rows of ``written`` that the index holds with earlier content (int32, ascending).
     """
 
     deleted: Int32Array
@@ -92,25 +90,25 @@ class Changeable(Engine[Column]):
 
         Args:
             folder: Where the index is.
-            changes: What leaves and what is written; :meth:`check` let its column pass.
+            changes: The documents to delete and to write, checked.
             progress: As for :meth:`build`: a phase of its own ends ingestion.
         """
 
     def unchangeable(self) -> str | None:
-        """Say why the index that is open cannot be changed; None where it can."""
+        """Return why the open index cannot be changed; None where it can."""
         return None
 
     def remains(self) -> Remains:
-        """Say what the changes so far left in the index; nothing is known unless it is overridden."""
+        """Return the remains of earlier changes in the index; unless overridden, nothing is known of them."""
         return Remains()
 
     def apply(self, deleted: Ids, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
-        """Check, change, load and count; the manifest is away meanwhile, so that an interrupted change is noticed.
+        """Check, change, load and count; the manifest is gone meanwhile, so that an interrupted change is noticed.
 
         Raises:
-            RejectedInputError: The index cannot be changed, a document to delete is not there, or is to be written too,
-                or the documents have metadata or the index was given some.
-            LostDocumentsError: The engine does not hold what it was sent.
+            RejectedInputError: The index cannot be changed, a document to delete is not there or is to be written too,
+                or the documents or the index have metadata.
+            LostDocumentsError: The engine lost documents.
         """
         folder, loaded = self.folder, self.loaded
         changes, ids = self._changes_of(deleted, documents, loaded.dimensions)
@@ -167,15 +165,7 @@ class Changeable(Engine[Column]):
         added = np.flatnonzero(known < 0)
         rows = known.astype(np.int32)
         rows[added] = np.arange(len(self.ids), len(self.ids) + len(added), dtype=np.int32)
-        column = self.check(documents, "document", dimensions)
-        held = np.setdiff1d(known[known >= 0], self.deleted)
-        new = documents.ids.values.take(numbers(added))
-        return (
-            Changes(
-                np.sort(leaving).astype(np.int32),
-                rows,
-                Documents(documents.ids, column, None),
-                held.astype(np.int32),
-            ),
-            Ids(pa.concat_arrays([self.ids.values, new])) if len(added) else self.ids,
-        )
+        written = Documents(documents.ids, self.check(documents, "document", dimensions), None)
+        held = np.setdiff1d(known[known >= 0], self.deleted).astype(np.int32)
+        ids = Ids(pa.concat_arrays([self.ids.values, documents.ids.values.take(numbers(added))]))
+        return Changes(np.sort(leaving).astype(np.int32), rows, written, held), ids

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
+from typing import TypeVar
+
 import numpy as np
 import pyarrow as pa
 
@@ -9,16 +12,9 @@ from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids, SparseVectors, faulty_rows
 from harness.errors import RejectedInputError
 
-__all__ = [
-    "require_announced_ids",
-    "require_dense",
-    "require_positive_k",
-    "require_sparse",
-    "require_terms",
-    "require_texts",
-]
-
 _ROWS_AT_ONCE = 4096
+_WRONG_ANSWERS = "the engine would take it and answer wrongly: mend the encoder, or leave the row out"
+C = TypeVar("C", bound=Sized)
 _LEAST_SQUARE = float(np.finfo(np.float32).tiny)
 
 
@@ -42,25 +38,12 @@ def require_texts(inputs: Inputs, what: str) -> pa.ChunkedArray:
 
     Raises RejectedInputError when there are none, or another number than of ids.
     """
-    if inputs.texts is None:
-        raise RejectedInputError(
-            f"the {what} inputs hold no texts", fix="the engine analyses texts by itself: pass them"
-        )
-    if len(inputs.texts) != len(inputs.ids):
-        raise RejectedInputError(f"{len(inputs.texts)} texts came with {len(inputs.ids)} {what} ids")
-    return inputs.texts
+    return _column(inputs, inputs.texts, what, "texts", "the engine analyses texts by itself: pass them")
 
 
 def require_terms(inputs: Inputs, what: str) -> pa.ChunkedArray:
-    """Return the analysed terms of ``inputs``, an Arrow column of texts; ``what`` is ``"document"`` or ``"query"``.
-
-    Raises RejectedInputError when there are none, or another number than of ids.
-    """
-    if inputs.terms is None:
-        raise RejectedInputError(f"the {what} inputs hold no terms", fix="analyse the texts: encoder = 'bm25'")
-    if len(inputs.terms) != len(inputs.ids):
-        raise RejectedInputError(f"{len(inputs.terms)} texts of terms came with {len(inputs.ids)} {what} ids")
-    return inputs.terms
+    """Return the analysed terms of ``inputs``, an Arrow column of texts; otherwise as :func:`require_texts`."""
+    return _column(inputs, inputs.terms, what, "terms", "analyse the texts: encoder = 'bm25'")
 
 
 def require_sparse(inputs: Inputs, what: str) -> SparseVectors:
@@ -69,17 +52,19 @@ def require_sparse(inputs: Inputs, what: str) -> SparseVectors:
     Raises RejectedInputError when there are none, when their number is not that of the ids, and for the first row
     with NaN or infinite values or with column numbers that repeat, fall, or lie outside the dimensions.
     """
-    vectors = inputs.sparse
-    if vectors is None:
-        raise RejectedInputError(f"the {what} inputs hold no sparse vectors", fix="encode them, with bm25 for example")
-    if len(vectors) != len(inputs.ids):
-        raise RejectedInputError(f"{len(vectors)} vectors came with {len(inputs.ids)} {what} ids")
+    vectors = _column(inputs, inputs.sparse, what, "sparse vectors", "encode them, with bm25 for example")
     for row, words in faulty_rows(vectors):
-        raise RejectedInputError(
-            f"the vector of {what} '{inputs.ids[row]}' {words}",
-            fix="the engine would take it and answer wrongly: mend the encoder, or leave the row out",
-        )
+        raise RejectedInputError(f"the vector of {what} '{inputs.ids[row]}' {words}", fix=_WRONG_ANSWERS)
     return vectors
+
+
+def _column(inputs: Inputs, column: C | None, what: str, name: str, fix: str) -> C:
+    """Return ``column``, which must be there, with as many rows as there are ids."""
+    if column is None:
+        raise RejectedInputError(f"the {what} inputs hold no {name}", fix=fix)
+    if len(column) != len(inputs.ids):
+        raise RejectedInputError(f"{len(column)} {name.rsplit(maxsplit=1)[-1]} came with {len(inputs.ids)} {what} ids")
+    return column
 
 
 def require_dense(
@@ -92,16 +77,12 @@ def require_dense(
     ``cosine`` also for the first whose squared length is no float32 number of at least ``least``: engines normalise in
     float32, and make nothing, NaN or an arbitrary direction of it; some leave short vectors as they are.
     """
-    vectors = inputs.dense
-    if vectors is None:
-        raise RejectedInputError(f"the {what} inputs hold no dense vectors", fix="encode them with a dense model")
+    vectors = _column(inputs, inputs.dense, what, "dense vectors", "encode them with a dense model")
     if vectors.dtype != np.float32 or vectors.ndim != 2 or not vectors.flags.c_contiguous or not vectors.shape[1]:
         raise RejectedInputError(
             f"the {what} vectors are an array of {vectors.dtype} of shape {vectors.shape}",
             fix="hand over C-contiguous float32 of shape (number, dimensions)",
         )
-    if len(vectors) != len(inputs.ids):
-        raise RejectedInputError(f"{len(vectors)} vectors came with {len(inputs.ids)} {what} ids")
     if dimensions is not None and vectors.shape[1] != dimensions:
         raise RejectedInputError(
             f"the {what} vectors have {vectors.shape[1]} dimensions, the index has {dimensions}",
@@ -117,7 +98,7 @@ def _require_good_rows(rows: Float32Array, ids: Ids, start: int, what: str, leas
     if not finite.all():
         raise RejectedInputError(
             f"the vector of {what} '{ids[start + int(np.argmin(finite))]}' has a value that is NaN or infinite",
-            fix="the engine would take it and answer wrongly: mend the encoder, or leave the row out",
+            fix=_WRONG_ANSWERS,
         )
     if least is None:
         return

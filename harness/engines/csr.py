@@ -13,7 +13,6 @@ from harness._version import __version__
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, SparseVectors
 from harness.engines.base import (
-    NOT_THESE_VECTORS,
     Capabilities,
     Documents,
     EngineInfo,
@@ -24,19 +23,14 @@ from harness.engines.base import (
     LoadedIndex,
     as_backend_errors,
     matching_documents,
-    other_weights,
-    read_ids,
-    require_same_columns,
-    source_folder,
 )
 from harness.engines.changeable import Changeable, Changes
+from harness.engines.external_index import NOT_THESE_VECTORS, compare_sparse, read_ids, source_folder
 from harness.errors import RejectedInputError
 from harness.exact import SparseIndex, TopK, bm25_idf, compile_kernels
 from harness.exact.encoding import widen
 from harness.exact.storage import StoredIndex, load_index
 from harness.store.columns import load_column
-
-__all__ = ["CsrEngine", "UsedColumns"]
 
 _KEEP = "path= names a folder that SparseIndex.save wrote; save it again if it is damaged"
 _COLUMNS = "columns.npy"
@@ -94,13 +88,7 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
     name = "csr"
     stores_metadata = False
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="sparse",
-        exact=True,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=True,
-        shares_index=True,
-        threads=True,
+        "sparse", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True, shares_index=True, threads=True
     )
 
     _index: SparseIndex
@@ -197,17 +185,23 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector, and the IDF; the columns of all must be the encoder's."""
-        progress.start("compare", None)
-        expected, queries = content.documents.sparse, content.queries.sparse
-        if expected is None or queries is None:
-            raise RejectedInputError("there are no sparse vectors to compare the index with", fix="encode them")
-        if queries.dimensions > self._index.dimensions:  # of fewer the encoder may know those that it gave, no more
+        queries = content.queries.sparse
+        # of fewer columns the encoder may know only those that it gave
+        if queries is not None and queries.dimensions > self._index.dimensions:
             raise RejectedInputError(
                 f"the index has {self._index.dimensions} dimensions, the encoder {queries.dimensions}",
                 fix=NOT_THESE_VECTORS,
             )
         with as_backend_errors(_KEEP):
-            return _other_vectors_or_idf(self.folder, content, expected)
+            stored = load_index(self.folder, "sparse", verify=False)
+            vectors = _saved_vectors(stored)
+            every = np.arange(len(vectors), dtype=np.int32)
+            other = compare_sparse(content, len(vectors), [(every, vectors)], progress)
+            if other is None and stored.idf is not None:
+                own = bm25_idf(stored.postings.document_frequencies(), len(vectors.nonempty_rows))
+                if not np.array_equal(own, stored.idf):
+                    return "its IDF is not BM25's over its own documents"
+        return other
 
 
 def _saved_vectors(stored: StoredIndex) -> SparseVectors:
@@ -218,16 +212,3 @@ def _saved_vectors(stored: StoredIndex) -> SparseVectors:
     external = rows.astype(np.int64) if stored.order is None else stored.order[rows.astype(np.int64)]
     shape = (stored.documents, len(columns) - 1)
     return SparseVectors.from_scipy(csc_array((values, external, columns.astype(np.int64)), shape=shape))
-
-
-def _other_vectors_or_idf(folder: Path, content: ExpectedContent, expected: SparseVectors) -> str | None:
-    stored = load_index(folder, "sparse", verify=False)
-    vectors = _saved_vectors(stored)
-    other = require_same_columns(vectors.take(content.rows), expected, content.documents.ids)
-    if len(other):
-        return other_weights(other, content.documents.ids)
-    if stored.idf is not None:
-        own = bm25_idf(stored.postings.document_frequencies(), len(vectors.nonempty_rows))
-        if not np.array_equal(own, stored.idf):
-            return "its IDF is not BM25's over its own documents"
-    return None

@@ -1,4 +1,4 @@
-"""Indexes that somebody else made: their ids, and whether they hold what the encoder gives."""
+"""Indexes that somebody else made: reading their ids, and comparing their vectors with the encoder's."""
 
 from __future__ import annotations
 
@@ -12,34 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data.progress import Progress
-from harness.data.types import Float32Array, Ids, Int32Array, SparseVectors
+from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.errors import BackendError, EngineUnavailableError, IndexChangedError, RejectedInputError
 from harness.registry.parameters import ParameterValue
-
-__all__ = [
-    "NOT_THESE_VECTORS",
-    "TEXT_FIELDS",
-    "DenseComparison",
-    "ExternalContent",
-    "Kept",
-    "as_id",
-    "choose_column",
-    "compare_dense",
-    "compare_sparse",
-    "foreign_index_errors",
-    "other_vectors",
-    "other_weights",
-    "places_of",
-    "read_ids",
-    "require_same_columns",
-    "rows_of",
-    "same_vectors",
-    "source_folder",
-    "sparse_of",
-    "spread_rows",
-    "unique_ids",
-]
 
 _NAMED = 5
 NOT_THESE_VECTORS = (
@@ -54,18 +30,19 @@ apart, whose product it gives back."""
 _PRODUCT_STEPS = 8
 """Steps of its largest value by which a product of direction and length may differ (Chroma's: 4 were seen)."""
 Name = TypeVar("Name", bound=Hashable)
+Page = TypeVar("Page", Float32Array, SparseVectors)
 _ROUNDOFF, _HALF_ROUNDOFF = 2.0**-24, 2.0**-11
 _AS_IT_IS = 1e-6
 """Qdrant leaves a vector as it is whose squared length is within this of 1."""
 _STEPS = 2
-"""Steps of its datatype by which a number may differ: of its own rounding, and of what it is compared with."""
+"""Steps of its datatype by which a number may differ: one of its own rounding, one of the expected number's."""
 
 
 class ExternalContent(Protocol):
     """The vectors of an external index."""
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Say why no reference can be made of ``content``; see :class:`harness.engines.base.ExternalIndex`."""
+        """Return why no reference can be made of ``content``; see :class:`harness.engines.base.ExternalIndex`."""
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return at most ``count`` documents from all over the index."""
@@ -73,7 +50,7 @@ class ExternalContent(Protocol):
 
 @contextmanager
 def foreign_index_errors(rebuild: str, instead: str) -> Iterator[None]:
-    """Never tell anybody to delete an index that is not ours: the remedy ``rebuild`` becomes ``instead``."""
+    """Replace the remedy ``rebuild`` of an error by ``instead``: never tell users to delete their own index."""
     try:
         yield
     except BackendError as error:
@@ -167,36 +144,6 @@ def sparse_of(
     return SparseVectors(indptr, narrow, values[order], dimensions or int(narrow.max(initial=-1)) + 1)
 
 
-def require_same_columns(stored: SparseVectors, expected: SparseVectors, ids: Ids) -> Int32Array:
-    """Return the rows (int32) whose stored weights are not the expected ones, all columns being the same.
-
-    Columns are terms by number only: with other columns for one document the numbers mean something else, and every
-    answer is nonsense. Raises RejectedInputError naming the first such document.
-    """
-    lengths, wanted = np.diff(stored.indptr), np.diff(expected.indptr)
-    strange = np.flatnonzero(lengths != wanted)
-    if len(strange) == 0:
-        rows = np.repeat(np.arange(len(stored)), lengths)
-        strange = rows[stored.indices != expected.indices]
-    if len(strange):
-        raise RejectedInputError(
-            f"the vector of document '{ids[int(strange[0])]}' in the index has other columns than the encoder gives it",
-            fix=NOT_THESE_VECTORS,
-        )
-    other = rows[stored.values.view(np.uint32) != expected.values.view(np.uint32)]
-    return np.unique(other).astype(np.int32)
-
-
-def other_weights(rows: Int32Array, ids: Ids) -> str:
-    """Return why there is no reference where ``rows`` of ``ids`` (at least one) hold other weights than expected."""
-    return f"{len(rows):,} documents have other weights than the encoder gives, '{ids[int(rows[0])]}' first"
-
-
-def other_vectors(rows: Int32Array, ids: Ids) -> str:
-    """Return why there is no reference where ``rows`` of ``ids`` (at least one) hold other dense vectors."""
-    return f"{len(rows):,} documents have other vectors than the encoder gives, '{ids[int(rows[0])]}' first"
-
-
 def places_of(content: ExpectedContent, documents: int) -> Int32Array:
     """Return each index document's place in the dataset (int32), -1 for those that it does not hold."""
     places = np.full(documents, -1, dtype=np.int32)
@@ -227,41 +174,6 @@ def read_ids(path: Path, documents: int) -> Ids:
     return unique_ids([line or None for line in lines], f"id in '{path}'")
 
 
-class DenseComparison:
-    """Compare every stored vector of a document that the dataset has, batch by batch."""
-
-    def __init__(self, content: ExpectedContent, kept: Kept, *, half: bool = False) -> None:
-        """``half``: the index keeps float16. Raises RejectedInputError where there are no vectors to compare with."""
-        documents, queries = content.documents.dense, content.queries.dense
-        if documents is None or queries is None:
-            raise RejectedInputError("there are no dense vectors to compare the index with", fix="encode them")
-        self._expected, self._dimensions, self._ids = documents, queries.shape[1], content.documents.ids
-        self._kept, self._half = kept, half
-        self._seen = np.zeros(len(documents), dtype=np.bool_)
-        self._strange = [np.empty(0, dtype=np.int32)]
-
-    def add(self, stored: Float32Array, places: Int32Array) -> None:
-        """Compare ``stored`` (n, d), the vectors of documents ``places`` of the collection.
-
-        Raises RejectedInputError for other dimensions than the encoder's.
-        """
-        if stored.shape[1] != self._dimensions:
-            raise RejectedInputError(
-                f"the index has vectors of {stored.shape[1]} dimensions, the encoder gives {self._dimensions}",
-                fix="name the model and the truncate_dim that the index was made with",
-            )
-        self._seen[places] = True
-        same = same_vectors(stored, self._expected[places], self._kept, half=self._half)
-        self._strange.append(places[~same])
-
-    def reason(self) -> str | None:
-        """Say which documents differ, or have no vector, so that no search finds them; None where none do."""
-        without, strange = np.flatnonzero(~self._seen), np.sort(np.concatenate(self._strange))
-        if len(without):
-            return f"{len(without):,} documents have no such vector, '{self._ids[int(without[0])]}' first"
-        return other_vectors(strange, self._ids) if len(strange) else None
-
-
 def compare_dense(
     content: ExpectedContent,
     documents: int,
@@ -284,40 +196,76 @@ def compare_dense(
     Raises:
         RejectedInputError: There is nothing to compare with, or the dimensions are others than the encoder's.
     """
-    comparison, place_of = DenseComparison(content, kept, half=half), places_of(content, documents)
-    progress.start("compare", documents)
-    for rows, stored in pages:
-        places = place_of[rows]
-        known = places >= 0
-        if known.any():
-            comparison.add(stored[known], places[known])
-        progress.advance(len(rows))
-    return comparison.reason()
+    expected, queries, ids = content.documents.dense, content.queries.dense, content.documents.ids
+    if expected is None or queries is None:
+        raise RejectedInputError("there are no dense vectors to compare the index with", fix="encode them")
+    absent, strange = np.ones(len(expected), dtype=np.bool_), [np.empty(0, dtype=np.int32)]
+    for places, known, stored in _of_the_dataset(content, documents, pages, progress):
+        if stored.shape[1] != queries.shape[1]:
+            raise RejectedInputError(
+                f"the index has vectors of {stored.shape[1]} dimensions, the encoder gives {queries.shape[1]}",
+                fix="name the model and the truncate_dim that the index was made with",
+            )
+        absent[places] = False
+        strange.append(places[~same_vectors(stored[known], expected[places], kept, half=half)])
+    if absent.any():
+        return f"{absent.sum():,} documents have no such vector, '{ids[int(absent.argmax())]}' first"
+    return _different("vectors", np.concatenate(strange), ids)
 
 
 def compare_sparse(
     content: ExpectedContent, documents: int, pages: Iterable[tuple[Int32Array, SparseVectors]], progress: Progress
 ) -> str | None:
-    """Compare sparse vectors as :func:`compare_dense` does dense ones; their columns must be those expected."""
+    """Compare sparse vectors as :func:`compare_dense` does dense ones.
+
+    Columns are terms by number only: with other columns for one document the numbers mean something else, and every
+    answer is nonsense. Raises RejectedInputError naming the first such document.
+    """
     expected, ids = content.documents.sparse, content.documents.ids
     if expected is None:
         raise RejectedInputError("there are no sparse vectors to compare the index with", fix="encode them")
-    place_of, strange = places_of(content, documents), [np.empty(0, dtype=np.int32)]
+    strange = [np.empty(0, dtype=np.int32)]
+    for places, known, page in _of_the_dataset(content, documents, pages, progress):
+        stored, wanted = page.take(known), expected.take(places)
+        lengths = np.diff(stored.indptr)
+        rows, other = np.repeat(np.arange(len(stored)), lengths), np.flatnonzero(lengths != np.diff(wanted.indptr))
+        if len(other) == 0:
+            other = rows[stored.indices != wanted.indices]
+        if len(other):
+            doc_id = ids[int(places[other[0]])]
+            raise RejectedInputError(
+                f"the vector of document '{doc_id}' in the index has other columns than the encoder gives it",
+                fix=NOT_THESE_VECTORS,
+            )
+        strange.append(places[np.unique(rows[stored.values.view(np.uint32) != wanted.values.view(np.uint32)])])
+    return _different("weights", np.concatenate(strange), ids)
+
+
+def _of_the_dataset(
+    content: ExpectedContent, documents: int, pages: Iterable[tuple[Int32Array, Page]], progress: Progress
+) -> Iterator[tuple[Int32Array, Int64Array, Page]]:
+    """Yield each page that has documents of the dataset: their places in it, their places in the page, the page."""
+    place_of = places_of(content, documents)
     progress.start("compare", documents)
-    for rows, stored in pages:
+    for rows, page in pages:
         places = place_of[rows]
-        known, places = np.flatnonzero(places >= 0), places[places >= 0]
-        other = require_same_columns(stored.take(known), expected.take(places), Ids.of(ids.take(places)))
-        strange.append(places[other])
+        known = np.flatnonzero(places >= 0)
+        if len(known):
+            yield places[known], known, page
         progress.advance(len(rows))
-    different = np.sort(np.concatenate(strange))
-    return other_weights(different, ids) if len(different) else None
+
+
+def _different(what: str, places: Int32Array, ids: Ids) -> str | None:
+    """Return a sentence that the documents at ``places`` differ; None without any."""
+    if len(places) == 0:
+        return None
+    return f"{len(places):,} documents have other {what} than the encoder gives, '{ids[int(places.min())]}' first"
 
 
 def same_vectors(
     stored: Float32Array, expected: Float32Array, kept: Kept, *, half: bool = False
 ) -> npt.NDArray[np.bool_]:
-    """Return which rows of ``stored`` (n, d) are those of ``expected`` (n, d), kept so: bool (n,).
+    """Return which rows of ``stored`` (n, d) equal those of ``expected`` (n, d), kept that way: bool (n,).
 
     A length is summed in float32 in an order that is not known. So a vector that was divided by it may have a common
     factor, as far from 1 as the rounding of that sum can be; each value is then within two steps of the datatype,

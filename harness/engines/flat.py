@@ -24,17 +24,11 @@ from harness.engines.base import (
     StoredDocuments,
     as_backend_errors,
     matching_documents,
-    other_vectors,
-    read_ids,
-    require_dense,
-    source_folder,
-    spread_rows,
 )
 from harness.engines.changeable import Changeable, Changes
+from harness.engines.external_index import compare_dense, read_ids, source_folder, spread_rows
 from harness.exact import DenseIndex, TopK, compile_dense_kernels
 from harness.exact.dense import FilteredDenseIndex
-
-__all__ = ["FlatEngine"]
 
 _KEEP = "path= names a folder that DenseIndex.save wrote; save it again if it is damaged"
 _ROWS_AT_ONCE = 4096
@@ -50,13 +44,7 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeab
     name = "flat"
     stores_metadata = False
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense",
-        exact=True,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=True,
-        shares_index=True,
-        threads=True,
+        "dense", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True, shares_index=True, threads=True
     )
 
     _index: DenseIndex
@@ -120,18 +108,10 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeab
         return External(info, ids, self._loaded_index(), source)
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compare every stored vector, bit for bit; their dimensions must be the encoder's."""
-        index = self._index
-        expected = require_dense(content.documents, "document", cosine=False, dimensions=index.dimensions)
-        progress.start("compare", len(expected))
-        for start in range(0, len(expected), _ROWS_AT_ONCE):
-            part = slice(start, start + _ROWS_AT_ONCE)
-            stored = index.vectors[content.rows[part]]
-            other = np.flatnonzero((stored.view(np.uint32) != expected[part].view(np.uint32)).any(axis=1))
-            if len(other):
-                return other_vectors((other + start).astype(np.int32), content.documents.ids)
-            progress.advance(len(expected[part]))
-        return None
+        """Compare every stored vector; their dimensions must be the encoder's."""
+        vectors = self._index.vectors
+        parts = np.split(np.arange(len(vectors), dtype=np.int32), range(_ROWS_AT_ONCE, len(vectors), _ROWS_AT_ONCE))
+        return compare_dense(content, len(vectors), ((rows, vectors[rows]) for rows in parts), progress)
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return vectors from all over the external index, which keeps no texts."""

@@ -1,4 +1,4 @@
-"""Servers that are asked over HTTP: a client that sends JSON, the meaning of its errors, and calls made again."""
+"""Servers with an HTTP interface: a client that sends JSON, the meaning of its errors, and repeated calls."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ import orjson
 
 from harness.engines.remote_server import Cause, Fault, Retrier, cause_of_status
 
-__all__ = ["JSON", "HttpRetrier", "HttpServer", "status_fault", "transport_fault"]
-
 JSON = "application/json"
-_ERROR_STATUS = 400
 
 
 class HttpServer:
@@ -33,17 +30,17 @@ class HttpServer:
         timeout_s: float | None = None,
         options: Mapping[str, str | int] | None = None,
     ) -> bytes:
-        """Make one call and return its answer as bytes; raises what :class:`HttpRetrier` knows.
+        """Make one call and return its answer as bytes; raises the errors that :class:`HttpRetrier` translates.
 
         Args:
-            method: Of HTTP.
+            method: ``GET``, ``POST`` …
             path: Below the server's address.
-            content: What is sent along.
+            content: The body of the request.
             kind: The type of ``content``.
-            timeout_s: Seconds that this call may take, where that is not those of every call.
-            options: Of the call, as the URL's query.
+            timeout_s: Seconds that this call may take; None for those of every call.
+            options: The URL's query.
         """
-        request = self._client.build_request(
+        answer = self._client.request(
             method,
             path,
             content=content,
@@ -51,10 +48,7 @@ class HttpServer:
             params=options or None,
             timeout=httpx.USE_CLIENT_DEFAULT if timeout_s is None else timeout_s,
         )
-        answer = self._client.send(request)
-        if answer.status_code >= _ERROR_STATUS:
-            raise httpx.HTTPStatusError("refused", request=request, response=answer)
-        return answer.content
+        return answer.raise_for_status().content
 
     def call(
         self,
@@ -83,7 +77,7 @@ class HttpRetrier(Retrier):
         return httpx.HTTPError, orjson.JSONDecodeError, KeyError, TypeError, ValueError
 
     def fault_of(self, error: Exception) -> Fault:
-        """Say what an error of a call means."""
+        """Return the fault that an error of a call stands for."""
         if isinstance(error, httpx.HTTPStatusError):
             return status_fault(error.response, self.words_of(error.response))
         return transport_fault(error) or Fault(Cause.UNREADABLE, f"{type(error).__name__}: {error}")
@@ -94,14 +88,14 @@ class HttpRetrier(Retrier):
 
 
 def status_fault(answer: httpx.Response, words: str) -> Fault:
-    """Return what an answer with a status above 399 means; ``words`` are the server's."""
+    """Return the fault of an answer with a status above 399; ``words`` are the server's."""
     text = f"{answer.status_code} {answer.reason_phrase}: {words.strip() or 'without a message'}"
     pause = answer.headers.get("retry-after", "")  # a date is not kept to
     return Fault(cause_of_status(answer.status_code), text, float(pause) if pause.isdecimal() else None)
 
 
 def transport_fault(error: BaseException) -> Fault | None:
-    """Return what an error of HTTP below any answer means; None for another error."""
+    """Return the fault of an HTTP error without an answer; None for another error."""
     if isinstance(error, httpx.ConnectError):
         return Fault(Cause.UNREACHABLE, str(error))
     if isinstance(error, httpx.TimeoutException):

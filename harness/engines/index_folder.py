@@ -1,9 +1,8 @@
 """Files that the base class keeps in an index's folder: the manifest of a finished build, and metadata to filter by.
 
-The manifest is written last and compared when the index is opened again. It is what makes a build complete: an index
-without it was interrupted, and one built with other parameters or from other documents would answer, silently, for
-something else than what was asked. An engine that stores no metadata itself keeps the fields beside its index; another
-keeps their names, because an engine that is asked for a field it does not hold finds nothing, silently.
+The manifest is written last: an index without it was interrupted. It is compared when the index is opened again:
+an index of other parameters or documents would answer without an error. Metadata are kept beside the index of an engine
+that stores none, otherwise their names: an engine that is asked for a field it lacks finds nothing, without an error.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from harness.data.arrow import strings
 from harness.data.filtering import BoolArray, matching_rows
 from harness.data.types import Ids, Int32Array
 from harness.errors import CacheError, EngineUnavailableError, RejectedInputError
@@ -24,29 +22,11 @@ from harness.registry.parameters import ParameterValue
 from harness.store import disk
 from harness.store.columns import load_table, save_table
 
-__all__ = [
-    "ID_FIELD",
-    "MANIFEST",
-    "REBUILD",
-    "allocated_bytes",
-    "check_manifest",
-    "deleted_rows",
-    "field_columns",
-    "matching_documents",
-    "records_of",
-    "require_fields",
-    "save_fields",
-    "save_metadata",
-    "saved_fields",
-    "with_ids",
-    "write_manifest",
-]
-
 MANIFEST = "harness-index.json"
 ID_FIELD = "harness_document_id"
 """The field that holds the ids of documents in a collection that the harness leaves on a server."""
 REBUILD = "delete the folder and index again"
-"""Remedy for an index of ours that cannot be used."""
+"""Remedy for an index of the harness that cannot be used."""
 _FORMAT = 2
 _TABLE = "metadata.arrow"
 _FIELDS = "metadata-fields.json"
@@ -112,7 +92,7 @@ def check_manifest(
         raise RejectedInputError(f"'{folder}' holds an index of '{kind[1]}', format {kind[0]}", fix=REBUILD)
     if content != (len(ids), _digest(ids)):
         raise RejectedInputError(
-            f"'{folder}' holds an index of {content[0]} other documents than the {len(ids)} asked for", fix=REBUILD
+            f"'{folder}' holds an index of {content[0]} other documents, not of these {len(ids)}", fix=REBUILD
         )
     other = [
         f"{name}: built with {built_with.get(name)!r}, asked for {parameters.get(name)!r}"
@@ -139,15 +119,13 @@ def _digest(ids: Ids) -> str:
     return digest.hexdigest()
 
 
-def save_metadata(folder: Path, metadata: pa.Table | None) -> None:
-    """Write the fields of documents into the folder of an index; None writes nothing."""
-    if metadata is not None:
+def save_metadata(folder: Path, metadata: pa.Table | None, *, values: bool = True) -> None:
+    """Write the fields of documents into the folder of an index, or only their names; None writes nothing."""
+    if metadata is None:
+        return
+    if values:
         save_table(folder / _TABLE, metadata)
-
-
-def save_fields(folder: Path, metadata: pa.Table | None) -> None:
-    """Write down which fields the engine was given; None writes nothing."""
-    if metadata is not None:
+    else:
         (folder / _FIELDS).write_bytes(orjson.dumps(metadata.column_names))
 
 
@@ -172,9 +150,8 @@ def saved_fields(folder: Path) -> list[str]:
             return list(load_table(folder / _TABLE).column_names)
         return list(orjson.loads((folder / _FIELDS).read_bytes())) if (folder / _FIELDS).exists() else []
     except (CacheError, orjson.JSONDecodeError) as error:
-        raise EngineUnavailableError(
-            f"the fields of the index in '{folder}' cannot be read: {error}", fix=REBUILD
-        ) from error
+        said = f"the fields of the index in '{folder}' cannot be read: {error}"
+        raise EngineUnavailableError(said, fix=REBUILD) from error
 
 
 def field_columns(names: Iterable[str]) -> dict[str, str]:
@@ -183,27 +160,10 @@ def field_columns(names: Iterable[str]) -> dict[str, str]:
 
 
 def require_fields(folder: Path, wanted: Mapping[str, str]) -> None:
-    """Refuse fields of which the index holds nothing.
-
-    Raises:
-        RejectedInputError: No document was indexed with such a field.
-        EngineUnavailableError: The file that names the fields is damaged.
-    """
+    """Refuse fields that no document was indexed with; raises RejectedInputError, or as :func:`saved_fields`."""
     fields = saved_fields(folder)
     for field in wanted:
         if field not in fields:
             raise RejectedInputError(
                 f"the index holds no metadata field '{field}'", fix="index the documents with this field as metadata"
             )
-
-
-def with_ids(metadata: pa.Table | None, ids: Ids) -> pa.Table:
-    """Return the metadata with the ids of the documents: the collection can be searched as an external index then."""
-    column = strings(ids.to_list())
-    return pa.table({ID_FIELD: column}) if metadata is None else metadata.append_column(ID_FIELD, column)
-
-
-def records_of(metadata: pa.Table, start: int, stop: int) -> list[dict[str, str]]:
-    """Return the fields that each document of the rows ``start`` to ``stop`` has, as engines take them."""
-    rows = metadata.slice(start, stop - start).to_pylist()
-    return [{name: value for name, value in row.items() if value is not None} for row in rows]

@@ -1,10 +1,8 @@
 """The protocol between the harness and an engine: the methods that the harness calls, and the data that they take.
 
-Engines subclass :class:`harness.engines.base.Engine`, which implements these methods once.
-
-An engine's life: ``open`` an empty folder, ``index`` once, ``search`` as often as wanted, ``close``. Opening a folder
-that already holds an index skips ``index``. An index that somebody else made is searched by ``attach``, ``search``,
-``close``. Everything runs in one thread of one worker process.
+Engines subclass :class:`harness.engines.base.Engine`, which implements these methods once. An engine's life: ``open``
+an empty folder and ``index``, or ``open`` a folder that holds an index, or ``attach`` to an index that somebody else
+made; then ``search`` any number of times, and ``close``.
 """
 
 from __future__ import annotations
@@ -19,40 +17,10 @@ from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Similarity, SparseVectors, TermCounts
 from harness.registry.parameters import ParameterValue
 
-__all__ = [
-    "LEFT_BEHIND",
-    "Capabilities",
-    "Caveats",
-    "Changing",
-    "ComparedVectors",
-    "EngineInfo",
-    "EngineProtocol",
-    "ExpectedContent",
-    "ExternalIndexProtocol",
-    "Filtering",
-    "Fusing",
-    "Hits",
-    "Identified",
-    "IndexHandle",
-    "IndexReport",
-    "InputKind",
-    "Placement",
-    "Placing",
-    "Remains",
-    "Remeasuring",
-    "SearchResult",
-    "SearchedState",
-    "Storage",
-    "StoredDocuments",
-    "WithCaveats",
-    "WithComparedVectors",
-    "WithStoredVectors",
-]
-
 InputKind = Literal["text", "terms", "sparse", "dense", "hybrid", "terms+dense"]
 
 LEFT_BEHIND = "left behind: "
-"""How a line on standard error begins that names what an engine made outside its folder and could not remove."""
+"""The beginning of a line on standard error that names something an engine could not remove outside its folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,22 +149,13 @@ class EngineProtocol(Protocol):
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None: ...
 
     def open(self, folder: Path, ids: Ids) -> EngineInfo:
-        """Start the engine on ``folder``: empty for a new index, or holding one that :meth:`index` made.
-
-        ``ids`` are the documents' external ids; row numbers in results refer to them. Raises EngineUnavailableError.
-        """
+        """Start on ``folder``: empty for a new index, or holding an index of the documents ``ids``."""
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
-        """Index all documents and wait until searchable and idle. Called once, on an empty index.
-
-        Raises RejectedInputError for input the engine would take silently and answer wrongly (NaN, repeated indices).
-        """
+        """Index all documents and wait until they can be searched and the engine is idle."""
 
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
-        """Return the best ``k`` (at least 1) documents of each query, asked one after the other, each timed.
-
-        A query without known terms has no hits. Raises EngineFailureError naming the query that failed.
-        """
+        """Return the best ``k`` (at least 1) documents of each query, asked one after the other, each timed."""
 
     def storage(self) -> Storage:
         """Return the bytes that the index takes now."""
@@ -209,9 +168,8 @@ class EngineProtocol(Protocol):
 class IndexHandle:
     """An external index that is open.
 
-    ``ids`` are the external ids of the documents that it holds, each once: their positions are the rows of its results.
-    ``state`` as in :class:`IndexReport`. ``changed`` says after the last search what changed meanwhile, None when
-    nothing did; it is for servers, because files are hashed by the harness.
+    ``ids`` are those of its documents, each once: their positions are the rows of its results. ``state`` is as in
+    :class:`IndexReport`. ``changed``, for servers, says after the last search what changed meanwhile, None for nothing.
     """
 
     info: EngineInfo
@@ -222,11 +180,11 @@ class IndexHandle:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ExpectedContent:
-    """Content of an external index, if it was made of the collection: the collection's part of its documents.
+    """Content that an external index has if it was made of the dataset.
 
-    ``rows`` int32 (m,) are rows of :class:`IndexHandle`, ascending; ``documents`` are the collection's documents of the
-    same ids in the same order, as an engine of this kind would be given them; ``queries`` all queries. ``terms`` are
-    the analyzer's counts of both, None for a backend without an encoder.
+    ``rows`` int32 (m,), ascending, are the rows of :class:`IndexHandle` that the dataset knows; ``documents`` the
+    dataset's documents of these ids in the same order; ``queries`` all queries. ``terms`` are the analyzer's counts of
+    both, None for a backend without an encoder.
     """
 
     rows: Int32Array
@@ -244,28 +202,27 @@ class ExternalIndexProtocol(Protocol):
         """Return the folder or file that is hashed before :meth:`attach` and after ``close``; None for a server."""
 
     def attach(self, folder: Path, progress: Progress) -> IndexHandle:
-        """Open the index that the parameters name. ``folder`` is empty and the engine's own, for copies.
+        """Open the index that the parameters name; ``folder`` is empty and the engine's own, for copies.
 
-        Raises EngineUnavailableError for an index that cannot be read, RejectedInputError for one whose documents have
-        no ids, or the same one twice, and for one that the parameters contradict. A parameter that the card has it
-        read (``external_index.read``) is "" unless it was given, and is in the ``state`` that comes back. Afterwards
-        ``search``, ``storage`` and ``close`` work as for an index of its own.
+        A parameter that the card has it read (``external_index.read``) is "" unless it was given, and is in the
+        ``state`` that comes back. Afterwards ``search``, ``storage`` and ``close`` work as for an index of its own.
+        Raises EngineUnavailableError for an index that cannot be read, RejectedInputError for documents without ids or
+        with the same id, and for an index that the parameters contradict.
         """
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Say why no reference can be made of ``content``; None where the index is proven to hold it.
+        """Return why no reference can be made of ``content``; None where the index is proven to hold it.
 
-        Called once, after :meth:`attach`. Raises RejectedInputError where answers to these queries would be nonsense.
+        Raises RejectedInputError where answers to the queries would be nonsense.
         """
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StoredDocuments:
-    """A few documents of an external index as it keeps them, of those that have a vector.
+    """Documents of an external index that have a vector, as the index keeps them.
 
-    ``rows`` int32 (n,) are rows of :class:`IndexHandle`; ``dense`` float32 (n, d) or ``sparse`` are their vectors.
-    ``texts`` are None for a document of which the index keeps no text. ``place`` is where the texts were found, for
-    messages.
+    ``rows`` int32 (n,) are rows of :class:`IndexHandle`; ``dense`` float32 (n, d) or ``sparse`` are their vectors;
+    ``texts`` are None where the index keeps none; ``place`` is where the texts were found, for messages.
     """
 
     rows: Int32Array
@@ -277,10 +234,7 @@ class StoredDocuments:
 
 @runtime_checkable
 class WithStoredVectors(Protocol):
-    """Optional protocol of an external index: read back the vectors of some documents, and their texts if it has them.
-
-    The harness encodes the texts again and compares, because an index of another model answers without an error.
-    """
+    """Optional protocol of an external index: read vectors and texts back, which shows an index of another model."""
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return at most ``count`` documents from all over the index, after ``attach``."""
@@ -299,14 +253,11 @@ class Fusing(Protocol):
     """Optional protocol of an engine that fuses several ranked lists itself: return each of them."""
 
     def lists(self, queries: Inputs, k: int, clock: Clock) -> Mapping[str, Hits]:
-        """Return the lists that a search of the best ``k`` fuses, in the engine's own order, by column of ``queries``.
-
-        Each is asked for by itself, after everything was measured. Raises as ``search`` does.
-        """
+        """Return the lists that a search of the best ``k`` fuses, in the engine's order, by column of ``queries``."""
 
 
 class Placement(NamedTuple):
-    """Where an engine keeps its documents, as far as its scores and ties show it.
+    """Shards and order of an engine's documents, as far as scores and ties show them.
 
     ``shards`` int32 (n,) is the shard whose statistics score each document, counted from 0; None where the statistics
     are those of all documents. ``order`` int32 (n,) lists the rows in the order in which equal scores are ranked.
@@ -323,7 +274,7 @@ class Placing(Protocol):
     """Optional protocol of an engine whose scores or ties show where its documents are: tell it."""
 
     def placement(self) -> Placement:
-        """Return what the engine itself says. Asked for when everything was searched, of an index of its own."""
+        """Return what the engine itself says of an index of its own, after everything was searched."""
 
 
 @runtime_checkable
@@ -331,10 +282,7 @@ class SearchedState(Protocol):
     """Optional protocol: report index state that depends on search parameters (an exact search bypasses the graph)."""
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
-        """Return entries of the index's state as they are for this trial's searches of the best ``k``.
-
-        Asked for when everything was searched. An index that several trials search has the state of its builder else.
-        """
+        """Return the entries of the index's state that differ for searches of the best ``k`` with these parameters."""
 
 
 class Caveats(NamedTuple):
@@ -350,10 +298,10 @@ class Caveats(NamedTuple):
 
 @runtime_checkable
 class WithCaveats(Protocol):
-    """Optional protocol: tell what only the open engine knows of how far the results of a trial can be trusted."""
+    """Optional protocol: report reservations that only the open engine knows of."""
 
     def caveats(self, k: int) -> Caveats:
-        """Return what to say beside the searches of the best ``k``. Called once, when everything was searched."""
+        """Return the reservations about the searches of the best ``k``, after everything was searched."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -380,30 +328,18 @@ class ComparedVectors:
 
 @runtime_checkable
 class WithComparedVectors(Protocol):
-    """Optional protocol of an engine that may compress dense vectors: give back those that its scores are made of.
-
-    A difference from the reference is then proven to come of the compression, or not.
-    """
+    """Optional protocol: return the compressed vectors, which prove whether compression explains a difference."""
 
     def compared_vectors(self, queries: Inputs) -> ComparedVectors | None:
-        """Return what is compared, by row; None where these are the vectors that were sent.
-
-        Called once, when everything was searched.
-        """
+        """Return the vectors that the engine compares, by row; None where they are those that were sent."""
 
 
 @runtime_checkable
 class Remeasuring(Protocol):
-    """Optional protocol of an engine that may score codes of vectors, and can measure the vectors of its hits.
-
-    A difference from the reference is then proven to come of the codes, or not.
-    """
+    """Optional protocol: score hits by vectors, not codes, which proves whether the codes explain a difference."""
 
     def remeasured(self, queries: Inputs, k: int) -> Mapping[str, Hits]:
-        """Return the same searches with every hit's vector measured, by list: ``dense``; nothing where that is done.
-
-        Asked for when everything was searched.
-        """
+        """Return the same searches, each hit scored by its vector, by list: ``dense``; empty where searches do so."""
 
 
 @runtime_checkable
@@ -411,11 +347,10 @@ class Identified(Protocol):
     """Optional protocol of an engine class: name what, beside its parameters, decides its hits."""
 
     def identity(self, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
-        """Return names and versions of what computes the hits, for a stored trial's key. A class method.
+        """Return names and versions of what computes the hits, for a stored trial's key; a class method.
 
-        A name that is a parameter's stands for it: the value in effect, where several ways of giving it are the same.
-        Asked for without an instance, in a worker, before anything is opened. Raises HarnessError when it cannot be
-        told.
+        A name that is a parameter's replaces it by the value in effect. Called in a worker, before anything is opened.
+        Raises HarnessError when it cannot be told.
         """
 
 
@@ -426,9 +361,8 @@ class Filtering(Protocol):
     def restrict(self, wanted: Mapping[str, str]) -> None:
         """Return from now on only documents whose field has the value, for every field in ``wanted``; all for none.
 
-        Called on an index that is there, before searching. The index holds all documents, and its statistics stay
-        those of all. Values are compared as text, exactly. Raises RejectedInputError for a field that :meth:`index`
-        was given no column of.
+        Values are compared as text, exactly; statistics stay those of all documents. Raises RejectedInputError for a
+        field that was not indexed.
         """
 
 
@@ -460,15 +394,15 @@ class Changing(Protocol):
     """Optional protocol, declared by ``Capabilities.changes``: delete, replace and add documents of an index."""
 
     def unchangeable(self) -> str | None:
-        """Say why the index that is open cannot be changed; None where it can."""
+        """Return why the open index cannot be changed; None where it can."""
 
     def apply(self, deleted: Ids, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
-        """Delete some documents and write others, and wait until all of it is searchable and the engine idle.
+        """Delete some documents and write others, and wait until all can be searched and the engine is idle.
 
-        ``documents`` replace those of their ids, or are new: the first new document has the next row. A document that
-        is deleted keeps its row, which no search returns. ``sent`` of the report counts the documents that the index
-        is to hold now. Raises RejectedInputError for ids that are deleted and not there, or deleted and written.
+        ``documents`` replace those of their ids, or are new and get the next rows; a deleted one's row stays empty.
+        ``sent`` of the report counts the documents that the index is to hold now. Raises RejectedInputError for ids
+        that are deleted and not there, or deleted and written.
         """
 
     def remains(self) -> Remains:
-        """Say what the changes so far left in the index."""
+        """Return the remains of earlier changes in the index."""

@@ -1,9 +1,8 @@
-"""A server that an engine runs on: its address and secrets, and what goes wrong between it and a client.
+"""A server that an engine runs on: its address, its credentials, its faults and the calls made again.
 
-Secrets come from the environment and go nowhere else. Faults are sorted by cause, and retried where that can help:
-whatever is sent carries row numbers as ids, so that sending a batch again changes nothing, and searching changes
-nothing anyway. So whatever may pass is tried again, with growing pauses, until a deadline. What the errors of one
-client library mean is its package's to say.
+Credentials come from the environment and go nowhere else. A call that may succeed later is repeated with growing pauses
+until a deadline: documents are sent under their row numbers, so sending a batch twice changes nothing. Each engine
+package says what the errors of its client library mean.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from harness.errors import (
     BackendError,
@@ -30,20 +29,6 @@ from harness.errors import (
 from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.remote import credentials
 from harness.remote.credentials import hide, read_key
-
-__all__ = [
-    "Address",
-    "Cause",
-    "Fault",
-    "FaultError",
-    "Place",
-    "Retrier",
-    "cause_of_status",
-    "grpc_fault",
-    "read_address",
-    "redact",
-    "server_errors",
-]
 
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 10.0
@@ -69,7 +54,7 @@ class Cause(Enum):
 
 
 class Place(NamedTuple):
-    """How servers of one engine are named, and what is said of their faults.
+    """Names of the servers of one engine: environment variables, port, and words for their faults.
 
     ``engine`` as people call it; ``url_variable`` and ``key_variable`` are environment variables, the second a default
     that the parameter ``api_key_env`` may replace. ``batch`` names in quotes the parameters that make calls smaller;
@@ -104,7 +89,7 @@ class Address:
 
     @property
     def authentication(self) -> str:
-        """Say what is sent along."""
+        """Return which credentials are sent, in words."""
         used = (["API key"] if self.api_key else []) + (["user name and password"] if self.headers else [])
         plainly = ", not encrypted" if used and self.url.startswith("http:") else ""
         return (" and ".join(used) or "none") + plainly
@@ -133,14 +118,27 @@ def read_address(place: Place, url: str, key_variable: str, environment: Mapping
             fix=f"mend it; a user name and a password may stand in {place.url_variable} only, an API key in "
             f"{place.key_variable}",
         )
-    parts = _split(named, place)
+    try:
+        parts = urlsplit(named)
+        usable = parts.port != 0 and is_plain_url(urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])))
+    except ValueError:  # a port that is no number, brackets that do not match
+        usable = False
+    if not usable:  # the message does not repeat it: it may hold a password
+        raise RejectedInputError(
+            f"the URL of the {place.engine} server is not of the form http(s)://[USER:PASSWORD@]HOST[:PORT][/PATH]",
+            fix=f"mend the parameter 'url' or the variable {place.url_variable}, in which / ? # @ of a password are "
+            f"written %2F %3F %23 %40; an API key goes into {place.key_variable}",
+        )
     key = read_key(key_variable, environment)
     if key_variable not in environment and key_variable != place.key_variable:
         raise EngineUnavailableError(
             f"the environment variable {key_variable} is not set (api_key_env)",
             fix="set it to the API key, or leave api_key_env out",
         )
-    headers, secrets = _basic(unquote(parts.username or ""), unquote(parts.password or ""))
+    user, password, headers, secrets = unquote(parts.username or ""), unquote(parts.password or ""), {}, [key]
+    if user or password:
+        token = base64.b64encode(f"{user}:{password}".encode()).decode()
+        headers, secrets = {"authorization": f"Basic {token}"}, [token, password, key]
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     port = parts.port or place.port
     return Address(
@@ -150,38 +148,10 @@ def read_address(place: Place, url: str, key_variable: str, environment: Mapping
         key_variable=key_variable,
         api_key=key or None,
         headers=headers,
-        secrets=(*secrets, *([key] if key else [])),
+        secrets=tuple(secret for secret in secrets if secret),
         batch=place.batch,
         remedies=place.remedies,
     )
-
-
-def _split(url: str, place: Place) -> SplitResult:
-    """Return the parts of ``url``; raises RejectedInputError without repeating it: it may hold a password."""
-    if not _is_usable(url):
-        raise RejectedInputError(
-            f"the URL of the {place.engine} server is not of the form http(s)://[USER:PASSWORD@]HOST[:PORT][/PATH]",
-            fix=f"mend the parameter 'url' or the variable {place.url_variable}, in which / ? # @ of a password are "
-            f"written %2F %3F %23 %40; an API key goes into {place.key_variable}",
-        )
-    return urlsplit(url)
-
-
-def _is_usable(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        host = parts.netloc.rpartition("@")[2]
-        return parts.port != 0 and is_plain_url(urlunsplit((*parts[:1], host, *parts[2:])))
-    except ValueError:  # a port that is no number, brackets that do not match
-        return False
-
-
-def _basic(user: str, password: str) -> tuple[dict[str, str], list[str]]:
-    """Return the header of HTTP's basic authentication, and what of it must never be shown."""
-    if not user and not password:
-        return {}, []
-    token = base64.b64encode(f"{user}:{password}".encode()).decode()
-    return {"authorization": f"Basic {token}"}, [secret for secret in (token, password) if secret]
 
 
 _REMEDIES = {
@@ -213,23 +183,16 @@ _BY_CODE = {
     "INTERNAL": Cause.FAILED,
     "UNKNOWN": Cause.FAILED,
 }
-_KINDS: dict[Cause, type[BackendError]] = {
-    Cause.SLOW: EngineTimeoutError,
-    Cause.MISSING: EngineFailureError,
-    Cause.CONFLICT: EngineFailureError,
-    Cause.REFUSED: EngineFailureError,
-    Cause.FAILED: EngineFailureError,
-    Cause.UNREADABLE: EngineFailureError,
-}
+_FAILURES = frozenset({Cause.MISSING, Cause.CONFLICT, Cause.REFUSED, Cause.FAILED, Cause.UNREADABLE})
 
 
 def cause_of_status(status: int) -> Cause:
-    """Return what an HTTP status above 399 means."""
+    """Return the cause that an HTTP status above 399 stands for."""
     return _BY_STATUS.get(status, Cause.FAILED if status >= _OF_THE_SERVER else Cause.REFUSED)
 
 
 class Fault(NamedTuple):
-    """One failed call: its cause, the other side's words (see :func:`redact`), and the pause that it asked for."""
+    """One failed call: its cause, the server's words (see :func:`redact`), and the pause that the server wants."""
 
     cause: Cause
     text: str
@@ -252,7 +215,7 @@ class FaultError(Exception):
 
 
 def redact(text: str, address: Address | None) -> str:
-    """Return what another side said without secrets, on one line, cut: in this order, so that no part stays."""
+    """Return a server's words without secrets, on one line, cut: in this order, so that no part of a secret stays."""
     return credentials.shown(text, str if address is None else address.hide)
 
 
@@ -279,11 +242,11 @@ class Retrier(ABC):
 
     @abstractmethod
     def errors(self) -> tuple[type[Exception], ...]:
-        """Return whatever a call of the client can raise."""
+        """Return the exceptions that a call of the client can raise."""
 
     @abstractmethod
     def fault_of(self, error: Exception) -> Fault:
-        """Return what an error of the client means."""
+        """Return the fault that an error of the client stands for."""
 
     def give_up(self) -> None:
         """Let every call that waits fail now, and every later one after its first try."""
@@ -300,16 +263,13 @@ class Retrier(ABC):
             except errors as error:
                 fault = self.fault_of(error)
                 waited = self._clock() - started
-                pause = self._pause_s(tries, fault)
+                drawn = min(_FIRST_PAUSE_S * 2 ** (tries - 1), _LONGEST_PAUSE_S) * (0.5 + self._draw() / 2)
+                pause = max(drawn, fault.pause_s or 0.0)
                 if fault.cause not in _PASSING or waited + pause > self._limit_s or self._ended.is_set():
                     raise FaultError(fault, tries, waited) from error
             with self._counting:
                 self.repeated += 1
             self._sleep(pause)
-
-    def _pause_s(self, tries: int, fault: Fault) -> float:
-        pause: float = min(_FIRST_PAUSE_S * 2 ** (tries - 1), _LONGEST_PAUSE_S) * (0.5 + self._draw() / 2)
-        return max(pause, fault.pause_s or 0.0)
 
 
 @contextmanager
@@ -324,15 +284,15 @@ def server_errors(address: Address, doing: Callable[[], str]) -> Iterator[None]:
         fault = error.fault
         again = f", {error.tries} tries in {error.seconds:.0f} s" if error.tries > 1 else ""
         happened = fault.cause.value.format(engine=address.engine)
-        raise _KINDS.get(fault.cause, EngineUnavailableError)(
+        kind: type[BackendError] = EngineFailureError if fault.cause in _FAILURES else EngineUnavailableError
+        if fault.cause is Cause.UNAUTHORISED:
+            variable, sent = address.key_variable, f"what was sent ({address.authentication}) is not accepted"
+            missing = f"put the API key into the environment variable {variable}, or name another with api_key_env"
+            fix = f"{sent}: check {variable}, and its rights" if address.secrets else missing
+        else:
+            remedy = address.remedies.get(fault.cause, _REMEDIES[fault.cause])
+            fix = remedy.format(engine=address.engine, batch=address.batch)
+        raise (EngineTimeoutError if fault.cause is Cause.SLOW else kind)(
             f"{address.engine} at {address.url} {happened} while {doing()} ({redact(fault.text, address)}{again})",
-            fix=_remedy(fault.cause, address),
+            fix=fix,
         ) from error
-
-
-def _remedy(cause: Cause, address: Address) -> str:
-    if cause is not Cause.UNAUTHORISED:
-        return address.remedies.get(cause, _REMEDIES[cause]).format(engine=address.engine, batch=address.batch)
-    if address.secrets:
-        return f"what was sent ({address.authentication}) is not accepted: check {address.key_variable}, and its rights"
-    return f"put the API key into the environment variable {address.key_variable}, or name another with api_key_env"

@@ -1,4 +1,4 @@
-"""A collection that the harness makes on a server: its name, where that is written down, and its removal."""
+"""Engines with a server: which mode runs; the name of a collection made there, where it is saved, and its removal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import re
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,18 +14,33 @@ import orjson
 
 from harness.engines.interface import LEFT_BEHIND
 from harness.engines.remote_server import Address, Cause, Fault, FaultError, redact
-from harness.errors import EngineUnavailableError
-
-__all__ = ["COLLECTION_FILE", "REMOVAL_S", "new_name", "remove_collection", "save_name", "saved_name", "within"]
+from harness.errors import EngineUnavailableError, RejectedInputError
+from harness.registry.parameters import ParameterValue
 
 COLLECTION_FILE = "collection.json"
 """Beside the manifest: which collection of the server holds the index."""
 REMOVAL_S = 1.5
 _ANSWER_S = 2.0
-"""Both are shorter than the grace that a worker is given to end: what is left must still be said."""
+"""Both are shorter than the time that a worker has to end: a collection that stays must still be named."""
 _log = logging.getLogger("harness")
 
 T = TypeVar("T")
+
+
+def mode_of(parameters: Mapping[str, ParameterValue], neutral: Mapping[str, Mapping[str, ParameterValue]]) -> str:
+    """Return how an engine is reached: ``mode``, or where that is empty ``server`` with a ``url``, else the other mode.
+
+    ``neutral`` are the modes, that in the process first, each with parameters that it cannot honour and the only value
+    that they may have. Raises RejectedInputError for another value.
+    """
+    mode = str(parameters["mode"]) or ("server" if parameters["url"] else next(iter(neutral)))
+    wrong = [name for name, value in neutral[mode].items() if parameters[name] != value]
+    if wrong:
+        raise RejectedInputError(
+            f"{', '.join(wrong)} cannot be set with mode={mode}",
+            fix=f"leave {'it' if len(wrong) == 1 else 'them'} out, or choose another mode: {', '.join(neutral)}",
+        )
+    return mode
 
 
 def new_name(folder: Path) -> str:
@@ -53,7 +68,7 @@ def saved_name(folder: Path) -> str:
 def remove_collection(
     name: str, address: Address, remove: Callable[[], object], doctor: str, kind: str = "collection", remedy: str = ""
 ) -> None:
-    """Remove a collection, after failures too: nothing hides those, and nobody waits for a server that hangs.
+    """Remove a collection, also after a failure, without raising and without waiting for a server that hangs.
 
     Args:
         name: Of the collection, which is named on standard error when it stays.

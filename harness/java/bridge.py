@@ -1,4 +1,4 @@
-"""The border between Python and the JVM: whole columns cross it as bytes, and Java's errors as ours.
+"""The bridge between Python and the JVM: columns cross it as bytes, and Java's errors are translated.
 
 The Java classes beside this module (``make java`` compiles them) do what would take a call for each element otherwise.
 """
@@ -12,9 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from harness.errors import BackendError, EngineFailureError, EngineUnavailableError, RejectedInputError
-from harness.java.jvm import Jvm
-
-__all__ = ["REBUILD", "JavaBridge", "JavaObject", "java_errors", "packed_texts", "spans", "unpacked_texts"]
+from harness.java.jvm import Jvm, load_class
 
 JavaObject: TypeAlias = Any
 """A class or an object of Java: pyjnius gives it no type in Python."""
@@ -46,7 +44,7 @@ _TRACE_LINES = 12
 
 @contextmanager
 def java_errors(doing: str | Callable[[], str]) -> Iterator[None]:
-    """Turn a Java exception into one of ours that names what was being done, the cause and the remedy.
+    """Translate a Java exception into a BackendError with the activity, the cause and the remedy.
 
     ``doing`` may be a function, called when something failed: around a loop, for what naming each turn would cost.
     """
@@ -60,28 +58,20 @@ def java_errors(doing: str | Callable[[], str]) -> Iterator[None]:
 
 def _translated(error: JavaObject, doing: str) -> BackendError:
     trace = [str(line) for line in getattr(error, "stacktrace", None) or []]
-    said = _innermost(trace) or f"{getattr(error, 'classname', None)}: {getattr(error, 'innermessage', None) or error}"
+    said = ""
+    for line, following in zip(trace, [*trace[1:], ""], strict=True):
+        if line.startswith("Caused by:"):  # the last one; pyjnius writes what it says on the next line
+            said = line.removeprefix("Caused by:").strip() or following.strip()
+    said = said or f"{getattr(error, 'classname', None)}: {getattr(error, 'innermessage', None) or error}"
     everything = "\n".join([said, *trace])
     for word, kind, fix in _REMEDIES:
         if word in everything:
             return kind(f"Lucene failed while {doing}: {said}", fix=fix)
-    return EngineFailureError(f"Lucene failed while {doing}: {said}", fix=_shown(trace))
-
-
-def _innermost(trace: Sequence[str]) -> str:
-    """Return what the last ``Caused by`` says, on its line or, as pyjnius writes it, on the next; "" without one."""
-    for place in reversed(range(len(trace))):
-        if trace[place].startswith("Caused by:"):
-            said = trace[place].removeprefix("Caused by:").strip()
-            return said or "".join(trace[place + 1 : place + 2]).strip()
-    return ""
-
-
-def _shown(trace: Sequence[str]) -> str:
-    """Return the start of a Java trace: nothing else tells what to do about an error that nobody foresaw."""
+    # nothing else tells what to do about an error that nobody foresaw
     lines = [line.strip() for line in trace[:_TRACE_LINES]]
-    left = f"\n    … and {len(trace) - len(lines)} more" if len(trace) > len(lines) else ""
-    return "Java's trace:\n    " + "\n    ".join(lines) + left if lines else "Java gave no trace"
+    lines += [f"… and {len(trace) - _TRACE_LINES} more"] if len(trace) > _TRACE_LINES else []
+    shown = "\n    ".join(["Java's trace:", *lines]) if trace else "Java gave no trace"
+    return EngineFailureError(f"Lucene failed while {doing}: {said}", fix=shown)
 
 
 def spans(texts: Sequence[str], *, characters: int = _SPAN_CHARACTERS) -> Iterator[slice]:
@@ -118,17 +108,16 @@ def unpacked_texts(block: JavaObject) -> list[str | None]:
 class JavaBridge:
     """Java's classes in one running JVM, and the harness's own among them, which move whole columns."""
 
-    def __init__(self, jvm: Jvm) -> None:
-        self._jvm = jvm
+    def __init__(self, jvm: Jvm) -> None:  # noqa: ARG002 - it must run
         self.index = self.load("retrieval_harness.Index")
 
     def load(self, name: str) -> JavaObject:
         """Return the Java class ``name``, to construct or to call statically."""
-        return self._jvm.load(name)
+        return load_class(name)
 
     def type(self, name: str) -> JavaObject:
         """Return the ``java.lang.Class`` called ``name``."""
-        return self._jvm.load("java.lang.Class").forName(name)
+        return load_class("java.lang.Class").forName(name)
 
     def cast(self, name: str, value: JavaObject) -> JavaObject:
         """Return ``value`` as the class or interface ``name``: pyjnius picks overloads by exact type."""

@@ -23,9 +23,6 @@ from typing import Any
 
 from harness.errors import EngineUnavailableError, MissingExtraError, UsageError
 from harness.registry.optional import require
-from harness.store.digests import steady_digest
-
-__all__ = ["DEFAULT_HEAP", "WITHOUT_TORCH", "Jvm", "find_jar", "find_java", "jar_digest", "start"]
 
 DEFAULT_HEAP = "2g"
 _OLDEST_JAVA = 21
@@ -60,13 +57,10 @@ class Jvm:
     jar: Path
     heap: str
 
-    def load(self, name: str) -> Any:  # noqa: ANN401 - a Java class has no Python type
-        """Return the Java class ``name`` as a Python object (by pyjnius), cached."""
-        return _load(name)
-
 
 @functools.cache
-def _load(name: str) -> Any:  # noqa: ANN401 - a Java class has no Python type
+def load_class(name: str) -> Any:  # noqa: ANN401 - a Java class has no Python type
+    """Return the Java class ``name`` as a Python object (by pyjnius); the JVM must have been started."""
     from jnius import autoclass
 
     return autoclass(name)
@@ -91,10 +85,7 @@ def start(*, heap: str | None = None, jar: str | None = None) -> Jvm:
     with _lock:
         if not _running:
             _running.append(_start(heap or DEFAULT_HEAP, find_jar(jar)))
-        return _checked(_running[0], heap, jar)
-
-
-def _checked(running: Jvm, heap: str | None, jar: str | None) -> Jvm:
+        running = _running[0]
     if heap is not None and heap.lower() != running.heap.lower():
         raise EngineUnavailableError(
             f"the JVM of this process already runs with a heap of {running.heap}; {heap} was asked for",
@@ -125,11 +116,6 @@ def find_jar(jar: str | None = None) -> Path:
         also = f", or name an Anserini fat jar (jar=); {_JAVA_HINT}{WITHOUT_TORCH}"
         raise MissingExtraError("pyserini", extra="lucene", feature=_FEATURE, also=also)
     return max(jars, key=_version_of).resolve()
-
-
-def jar_digest(jar: Path) -> str:
-    """Return the SHA-256 of a jar's content, remembered in the cache for as long as the file stays as it is."""
-    return steady_digest(jar)
 
 
 def _version_of(jar: Path) -> tuple[int, ...]:
@@ -214,7 +200,8 @@ def _start(heap: str, jar: Path) -> Jvm:
             require("jnius", extra="lucene", feature=_FEATURE, also=WITHOUT_TORCH)
         except RuntimeError as error:
             raise EngineUnavailableError(f"Java at '{home}' cannot be loaded: {error}", fix=_OTHER_JAVA) from error
-        _silence()
+        # Java's own logging, as Log4j's: errors reach Python as exceptions
+        load_class("java.util.logging.LogManager").getLogManager().reset()
     return Jvm(home, jar, heap)
 
 
@@ -257,8 +244,3 @@ def _java_home(home: Path) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-
-
-def _silence() -> None:
-    """Switch off Java's own logging, as Log4j's: errors reach Python as exceptions."""
-    _load("java.util.logging.LogManager").getLogManager().reset()

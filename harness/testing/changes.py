@@ -1,4 +1,4 @@
-"""Changes of a finished index: documents deleted, replaced and added; what is found then, and what is refused."""
+"""Contract of changes: documents deleted, replaced and added, the hits afterwards, and refused changes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,36 +16,21 @@ import pytest
 from harness.data.arrow import numbers
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, Int32Array
-from harness.engines.interface import Capabilities, Changing, EngineProtocol, IndexReport
+from harness.engines.interface import Changing, EngineProtocol, IndexReport
 from harness.errors import BackendError
 from harness.testing.expected import Expected
 from harness.testing.samples import STEP_NS, RecordingProgress, StepClock, random_texts, word
-from harness.testing.suite import Base, Collection, assert_scores, has_terms, only_where, recall
-
-__all__ = ["ChangeContract"]
+from harness.testing.suite import Base, Collection, assert_scores, has_changes, has_terms, recall
 
 _FIRST, _ALL = 60, 90
 """Documents that the index is built of, and the contents that there are."""
 _DELETED = np.array([0, 7, 20, 59], dtype=np.int32)
 _REPLACED = np.array([3, 11, 40], dtype=np.int32)
 _ADDED = np.arange(_FIRST, _FIRST + 5, dtype=np.int32)
+_NO_ROWS = np.empty(0, dtype=np.int32)
 _COMPRESSED = 1e-3
 """Tolerance from which vectors are compressed: by codes that were trained on the first documents alone."""
 _QUERIES = [word(0), f"{word(1)} {word(2)}", f"{word(3)} {word(5)} {word(8)}", word(2)]
-
-
-def _changes(capabilities: Capabilities) -> bool:
-    return capabilities.changes
-
-
-class _State(NamedTuple):
-    """Documents at some time: the content of each row, int32, a row of the sample; -1 for a deleted document."""
-
-    content: Int32Array
-
-    @property
-    def held(self) -> Int32Array:
-        return np.flatnonzero(self.content >= 0).astype(np.int32)
 
 
 class ChangeContract(Base):
@@ -61,7 +46,7 @@ class ChangeContract(Base):
             for name in _CHANGING:
                 setattr(cls, name, None)
 
-    @only_where(_changes)
+    @has_changes
     def test_says_whether_it_can_be_changed(self, tmp_path: Path) -> None:
         """The engine gives its reason, and refuses a change."""
         sample = self._sample()
@@ -70,74 +55,75 @@ class ChangeContract(Base):
             assert engine.unchangeable() == self.unchangeable
             if self.unchangeable is not None:
                 with pytest.raises(BackendError, match=re.escape(self.unchangeable)):
-                    _apply(engine, sample, [1], np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32))
+                    _apply(engine, sample, [1])
 
     def test_changes_is_what_the_class_is(self) -> None:
         """Declaring ``changes`` and having ``apply`` go together."""
         declared, there = self.engine.capabilities.changes, hasattr(self.engine, "apply")
         assert declared == there, "'changes' is declared without 'apply', or the other way round"
 
-    @only_where(_changes)
+    @has_changes
     def test_finds_what_is_there_after_a_change(self, tmp_path: Path) -> None:
         """Deleted documents are gone, replaced ones are found by their new content, and added ones are found."""
         sample = self._sample()
-        with self._changed(tmp_path, sample) as (engine, report, state):
-            assert report.sent == len(state.held), f"{report.sent} documents, not {len(state.held)}, are to be held"
+        with self._changed(tmp_path, sample) as (engine, report, content):
+            assert report.sent == np.count_nonzero(content >= 0), (
+                f"{report.sent} documents, not {np.count_nonzero(content >= 0)}, are to be held"
+            )
             assert report.indexed == report.sent - len(report.missing_rows), "indexed and missing rows do not add up"
             assert report.index_ns > 0, "changing took no time"
             assert report.ready_ns >= 0, "getting ready took negative time"
             assert report.index_ns % STEP_NS == report.ready_ns % STEP_NS == 0, "times are not from the clock handed in"
-            self._assert_found(engine, sample, state)
+            self._assert_found(engine, sample, content)
 
-    @only_where(_changes)
+    @has_changes
     def test_a_change_follows_a_change(self, tmp_path: Path) -> None:
         """A document that was replaced is deleted, a deleted one comes back with other content, in its own row."""
         sample = self._sample()
-        with self._changed(tmp_path, sample) as (engine, _, state):
+        with self._changed(tmp_path, sample) as (engine, _, content):
             back = np.array([7, 61], dtype=np.int32)
-            content = state.content.copy()
             content[[3, 40]], content[back] = -1, [80, 81]
             _apply(engine, sample, [3, 40], back, content[back])
-            self._assert_found(engine, sample, _State(content))
+            self._assert_found(engine, sample, content)
 
-    @only_where(_changes)
+    @has_changes
     def test_deletes_alone_and_writes_alone(self, tmp_path: Path) -> None:
         """Either may be nothing."""
         sample = self._sample()
         with self.built(tmp_path, _first(sample)) as (engine, _):
             content = np.arange(_FIRST, dtype=np.int32)
             content[[1, 2]] = -1
-            _apply(engine, sample, [1, 2], np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32))
-            self._assert_found(engine, sample, _State(content))
+            _apply(engine, sample, [1, 2])
+            self._assert_found(engine, sample, content)
             content[[5]] = 70
             _apply(engine, sample, [], np.array([5], dtype=np.int32), content[[5]])
-            self._assert_found(engine, sample, _State(content))
+            self._assert_found(engine, sample, content)
 
-    @only_where(_changes)
+    @has_changes
     def test_a_changed_index_opens_again(self, tmp_path: Path) -> None:
         """The change is in the index: closed and opened again, with the ids of all rows, it finds the same documents.
 
         Scores may be others: statistics can forget deleted documents then.
         """
         sample = self._sample()
-        with self._changed(tmp_path, sample) as (_, _, state):
+        with self._changed(tmp_path, sample) as (_, _, content):
             pass
-        with self.opened(tmp_path, _ids(sample, len(state.content))) as engine:
-            self._assert_found(engine, sample, state)
+        with self.opened(tmp_path, Ids(sample.documents.ids.values.slice(0, len(content)))) as engine:
+            self._assert_found(engine, sample, content)
 
-    @only_where(_changes)
+    @has_changes
     @pytest.mark.parametrize("wrong", ["deleted twice", "never there", "deleted and written"])
     def test_refuses_changes_that_cannot_be(self, tmp_path: Path, wrong: str) -> None:
         """Nothing is changed then."""
         sample = self._sample()
-        with self._changed(tmp_path, sample) as (engine, _, state):
+        with self._changed(tmp_path, sample) as (engine, _, content):
             written = np.array([5], dtype=np.int32)
             deleted = {"deleted twice": [0], "never there": [_ALL - 1], "deleted and written": [5]}[wrong]
             with pytest.raises(BackendError):
                 _apply(engine, sample, deleted, written, written)
-            self._assert_found(engine, sample, state)
+            self._assert_found(engine, sample, content)
 
-    @only_where(_changes)
+    @has_changes
     def test_refuses_to_change_an_index_with_metadata(self, tmp_path: Path) -> None:
         """A filter would be one of other documents."""
         sample = self._sample()
@@ -146,13 +132,13 @@ class ChangeContract(Base):
         colours = pa.table({"colour": ["red"] * _FIRST})
         coloured = replace(_first(sample), metadata=colours)
         with self.built(tmp_path, coloured) as (engine, _), pytest.raises(BackendError, match="metadata"):
-            _apply(engine, sample, [1], np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32))
+            _apply(engine, sample, [1])
 
-    @only_where(_changes)
+    @has_changes
     def test_what_remains_are_rows_of_deleted_content(self, tmp_path: Path) -> None:
         """Remains name rows whose content was deleted, written before that, and an order of the documents held."""
         sample = self._sample()
-        with self._changed(tmp_path, sample) as (engine, report, state):
+        with self._changed(tmp_path, sample) as (engine, report, content):
             assert isinstance(engine, Changing)
             rows, written, order = (getattr(engine.remains(), name) for name in ("rows", "written", "order"))
             if rows is not None:
@@ -160,33 +146,35 @@ class ChangeContract(Base):
                 assert written is not None, "nobody says when they were written"
                 assert set(written.tolist()) <= {0}, "written by the change that deleted them"
             if order is not None:
-                held = np.setdiff1d(state.held, report.missing_rows)
+                held = np.setdiff1d(np.flatnonzero(content >= 0), report.missing_rows)
                 assert np.array_equal(np.sort(order), held), "the order does not name each document once"
 
     def _sample(self) -> Collection:
         return self.collection(random_texts(61, _ALL), _QUERIES)
 
     @contextmanager
-    def _changed(self, folder: Path, sample: Collection) -> Iterator[tuple[EngineProtocol, IndexReport, _State]]:
+    def _changed(self, folder: Path, sample: Collection) -> Iterator[tuple[EngineProtocol, IndexReport, Int32Array]]:
         with self.built(folder, _first(sample)) as (engine, _):
             content = np.arange(_FIRST + len(_ADDED), dtype=np.int32)
             content[_DELETED], content[_REPLACED] = -1, [70, 71, 72]
             rows = np.concatenate([_REPLACED, _ADDED])
-            yield engine, _apply(engine, sample, _DELETED.tolist(), rows, content[rows]), _State(content)
+            yield engine, _apply(engine, sample, _DELETED.tolist(), rows, content[rows]), content
 
-    def _assert_found(self, engine: EngineProtocol, sample: Collection, state: _State) -> None:
-        """Check which documents are found: those that match where terms decide, else the best by their scores."""
-        result = self.search(engine, sample.queries, len(state.content), len(state.content))
-        gone = np.setdiff1d(result.rows, state.held)
+    def _assert_found(self, engine: EngineProtocol, sample: Collection, content: Int32Array) -> None:
+        """Check which documents are found: those that match where terms decide, else the best by their scores.
+
+        ``content`` is what each row holds, a row of the sample; -1 for a deleted document.
+        """
+        result = self.search(engine, sample.queries, len(content), len(content))
+        gone = np.setdiff1d(result.rows, np.flatnonzero(content >= 0))
         assert len(gone) == 0, f"deleted documents were returned: {gone.tolist()}"
         scores, matches, scale = sample.expected
-        content = np.maximum(state.content, 0)
-        matches = matches[:, content] & (state.content >= 0)
+        matches = matches[:, content] & (content >= 0)
         if not has_terms(self.engine.capabilities):
             expected = Expected(scores[:, content], matches, scale)
             if self.engine.capabilities.input == "dense" and self.tolerance < _COMPRESSED:
                 assert_scores(result, expected, self.tolerance)
-            share = recall(self.search(engine, sample.queries, len(state.content), 10), expected, 10)
+            share = recall(self.search(engine, sample.queries, len(content), 10), expected, 10)
             assert share >= (1.0 if self.engine.capabilities.exact else self.minimum_recall), f"recall {share}"
             return
         for query, matching in enumerate(matches):
@@ -205,16 +193,16 @@ _CHANGING = [
 ]
 
 
-def _ids(sample: Collection, count: int) -> Ids:
-    return Ids(sample.documents.ids.values.slice(0, count))
-
-
 def _first(sample: Collection) -> Inputs:
     return sample.documents.slice(0, _FIRST)
 
 
 def _apply(
-    engine: EngineProtocol, sample: Collection, deleted: list[int], rows: Int32Array, content: Int32Array
+    engine: EngineProtocol,
+    sample: Collection,
+    deleted: list[int],
+    rows: Int32Array = _NO_ROWS,
+    content: Int32Array = _NO_ROWS,
 ) -> IndexReport:
     assert isinstance(engine, Changing), "'changes' is declared, and a method of the protocol is missing"
     ids = sample.documents.ids

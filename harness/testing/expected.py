@@ -16,24 +16,6 @@ import numpy.typing as npt
 from harness.data.types import Float32Array, Float64Array, Ids, Similarity, SparseVectors, TermCounts
 from harness.exact.bm25_models import Bm25Formula, weigh
 
-__all__ = [
-    "Bm25",
-    "DenseSample",
-    "Expected",
-    "SparseSample",
-    "bm25_idf",
-    "bm25_scores",
-    "count_words",
-    "dense_scores",
-    "embed_words",
-    "encode_words",
-    "fused_scores",
-    "model_scores",
-    "random_unit_vectors",
-    "sparse_scores",
-    "to_vectors",
-]
-
 _NOISE = 1e-9
 _DIMENSIONS = 64
 _EMPTY = 0.05
@@ -78,37 +60,41 @@ def bm25_idf(documents: int, containing: int) -> float:
 
 def bm25_scores(documents: Sequence[str], queries: Sequence[str], bm25: Bm25) -> Expected:
     """BM25 of whitespace-separated words; N and the average length count documents with a word."""
-    counts = [Counter(text.split()) for text in documents]
-    lengths = [sum(count.values()) for count in counts]
-    filled = sum(length > 0 for length in lengths)
-    average = sum(lengths) / filled if filled else 1.0
-    containing = Counter(term for count in counts for term in count)
-    scores = np.zeros((len(queries), len(documents)))
-    matches = np.zeros((len(queries), len(documents)), dtype=bool)
-    for place, query in enumerate(queries):
-        for term, repeats in Counter(query.split()).items():
-            weight = repeats * (bm25_idf(filled, containing[term]) if bm25.idf else 1.0)
-            for row, count in enumerate(counts):
-                if count[term]:
-                    scores[place, row] += weight * _saturation(count[term], lengths[row] / average, bm25)
-                    matches[place, row] = True
-    return Expected(scores, matches)
+    counts = _count(documents, queries)
+    filled, containing = int(counts.documents.any(axis=1).sum()), np.count_nonzero(counts.documents, axis=0)
+    idf = np.array([bm25_idf(filled, int(n)) for n in containing]) if bm25.idf else np.ones(len(containing))
+    scores = (counts.queries * idf) @ _saturated(counts.documents, bm25).T
+    return Expected(scores, (counts.queries > 0) @ (counts.documents > 0).T)
+
+
+class _Counts(NamedTuple):
+    """How often each word occurs in each text: float64 (N, V) and (Q, V)."""
+
+    words: list[str]
+    documents: Float64Array
+    queries: Float64Array
+
+
+def _count(documents: Sequence[str], queries: Sequence[str]) -> _Counts:
+    words = sorted({word for text in (*documents, *queries) for word in text.split()})
+    column_of = {word: column for column, word in enumerate(words)}
+    counts = []
+    for texts in (documents, queries):
+        table = np.zeros((len(texts), len(words)))
+        for row, text in enumerate(texts):
+            for word, count in Counter(text.split()).items():
+                table[row, column_of[word]] = count
+        counts.append(table)
+    return _Counts(words, *counts)
 
 
 def count_words(documents: Sequence[str], queries: Sequence[str]) -> TermCounts:
     """Count whitespace-separated words, as an analyzer that changes none of them would."""
-    vocabulary = sorted({word for text in documents for word in text.split()}, key=str.encode)
-    column_of = {word: column for column, word in enumerate(vocabulary)}
-    known, unknown = [], []
-    for text in queries:
-        words = [column_of.get(word, -1) for word in text.split()]
-        known.append({column: float(count) for column, count in Counter(words).items() if column >= 0})
-        unknown.append(words.count(-1))
-    counted = [{column_of[word]: float(count) for word, count in Counter(text.split()).items()} for text in documents]
-    width = len(vocabulary)
-    return TermCounts(
-        to_vectors(counted, width), to_vectors(known, width), Ids.of(vocabulary), np.array(unknown, dtype=np.int32)
-    )
+    counts = _count(documents, queries)
+    known = np.flatnonzero(counts.documents.any(axis=0))
+    of_documents, of_queries = (_sparse(table[:, known], len(known)) for table in (counts.documents, counts.queries))
+    unknown = np.delete(counts.queries, known, axis=1).sum(axis=1).astype(np.int32)
+    return TermCounts(of_documents, of_queries, Ids.of(counts.words[column] for column in known), unknown)
 
 
 def model_scores(counts: TermCounts, formula: Bm25Formula) -> Expected:
@@ -119,9 +105,14 @@ def model_scores(counts: TermCounts, formula: Bm25Formula) -> Expected:
     return Expected(queries @ documents.T + absent, (queries != 0) @ (documents != 0).T)
 
 
-def _saturation(count: int, relative_length: float, bm25: Bm25) -> float:
+def _saturated(counts: Float64Array, bm25: Bm25) -> Float64Array:
+    """Return BM25's weights of words without idf, from counts (N, V)."""
+    lengths = counts.sum(axis=1, keepdims=True)
+    average = lengths[lengths > 0].mean() if lengths.any() else 1.0
     factor = bm25.k1 + 1 if bm25.k1_plus_1 else 1.0
-    return factor * count / (count + bm25.k1 * (1 - bm25.b + bm25.b * relative_length))
+    norms = counts + bm25.k1 * (1 - bm25.b + bm25.b * lengths / average)
+    weights: Float64Array = factor * np.divide(counts, norms, out=np.zeros_like(counts), where=counts > 0)
+    return weights
 
 
 def encode_words(documents: Sequence[str], queries: Sequence[str], bm25: Bm25) -> SparseSample:
@@ -129,18 +120,13 @@ def encode_words(documents: Sequence[str], queries: Sequence[str], bm25: Bm25) -
 
     Words that occur in queries only have columns too, so an unknown word is a column that no document uses.
     """
-    vocabulary = sorted({term for text in (*documents, *queries) for term in text.split()})
-    column = {term: place for place, term in enumerate(vocabulary)}
-    lengths = [len(text.split()) for text in documents]
-    filled = sum(length > 0 for length in lengths)
-    average = sum(lengths) / filled if filled else 1.0
-    weighted = [
-        {column[term]: _saturation(n, length / average, bm25) for term, n in Counter(text.split()).items()}
-        for text, length in zip(documents, lengths, strict=True)
-    ]
-    counted = [{column[term]: float(n) for term, n in Counter(text.split()).items()} for text in queries]
-    dimensions = max(1, len(vocabulary))
-    return SparseSample(to_vectors(weighted, dimensions), to_vectors(counted, dimensions))
+    counts = _count(documents, queries)
+    width = max(1, len(counts.words))
+    return SparseSample(_sparse(_saturated(counts.documents, bm25), width), _sparse(counts.queries, width))
+
+
+def _sparse(table: Float64Array, dimensions: int) -> SparseVectors:
+    return to_vectors([{column: row[column] for column in np.flatnonzero(row).tolist()} for row in table], dimensions)
 
 
 def to_vectors(rows: Sequence[dict[int, float]], dimensions: int) -> SparseVectors:
@@ -158,19 +144,17 @@ def sparse_scores(sample: SparseSample, idf: Callable[[int, int], float] | None)
     N counts the documents with at least one stored value, df those with a value in the column.
     """
     documents, queries = sample
-    containing = Counter(documents.indices.tolist())
-    filled = len(documents.nonempty_rows)
-    rows = [dict(zip(*(part.tolist() for part in documents.row(row)), strict=True)) for row in range(len(documents))]
-    scores = np.zeros((len(queries), len(documents)))
-    matches = np.zeros((len(queries), len(documents)), dtype=bool)
-    for place in range(len(queries)):
-        for column, value in zip(*(part.tolist() for part in queries.row(place)), strict=True):
-            weight = value * (idf(filled, containing[column]) if idf else 1.0)
-            for row, document in enumerate(rows):
-                if column in document:
-                    scores[place, row] += weight * document[column]
-                    matches[place, row] = True
-    return Expected(scores, matches)
+    columns, places = np.unique(np.concatenate([documents.indices, queries.indices]), return_inverse=True)
+    tables, stored = [], []
+    for vectors, column in ((documents, places[: documents.nnz]), (queries, places[documents.nnz :])):
+        row = np.repeat(np.arange(len(vectors)), np.diff(vectors.indptr))
+        table, there = np.zeros((len(vectors), len(columns))), np.zeros((len(vectors), len(columns)), dtype=np.bool_)
+        table[row, column], there[row, column] = vectors.values, True
+        tables.append(table)
+        stored.append(there)
+    filled, containing = len(documents.nonempty_rows), np.count_nonzero(stored[0], axis=0)
+    weights = np.array([idf(filled, int(n)) for n in containing]) if idf else 1.0
+    return Expected((tables[1] * weights) @ tables[0].T, stored[1] @ stored[0].T)
 
 
 def fused_scores(lists: Sequence[Expected]) -> Expected:

@@ -6,33 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from harness.data.inputs import Inputs
-from harness.engines.interface import Capabilities, EngineProtocol, ExpectedContent, ExternalIndexProtocol, IndexHandle
+from harness.engines.interface import EngineProtocol, ExpectedContent, ExternalIndexProtocol, IndexHandle
 from harness.errors import BackendError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 from harness.testing.samples import RecordingProgress, random_texts, word
-from harness.testing.suite import Base, only_where
+from harness.testing.suite import Base, has_external_indexes
 from harness.text import count_terms, create_analyzer
-
-__all__ = ["ExternalIndexContract"]
 
 _TEXTS = random_texts(31, 60)
 _QUERIES = [word(0), f"{word(1)} {word(3)}", f"{word(2)} {word(2)} {word(7)}", "unheard"]
-
-
-def _external(capabilities: Capabilities) -> bool:
-    return capabilities.external
-
-
-class _Open(NamedTuple):
-    engine: EngineProtocol
-    external: ExternalIndexProtocol
-    attached: IndexHandle
 
 
 class ExternalIndexContract(Base):
@@ -55,27 +42,27 @@ class ExternalIndexContract(Base):
             "Capabilities.external and the methods of ExternalIndexProtocol do not go together"
         )
 
-    @only_where(_external)
+    @has_external_indexes
     def test_external_index_answers_like_a_new_one(self, tmp_path: Path) -> None:
         """The same documents with the same scores, under the ids that the index keeps."""
         documents, queries = self.inputs(_TEXTS, _QUERIES)
         with self.built(_new(tmp_path / "new"), documents) as (engine, _):
             fresh = self.search(engine, queries, len(_TEXTS), 20)
-        with self._attached(tmp_path, documents) as (engine, _, attached):
+        with self._attached(tmp_path, documents) as (engine, attached):
             assert sorted(attached.ids) == sorted(documents.ids), "the index names other documents"
             hits = self.search(engine, queries, len(_TEXTS), 20)
             assert engine.storage().index_bytes != 0, "an external index takes no space"
         self.assert_repeated(fresh, hits._replace(rows=documents.ids.rows_of(attached.ids)[hits.rows]), "external")
 
-    @only_where(_external)
+    @has_external_indexes
     def test_external_index_is_left_as_it_was(self, tmp_path: Path) -> None:
         """Attaching, comparing, searching and closing change no file of the user's, and the folder is named."""
         documents, queries = self.inputs(_TEXTS, _QUERIES)
         parameters = self.external_index(_new(tmp_path / "theirs"), documents)
         before = _digests(tmp_path / "theirs")
-        with self._opened_external(tmp_path, parameters) as (engine, external, attached):
-            source = external.source
-            external.mismatch(_content(attached, documents, queries, _TEXTS), RecordingProgress())
+        with self._opened_external(tmp_path, parameters) as (engine, attached):
+            source = _external(engine).source
+            _external(engine).mismatch(_content(attached, documents, queries, _TEXTS), RecordingProgress())
             self.search(engine, queries, len(_TEXTS), 10)
         assert bool(before) == (source is not None), "an index in a folder has a source, whose files are hashed"
         assert source is None or source.is_relative_to(tmp_path / "theirs"), "the source is not the user's folder"
@@ -83,28 +70,28 @@ class ExternalIndexContract(Base):
         changed = [name for name in before.keys() | after.keys() if before.get(name) != after.get(name)]
         assert not changed, f"files of the user's index changed: {changed}"
 
-    @only_where(_external)
+    @has_external_indexes
     def test_external_index_of_the_collection_is_proven(self, tmp_path: Path) -> None:
         """An index made of the collection can be held against a reference, also where it holds a part of it."""
         documents, queries = self.inputs(_TEXTS, _QUERIES)
-        with self._attached(tmp_path, documents) as (_, external, attached):
-            reason = external.mismatch(_content(attached, documents, queries, _TEXTS), RecordingProgress())
+        with self._attached(tmp_path, documents) as (engine, attached):
+            reason = _external(engine).mismatch(_content(attached, documents, queries, _TEXTS), RecordingProgress())
         assert reason is None, f"no reference for an index made of the same documents: {reason}"
 
-    @only_where(_external)
+    @has_external_indexes
     def test_external_index_of_other_texts_is_not_proven(self, tmp_path: Path) -> None:
         """Documents that changed after they were indexed are noticed, or refused."""
         documents, queries = self.inputs(_TEXTS, _QUERIES)
         changed = [*_TEXTS[:-1], f"{_TEXTS[-1]} {word(0)} {word(1)}"]
-        with self._attached(tmp_path, documents) as (_, external, attached):
+        with self._attached(tmp_path, documents) as (engine, attached):
             content = _content(attached, self.inputs(changed, _QUERIES)[0], queries, changed)
             try:
-                reason = external.mismatch(content, RecordingProgress())
+                reason = _external(engine).mismatch(content, RecordingProgress())
             except RejectedInputError:
                 return
         assert reason, "a document changed, and the index passes for one made of the collection"
 
-    @only_where(_external)
+    @has_external_indexes
     def test_external_index_that_is_damaged_is_refused(self, tmp_path: Path) -> None:
         """Emptied files raise one of our errors when the index is attached; one on a server has none here."""
         documents, _ = self.inputs(_TEXTS, _QUERIES)
@@ -118,20 +105,26 @@ class ExternalIndexContract(Base):
             pass
 
     @contextmanager
-    def _attached(self, tmp_path: Path, documents: Inputs) -> Iterator[_Open]:
+    def _attached(self, tmp_path: Path, documents: Inputs) -> Iterator[tuple[EngineProtocol, IndexHandle]]:
         with self._opened_external(tmp_path, self.external_index(_new(tmp_path / "theirs"), documents)) as opened:
             yield opened
 
     @contextmanager
-    def _opened_external(self, tmp_path: Path, parameters: Mapping[str, ParameterValue]) -> Iterator[_Open]:
+    def _opened_external(
+        self, tmp_path: Path, parameters: Mapping[str, ParameterValue]
+    ) -> Iterator[tuple[EngineProtocol, IndexHandle]]:
         engine = self.engine({**self.parameters, **parameters})
-        assert isinstance(engine, ExternalIndexProtocol), "the engine has not the methods of ExternalIndexProtocol"
         try:
-            attached = engine.attach(_new(tmp_path / "work"), RecordingProgress())
+            attached = _external(engine).attach(_new(tmp_path / "work"), RecordingProgress())
             self.record(attached.info)
-            yield _Open(engine, engine, attached)
+            yield engine, attached
         finally:
             engine.close()
+
+
+def _external(engine: EngineProtocol) -> ExternalIndexProtocol:
+    assert isinstance(engine, ExternalIndexProtocol), "the engine has not the methods of ExternalIndexProtocol"
+    return engine
 
 
 def _new(folder: Path) -> Path:

@@ -12,7 +12,7 @@ import pytest
 
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids, SparseVectors
-from harness.engines.interface import Capabilities, EngineProtocol, Fusing, SearchResult
+from harness.engines.interface import EngineProtocol, Fusing, SearchResult
 from harness.errors import RejectedInputError
 from harness.testing.expected import (
     DenseSample,
@@ -26,8 +26,6 @@ from harness.testing.expected import (
 from harness.testing.samples import UNICODE_WORDS, RecordingProgress, StepClock, plain_ids, word
 from harness.testing.suite import Base, Collection, assert_scores, has_terms, only_where, recall
 
-__all__ = ["DenseContract", "InputContract"]
-
 _BAD_VALUES = (float("nan"), float("inf"), float("-inf"))
 _BAD_INDICES = ((3, 3), (4, 2), (-1, 2), (2, 10))
 _IN_GRAPH = 3_000
@@ -36,16 +34,9 @@ _K = 10
 _LEAST_RECALL = 0.05
 
 
-def _sparse(capabilities: Capabilities) -> bool:
-    return capabilities.input == "sparse"
-
-
-def _columns(capabilities: Capabilities) -> bool:
-    return "sparse" in capabilities.columns
-
-
-def _vectors(capabilities: Capabilities) -> bool:
-    return bool({"sparse", "dense"}.intersection(capabilities.columns))
+_has_sparse = only_where(lambda capabilities: "sparse" in capabilities.columns)
+_has_dense = only_where(lambda capabilities: "dense" in capabilities.columns)
+_has_vectors = only_where(lambda capabilities: bool({"sparse", "dense"}.intersection(capabilities.columns)))
 
 
 class InputContract(Base):
@@ -62,7 +53,7 @@ class InputContract(Base):
         best = hits.rows[hits.indptr[:-1]]
         assert best.tolist() == list(range(len(texts))), "a word was found in another document"
 
-    @only_where(_sparse)
+    @only_where(lambda capabilities: capabilities.input == "sparse")
     def test_wide_dimensions(self, tmp_path: Path) -> None:
         """The largest column numbers are columns like any other."""
         widest = self.largest_column
@@ -73,7 +64,7 @@ class InputContract(Base):
             hits = self.search(engine, queries, 3, 3)
         assert hits.rows.tolist() == [0, 2], f"rows {hits.rows.tolist()} found, not [0, 2]"
 
-    @only_where(_vectors)
+    @_has_vectors
     @pytest.mark.parametrize("value", _BAD_VALUES)
     def test_refuses_bad_values_in_documents(self, tmp_path: Path, value: float) -> None:
         """NaN and infinite weights are refused, the document is named, and nothing of the batch is searchable."""
@@ -84,7 +75,7 @@ class InputContract(Base):
             ):
                 engine.index(documents, RecordingProgress(), StepClock())
 
-    @only_where(_vectors)
+    @_has_vectors
     @pytest.mark.parametrize("value", _BAD_VALUES)
     def test_refuses_bad_values_in_queries(self, tmp_path: Path, value: float) -> None:
         """NaN and infinite query weights are refused, and the query is named."""
@@ -93,7 +84,7 @@ class InputContract(Base):
                 with pytest.raises(RejectedInputError, match=queries.ids[1]):
                     engine.search(queries, 3, StepClock())
 
-    @only_where(_columns)
+    @_has_sparse
     @pytest.mark.parametrize("indices", _BAD_INDICES)
     def test_refuses_bad_indices_in_documents(self, tmp_path: Path, indices: tuple[int, int]) -> None:
         """Repeated, falling, negative and too large column numbers are refused, and the document is named."""
@@ -104,7 +95,7 @@ class InputContract(Base):
         ):
             engine.index(documents, RecordingProgress(), StepClock())
 
-    @only_where(_columns)
+    @_has_sparse
     @pytest.mark.parametrize("indices", _BAD_INDICES)
     def test_refuses_bad_indices_in_queries(self, tmp_path: Path, indices: tuple[int, int]) -> None:
         """Repeated, falling, negative and too large column numbers of a query are refused, and the query is named."""
@@ -158,18 +149,10 @@ def _ids(count: int) -> Ids:
     return Ids.of(f"named{row}" for row in range(count))
 
 
-def _dense(capabilities: Capabilities) -> bool:
-    return "dense" in capabilities.columns
-
-
-def _approximate(capabilities: Capabilities) -> bool:
-    return _dense(capabilities) and not capabilities.exact
-
-
 class DenseContract(Base):
     """Tests of engines of dense vectors, with sparse ones beside them or without."""
 
-    @only_where(_dense)
+    @_has_dense
     def test_refuses_another_dimension(self, tmp_path: Path) -> None:
         """Queries of more or fewer dimensions than the documents are refused, and the message has both numbers."""
         documents, queries = self._vectors(np.eye(3, 8)), [self._vectors(np.eye(3, n)) for n in (7, 9)]
@@ -178,7 +161,7 @@ class DenseContract(Base):
                 with pytest.raises(RejectedInputError, match=r"\b[79]\b.*\b8\b|\b8\b.*\b[79]\b"):
                     engine.search(other, 3, StepClock())
 
-    @only_where(_dense)
+    @_has_dense
     def test_zero_vectors(self, tmp_path: Path) -> None:
         """Under cosine, where they have no direction, they are refused and named; else they score like any other."""
         good, bad = np.eye(3, 8), np.eye(3, 8) * [[1], [0], [1]]
@@ -203,7 +186,7 @@ class DenseContract(Base):
         ):
             engine.search(refused, 3, StepClock())
 
-    @only_where(_approximate)
+    @only_where(lambda capabilities: "dense" in capabilities.columns and not capabilities.exact)
     def test_a_graph_is_searched(self, tmp_path: Path) -> None:
         """``graph_parameters`` force a graph: the state counts the vectors in it, and the smallest ef misses some.
 

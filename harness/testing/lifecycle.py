@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -11,15 +13,12 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from harness.data.inputs import Inputs
 from harness.data.types import Ids
 from harness.engines.base import Engine, LoadedIndex
 from harness.engines.interface import Capabilities, EngineInfo, EngineProtocol, IndexReport, InputKind, Storage
 from harness.errors import BackendError, EngineFailureError, EngineUnavailableError, LostDocumentsError
 from harness.testing.samples import ODD_IDS, STEP_NS, RecordingProgress, StepClock, random_texts, word
 from harness.testing.suite import Base, Collection, assert_same, has_terms, only_for, only_where
-
-__all__ = ["REQUIRED", "GuardContract", "LifecycleContract"]
 
 REQUIRED = frozenset(
     {
@@ -194,7 +193,7 @@ class LifecycleContract(Base):
         sample = self.collection(random_texts(3, 80), [word(0), word(1)])
         with self.built(tmp_path, sample.documents) as (engine, _):
             before = self.search(engine, sample.queries, 80, 10)
-        files = sorted((path for path in tmp_path.rglob("*") if path.is_file()), key=_allocated_blocks)
+        files = sorted((path for path in tmp_path.rglob("*") if path.is_file()), key=lambda path: path.stat().st_blocks)
         for path in files[-1:] if damage == "the largest file" else files:
             path.write_bytes(b"")
         try:
@@ -235,8 +234,8 @@ class LifecycleContract(Base):
     def test_odd_ids(self, tmp_path: Path) -> None:
         """Ids with spaces, quotes, slashes, line ends, several scripts, or 5,000 characters change no answer."""
         sample = self.collection(random_texts(4, len(ODD_IDS)), [word(0), word(2)])
-        documents = _with_ids(sample.documents, ODD_IDS)
-        odd = sample._replace(documents=documents, queries=_with_ids(sample.queries, ODD_IDS[-2:]))
+        documents = replace(sample.documents, ids=Ids.of(ODD_IDS))
+        odd = sample._replace(documents=documents, queries=replace(sample.queries, ids=Ids.of(ODD_IDS[-2:])))
         with self.built(tmp_path, documents) as (engine, report):
             assert report.indexed == len(ODD_IDS), f"{len(ODD_IDS) - report.indexed} documents with odd ids were lost"
             hits = self.search_rightly(engine, odd, 10)
@@ -255,27 +254,8 @@ class LifecycleContract(Base):
             assert_same(results[0], again, "another build or search")
 
 
-def _allocated_blocks(path: Path) -> int:
-    return path.stat().st_blocks
-
-
-def _with_ids(inputs: Inputs, ids: tuple[str, ...]) -> Inputs:
-    return replace(inputs, ids=Ids.of(ids))
-
-
 def _guarded(engine: type[EngineProtocol]) -> bool:
     return isinstance(engine, type) and issubclass(engine, Engine)
-
-
-class _Clock:
-    """A clock that moves on by a nanosecond with every reading, and by as much as a hook is told to take."""
-
-    def __init__(self) -> None:
-        self.now_ns = 0
-
-    def __call__(self) -> int:
-        self.now_ns += 1
-        return self.now_ns
 
 
 class GuardContract(Base):
@@ -291,10 +271,15 @@ class GuardContract(Base):
         assert issubclass(self.engine, Engine)
         return self.engine
 
-    def changed(self, **members: Any) -> Engine[Any]:  # noqa: ANN401 - methods
-        """Return an engine, not yet open, of a subclass with these members."""
+    @contextmanager
+    def changed(self, folder: Path, ids: Ids, **members: Any) -> Iterator[Engine[Any]]:  # noqa: ANN401 - methods
+        """Open an engine of a subclass with these members; close it afterwards."""
         engine: Engine[Any] = type("Changed", (self.engine,), members)(dict(self.parameters))
-        return engine
+        try:
+            engine.open(folder, ids)
+            yield engine
+        finally:
+            engine.close()
 
     def sample(self) -> Collection:
         """Return documents of which each query finds some."""
@@ -303,7 +288,7 @@ class GuardContract(Base):
     @only_for(_guarded)
     def test_times_are_those_of_the_hooks(self, tmp_path: Path) -> None:
         """Getting ready is not ingestion, and making arrays of an answer is transfer, not search."""
-        sample, clock, kind = self.sample(), _Clock(), self.guarded
+        sample, clock, kind = self.sample(), StepClock(), self.guarded
 
         def load(engine: Engine[Any], folder: Path) -> LoadedIndex:
             clock.now_ns += _LOADING_NS
@@ -313,13 +298,9 @@ class GuardContract(Base):
             clock.now_ns += _READING_NS
             return kind.columns(engine, answer)
 
-        engine = self.changed(load=load, columns=columns)
-        try:
-            engine.open(tmp_path, sample.documents.ids)
+        with self.changed(tmp_path, sample.documents.ids, load=load, columns=columns) as engine:
             report = engine.index(sample.documents, RecordingProgress(), clock)
             hits = engine.search(sample.queries, 3, clock)
-        finally:
-            engine.close()
         assert report.index_ns < _LOADING_NS <= report.ready_ns, "getting ready is counted as ingestion"
         shared = len(sample.queries) if hits.queries_per_call > 1 else 1
         assert (hits.search_ns * shared < _READING_NS).all(), "transfer is counted as search"
@@ -336,12 +317,8 @@ class GuardContract(Base):
             whole = kind.load(engine, folder)
             return replace(whole, documents=whole.documents - 1)
 
-        engine = self.changed(load=load)
-        try:
-            with pytest.raises(LostDocumentsError):
-                engine.open(tmp_path, sample.documents.ids)
-        finally:
-            engine.close()
+        with pytest.raises(LostDocumentsError), self.changed(tmp_path, sample.documents.ids, load=load):
+            pass
 
     @only_for(_guarded)
     def test_a_library_that_fails_names_the_query(self, tmp_path: Path) -> None:
@@ -354,11 +331,7 @@ class GuardContract(Base):
                 raise self.fault()
             return kind.retrieve(engine, query, k)
 
-        engine = self.changed(retrieve=retrieve)
-        try:
-            engine.open(tmp_path, sample.documents.ids)
-            engine.index(sample.documents, RecordingProgress(), _Clock())
+        with self.changed(tmp_path, sample.documents.ids, retrieve=retrieve) as engine:
+            engine.index(sample.documents, RecordingProgress(), StepClock())
             with pytest.raises(EngineFailureError, match=f"'{sample.queries.ids[1]}'"):
-                engine.search(sample.queries, 3, _Clock())
-        finally:
-            engine.close()
+                engine.search(sample.queries, 3, StepClock())

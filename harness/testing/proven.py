@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import pytest
@@ -20,8 +20,6 @@ from harness.testing.lifecycle import GuardContract, LifecycleContract
 from harness.testing.results import FilterContract, ResultContract
 from harness.testing.sharing import SharingContract
 from harness.testing.suite import PROPERTY, Base, applies
-
-__all__ = ["PARTS", "ProofRecorder", "declared_by", "parts_for"]
 
 PARTS: Mapping[str, type[Base]] = {
     "changes": ChangeContract,
@@ -43,8 +41,12 @@ def parts_for(engine: type[EngineProtocol]) -> dict[str, set[str]]:
         part: {name for name in vars(contract) if name.startswith("test_") and applies(vars(contract)[name], engine)}
         for part, contract in PARTS.items()
     }
-    told = engine.capabilities
-    for part, declared in (("external", told.external), ("filter", told.filters), ("changes", told.changes)):
+    promised = engine.capabilities
+    for part, declared in (
+        ("external", promised.external),
+        ("filter", promised.filters),
+        ("changes", promised.changes),
+    ):
         if not declared:
             tests[part] = set()  # one test holds the declaration against the class, and proves nothing else
     return {part: names for part, names in tests.items() if names}
@@ -52,17 +54,9 @@ def parts_for(engine: type[EngineProtocol]) -> dict[str, set[str]]:
 
 def declared_by(engine: type[EngineProtocol], proofs: Iterable[Proof] = ()) -> Declared:
     """Return what a class promises, with these proofs."""
-    told = engine.capabilities
-    return Declared(
-        told.input,
-        told.filters,
-        told.external,
-        told.shares_index,
-        told.threads,
-        told.changes,
-        dict(told.gaps),
-        tuple(sorted(proofs)),
-    )
+    names = ("input", "filters", "external", "shares_index", "threads", "changes")
+    promised = {name: getattr(engine.capabilities, name) for name in names}
+    return Declared(**promised, gaps=dict(engine.capabilities.gaps), proofs=tuple(sorted(proofs)))
 
 
 class _Way(NamedTuple):
@@ -73,58 +67,45 @@ class _Way(NamedTuple):
     stub: bool
 
 
-@dataclass
-class _Seen:
-    """Collect one test class's tests: those that kept the contract, and those that did not."""
-
-    kept: set[str] = field(default_factory=set)
-    broken: set[str] = field(default_factory=set)
-    target: str = ""
-    stub: bool = False
-    engine: str = ""
-    version: str = ""
-    mode: str = ""
-
-
 class ProofRecorder:
     """Gather reports of contract tests, of this process and of pytest's workers, and write what they prove."""
 
     def __init__(self) -> None:
-        self._classes: defaultdict[str, _Seen] = defaultdict(_Seen)
+        self._classes: defaultdict[str, list[tuple[Mapping[str, Any], bool]]] = defaultdict(list)
 
     def add(self, report: pytest.TestReport) -> None:
         """Take note of a report; those of other tests are left alone."""
         facts: Any = dict(report.user_properties).get(PROPERTY)
-        if facts is None or (report.when != "call" and report.passed):
-            return
-        seen = self._classes[report.nodeid.rpartition("::")[0]]
-        seen.target, seen.stub = facts["target"], facts["stub"]
-        if "engine" in facts:
-            seen.engine, seen.version, seen.mode = facts["engine"], facts["version"], facts["mode"]
-        kept = report.passed or (report.skipped and hasattr(report, "wasxfail"))
-        (seen.kept if kept else seen.broken).add(facts["test"])
+        if facts is not None and (report.when == "call" or not report.passed):
+            kept = report.passed or (report.skipped and hasattr(report, "wasxfail"))
+            self._classes[report.nodeid.rpartition("::")[0]].append((facts, kept))
 
     def proofs(self, before: Mapping[_Way, Proof]) -> dict[_Way, Proof]:
         """Return the proofs of the engines of bundled cards that were tested.
 
         A part of which no test ran stays as it was ``before`` on the same version.
         """
-        merged: defaultdict[_Way, list[_Seen]] = defaultdict(list)
+        ran: dict[_Way, tuple[str, str]] = {}
+        tests: defaultdict[tuple[_Way, bool], set[str]] = defaultdict(set)
         for seen in self._classes.values():
-            if seen.mode:
-                merged[_Way(seen.target, seen.mode, seen.stub)].append(seen)
+            opened = next((facts for facts, _ in reversed(seen) if "engine" in facts), None)
+            if opened is None:
+                continue
+            way = _Way(opened["target"], opened["mode"], opened["stub"])
+            ran.setdefault(way, (opened["engine"], opened["version"]))
+            for facts, passed in seen:
+                tests[way, passed].add(facts["test"])
         engines = {card.engine: load_engine(card) for card in find_cards("backends").values()}
         proofs = {}
-        for way, classes in merged.items():
+        for way, (engine, version) in ran.items():
             if way.target not in engines:
                 continue
-            kept, broken = set().union(*(seen.kept for seen in classes)), set().union(*(s.broken for s in classes))
-            engine, version, old = classes[0].engine, classes[0].version, before.get(way)
+            kept, broken, old = tests[way, True], tests[way, False], before.get(way)
             stays = old.parts if old is not None and (old.engine, old.version) == (engine, version) else ()
             parts = tuple(
                 part
-                for part, tests in sorted(parts_for(engines[way.target]).items())
-                if tests <= kept - broken or (part in stays and not tests & (kept | broken))
+                for part, wanted in sorted(parts_for(engines[way.target]).items())
+                if wanted <= kept - broken or (part in stays and not wanted & (kept | broken))
             )
             proofs[way] = Proof(way.mode, way.stub, engine, version, parts)
         return proofs
@@ -132,7 +113,7 @@ class ProofRecorder:
     def write(self) -> None:
         """Write the file anew: proofs of ways that were not run stay, and classes that no card names go."""
         known = proven_engines() if PROVEN_FILE.is_file() else {}
-        before = {_Way(name, one.mode, one.stub): one for name, told in known.items() for one in told.proofs}
+        before = {_Way(name, proof.mode, proof.stub): proof for name, old in known.items() for proof in old.proofs}
         every = {**before, **self.proofs(before)}
         content = {}
         for card in find_cards("backends").values():

@@ -13,12 +13,10 @@ import pytest
 from harness.data.arrow import strings
 from harness.data.filtering import BoolArray
 from harness.data.types import Ids
-from harness.engines.interface import Capabilities, EngineProtocol, Filtering, SearchResult
+from harness.engines.interface import EngineProtocol, Filtering, SearchResult
 from harness.errors import RejectedInputError
 from harness.testing.samples import StepClock, random_texts, word
-from harness.testing.suite import Base, Collection, assert_scores, has_terms, only_where, select
-
-__all__ = ["FilterContract", "ResultContract"]
+from harness.testing.suite import Base, Collection, assert_scores, has_filters, has_terms, only_where, select
 
 _DOCUMENTS = 300
 _FILTERED = 240
@@ -180,10 +178,6 @@ def _of(result: SearchResult, query: int) -> SearchResult:
     )
 
 
-def _filters(capabilities: Capabilities) -> bool:
-    return capabilities.filters
-
-
 class FilterContract(Base):
     """Each document has one of five colours and one of four sizes, or lacks them."""
 
@@ -192,7 +186,7 @@ class FilterContract(Base):
         declared, there = self.engine.capabilities.filters, hasattr(self.engine, "restrict")
         assert declared == there, "'filters' is declared without 'restrict', or the other way round"
 
-    @only_where(_filters)
+    @has_filters
     def test_returns_what_matches(self, tmp_path: Path) -> None:
         """The best k of the documents that match, with the scores that they have without a filter; and all for none.
 
@@ -214,7 +208,7 @@ class FilterContract(Base):
             engine.restrict({})
             self.search_rightly(engine, sample, _BEST)
 
-    @only_where(_filters)
+    @has_filters
     def test_filters_when_opened_again(self, tmp_path: Path) -> None:
         """The fields are in the index: it is filtered by them when it is closed and opened again."""
         sample, wanted = self._sample(), {"colour": "blue"}
@@ -225,7 +219,7 @@ class FilterContract(Base):
             engine.restrict(wanted)
             self.search_rightly(engine, self._only(sample, wanted), _BEST)
 
-    @only_where(_filters)
+    @has_filters
     def test_refuses_a_field_that_it_does_not_hold(self, tmp_path: Path) -> None:
         """A field that was not indexed is refused: it would match nothing, silently."""
         sample = self._sample()

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["ODD_IDS", "STEP_NS", "UNICODE_WORDS", "RecordingProgress", "StepClock", "plain_ids", "random_texts", "word"]
-
 ODD_IDS = (
     "plain",
     "with space",

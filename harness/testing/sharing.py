@@ -21,8 +21,6 @@ from harness.registry.parameters import ParameterValue
 from harness.testing.samples import StepClock, random_texts, word
 from harness.testing.suite import Base, only_where, select
 
-__all__ = ["SharingContract"]
-
 _DOCUMENTS = 120
 _K = 30
 _PATIENCE_S = 120.0
@@ -41,9 +39,11 @@ class SharingContract(Base):
             pass
         with self.opened(tmp_path, sample.documents.ids) as engine:
             before = self.search(engine, sample.queries, _DOCUMENTS, _K)
-            elsewhere = _in_another_process(
-                self.engine, self.parameters, tmp_path, sample.documents.ids, sample.queries
-            )
+            job = (self.engine, dict(self.parameters), tmp_path, sample.documents.ids, sample.queries)
+            with _fresh_processes().Pool(1, _take_environment, (dict(os.environ),)) as pool:
+                elsewhere = pool.apply_async(_search, job).get(_PATIENCE_S)
+            if isinstance(elsewhere, str):
+                pytest.fail(f"another process cannot search the index while this one has it open: {elsewhere}")
             self.assert_repeated(before, elsewhere, "in another process")
             self.assert_repeated(before, self.search(engine, sample.queries, _DOCUMENTS, _K), "after that")
 
@@ -81,16 +81,6 @@ class SharingContract(Base):
         for before, results in zip(alone, together, strict=True):
             for result in results:
                 self.assert_repeated(before, result, "in threads")
-
-
-def _in_another_process(
-    engine: type[EngineProtocol], parameters: Mapping[str, ParameterValue], folder: Path, ids: Ids, queries: Inputs
-) -> SearchResult:
-    with _fresh_processes().Pool(1, _take_environment, (dict(os.environ),)) as pool:
-        hits = pool.apply_async(_search, (engine, dict(parameters), folder, ids, queries)).get(_PATIENCE_S)
-    if isinstance(hits, str):
-        pytest.fail(f"another process cannot search the index while this one has it open: {hits}")
-    return hits
 
 
 def _fresh_processes() -> BaseContext:

@@ -35,24 +35,6 @@ from harness.testing.expected import (
 from harness.testing.samples import STEP_NS, RecordingProgress, StepClock, plain_ids
 from harness.text.term_texts import term_texts
 
-__all__ = [
-    "PROPERTY",
-    "Base",
-    "Built",
-    "Collection",
-    "applies",
-    "assert_exact",
-    "assert_same",
-    "assert_same_scores",
-    "assert_scores",
-    "assert_well_formed",
-    "has_terms",
-    "only_for",
-    "only_where",
-    "recall",
-    "select",
-]
-
 T = TypeVar("T", bound=Callable[..., None])
 _CONDITION = "_contract_condition"
 PROPERTY = "contract"
@@ -185,13 +167,19 @@ def applies(test: object, engine: type[EngineProtocol]) -> bool:
     return condition is None or bool(condition(engine))
 
 
+has_external_indexes = only_where(lambda capabilities: capabilities.external)
+has_filters = only_where(lambda capabilities: capabilities.filters)
+has_changes = only_where(lambda capabilities: capabilities.changes)
+"""Marks of tests that mean nothing for engines without these capabilities."""
+
+
 def has_terms(capabilities: Capabilities) -> bool:
     """Return whether documents match by terms alone: every dense vector matches every other."""
     return capabilities.input in {"text", "terms", "sparse"}
 
 
 class Collection(NamedTuple):
-    """Documents and queries as the engine takes them, and what it should answer."""
+    """Documents and queries as the engine takes them, and the expected answers."""
 
     documents: Inputs
     queries: Inputs
@@ -275,24 +263,22 @@ class Base:
 
     def expected(self, documents: Sequence[str], queries: Sequence[str]) -> Expected:
         """Exact scores of all pairs; override it for an engine that computes something else."""
-        kind = self.engine.capabilities.input
-        if len(self.engine.capabilities.columns) > 1:
-            return self.expected_fusion(self.expected_lists(documents, queries))
-        if kind == "dense":
-            return dense_scores(DenseSample(embed_words(documents), embed_words(queries)), self.similarity)
-        if kind == "sparse":
-            return sparse_scores(encode_words(documents, queries, self.bm25), bm25_idf if self.bm25.idf else None)
-        if self.scoring is not None:
-            return model_scores(count_words(documents, queries), formula_of(self.scoring, self.parameters))
-        return bm25_scores(documents, queries, self.bm25)
+        lists = self.expected_lists(documents, queries)
+        return lists[0] if len(lists) == 1 else self.expected_fusion(lists)
 
-    def expected_lists(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[Expected, Expected]:
-        """Return the exact scores by terms or sparse vectors and by dense vectors, of an engine of both."""
-        if self.scoring is not None:
-            first = model_scores(count_words(documents, queries), formula_of(self.scoring, self.parameters))
-        else:
-            first = sparse_scores(encode_words(documents, queries, self.bm25), bm25_idf if self.bm25.idf else None)
-        return first, dense_scores(DenseSample(embed_words(documents), embed_words(queries)), self.similarity)
+    def expected_lists(self, documents: Sequence[str], queries: Sequence[str]) -> Sequence[Expected]:
+        """Return the exact scores by each column that the engine reads."""
+
+        def scores(column: str) -> Expected:
+            if column == "dense":
+                return dense_scores(DenseSample(embed_words(documents), embed_words(queries)), self.similarity)
+            if column == "sparse":
+                return sparse_scores(encode_words(documents, queries, self.bm25), bm25_idf if self.bm25.idf else None)
+            if self.scoring is not None:
+                return model_scores(count_words(documents, queries), formula_of(self.scoring, self.parameters))
+            return bm25_scores(documents, queries, self.bm25)
+
+        return [scores(column) for column in self.engine.capabilities.columns]
 
     def expected_fusion(self, lists: Sequence[Expected]) -> Expected:
         """Fuse the two as such an engine does, all documents being candidates: by distributions, if not overridden."""
@@ -300,11 +286,12 @@ class Base:
 
     def inputs(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[Inputs, Inputs]:
         """Return both lists of texts as the engine takes them."""
-        kind = self.engine.capabilities.input
-        document_ids, query_ids = Ids.of(plain_ids(len(documents))), Ids.of(f"q{n}" for n in range(len(queries)))
-        if kind == "text":
-            return _texts(document_ids, documents), _texts(query_ids, queries)
-        of_documents, of_queries, columns = Inputs(document_ids), Inputs(query_ids), self.engine.capabilities.columns
+        columns = self.engine.capabilities.columns
+        of_documents = Inputs(Ids.of(plain_ids(len(documents))))
+        of_queries = Inputs(Ids.of(f"q{n}" for n in range(len(queries))))
+        if "text" in columns:
+            of_documents = replace(of_documents, texts=pa.chunked_array([strings(documents)]))
+            of_queries = replace(of_queries, texts=pa.chunked_array([strings(queries)]))
         if "terms" in columns:
             counts = count_words(documents, queries)
             of_documents = replace(of_documents, terms=term_texts(counts, "documents"))
@@ -319,7 +306,7 @@ class Base:
         return of_documents, of_queries
 
     def collection(self, documents: Sequence[str], queries: Sequence[str]) -> Collection:
-        """Return the inputs of both, and what the engine should answer."""
+        """Return the inputs of both, and the expected answers."""
         return Collection(*self.inputs(documents, queries), self.expected(documents, queries))
 
     @contextmanager
@@ -371,10 +358,6 @@ class Base:
             assert_same(result, repeated, what)
         else:
             assert_same_scores(result, repeated, what)
-
-
-def _texts(ids: Ids, texts: Sequence[str]) -> Inputs:
-    return Inputs(ids, texts=pa.chunked_array([strings(texts)]))
 
 
 def select(queries: Inputs, rows: Sequence[int]) -> Inputs:

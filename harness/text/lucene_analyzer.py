@@ -16,7 +16,8 @@ from harness.data.arrow import strings
 from harness.data.types import Int32Array, SparseVectors
 from harness.errors import UnknownNameError
 from harness.java.bridge import JavaBridge, java_errors
-from harness.java.jvm import find_jar, jar_digest, start
+from harness.java.jvm import find_jar, start
+from harness.store.digests import steady_digest
 from harness.text.analyzers import TermCounter, Texts
 
 __all__ = ["LuceneAnalyzer", "identity", "language_code", "languages"]
@@ -61,7 +62,7 @@ def identity(language: str, *, jar: str | None = None) -> Mapping[str, str]:
     path = find_jar(jar)
     # the first version left terms of no characters out, which English does not have
     empty = {} if language == "english" else {"empty_terms": "counted"}
-    return {"language": language_code(language), "jar": path.name, "sha256": jar_digest(path), **empty}
+    return {"language": language_code(language), "jar": path.name, "sha256": steady_digest(path), **empty}
 
 
 class LuceneAnalyzer:

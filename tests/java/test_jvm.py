@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import sys
 import zipfile
 from pathlib import Path
@@ -129,15 +128,6 @@ def test_the_newest_jar_of_the_package_is_taken(tmp_path: Path, monkeypatch):
 def test_a_heap_that_java_would_not_understand_is_refused(heap: str):
     with pytest.raises(UsageError, match="is not a Java heap size"):
         jvm.start(heap=heap)
-
-
-def test_the_digest_of_a_jar_is_its_content_s(tmp_path: Path):
-    jar = tmp_path / "a.jar"
-    jar.write_bytes(b"one")
-    first = jvm.jar_digest(jar)
-    assert first == hashlib.sha256(b"one").hexdigest()
-    jar.write_bytes(b"another")
-    assert jvm.jar_digest(jar) == hashlib.sha256(b"another").hexdigest() != first
 
 
 def test_another_heap_or_jar_in_one_process_is_refused_with_advice_that_exists(tmp_path: Path, monkeypatch):

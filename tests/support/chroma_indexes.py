@@ -54,6 +54,8 @@ def _fill(
     own = documents.ids.to_list()
     graph = {"space": space, "sync_threshold": sync_threshold, "batch_size": min(100, sync_threshold)}
     made = client.create_collection(name, embedding_function=None, configuration={"hnsw": graph})
+    if not own:
+        return
     made.add(
         ids=list(ids or own),
         embeddings=documents.dense,

@@ -1,4 +1,4 @@
-"""A collection of Chroma, wherever it is: what is written to it, read from it and asked of it.
+"""A collection of Chroma, in the process or on a server: writing, reading and searching.
 
 :mod:`harness.engines.chroma.embedded` and :mod:`harness.engines.chroma.server` do what differs.
 """
@@ -6,22 +6,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array
 from harness.engines.chroma.parameters import ChromaParameters
-from harness.engines.index_folder import records_of
 from harness.engines.interface import EngineInfo, Storage
 from harness.registry.parameters import ParameterValue
-
-__all__ = ["Collection"]
 
 T = TypeVar("T")
 
@@ -52,7 +48,7 @@ class Collection(ABC):
     @property
     @abstractmethod
     def info(self) -> EngineInfo:
-        """Say what runs, once it is open."""
+        """Return the engine that runs, once the collection is open."""
 
     @abstractmethod
     def create(self, folder: Path) -> None:
@@ -79,22 +75,14 @@ class Collection(ABC):
         """Let go of everything."""
 
     def flush(self) -> None:  # noqa: B027 - a server writes by its own schedule
-        """Bring everything to disk, where that can be asked for."""
+        """Write everything to disk, where Chroma can be told to."""
 
     def finish(self) -> None:  # noqa: B027 - a server needs nothing
         """Note what tells later whether the index is still whole."""
 
     def changed(self) -> str | None:
-        """Say what changed in a user's collection since :meth:`attach` opened it; None when nothing did."""
+        """Return what changed in a user's collection since :meth:`attach`; None for nothing."""
         return None
-
-    def unwritten(self) -> int | None:
-        """Return how many records are in the log and not in the files of the graph, None where Chroma does not tell.
-
-        Of fewer records than ``sync_threshold`` none were written yet; of more, the count does not tell how many.
-        """
-        count, threshold = self.count(), self.configured().get("sync_threshold")
-        return count if threshold is not None and count < int(threshold) else None
 
     def call(self, operation: Callable[[], T]) -> T:
         """Call the client."""
@@ -108,24 +96,22 @@ class Collection(ABC):
 
     @property
     def batch(self) -> int:
-        """Documents in one upsert: as many as asked for, at most what the client takes."""
+        """Documents in one upsert: ``upsert_batch``, or fewer where the client takes no more."""
         return max(1, min(self.parameters.upsert_batch, self._largest_batch()))
 
     def _largest_batch(self) -> int:
         with self.translated(lambda: "asking how much it takes at once"):
             return int(self.call(self._client.get_max_batch_size))
 
-    def upsert(self, vectors: Float32Array, start: int, stop: int, metadata: pa.Table | None) -> None:
-        """Store rows ``start`` to ``stop`` under these numbers."""
-        # Chroma takes None for a record without metadata, and refuses an empty dictionary
-        records = None if metadata is None else [record or None for record in records_of(metadata, start, stop)]
-        self.write(np.arange(start, stop, dtype=np.int32), vectors[start:stop], records)
-
-    def write(self, rows: Int32Array, vectors: Float32Array, records: list[Any] | None = None) -> None:
+    def upsert(
+        self, rows: Int32Array, vectors: Float32Array, records: Sequence[Mapping[str, str]] | None = None
+    ) -> None:
         """Store vectors under the numbers ``rows``. ``add`` would leave out ids that it knows, silently."""
         ids, embeddings = [str(row) for row in rows.tolist()], np.asarray(vectors)
+        # Chroma takes None for a record without metadata, and refuses an empty dictionary
+        metadatas = [record or None for record in records] if records else None
         with self.translated(lambda: f"storing documents {ids[0]} to {ids[-1]}"):
-            self.call(lambda: self._collection.upsert(ids=ids, embeddings=embeddings, metadatas=records))
+            self.call(lambda: self._collection.upsert(ids=ids, embeddings=embeddings, metadatas=metadatas))
 
     def delete(self, rows: Int32Array) -> None:
         """Delete the records of these numbers."""
@@ -156,16 +142,19 @@ class Collection(ABC):
         conditions = [{field: {"$eq": value}} for field, value in wanted.items()]
         self._where = {"$and": conditions} if len(conditions) > 1 else next(iter(conditions), None)
 
-    def query(self, vector: Float32Array, k: int, *include: str) -> Mapping[str, Any]:
-        """Return Chroma's answer to one query vector, float32 (1, d): ``k`` ids, and what else to ``include``."""
-        wanted, where = list(include), self._where
-        answer: Mapping[str, Any] = self.call(
-            lambda: self._collection.query(query_embeddings=vector, n_results=k, where=where, include=wanted)
-        )
+    def query(
+        self, vector: Float32Array, k: int, *include: str, only: Sequence[str] | None = None
+    ) -> Mapping[str, Any]:
+        """Return Chroma's answer to one query vector, float32 (1, d): ``k`` ids, and what else to ``include``.
+
+        ``only`` are the ids among which to search, None for all.
+        """
+        wanted: dict[str, Any] = {"n_results": k, "where": self._where, "include": list(include), "ids": only}
+        answer: Mapping[str, Any] = self.call(lambda: self._collection.query(query_embeddings=vector, **wanted))
         return answer
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Return what Chroma says of the graph's parameters, which it does not say, and how many vectors it has."""
+        """Return the graph's parameters that Chroma tells, those that it does not, and the number of vectors."""
         said = {name: value for name, value in self.configured().items() if value is not None}
         graph: dict[str, ParameterValue] = {"vectors_in_graph": self.count(), "vectors_in_graph_from": _COUNTED}
         return {**said, "not_told": _NOT_TOLD, "max_batch_size": self._largest_batch(), **graph}

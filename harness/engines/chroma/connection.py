@@ -1,11 +1,11 @@
-"""The way to Chroma: its client, the address of a server, what errors mean, and which calls are made again."""
+"""Connections with Chroma: its client, the address of a server, the meaning of errors, and repeated calls."""
 
 from __future__ import annotations
 
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -20,20 +20,6 @@ from harness.engines.remote_server import Address, Cause, Fault, Place, read_add
 from harness.engines.server_collection import within
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.registry.optional import require
-
-__all__ = [
-    "PACKAGE",
-    "URL_VARIABLE",
-    "Connection",
-    "Retrier",
-    "address_of",
-    "close_http_client",
-    "connect",
-    "fault_of",
-    "http_session",
-    "persistent_client",
-    "require_chroma",
-]
 
 PACKAGE = "chromadb"
 URL_VARIABLE = "HARNESS_CHROMA_URL"
@@ -51,7 +37,7 @@ _SILENT = (
 )
 _ERROR_STATUS = 400
 _MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError)
-"""What the client lets out where an answer has another shape than it expects."""
+"""Errors of the client where an answer has an unexpected shape."""
 
 
 class Connection(NamedTuple):
@@ -136,7 +122,7 @@ def _settings(**settings: Any) -> Any:  # noqa: ANN401 - the client is untyped
 
 
 def _headers_of(address: Address, header: str) -> dict[str, str]:
-    """Return what is sent along with every call; ``header`` carries the API key.
+    """Return the headers of every call; ``header`` carries the API key.
 
     Raises:
         RejectedInputError: A user name needs the header that the key was to have.
@@ -191,39 +177,31 @@ class Retrier(remote_server.Retrier):
         return (Exception,)
 
     def fault_of(self, error: Exception) -> Fault:
-        """Say what an error of the client means; raises it again where it is none of the client's."""
+        """Return the fault of an error; raises it again where it is none of the client's."""
         return fault_of(error, getattr(self._last, "answer", None))
 
 
 def fault_of(error: Exception, answer: Any = None) -> Fault:  # noqa: ANN401 - httpx is imported late
-    """Say what an error of the client means, ``answer`` being the last ``httpx.Response``, if there was one.
+    """Return the fault that an error of the client stands for; ``answer`` is the last ``httpx.Response``, if any.
 
     Raises ``error`` again where it is none of the client's.
     """
     chroma, httpx = require_chroma("chromadb.errors").ChromaError, require_chroma("httpx")
-    for cause in _chain(error):
+    cause: BaseException | None = error
+    while cause is not None:
         if (fault := transport_fault(cause)) is not None:
             return fault
         if isinstance(cause, httpx.HTTPStatusError):
             answer = cause.response
+        cause = cause.__cause__ or cause.__context__
     if type(error) is not Exception and not isinstance(error, (*_MALFORMED, chroma, httpx.HTTPError)):
         raise error
     if answer is None or answer.status_code < _ERROR_STATUS:
         return Fault(Cause.UNREADABLE, f"{type(error).__name__}: {error}")
-    words = _message_of(answer) if isinstance(error, httpx.HTTPStatusError) else str(error)
+    words = str(error)
+    if isinstance(error, httpx.HTTPStatusError):
+        try:
+            words = str(orjson.loads(answer.content)["message"])
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            words = str(answer.text)
     return status_fault(answer, words)
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the error and what it came of, the first cause last."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _message_of(answer: Any) -> str:  # noqa: ANN401 - httpx is imported late
-    """Return the server's own message where there is one, else the body's beginning."""
-    try:
-        return str(orjson.loads(answer.content)["message"])
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return str(answer.text)

@@ -23,16 +23,13 @@ from harness.engines.remote_server import redact
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError, RejectedInputError
 from harness.store.disk import copy_folder
 
-__all__ = ["EmbeddedCollection"]
-
 _FOLDER = "chroma"
 _COLLECTION = "harness"
 _DATABASE = "chroma.sqlite3"
 _SIZES = "chroma-files.json"
 _JOURNALS = ("-wal", "-shm", "-journal")
-"""How files of SQLite end that come and go."""
+"""Endings of SQLite's files that come and go."""
 _NOBODY = "harness-flush-"
-_NAMED = 10
 _NO_ROOM = ("No space left", "disk is full", "File too large", "disk I/O error")
 
 
@@ -98,19 +95,15 @@ class EmbeddedCollection(Collection):
         with _embedded_errors(lambda: doing, EngineUnavailableError):
             self._client = persistent_client(folder, self.parameters.database)
             if source is not None:
-                self._require_collection(source)
+                names = sorted(str(collection.name) for collection in self._client.list_collections())
+                if self.name not in names:
+                    known = ", ".join(f"'{name}'" for name in names) or "there is none"
+                    raise RejectedInputError(
+                        f"there is no collection '{self.name}' in '{source}'",
+                        fix=f"name one that is there (collection=): {known}",
+                    )
             self._collection = self._client.get_collection(self.name, embedding_function=None)
             self._collection.count()  # the folder is read when something is asked, not before
-
-    def _require_collection(self, source: Path) -> None:
-        """Raise RejectedInputError, with the names of those that are there, when there is no such collection."""
-        names = sorted(str(collection.name) for collection in self._client.list_collections())
-        if self.name not in names:
-            known = ", ".join(f"'{name}'" for name in names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
-            raise RejectedInputError(
-                f"there is no collection '{self.name}' in '{source}'",
-                fix=f"name one that is there (collection=): {known or 'there is none'}",
-            )
 
     def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
         """Return the context in which to call :meth:`query`."""
@@ -133,10 +126,6 @@ class EmbeddedCollection(Collection):
         files = (path for path in self._folder.rglob("*") if path.is_file() and not path.name.endswith(_JOURNALS))
         sizes = {str(path.relative_to(self._folder)): path.stat().st_size for path in files}
         (self._folder.parent / _SIZES).write_bytes(orjson.dumps(sizes))
-
-    def unwritten(self) -> int | None:
-        """Return 0 where the harness had everything written; else what the count and ``sync_threshold`` tell."""
-        return 0 if self.parameters.flush and not self.parameters.external else super().unwritten()
 
     def storage(self) -> Storage:
         """Return the allocated bytes of the folder. The log is inside Chroma's SQLite file, and not told apart."""
@@ -178,13 +167,10 @@ def _embedded_errors(doing: Callable[[], str], kind: type[HarnessError] = Engine
         panic = type(error).__module__ == "pyo3_runtime"
         if not panic and not isinstance(error, require_chroma("chromadb.errors").ChromaError | ValueError | TypeError):
             raise
-        text = redact(str(error) or type(error).__name__, None)
-        raise kind(f"Chroma failed while {doing()}: {text}", fix=_remedy(str(error))) from error
-
-
-def _remedy(message: str) -> str:
-    if any(sign in message for sign in _NO_ROOM):
-        return "free disk space, or raise the limit on file sizes, then index again"
-    if "locked" in message:
-        return "another process writes to this index: close it first"
-    return REBUILD
+        message, fix = str(error), REBUILD
+        if any(sign in message for sign in _NO_ROOM):
+            fix = "free disk space, or raise the limit on file sizes, then index again"
+        elif "locked" in message:
+            fix = "another process writes to this index: close it first"
+        text = redact(message or type(error).__name__, None)
+        raise kind(f"Chroma failed while {doing()}: {text}", fix=fix) from error

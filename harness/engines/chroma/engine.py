@@ -1,4 +1,4 @@
-"""The engine on Chroma: what is sent, what came of it, what it answers.
+"""The engine on Chroma.
 
 A collection is written and searched in the process (:mod:`harness.engines.chroma.embedded`) or on a server
 (:mod:`harness.engines.chroma.server`); the engine sees no difference but in what the parameters allow.
@@ -36,9 +36,6 @@ from harness.engines.interface import Caveats
 from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["ChromaEngine"]
-
-_ANEW = "Chroma puts them into the graph anew whenever it opens the collection"
 _PAGE = 5_000
 _COLLECTIONS: Mapping[str, type[Collection]] = {"embedded": EmbeddedCollection, "server": ServerCollection}
 
@@ -55,13 +52,7 @@ class ChromaEngine(
 
     name = "chroma"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense",
-        exact=False,
-        deterministic=False,
-        reopens=True,
-        keeps_k_prefix=False,
-        shares_index=True,
-        threads=True,
+        "dense", exact=False, deterministic=False, reopens=True, keeps_k_prefix=False, shares_index=True, threads=True
     )
     search_parameters = frozenset(
         {
@@ -82,7 +73,7 @@ class ChromaEngine(
 
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
-        """Return the mode and the version of what answers, without loading the engine; a server is asked.
+        """Return the mode and the engine's version, which a server is asked for; loads no engine.
 
         Raises EngineUnavailableError when the server does not answer.
         """
@@ -111,28 +102,29 @@ class ChromaEngine(
         """Upsert all documents in batches; getting ready is having the graph written, and counting."""
         documents = documents.with_ids() if self._settings.keep else documents
         for start, stop in documents.batches(self.collection.batch, progress):
-            self.collection.upsert(documents.column, start, stop, documents.metadata)
+            records = documents.records(start, stop) if documents.fields else None
+            self.collection.upsert(np.arange(start, stop, dtype=np.int32), documents.column[start:stop], records)
+        self._dimensions = documents.column.shape[1]
+        self._flush(progress)
+
+    def _flush(self, progress: Progress) -> None:
         progress.start("flush", None)
         if self._settings.flush:
             self.collection.flush()
-        self._dimensions = documents.column.shape[1]
 
     def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:  # noqa: ARG002
         """Delete and upsert in batches; getting ready is having the graph written."""
-        batch, deleted, rows = self.collection.batch, changes.deleted, changes.rows
-        for start in range(0, len(deleted), batch):
-            self.collection.delete(deleted[start : start + batch])
-            progress.advance(len(deleted[start : start + batch]))
-        for start in range(0, len(rows), batch):
-            part = slice(start, start + batch)
-            self.collection.write(rows[part], changes.written.column[part])
-            progress.advance(len(rows[part]))
-        progress.start("flush", None)
-        if self._settings.flush:
-            self.collection.flush()
+        batch = self.collection.batch
+        for start in range(0, len(changes.deleted), batch):
+            part = changes.deleted[start : start + batch]
+            self.collection.delete(part)
+            progress.advance(len(part))
+        for start, stop in changes.written.batches(batch, progress):
+            self.collection.upsert(changes.rows[start:stop], changes.written.column[start:stop])
+        self._flush(progress)
 
     def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
-        """Count the records, and list what is missing of those that were just sent."""
+        """Count the records, and list those just sent that are missing."""
         collection = self.collection
         dimensions, documents = self._dimensions or collection.dimensions, collection.count()
         missing = self.absent_rows(documents, lambda: (_rows(page["ids"]) for page in collection.pages(_PAGE)))
@@ -142,7 +134,7 @@ class ChromaEngine(
         return LoadedIndex(documents, state, dimensions, missing)
 
     def retrieve(self, query: Float32Array, k: int) -> Mapping[str, Any]:
-        """Ask Chroma, which answers with lists of ids and distances."""
+        """Search; Chroma answers with lists of ids and distances."""
         return self.collection.query(query, k, "distances")
 
     def columns(self, answer: Mapping[str, Any]) -> tuple[Int32Array, Float64Array]:
@@ -176,25 +168,16 @@ class ChromaEngine(
         return {} if ef_search is None else {"ef_search": ef_search}
 
     def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - Chroma looks at no k
-        """Say whether the collection will answer alike when it is opened again.
-
-        It will not where a part of its graph is only in memory, of which Chroma tells no more than the count of records
-        and ``sync_threshold``.
-        """
-        waiting, threshold = self.collection.unwritten(), self.collection.configured().get("sync_threshold")
-        if waiting == 0:
+        """Say that answers can change at the next opening, unless the harness had the whole graph written."""
+        if self._settings.flush and self._settings.mode == "embedded" and not self._settings.external:
             return Caveats()
-        every = "which Chroma does not tell" if threshold is None else f"{int(threshold):,} here"
-        if waiting is None:
-            note = (
-                f"whether answers change at the next opening cannot be known: the graph is written each "
-                f"sync_threshold records ({every}), Chroma does not tell how many came after, and {_ANEW}"
-            )
-        else:
-            note = (
-                f"its {waiting:,} records are not in the graph on disk, which is written each sync_threshold "
-                f"({every}): {_ANEW}, and answers can differ from one opening to the next"
-            )
+        threshold = self.collection.configured().get("sync_threshold")
+        every = "not told" if threshold is None else f"{int(threshold):,}"
+        note = (
+            f"Chroma writes the graph of {self.collection.count():,} records to disk each sync_threshold ({every}) "
+            "records, and puts later ones into the graph anew whenever it opens the collection: answers can differ "
+            "from one opening to the next"
+        )
         return Caveats((note,))
 
 

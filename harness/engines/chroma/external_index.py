@@ -1,9 +1,8 @@
-"""Collections that were in Chroma before: ids, distance, and whether their vectors are the expected ones."""
+"""Collections that somebody else made: their ids, distance, and whether they hold the expected vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 
 import numpy as np
 
@@ -16,14 +15,10 @@ from harness.engines.index_folder import ID_FIELD
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.errors import RejectedInputError
 
-__all__ = ["ExternalRecords", "similarity_of"]
-
 _PAGE = 5_000
 _PAGE_OF_VECTORS = 1_000
 _PROBED = 16
-"""Records of which one is asked for again, the longest: zeros tell nothing."""
-_SCALES = (2.0, 3.0, 0.5)
-"""Of a query made of a stored vector: one of them sets the three distances apart, whatever its length."""
+"""Records of which the longest is used to measure the distance: zeros tell nothing."""
 _CLOSE = 1e-3
 
 
@@ -87,55 +82,44 @@ def similarity_of(collection: Collection, wanted: str) -> Similarity:
             f"the collection '{collection.name}' has no HNSW graph", fix="other indexes than HNSW cannot be searched"
         )
     similarity = _measured(collection) or said
+    searched = f"the collection '{collection.name}' is searched by Chroma's '{SPACES[similarity]}'"
     if similarity != said:
         raise RejectedInputError(
-            f"the collection '{collection.name}' is searched by Chroma's '{SPACES[similarity]}', and Chroma says "
-            f"'{SPACES[said]}', as of folders that Chroma before 1.0 made",
+            f"{searched}, and Chroma says '{SPACES[said]}', as of folders that Chroma before 1.0 made",
             fix="make the collection anew with this version of Chroma",
         )
     if wanted not in ("", similarity):
-        space = next(space for name, space in SPACES.items() if name == wanted)
         raise RejectedInputError(
-            f"the collection '{collection.name}' is searched by Chroma's '{SPACES[similarity]}', and "
-            f"similarity={wanted} is '{space}'",
-            fix=f"give similarity={similarity}, or leave it out",
+            f"{searched}, which is not similarity={wanted}", fix=f"give similarity={similarity}, or leave it out"
         )
     return similarity
 
 
 def _measured(collection: Collection) -> Similarity | None:
-    """Return the distance that Chroma gives for a query made of a stored vector; None without one to ask for."""
-    stored = _vectors(collection.get(limit=_PROBED, include=["embeddings"]))
-    longest = max(stored, key=lambda vector: float(np.linalg.norm(vector)), default=None)
-    if longest is None or not longest.any():
+    """Return the similarity by which Chroma compares a stored vector with another; None without a vector to ask for.
+
+    For ``-2 v / |v|²`` and ``v`` the three distances differ, whatever the length of ``v``.
+    """
+    page = collection.get(limit=_PROBED, include=["embeddings"])
+    vectors = _vectors(page).astype(np.float64)
+    if not vectors.any():  # nor where there are no vectors at all
         return None
-    query = max(
-        (np.float32(scale) * longest for scale in _SCALES), key=lambda scaled: _gap(_distances(scaled, longest))
-    )
-    with collection.translated(lambda: "asking for the nearest record"):
-        answer = collection.query(query[None], 1, "distances", "embeddings")
+    squares = np.square(vectors).sum(axis=1)
+    longest = int(squares.argmax())
+    square = float(squares[longest])
+    query = (-2 * vectors[longest] / square).astype(np.float32)
+    with collection.translated(lambda: "measuring a distance"):
+        answer = collection.query(query[None], 1, "distances", only=[page["ids"][longest]])
     distance = float(answer["distances"][0][0])
-    expected = _distances(query, np.asarray(answer["embeddings"][0][0], dtype=np.float32))
-    nearest = min(expected, key=lambda name: abs(expected[name] - distance))
-    if abs(expected[nearest] - distance) > _CLOSE * max(1.0, abs(distance)):
-        raise RejectedInputError(
-            f"the collection '{collection.name}' gives the distance {distance:g} where "
-            + ", ".join(f"{SPACES[name]} is {value:g}" for name, value in expected.items()),
-            fix="this is none of the distances that the harness knows",
-        )
-    return nearest
-
-
-def _distances(query: Float32Array, vector: Float32Array) -> Mapping[Similarity, float]:
-    """Return Chroma's three distances of two vectors, neither of them zero."""
-    first, second = query.astype(np.float64), vector.astype(np.float64)
-    product = float(first @ second)
-    cosine = product / float(np.linalg.norm(first) * np.linalg.norm(second))
-    return {"cosine": 1.0 - cosine, "dot": 1.0 - product, "l2": float(np.square(first - second).sum())}
-
-
-def _gap(distances: Mapping[Similarity, float]) -> float:
-    return min(abs(first - second) for first, second in combinations(distances.values(), 2))
+    expected: Mapping[Similarity, float] = {"cosine": 2.0, "dot": 3.0, "l2": square + 4 + 4 / square}
+    for similarity, value in expected.items():
+        if np.isclose(distance, value, rtol=_CLOSE):
+            return similarity
+    raise RejectedInputError(
+        f"the collection '{collection.name}' gives the distance {distance:g} where "
+        + ", ".join(f"{SPACES[name]} is {value:g}" for name, value in expected.items()),
+        fix="this is none of the distances that the harness knows",
+    )
 
 
 def _vectors(page: Mapping[str, object]) -> Float32Array:

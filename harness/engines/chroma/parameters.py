@@ -9,10 +9,9 @@ from typing import Any, Self, cast
 
 from harness.data.types import Similarity
 from harness.engines.external_index import source_folder
-from harness.errors import RejectedInputError, UnknownNameError
+from harness.engines.server_collection import mode_of
+from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
-
-__all__ = ["SPACES", "ChromaParameters"]
 
 SPACES: Mapping[Similarity, str] = {"cosine": "cosine", "dot": "ip", "l2": "l2"}
 """Chroma's names of the similarities."""
@@ -20,7 +19,7 @@ _NEUTRAL: Mapping[str, Mapping[str, ParameterValue]] = {
     "embedded": {"url": "", "keep": False, "tenant": "default_tenant"},
     "server": {"flush": True},
 }
-"""What a mode cannot do, as the only value that its parameter may have there."""
+"""Parameters that a mode cannot honour, with the only value that they may have there."""
 _OF_CHROMA = ("ef_construction", "ef_search", "max_neighbors", "sync_threshold", "resize_factor")
 
 
@@ -62,21 +61,9 @@ class ChromaParameters:
         """Read the card's complete parameters.
 
         Raises:
-            UnknownNameError: There is no such similarity or mode.
             RejectedInputError: The mode cannot honour a parameter.
         """
-        similarity, external, path = (parameters[name] for name in ("similarity", "external", "path"))
-        if similarity not in SPACES and not (similarity == "" and external):
-            raise UnknownNameError("similarity", str(similarity), SPACES)
-        mode = str(parameters["mode"]) or ("server" if parameters["url"] else "embedded")
-        if mode not in _NEUTRAL:
-            raise UnknownNameError("mode", mode, _NEUTRAL)
-        wrong = [name for name, neutral in _NEUTRAL[mode].items() if parameters[name] != neutral]
-        if wrong:
-            raise RejectedInputError(
-                f"{', '.join(wrong)} cannot be set with mode={mode}",
-                fix=f"leave {'it' if len(wrong) == 1 else 'them'} out, or choose another mode: {', '.join(_NEUTRAL)}",
-            )
+        external, path, mode = parameters["external"], parameters["path"], mode_of(parameters, _NEUTRAL)
         if external and bool(path) != (mode == "embedded"):
             raise RejectedInputError(
                 f"{'a folder is opened in the process' if path else 'no folder is named'}, and mode={mode}",

@@ -7,26 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from harness.data.progress import Progress
 from harness.engines.chroma.collection import Collection
-from harness.engines.chroma.connection import (
-    Retrier,
-    address_of,
-    close_http_client,
-    connect,
-    http_session,
-)
+from harness.engines.chroma.connection import Retrier, address_of, close_http_client, connect, http_session
 from harness.engines.chroma.parameters import ChromaParameters
 from harness.engines.interface import EngineInfo, Storage
 from harness.engines.remote_server import Cause, FaultError, server_errors
 from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
 from harness.errors import EngineUnavailableError
 from harness.registry.parameters import ParameterValue
-
-__all__ = ["ServerCollection"]
 
 T = TypeVar("T")
 
@@ -48,7 +41,7 @@ class ServerCollection(Collection):
 
     @property
     def info(self) -> EngineInfo:
-        """Name the version that the server gives, and what is doubtful about it."""
+        """Return the version that the server gives, with a doubt about it."""
         mode = "server" if self._attached is None else "server, an external collection"
         return EngineInfo("Chroma", self._version, mode, self._doubt)
 
@@ -89,28 +82,24 @@ class ServerCollection(Collection):
             )
 
     def attach(self, folder: Path, progress: Progress) -> None:  # noqa: ARG002 - nothing is copied
-        """Find somebody's collection, and note what it holds; raises EngineUnavailableError when there is none."""
+        """Find somebody's collection, and note its content; raises EngineUnavailableError when there is none."""
         self._connect(self.parameters.collection)
-        self._find(self._others)
+        self._find(ours=False)
         self._attached = self._content()
 
-    def _others(self) -> str:
-        """Return the remedy for a name that no collection has: the names that are there."""
-        names = sorted(str(known.name) for known in self.call(self._client.list_collections))
-        return f"name one that is there (collection=): {', '.join(names) or 'there is none'}"
-
-    def _find(self, fix: Callable[[], str] = lambda: _OURS) -> None:
-        """Look the collection up; raises EngineUnavailableError, with the remedy ``fix``, when it is not there."""
+    def _find(self, *, ours: bool = True) -> None:
+        """Look the collection up, ``ours`` or somebody else's; raises EngineUnavailableError when it is not there."""
         with self.translated(lambda: f"looking for the collection '{self.name}'"):
             try:
                 self._collection = self.call(lambda: self._client.get_collection(self.name, embedding_function=None))
             except FaultError as error:
                 if error.fault.cause is not Cause.MISSING:
                     raise
-                database = self.parameters.database
-                raise EngineUnavailableError(
-                    f"there is no collection '{self.name}' on the server, in the database '{database}'", fix=fix()
-                ) from error
+                where, fix = f"on the server, in the database '{self.parameters.database}'", _OURS
+                if not ours:
+                    names = sorted(str(known.name) for known in self.call(self._client.list_collections))
+                    fix = f"name one that is there (collection=): {', '.join(names) or 'there is none'}"
+                raise EngineUnavailableError(f"there is no collection '{self.name}' {where}", fix=fix) from error
 
     def call(self, operation: Callable[[], T]) -> T:
         """Call the client, again while the fault may pass; raises FaultError."""
@@ -121,13 +110,13 @@ class ServerCollection(Collection):
         return server_errors(self._address, doing)
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Say where the index is, what the server says of it, and how often a call had to be made again."""
+        """Return where the index is, the server's account of it, and the number of repeated calls."""
         own = {"kept": self.parameters.keep, "repeated_calls": self.repeated} if self._attached is None else {}
         placed: dict[str, ParameterValue] = {"server": self._address.url, "collection": self.name}
         return {**placed, "authentication": self._address.authentication, **own, **super().state()}
 
     def changed(self) -> str | None:
-        """Say how many records there are now, or that the configuration is another; None when both are as they were."""
+        """Return the change of the number of records, or of the configuration; None for neither."""
         before, now = self._attached, self._content()
         if before is None or before == now:
             return None
@@ -136,11 +125,11 @@ class ServerCollection(Collection):
         return f"the configuration of the collection '{self.name}' is another"
 
     def _content(self) -> tuple[int, str]:
-        self._find()
+        self._find(ours=False)
         return self.count(), str(sorted(self.configured().items()))
 
     def storage(self) -> Storage:
-        """Return nothing known: a server tells nothing about its disk."""
+        """Return unknown bytes: a server tells nothing about its disk."""
         return Storage(None, 0)
 
     def close(self) -> None:
@@ -151,16 +140,9 @@ class ServerCollection(Collection):
             return
         try:
             if self._owns and not self.parameters.keep:
-                self._remove(client)
+                removing = Retrier(REMOVAL_S)
+                http_session(client).event_hooks = {"response": [removing.remember]}
+                remove = partial(removing.call, lambda: client.delete_collection(self.name))
+                remove_collection(self.name, self._address, remove, "--chroma-url")
         finally:
             close_http_client(client)
-
-    def _remove(self, client: Any) -> None:  # noqa: ANN401 - the client is untyped
-        """Remove the collection, after failures too: nothing hides those, and nobody waits for a server that hangs."""
-        removing = Retrier(REMOVAL_S)
-        http_session(client).event_hooks = {"response": [removing.remember]}
-        remove_collection(
-            *(self.name, self._address),
-            lambda: removing.call(lambda: client.delete_collection(self.name)),
-            "--chroma-url",
-        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,26 +12,25 @@ import pyarrow as pa
 from harness.data.arrow import strings
 from harness.data.progress import Progress
 from harness.data.types import Ids, Int32Array, TermCounts
-from harness.engines.base import Capabilities, Documents
+from harness.engines.base import Documents
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.interface import ExpectedContent, Remains
-from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, Hits, LuceneIndexEngine
+from harness.engines.lucene.engine import Batch, Hits, LuceneIndexEngine, promises
 from harness.engines.lucene.external_index import require_known_term, require_searchable
-from harness.engines.lucene.parameters import has_feedback, index_parameters, language_of, require_one_feedback
 from harness.engines.lucene.reader import IndexReader
-from harness.errors import EngineFailureError, RejectedInputError
+from harness.errors import EngineFailureError, RejectedInputError, UnknownNameError, UsageError
 from harness.exact.lucene import byte_lengths
 from harness.java.bridge import JavaBridge, JavaObject, packed_texts, spans
 from harness.registry.parameters import ParameterValue
-from harness.text.lucene_analyzer import LuceneAnalyzer
-
-__all__ = ["FIELD", "LuceneEngine", "is_blank"]
+from harness.text.analyzers import ENGLISH
+from harness.text.lucene_analyzer import LuceneAnalyzer, languages
 
 FIELD = "contents"
 _ID = "id"
 _CHANGE = "harness.change"
 """The field that says in which change a document was written; those of the build lack it."""
 _BATCH = 1024
+_PREFIX = "lucene-"
 _NAMED = 3
 _JAVA_BLANK = "".join(map(chr, range(0x21)))
 _QUERIES = "io.anserini.search.query.BagOfWordsQueryGenerator"
@@ -56,15 +54,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
     from the segments that are left.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        input="text",
-        exact=True,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=True,
-        shares_index=True,
-        warm_up_queries=WARM_UP_QUERIES,
-    )
+    capabilities = promises("text")
     name = "lucene"
     own_field = FIELD
 
@@ -73,13 +63,16 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
-        require_one_feedback(parameters)
-        self._language, self._with_feedback = language_of(parameters), has_feedback(parameters)
+        if parameters["rm3"] and parameters["axiom"]:
+            raise UsageError("rm3 and axiom exclude each other", fix="name the backend twice, once with each")
+        self._with_feedback = bool(parameters["rm3"] or parameters["axiom"])
+        self._language = _language_of(str(parameters["analyzer"]))
 
     @property
     def index_parameters(self) -> dict[str, ParameterValue]:
         """Return the parameters that change the index, as opposed to the search in it."""
-        return index_parameters(self.parameters)
+        own = {name: self.parameters[name] for name in ("segments", "ram_buffer_mb")}
+        return {**own, "analyzer": f"{_PREFIX}{self._language}", "term_vectors": self._with_feedback}
 
     def start_java(self) -> JavaBridge:
         """Start the JVM if need be, with the analyzer of the language."""
@@ -103,23 +96,22 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
                 yield Batch(java, np.array(kept[span], dtype=np.int64) + start)
 
     def configure_searcher(self) -> None:
-        """Score as the parameters say."""
+        """Score as the parameters say; refuse AX on a small index.
+
+        Anserini draws R times N different documents, for ever when there are fewer.
+        """
         parameters, package = self.parameters, "org.apache.lucene.search.similarities"
-        self._require_enough_documents()
+        documents, sampled = self.reader.documents, int(parameters["axiom_r"]) * int(parameters["axiom_n"])
+        if parameters["axiom"] and documents < sampled:
+            raise RejectedInputError(
+                f"AX samples axiom_r times axiom_n = {sampled} documents; the index holds {documents}",
+                fix="lower axiom_r or axiom_n",
+            )
         if parameters["model"] == "ql":
             similarity = self.bridge.load(f"{package}.LMDirichletSimilarity")(parameters["mu"])
         else:
             similarity = self.bridge.load(f"{package}.BM25Similarity")(parameters["k1"], parameters["b"])
         self.searcher.setSimilarity(similarity)
-
-    def _require_enough_documents(self) -> None:
-        """Refuse AX on a small index: Anserini draws R times N different documents, for ever when there are fewer."""
-        documents, sampled = self.reader.documents, int(self.parameters["axiom_r"]) * int(self.parameters["axiom_n"])
-        if self.parameters["axiom"] and documents < sampled:
-            raise RejectedInputError(
-                f"AX samples axiom_r times axiom_n = {sampled} documents; the index holds {documents}",
-                fix="lower axiom_r or axiom_n",
-            )
 
     def prepare(self, queries: pa.ChunkedArray, k: int) -> list[JavaObject]:  # noqa: ARG002 - that of the search
         """Make a bag-of-words query of each text, a term's count as its weight: Anserini's."""
@@ -144,7 +136,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
         return Hits(np.array(answer.lucene_docids, dtype=np.int32), np.array(answer.scores, dtype=np.float32))
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Give Lucene's own account of the index."""
+        """Return Lucene's own account of the index."""
         return {
             "max_doc": self.reader.max_doc,
             "deleted_documents": self.reader.deleted_documents,
@@ -206,11 +198,9 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
             )
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compare all that BM25 depends on.
+        """Compare all that BM25 depends on: counts, the byte of each document's length, terms, postings of the queries.
 
-        That is the number of documents and of terms, each document's length as its byte says it, and the postings of
-        the queries' terms; and the terms of the whole field besides, so that a term which the dataset lacks is one
-        that the index lacks. Raises RejectedInputError when no query can find anything.
+        Raises RejectedInputError when no query can find anything.
         """
         counts, reader = content.terms, self.reader
         if counts is None:
@@ -256,6 +246,24 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray], Changeable[pa.ChunkedArra
                 return f"the term '{term}' has other postings than the analyzer gives it"
             progress.advance(1)
         return None
+
+
+def _language_of(analyzer: str) -> str:
+    """Return the language of an analyzer; English for ``auto``, which stands only where no dataset's decided.
+
+    Raises:
+        UsageError: It is no analyzer of Lucene's.
+        UnknownNameError: There is no such language.
+    """
+    language = ENGLISH if analyzer == "auto" else analyzer.removeprefix(_PREFIX)
+    if analyzer != "auto" and not analyzer.startswith(_PREFIX):
+        raise UsageError(
+            f"the analyzer '{analyzer}' is not one of Lucene's",
+            fix=f"Lucene analyses by itself: {_PREFIX}<language>, {_PREFIX}english for example",
+        )
+    if language not in languages():
+        raise UnknownNameError("analyzer", analyzer, [_PREFIX + name for name in languages()])
+    return language
 
 
 class _Feedback:

@@ -1,4 +1,4 @@
-"""The engine that all backends on Lucene are: the JVM, writing an index, opening and searching it, filters.
+"""The base of all engines on Lucene: the JVM, writing an index, opening and searching it, filters.
 
 One thread adds and merges, and only neighbouring segments are merged, so that Lucene's document numbers follow the
 order in which documents were sent: equal scores are then broken by row, in every build.
@@ -7,7 +7,7 @@ order in which documents were sent: equal scores are then broken by row, in ever
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
@@ -19,24 +19,37 @@ import pyarrow.compute as pc
 from harness.data.arrow import numbers, text_scalar
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, Int64Array
-from harness.engines.base import Documents, EngineInfo, External, ExternalIndex, Filterable, LoadedIndex
+from harness.engines.base import Capabilities, Documents, EngineInfo, External, ExternalIndex, Filterable, LoadedIndex
 from harness.engines.external_index import foreign_index_errors, source_folder
+from harness.engines.interface import InputKind
 from harness.engines.lucene.external_index import READABLE, map_documents, require_intact
 from harness.engines.lucene.reader import IndexReader
 from harness.errors import BackendError, EngineFailureError
 from harness.java.bridge import REBUILD, JavaBridge, JavaObject, java_errors, packed_texts
-from harness.java.jvm import find_jar, jar_digest, start
+from harness.java.jvm import find_jar, start
 from harness.registry.parameters import ParameterValue
+from harness.store.digests import steady_digest
 from harness.text.lucene_analyzer import versions
 
-__all__ = ["WARM_UP_QUERIES", "Batch", "Hits", "LuceneIndexEngine", "RowsEngine"]
-
-WARM_UP_QUERIES = 1000
+_WARM_UP_QUERIES = 1000
 """The JVM compiles Lucene's search until about so many queries have run: benchmarks/warm_up.py."""
 _MOST_CLAUSES = 1 << 20
-_SEARCH = "org.apache.lucene.search"
+_SEARCH, _INDEX = "org.apache.lucene.search", "org.apache.lucene.index"
 
 Column = TypeVar("Column")
+
+
+def promises(kind: InputKind, *, exact: bool = True) -> Capabilities:
+    """Return the promises of an engine on Lucene that reads a ``kind`` of input."""
+    return Capabilities(
+        kind,
+        exact=exact,
+        deterministic=True,
+        reopens=True,
+        keeps_k_prefix=exact,
+        shares_index=True,
+        warm_up_queries=_WARM_UP_QUERIES,
+    )
 
 
 class Batch(NamedTuple):
@@ -98,7 +111,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         return JavaBridge(start(heap=str(self.parameters["heap"]), jar=str(self.parameters["jar"]) or None))
 
     def java_analyzer(self) -> JavaObject:
-        """Return what makes terms of texts."""
+        """Return the analyzer of Lucene's that makes terms of texts."""
         return self.bridge.load("org.apache.lucene.analysis.core.WhitespaceAnalyzer")()
 
     def configure_writer(self, configuration: JavaObject) -> None:
@@ -118,7 +131,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         return lucene
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Say for the report what is in the index, beside segments and documents."""
+        """Return entries of the index's state for the report, beside segments and documents."""
         return {}
 
     def numbered_rows(self) -> Int32Array:
@@ -148,11 +161,16 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
 
     def _writer(self, folder: Path, stack: ExitStack, mode: str) -> JavaObject:
         """Return a writer that the stack closes; ``mode`` is a name of Lucene's ``OpenMode``."""
-        directory = self._directory(folder)
+        load, directory = self.bridge.load, self._directory(folder)
         stack.callback(directory.close)
-        configuration = self._configuration()
-        configuration.setOpenMode(getattr(self.bridge.load("org.apache.lucene.index.IndexWriterConfig$OpenMode"), mode))
-        writer = self.bridge.load("org.apache.lucene.index.IndexWriter")(directory, configuration)
+        configuration = load(f"{_INDEX}.IndexWriterConfig")(self.java_analyzer())
+        configuration.setRAMBufferSizeMB(float(self.parameters["ram_buffer_mb"]))
+        configuration.setUseCompoundFile(False)
+        configuration.setMergePolicy(load(f"{_INDEX}.LogByteSizeMergePolicy")())
+        configuration.setMergeScheduler(load(f"{_INDEX}.SerialMergeScheduler")())
+        self.configure_writer(configuration)
+        configuration.setOpenMode(getattr(load(f"{_INDEX}.IndexWriterConfig$OpenMode"), mode))
+        writer = load(f"{_INDEX}.IndexWriter")(directory, configuration)
         stack.callback(writer.rollback)  # does nothing once the writer is closed
         return writer
 
@@ -163,23 +181,16 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         writer.close()
 
     def _add(self, writer: JavaObject, batch: Batch, documents: Documents[Column]) -> None:
+        """Write documents, each with a field for each of its metadata."""
         java, rows = batch
-        with self.translated(
-            lambda: f"indexing '{documents.ids[int(rows[0])]}' and {len(rows) - 1} documents after it"
-        ):
-            if documents.metadata is not None:
-                java = self._with_metadata(java, documents.metadata.take(numbers(rows)))
+        first = documents.ids[int(rows[0])]
+        with self.translated(lambda: f"indexing '{first}' and {len(rows) - 1} documents after it"):
+            table = pa.table({}) if documents.metadata is None else documents.metadata.take(numbers(rows))
+            for name, values in zip(table.column_names, table.columns, strict=True):
+                # a document without a value gets an empty term, which no filter finds
+                texts = packed_texts(pc.fill_null(values, text_scalar("")).to_pylist())
+                java = self.bridge.index.withField(java, _metadata_field(name), texts)
             writer.addDocuments(self.bridge.cast("java.lang.Iterable", java))
-
-    def _configuration(self) -> JavaObject:
-        load = self.bridge.load
-        configuration = load("org.apache.lucene.index.IndexWriterConfig")(self.java_analyzer())
-        configuration.setRAMBufferSizeMB(float(self.parameters["ram_buffer_mb"]))
-        configuration.setUseCompoundFile(False)
-        configuration.setMergePolicy(load("org.apache.lucene.index.LogByteSizeMergePolicy")())
-        configuration.setMergeScheduler(load("org.apache.lucene.index.SerialMergeScheduler")())
-        self.configure_writer(configuration)
-        return configuration
 
     def load(self, folder: Path) -> LoadedIndex:
         """Open a reader, and a searcher that caches nothing."""
@@ -204,39 +215,30 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - Java's exception decides
         fix: str | None = None,  # noqa: ARG002
     ) -> Iterator[None]:
-        """Raise a Java exception as one of ours; nobody is told to delete an index that is not ours."""
+        """Translate Java exceptions; nobody is told to delete an index of their own."""
         instead = foreign_index_errors(REBUILD, READABLE) if self.external else nullcontext()
         # to look for Java's exceptions before Java was started would start it, with other options
         with instead, java_errors(doing) if hasattr(self, "bridge") else nullcontext():
             yield
 
-    # Filters: a field of exact terms for each field of metadata, and a clause that does not score.
-
-    def _with_metadata(self, documents: JavaObject, metadata: pa.Table) -> JavaObject:
-        """Add a field for each of the metadata; a document without a value gets an empty term: no filter finds it."""
-        for name in metadata.column_names:
-            texts = packed_texts(pc.fill_null(metadata.column(name), text_scalar("")).to_pylist())
-            documents = self.bridge.index.withField(documents, _metadata_field(name), texts)
-        return documents
+    # Filters: a field of exact terms for each field of metadata, and clauses that do not score.
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter by exact terms, in Lucene's query."""
-        load = self.bridge.load
-        builder = load(f"{_SEARCH}.BooleanQuery$Builder")()
-        for field, value in wanted.items():
-            term = load("org.apache.lucene.index.Term")(_metadata_field(field), value)
-            clause = self.bridge.cast(f"{_SEARCH}.Query", load(f"{_SEARCH}.TermQuery")(term))
-            builder.add(clause, load(f"{_SEARCH}.BooleanClause$Occur").FILTER)
-        self.java_filter = self.bridge.cast(f"{_SEARCH}.Query", builder.build()) if wanted else None
+        term, query = self.bridge.load(f"{_INDEX}.Term"), self.bridge.load(f"{_SEARCH}.TermQuery")
+        clauses = [(query(term(_metadata_field(field), value)), "FILTER") for field, value in wanted.items()]
+        self.java_filter = self._all_of(clauses) if wanted else None
 
     def filtered(self, query: JavaObject) -> JavaObject:
         """Return ``query`` among the documents of the filter, with its own scores."""
-        if self.java_filter is None:
-            return query
+        return query if self.java_filter is None else self._all_of([(query, "MUST"), (self.java_filter, "FILTER")])
+
+    def _all_of(self, clauses: Sequence[tuple[JavaObject, str]]) -> JavaObject:
+        """Return the query for documents that match every clause; only those called MUST score."""
         occur = self.bridge.load(f"{_SEARCH}.BooleanClause$Occur")
         builder = self.bridge.load(f"{_SEARCH}.BooleanQuery$Builder")()
-        builder.add(query, occur.MUST)
-        builder.add(self.java_filter, occur.FILTER)
+        for query, name in clauses:
+            builder.add(self.bridge.cast(f"{_SEARCH}.Query", query), getattr(occur, name))
         return self.bridge.cast(f"{_SEARCH}.Query", builder.build())
 
     # External indexes.
@@ -284,7 +286,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         self.resources.callback(self._reading.close)
         directory = self._directory(folder)
         self._reading.callback(directory.close)
-        java = self.bridge.load("org.apache.lucene.index.DirectoryReader").open(directory)
+        java = self.bridge.load(f"{_INDEX}.DirectoryReader").open(directory)
         self._reading.callback(java.close)
         self.reader = IndexReader(self.bridge, java, self.field)
 
@@ -305,9 +307,9 @@ class RowsEngine(LuceneIndexEngine[Column]):
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
         """Name the jar that computes the hits, with its SHA-256. Starts no JVM; raises EngineUnavailableError."""
         jar = find_jar(str(parameters["jar"]) or None)
-        return {"jar": jar.name, "sha256": jar_digest(jar)}
+        return {"jar": jar.name, "sha256": steady_digest(jar)}
 
 
 def _metadata_field(name: str) -> str:
-    """Set the fields of a corpus apart from Anserini's and from those of vectors."""
+    """Return the Lucene field of a metadata field, apart from Anserini's fields and those of vectors."""
     return f"metadata.{name}"

@@ -1,4 +1,4 @@
-"""Lucene indexes that somebody else made: whether they are whole, and which documents they hold."""
+"""Lucene indexes that somebody else made: checking their files, and reading their documents' ids."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from harness.engines.lucene.reader import IndexReader
 from harness.errors import RejectedInputError
 from harness.java.bridge import REBUILD, java_errors
 
-__all__ = ["READABLE", "DocumentMap", "map_documents", "require_intact", "require_known_term", "require_searchable"]
-
 _NAMED = 3
 READABLE = (
     "path= must name the folder that holds segments_N of an index that the Lucene of this jar can read: take a backup "
     "of a damaged one, and for an index of another version, name the Anserini jar that made it (jar=)"
 )
-"""What to do about an index of the user's that cannot be read."""
+"""Remedy for a user's index that cannot be read."""
 
 
 class DocumentMap(NamedTuple):

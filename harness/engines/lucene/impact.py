@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import SparseVectors
-from harness.engines.base import Capabilities, Documents
+from harness.engines.base import Documents
 from harness.engines.checks import require_sparse
 from harness.engines.external_index import places_of
 from harness.engines.interface import ExpectedContent
-from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, RowsEngine
+from harness.engines.lucene.engine import Batch, RowsEngine, promises
 from harness.engines.lucene.external_index import require_known_term, require_searchable
 from harness.errors import RejectedInputError, UsageError
 from harness.exact import bm25_idf
 from harness.exact.weights import to_impacts, with_idf
 from harness.java.bridge import JavaObject, packed_texts, spans
 from harness.registry.parameters import ParameterValue
-
-__all__ = ["LuceneImpactEngine", "read_vocabulary"]
 
 _BATCH = 1024
 _OTHER_TERMS = (
@@ -39,15 +36,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
     exact as long as float32 is. Equal scores by row ascending.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        input="sparse",
-        exact=True,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=True,
-        shares_index=True,
-        warm_up_queries=WARM_UP_QUERIES,
-    )
+    capabilities = promises("sparse")
     name = "lucene-impact"
     own_field = "impacts"
     search_parameters = frozenset({"heap", "jar", "idf"})
@@ -110,8 +99,11 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         columns, by_column = np.unique(queries.indices).tolist(), documents.to_scipy().tocsc()
         shared = np.intersect1d(queries.indices, documents.indices).tolist()
         require_known_term(self.reader, [self._term(column) for column in shared], _OTHER_TERMS)
-        if self._with_idf and (reason := self._other_counts(documents)) is not None:
-            return reason
+        filled = len(documents.nonempty_rows)
+        if self._with_idf and (deleted := self.reader.deleted_documents):
+            return f"{deleted:,} documents are deleted but not merged away, and the idf still counts them"
+        if self._with_idf and self._filled != filled:
+            return f"its idf counts {self._filled:,} documents with terms, the dataset's part of it has {filled:,}"
         progress.start("compare", len(columns))
         for column in columns:
             term = self._term(column)
@@ -139,15 +131,6 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         idf = np.zeros(queries.dimensions, dtype=np.float32)
         idf[columns] = bm25_idf(df, self._filled)
         return with_idf(queries, idf)
-
-    def _other_counts(self, documents: SparseVectors) -> str | None:
-        """Say why the number of documents that the IDF goes by is not the encoder's; None where it is."""
-        if deleted := self.reader.deleted_documents:
-            return f"{deleted:,} documents are deleted but not merged away, and the idf still counts them"
-        filled = len(documents.nonempty_rows)
-        if self._filled != filled:
-            return f"its idf counts {self._filled:,} documents with terms, the dataset's part of it has {filled:,}"
-        return None
 
     def state(self) -> Mapping[str, ParameterValue]:
         """Count the documents that have an impact, which is what the IDF counts: of the index, whoever searches it."""

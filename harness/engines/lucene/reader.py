@@ -13,8 +13,6 @@ import numpy as np
 from harness.data.types import Float32Array, Int32Array, Int64Array
 from harness.java.bridge import JavaBridge, JavaObject, java_errors, unpacked_texts
 
-__all__ = ["IndexReader", "PostingList", "VectorBlock", "VectorField"]
-
 _INDEX = "org.apache.lucene.index"
 _CODECS = "org.apache.lucene.codecs"
 _VECTORS_AT_ONCE = 1024

@@ -11,16 +11,14 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import Float32Array
-from harness.engines.base import Capabilities, Documents
+from harness.engines.base import Documents
 from harness.engines.checks import require_dense
-from harness.engines.external_index import DenseComparison, Kept, places_of, spread_rows
+from harness.engines.external_index import Kept, compare_dense, spread_rows
 from harness.engines.interface import ExpectedContent, StoredDocuments
-from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, RowsEngine
+from harness.engines.lucene.engine import Batch, RowsEngine, promises
 from harness.errors import RejectedInputError
 from harness.java.bridge import JavaObject
 from harness.registry.parameters import ParameterValue
-
-__all__ = ["LuceneFlatEngine", "LuceneHnswEngine"]
 
 _MOST_DIMENSIONS = 1024
 _BATCH = 1024
@@ -44,7 +42,7 @@ class _VectorsEngine(RowsEngine[Float32Array]):
 
     own_field = "vector"
     graphs: ClassVar[bool]
-    """Whether the engine searches the graphs of an index, or scans one that has none."""
+    """True for an engine that searches graphs, False for one that scans an index without."""
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
@@ -142,24 +140,16 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         self._quantised = next((name for name in formats if "quantized" in name.lower()), None)
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Give the similarity of an external index, which is read from it."""
+        """Return the similarity of an external index, which is read from it."""
         return {"similarity": self._similarity} if self.external else {}
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector."""
         if self._quantised is not None:
             return f"Lucene scores quantised vectors ({self._quantised}), which no reference models"
-        comparison = DenseComparison(content, _KEPT[self._similarity, self._function])
-        place_of = places_of(content, len(self.ids))
-        progress.start("compare", len(self.ids))
-        for documents, vectors in self.reader.vectors():
-            rows = self.row_of[documents]
-            places = np.where(rows >= 0, place_of[rows], -1).astype(np.int32)
-            known = places >= 0
-            if known.any():
-                comparison.add(vectors[known], places[known])
-            progress.advance(int(np.count_nonzero(rows >= 0)))
-        return comparison.reason()
+        pages = ((self.row_of[documents], vectors) for documents, vectors in self.reader.vectors())
+        live = ((rows[rows >= 0], vectors[rows >= 0]) for rows, vectors in pages)
+        return compare_dense(content, len(self.ids), live, progress, _KEPT[self._similarity, self._function])
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return documents among the first of the index, which Lucene reads in order; no texts are looked for."""
@@ -186,15 +176,7 @@ class LuceneHnswEngine(_VectorsEngine):
     as documents are asked for; a segment with no more vectors than that is scanned.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense",
-        exact=False,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=False,
-        shares_index=True,
-        warm_up_queries=WARM_UP_QUERIES,
-    )
+    capabilities = promises("dense", exact=False)
     name = "lucene-hnsw"
     graphs = True
     search_parameters = frozenset({"heap", "jar", "ef_search"})
@@ -213,7 +195,7 @@ class LuceneHnswEngine(_VectorsEngine):
         return max(depth, int(self.parameters["ef_search"]))
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Say how many vectors the segments' graphs hold, by the graphs themselves."""
+        """Return how many vectors the segments' graphs hold, by the graphs themselves."""
         return {**super().state(), "vectors_in_graph": sum(self._sizes)}
 
     def configure_searcher(self) -> None:
@@ -229,15 +211,7 @@ class LuceneHnswEngine(_VectorsEngine):
 class LuceneFlatEngine(_VectorsEngine):
     """An exact scan of all vectors, by Anserini's flat format and Lucene's own query; equal scores by row ascending."""
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense",
-        exact=True,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=True,
-        shares_index=True,
-        warm_up_queries=WARM_UP_QUERIES,
-    )
+    capabilities = promises("dense")
     name = "lucene-flat"
     graphs = False
 

@@ -1,4 +1,4 @@
-"""A collection of Qdrant, wherever it runs: its points, its queries, how it keeps vectors, and what that says.
+"""A collection of Qdrant, in the process or on a server: its points, queries, segments, and their caveats.
 
 :mod:`harness.engines.qdrant.edge` and :mod:`harness.engines.qdrant.server` do what differs. Both client libraries have
 the same words for most of what is sent, and segments describe themselves in the same words in the files of a shard and
@@ -15,18 +15,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from harness.engines.interface import Caveats, EngineInfo, Storage
-from harness.engines.qdrant.parameters import (
-    DENSE,
-    OF_QUANTISATION,
-    STORED,
-    TERMS,
-    DenseSettings,
-    FusionSettings,
-    QdrantSettings,
-)
+from harness.engines.qdrant.parameters import DENSE, OF_QUANTISATION, TERMS, FusionSettings, QdrantSettings
 from harness.registry.parameters import ParameterValue
-
-__all__ = ["Collection", "IndexState", "Point", "Segments", "Vector", "Vectors", "caveats_of"]
 
 Vector: TypeAlias = list[float] | tuple[list[int], list[float]]
 """A dense vector, or the indices and values of a sparse one, as Python's own numbers."""
@@ -35,6 +25,10 @@ Vectors: TypeAlias = Mapping[str, Vector]
 
 _OF_GRAPHS = ("m", "ef_construct", "graph_on_disk", "indexing_threads", "hnsw_ef")
 _MUTABLE = "MutableRam"
+_UNKNOWN = (
+    "the server does not describe its segments: whether parameters of datatypes, graphs and quantisation had an effect "
+    "cannot be known"
+)
 
 
 class Point(NamedTuple):
@@ -103,8 +97,8 @@ class Collection(ABC):
         """Return the number of points, by an exact count."""
 
     @abstractmethod
-    def scroll(self, offset: Any, limit: int, key: str | None, *, vectors: bool) -> tuple[list[Any], Any]:  # noqa: ANN401
-        """Return a page of points, each with the payload under ``key`` and its vectors, and the next page's offset."""
+    def scroll(self, offset: Any, limit: int, key: str | None, vectors: Sequence[str]) -> tuple[list[Any], Any]:  # noqa: ANN401
+        """Return a page of points, each with the payload under ``key`` and these ``vectors``, and the next offset."""
 
     @abstractmethod
     def read(self, ids: Sequence[Hashable]) -> list[Any]:
@@ -124,7 +118,7 @@ class Collection(ABC):
 
     @abstractmethod
     def index_state(self) -> IndexState:
-        """Say how the collection keeps its vectors now, as far as the engine tells."""
+        """Return how the collection keeps its vectors now, as far as the engine tells."""
 
     @abstractmethod
     def storage(self) -> Storage:
@@ -146,9 +140,11 @@ class Collection(ABC):
         search = self._search(name, vector)
         return self.types.QueryRequest(limit=k, with_payload=False, with_vector=False, **search)
 
-    def fused(self, fusion: FusionSettings, vectors: Vectors, k: int) -> Any:  # noqa: ANN401 - the client's own type
+    def fused(self, vectors: Vectors, k: int) -> Any:  # noqa: ANN401 - the client's own type
         """Make a query for the fusion of the nearest points to each of its vectors."""
-        make = self.types.Prefetch
+        make, fusion = self.types.Prefetch, self.settings.fusion
+        if fusion is None:
+            raise AssertionError("a fusion without its settings")
         searches = [make(limit=fusion.candidates, **self._search(name, vector)) for name, vector in vectors.items()]
         request = self._fusion(fusion, searches)
         return self.types.QueryRequest(limit=k, with_payload=False, with_vector=False, **request)
@@ -159,11 +155,11 @@ class Collection(ABC):
 
     @abstractmethod
     def _nearest_to(self, name: str, vector: Vector) -> Mapping[str, Any]:
-        """Say in the client's words that the nearest points to a vector are wanted."""
+        """Return the client's arguments of a query for the nearest points to a vector."""
 
     @abstractmethod
     def _fusion(self, fusion: FusionSettings, searches: list[Any]) -> Mapping[str, Any]:
-        """Say in the client's words that the hits of searches are to be fused."""
+        """Return the client's arguments of a query that fuses the hits of searches."""
 
     def _vector(self, vector: Vector) -> Any:  # noqa: ANN401 - the client's own type
         if isinstance(vector, tuple):
@@ -181,7 +177,7 @@ class Segments(NamedTuple):
     def of(
         cls, configurations: Iterable[Mapping[str, Any]], names: Mapping[str, str], settings: QdrantSettings
     ) -> Self:
-        """Read what Qdrant says of each segment; ``names`` are what the vectors are called there.
+        """Read Qdrant's description of each segment; ``names`` are those of the vectors there.
 
         Raises KeyError and TypeError for configurations of another form.
         """
@@ -231,64 +227,25 @@ class IndexState:
 
 def caveats_of(settings: QdrantSettings, state: IndexState) -> Caveats:
     """Return the parameters that changed nothing about searches, with why, and what Qdrant does not tell of that."""
-    size = f"{state.points:,} vector{'' if state.points == 1 else 's'}{_threshold(state.indexing_threshold_kb)}"
-    notes: list[str] = []
+    sparse, dense, segments, threshold = settings.sparse, settings.dense, state.segments, state.indexing_threshold_kb
+    size = f"{state.points:,} vector{'' if state.points == 1 else 's'}"
+    if threshold is not None:
+        size += f"; indexing threshold {f'{threshold:,} kB' if threshold else '0, which is never'}"
+    of_compression = ("quantization", *OF_QUANTISATION)
     without: dict[str, str] = {}
-    if settings.sparse is not None:
-        prefix = "sparse_" if settings.dense is not None else ""
-        datatype = f"{prefix}datatype"
-        if state.segments is None:
-            notes += _unknown([(datatype, settings.sparse.datatype, "float32")], "how its segments keep weights")
-        elif not state.segments.optimised:
-            reason = f"no segment of the inverted index is optimised ({size})"
-            without |= dict.fromkeys((datatype, f"{prefix}on_disk"), reason)
-    if settings.dense is not None and settings.dense.exact:
-        reason = "exact=true scans the original vectors"
-        without |= dict.fromkeys((*_OF_GRAPHS, "quantization", *OF_QUANTISATION), reason)
-    elif settings.dense is not None:
-        for caveats in (_of_graphs(settings.dense, state, size), _of_quantisation(settings.dense, state, size)):
-            notes += caveats.notes
-            without |= caveats.without_effect
-    return Caveats(tuple(notes), without)
-
-
-def _of_graphs(dense: DenseSettings, state: IndexState, size: str) -> Caveats:
-    if state.in_graphs is None:
-        return Caveats(_unknown([("hnsw_ef", dense.hnsw_ef, None)], "which of its segments are searched by a graph"))
-    if state.in_graphs:
-        return Caveats()
-    reason = (
-        f"every search scans all vectors, none is found by a graph (0 of {size}, full scan threshold "
-        f"{dense.full_scan_threshold_kb:,} kB)"
-    )
-    return Caveats(without_effect=dict.fromkeys(_OF_GRAPHS, reason))
-
-
-def _of_quantisation(dense: DenseSettings, state: IndexState, size: str) -> Caveats:
-    wanted = dense.quantisation
-    if state.segments is None and wanted is not None:
-        values = [
-            ("quantization", wanted.kind, STORED),
-            ("rescore", wanted.rescore, None),
-            ("oversampling", wanted.oversampling, 1.0),
-            ("ignore_quantization", wanted.ignore_quantization, False),
-        ]
-        return Caveats(_unknown(values, "which of its segments are compressed"))
-    if state.segments is None or state.segments.quantised:
-        return Caveats()
-    reason = f"no segment is compressed (0 of {size})"
-    return Caveats(without_effect=dict.fromkeys(("quantization", *OF_QUANTISATION), reason))
-
-
-def _threshold(kilobytes: int | None) -> str:
-    if kilobytes is None:
-        return ""
-    return f"; indexing threshold {kilobytes:,} kB" if kilobytes else "; indexing threshold 0, which is never"
-
-
-def _unknown(values: Sequence[tuple[str, object, object]], what: str) -> tuple[str, ...]:
-    """Say of the parameters whose value is not the neutral one that the server does not tell their effect."""
-    set_ones = [f"{name}={str(value).lower()}" for name, value, neutral in values if value != neutral]
-    if not set_ones:
-        return ()
-    return (f"whether {', '.join(set_ones)} had an effect cannot be known: the server does not tell {what}",)
+    if sparse is not None and segments is not None and not segments.optimised:
+        prefix, reason = "sparse_" if dense else "", f"no segment of the inverted index is optimised ({size})"
+        without |= dict.fromkeys((f"{prefix}datatype", f"{prefix}on_disk"), reason)
+    if dense is not None and dense.exact:
+        without |= dict.fromkeys((*_OF_GRAPHS, *of_compression), "exact=true scans the original vectors")
+    elif dense is not None:
+        if state.in_graphs == 0:
+            scanned = f"0 of {size}, full scan threshold {dense.full_scan_threshold_kb:,} kB"
+            reason = f"every search scans all vectors, none is found by a graph ({scanned})"
+            without |= dict.fromkeys(_OF_GRAPHS, reason)
+        if segments is not None and not segments.quantised:
+            without |= dict.fromkeys(of_compression, f"no segment is compressed (0 of {size})")
+    compressed = dense is not None and (dense.quantisation or (dense.hnsw_ef and state.in_graphs is None))
+    if segments is None and (compressed or (sparse is not None and sparse.datatype != "float32")):
+        return Caveats((_UNKNOWN,), without)
+    return Caveats(without_effect=without)

@@ -1,4 +1,4 @@
-"""The way to a Qdrant server: address, transport and versions; what errors mean, and which calls are made again."""
+"""Connections with a Qdrant server: address, transport, versions, the meaning of errors, and repeated calls."""
 
 from __future__ import annotations
 
@@ -27,17 +27,6 @@ from harness.engines.remote_server import (
 )
 from harness.errors import EngineUnavailableError
 from harness.registry.optional import require
-
-__all__ = [
-    "URL_VARIABLE",
-    "Connection",
-    "Retrier",
-    "address_of",
-    "check_versions",
-    "connect",
-    "fault_of",
-    "require_client",
-]
 
 URL_VARIABLE = "HARNESS_QDRANT_URL"
 _PLACE = Place(
@@ -171,18 +160,23 @@ class Retrier(remote_server.Retrier):
         return http.UnexpectedResponse, http.ResponseHandlingException, common.QdrantException, *transport, *parsing
 
     def fault_of(self, error: Exception) -> Fault:
-        """Say what an error of the client means."""
+        """Return the fault of an error of the client."""
         return fault_of(error)
 
 
 def fault_of(error: Exception) -> Fault:
-    """Say what an error of the client of servers means."""
+    """Return the fault that an error of the client of servers stands for."""
     http = require_client("qdrant_client.http.exceptions")
     common = require_client("qdrant_client.common.client_exceptions")
     if isinstance(error, http.ResponseHandlingException):
         error = error.source
     if isinstance(error, http.UnexpectedResponse):
-        status, words = int(getattr(error, "status_code", 0)), _words_of(error)
+        status, content = int(getattr(error, "status_code", 0)), bytes(error.content or b"")
+        try:
+            message = orjson.loads(content)["status"]["error"]
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            message = content.decode(errors="replace").strip() or "without a message"
+        words = f"{error.reason_phrase}: {message}"
         return Fault(_of_replicas(cause_of_status(status), words), f"{status} {words}")
     if isinstance(error, common.ResourceExhaustedResponse):
         pause = float(getattr(error, "retry_after_s", 0))
@@ -198,13 +192,3 @@ def fault_of(error: Exception) -> Fault:
 def _of_replicas(cause: Cause, words: str) -> Cause:
     """Call a server busy, not failed, whose cluster has a replica that is starting or gone: that may pass."""
     return Cause.BUSY if cause is Cause.FAILED and _REPLICA.search(words) else cause
-
-
-def _words_of(error: Any) -> str:  # noqa: ANN401 - UnexpectedResponse of the client
-    """Return Qdrant's own message where the body holds one, else the body's beginning."""
-    content = bytes(error.content or b"")
-    try:
-        message = orjson.loads(content)["status"]["error"]
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        message = content.decode(errors="replace").strip() or "without a message"
-    return f"{error.reason_phrase}: {message}"

@@ -22,22 +22,11 @@ from harness.engines.index_folder import allocated_bytes
 from harness.engines.interface import EngineInfo, Storage
 from harness.engines.qdrant.collection import Collection, IndexState, Point, Segments, Vector
 from harness.engines.qdrant.external_index import DenseSchema, VectorSchemas, choose_vectors
-from harness.engines.qdrant.parameters import (
-    DENSE,
-    DISTANCES,
-    TERMS,
-    DenseSettings,
-    FusionSettings,
-    QdrantSettings,
-    SparseSettings,
-    member,
-)
+from harness.engines.qdrant.parameters import DENSE, DISTANCES, TERMS, FusionSettings, QdrantSettings, member
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError
 from harness.registry.optional import require
 from harness.registry.parameters import ParameterValue
 from harness.store.disk import copy_folder
-
-__all__ = ["PACKAGE", "SHARD", "EdgeCollection", "read_segments"]
 
 PACKAGE = "qdrant-edge-py"
 SHARD = "shard"
@@ -87,7 +76,10 @@ class EdgeCollection(Collection):
         chosen = choose_vectors(_schemas(source), self.settings, f"the shard in '{source}'")
         self._folder.mkdir()
         copy_folder(source, self._folder, progress)
-        _limit_threads(self._folder, self.settings.threads)
+        path = self._folder / _CONFIG
+        if path.exists():  # not in every shard
+            config = {**_read_config(path), "max_search_threads": self.settings.threads or None}
+            path.write_text(json.dumps(config), encoding="utf-8")
         opening = _edge_errors(lambda: f"opening a copy of the shard in '{source}'", EngineUnavailableError)
         with foreign_index_errors(_REBUILD, _LEFT_ALONE), opening:
             self._shard = self.types.EdgeShard.load(str(self._folder))
@@ -148,14 +140,14 @@ class EdgeCollection(Collection):
         with _edge_errors(lambda: "counting the points"):
             return int(self._shard.count(self.types.CountRequest(exact=True)))
 
-    def scroll(self, offset: Any, limit: int, key: str | None, *, vectors: bool) -> tuple[list[Any], Any]:  # noqa: ANN401
-        """Return a page of points, each with the payload under ``key`` and its vectors, and the next page's offset."""
+    def scroll(self, offset: Any, limit: int, key: str | None, vectors: Sequence[str]) -> tuple[list[Any], Any]:  # noqa: ANN401
+        """Return a page of points, each with the payload under ``key`` and these ``vectors``, and the next offset."""
         with _edge_errors(lambda: "listing the points"):
             request = self.types.ScrollRequest(
                 offset=offset,
                 limit=limit,
                 with_payload=[key] if key is not None else False,
-                with_vector=list(self.names.values()) if vectors else False,
+                with_vector=list(vectors) or False,
             )
             records, following = self._shard.scroll(request)
         return records, following
@@ -195,9 +187,12 @@ class EdgeCollection(Collection):
         }
 
     def index_state(self) -> IndexState:
-        """Say how the shard keeps its vectors now."""
-        in_graphs = self._in_graphs() if self.settings.dense is not None else None
-        return IndexState(self.count(), self._segments(), in_graphs, self._indexing_threshold_kb())
+        """Return how the shard keeps its vectors now."""
+        in_graphs, path, threshold = self._in_graphs() if self.settings.dense else None, self._folder / _CONFIG, None
+        if path.exists():  # not in every shard of somebody else's
+            set_to = _read_config(path).get("optimizers", {}).get("indexing_threshold")
+            threshold = _INDEXING_THRESHOLD_KB if set_to is None else int(set_to)
+        return IndexState(self.count(), self._segments(), in_graphs, threshold)
 
     def _segments(self) -> Segments:
         filled = [segment["config"] for segment in read_segments(self._folder) if segment.get("version") is not None]
@@ -225,14 +220,6 @@ class EdgeCollection(Collection):
                 f"the graphs of '{self._folder}' cannot be read: {error!r}", fix=_REBUILD
             ) from error
 
-    def _indexing_threshold_kb(self) -> int | None:
-        """Read the shard's own configuration; None for a shard that keeps none."""
-        path = self._folder / _CONFIG
-        if not path.exists():
-            return None
-        threshold = _read_config(path).get("optimizers", {}).get("indexing_threshold")
-        return _INDEXING_THRESHOLD_KB if threshold is None else int(threshold)
-
     def storage(self) -> Storage:
         """Return allocated bytes: the engine preallocates, so apparent sizes are several times as large."""
         log = allocated_bytes(self._measured / "wal")
@@ -247,7 +234,7 @@ class EdgeCollection(Collection):
 
 
 def read_segments(shard: Path) -> list[dict[str, Any]]:
-    """Read what the files of a shard's segments say of them; raises OSError and ValueError."""
+    """Read the descriptions of a shard's segments from their files; raises OSError and ValueError."""
     files = sorted((shard / "segments").glob("*/segment.json"))
     return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
@@ -294,43 +281,31 @@ def _read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _limit_threads(shard: Path, threads: int) -> None:
-    """Search with so many threads, where the shard keeps its configuration in a file of its own."""
-    path = shard / _CONFIG
-    if path.exists():
-        config = _read_config(path)
-        config["max_search_threads"] = threads or None
-        path.write_text(json.dumps(config), encoding="utf-8")
-
-
 def _config(client: ModuleType, settings: QdrantSettings, dimensions: int | None) -> Any:  # noqa: ANN401 - untyped
-    dense, sparse = settings.dense, settings.sparse
+    """Return Edge's configuration of a shard; ``dimensions`` are those of the dense vectors, None without any."""
+    dense, sparse, vectors, sparse_vectors = settings.dense, settings.sparse, None, None
+    if dense is not None and dimensions is not None:
+        vectors = client.EdgeVectorParams(
+            size=dimensions,
+            distance=getattr(client.Distance, DISTANCES[dense.similarity]),
+            on_disk=dense.on_disk,
+            datatype=member(client.VectorStorageDatatype, dense.datatype),
+            quantization_config=dense.quantisation and dense.quantisation.config(client),
+            hnsw_config=client.HnswIndexConfig(**dense.graph),
+        )
+    if sparse is not None:
+        sparse_vectors = client.EdgeSparseVectorParams(
+            modifier=client.Modifier.Idf if sparse.idf else None,
+            datatype=member(client.VectorStorageDatatype, sparse.datatype),
+            on_disk=sparse.on_disk,
+            full_scan_threshold=sparse.full_scan_threshold,
+        )
     return client.EdgeConfig(
-        vectors={DENSE: _dense(client, dense, dimensions)} if dense is not None and dimensions is not None else None,
-        sparse_vectors={TERMS: _sparse(client, sparse)} if sparse is not None else None,
+        vectors=vectors and {DENSE: vectors},
+        sparse_vectors=sparse_vectors and {TERMS: sparse_vectors},
         optimizers=client.EdgeOptimizersConfig(**settings.optimisers),
         max_search_threads=settings.threads or None,
         wal_enabled=settings.wal,
-    )
-
-
-def _sparse(client: ModuleType, sparse: SparseSettings) -> Any:  # noqa: ANN401 - the client is untyped
-    return client.EdgeSparseVectorParams(
-        modifier=client.Modifier.Idf if sparse.idf else None,
-        datatype=member(client.VectorStorageDatatype, sparse.datatype),
-        on_disk=sparse.on_disk,
-        full_scan_threshold=sparse.full_scan_threshold,
-    )
-
-
-def _dense(client: ModuleType, dense: DenseSettings, dimensions: int) -> Any:  # noqa: ANN401 - the client is untyped
-    return client.EdgeVectorParams(
-        size=dimensions,
-        distance=getattr(client.Distance, DISTANCES[dense.similarity]),
-        on_disk=dense.on_disk,
-        datatype=member(client.VectorStorageDatatype, dense.datatype),
-        quantization_config=dense.quantisation and dense.quantisation.config(client),
-        hnsw_config=client.HnswIndexConfig(**dense.graph),
     )
 
 
@@ -347,12 +322,9 @@ def _edge_errors(doing: Callable[[], str], kind: type[HarnessError] = EngineFail
         panic = type(error).__module__ == "pyo3_runtime"
         if not (panic or type(error) is Exception or isinstance(error, ValueError | OverflowError)):
             raise
-        raise kind(f"Qdrant Edge failed while {doing()}: {error}", fix=_edge_remedy(str(error))) from error
-
-
-def _edge_remedy(message: str) -> str:
-    if "WAL" in message and "WouldBlock" in message:
-        return "another process or engine has this index open: close it first"
-    if any(sign in message for sign in _NO_ROOM):
-        return "free disk space, or raise the limit on file sizes, then index again: the log alone reserves 64 MB"
-    return _REBUILD
+        message, fix = str(error), _REBUILD
+        if "WAL" in message and "WouldBlock" in message:
+            fix = "another process or engine has this index open: close it first"
+        elif any(sign in message for sign in _NO_ROOM):
+            fix = "free disk space, or raise the limit on file sizes, then index again: the log alone reserves 64 MB"
+        raise kind(f"Qdrant Edge failed while {doing()}: {message}", fix=fix) from error

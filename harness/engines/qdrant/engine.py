@@ -7,10 +7,9 @@ A collection is written and searched in the process (:mod:`harness.engines.qdran
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -34,31 +33,21 @@ from harness.engines.base import (
 )
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.checks import require_dense, require_sparse
-from harness.engines.index_folder import records_of, with_ids
 from harness.engines.interface import Caveats, Hits, SearchResult
 from harness.engines.qdrant.collection import Collection, Point, Vector, Vectors, caveats_of
 from harness.engines.qdrant.connection import address_of, connect
 from harness.engines.qdrant.edge import PACKAGE, SHARD, EdgeCollection
 from harness.engines.qdrant.external_index import ExternalPoints, pages
-from harness.engines.qdrant.parameters import (
-    DENSE,
-    LEAST_SQUARE,
-    TERMS,
-    QdrantSettings,
-    ServerSettings,
-    mode_of,
-)
+from harness.engines.qdrant.parameters import DENSE, LEAST_SQUARE, NEUTRAL, TERMS, QdrantSettings, ServerSettings
 from harness.engines.qdrant.server import ServerCollection
-from harness.engines.server_collection import new_name, saved_name
+from harness.engines.server_collection import mode_of, new_name, saved_name
 from harness.errors import EngineTimeoutError
 from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["PointsEngine", "QdrantDenseEngine", "QdrantEngine", "QdrantHybridEngine"]
-
 
 class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex[Inputs], Changeable[Inputs]):
-    """Everything that engines on Qdrant have in common; a subclass says which vectors a point has."""
+    """The base of engines on Qdrant; its subclasses differ in the vectors that a point has."""
 
     search_parameters = frozenset(
         {
@@ -80,11 +69,11 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
 
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
-        """Return the mode and the version of what answers, without loading an engine; a server is asked.
+        """Return the mode and the engine's version, which a server is asked for; loads no engine.
 
         Raises EngineUnavailableError when the server does not answer.
         """
-        mode = mode_of(parameters)
+        mode = mode_of(parameters, NEUTRAL)
         if mode == "edge":
             return {"mode": mode, **versions_of(PACKAGE)}
         server = ServerSettings.of(parameters)
@@ -96,16 +85,13 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
     def info(self) -> EngineInfo:
         """Open the collection of the folder, or make ready to make one."""
         if self._settings.mode == "edge":
-            self._use(EdgeCollection(self.folder / SHARD, self._settings))
+            self._collection = self.use(EdgeCollection(self.folder / SHARD, self._settings))
         else:
             name = saved_name(self.folder) if self.finished else new_name(self.folder)
-            self._use(ServerCollection.connected(name, self._settings, self.folder))
+            self._collection = self.use(ServerCollection(name, self._settings, self.folder))
         if self.finished:
             self._collection.load()
         return self._collection.info
-
-    def _use(self, collection: Collection) -> None:
-        self._collection = self.use(collection)
 
     def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Inputs:
         """Return inputs with the vectors that points have; see :func:`require_sparse` and :func:`require_dense`."""
@@ -132,11 +118,30 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
 
         Documents without terms are sent too, with an empty vector: Qdrant counts them as points, and its idf does not.
         """
-        inputs = documents.column
-        if self._settings.server.keep:
-            inputs = replace(inputs, metadata=with_ids(inputs.metadata, documents.ids))
-        self._send(inputs, progress)
+        documents = documents.with_ids() if self._settings.server.keep else documents
+        size, every = self._settings.batch_size, self._settings.optimize_every
+        if self._settings.senders > 1:
+            self._send_at_once(documents, progress)
+        else:
+            for start, stop in documents.batches(size, progress):
+                self._collection.upsert(_points_of(documents, start, stop), start, stop)
+                if every and start // every != stop // every:
+                    self._collection.optimise()
         self._get_ready(progress)
+
+    def _send_at_once(self, documents: Documents[Inputs], progress: Progress) -> None:
+        size, pool = self._settings.batch_size, ThreadPoolExecutor(self._settings.senders, thread_name_prefix="upload")
+
+        def send(start: int) -> int:
+            stop = min(start + size, len(documents))
+            self._collection.upsert(_points_of(documents, start, stop), start, stop)
+            return stop - start
+
+        try:
+            for sent in as_completed([pool.submit(send, start) for start in range(0, len(documents), size)]):
+                progress.advance(sent.result())
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # after a failure, what waits for a retry is not waited for
 
     def _get_ready(self, progress: Progress) -> None:
         progress.start("optimise", None)
@@ -160,42 +165,13 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
             part = deleted[start : start + size]
             self._collection.delete(part.tolist())
             progress.advance(len(part))
-        inputs, rows = changes.written.column, changes.rows
-        for start in range(0, len(rows), size):
-            stop = min(start + size, len(rows))
-            self._collection.upsert(_points_of(inputs, start, stop, rows), start, stop)
-            progress.advance(stop - start)
+        for start, stop in changes.written.batches(size, progress):
+            self._collection.upsert(_points_of(changes.written, start, stop, changes.rows), start, stop)
         self._idf_state = {}
         self._get_ready(progress)
 
-    def _send(self, documents: Inputs, progress: Progress) -> None:
-        size, every = self._settings.batch_size, self._settings.optimize_every
-        batches = [(start, min(start + size, len(documents))) for start in range(0, len(documents), size)]
-        if self._settings.senders > 1:
-            self._send_at_once(documents, batches, progress)
-            return
-        for start, stop in batches:
-            self._upsert(documents, start, stop)
-            if every and start // every != stop // every:
-                self._collection.optimise()
-            progress.advance(stop - start)
-
-    def _send_at_once(self, documents: Inputs, batches: Sequence[tuple[int, int]], progress: Progress) -> None:
-        pool = ThreadPoolExecutor(self._settings.senders, thread_name_prefix="upload")
-        try:
-            sent = {pool.submit(self._upsert, documents, *batch): batch for batch in batches}
-            for done in as_completed(sent):
-                done.result()
-                start, stop = sent[done]
-                progress.advance(stop - start)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)  # after a failure, what waits for a retry is not waited for
-
-    def _upsert(self, documents: Inputs, start: int, stop: int) -> None:
-        self._collection.upsert(_points_of(documents, start, stop), start, stop)
-
     def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
-        """Count the points, and list what is missing of those that were just sent."""
+        """Count the points, and list those just sent that are missing."""
         documents, state = self._collection.count(), {**self._collection.state(), **self._idf_state}
         stored = (np.array([point.id for point in page], dtype=np.int64) for page in pages(self._collection))
         missing = self.absent_rows(documents, lambda: stored)
@@ -203,18 +179,11 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
 
     def prepare(self, queries: Inputs, k: int) -> list[Any]:
         """Make queries in the client's own form; None for a query without a vector, which is not sent."""
-        fusion = self._settings.fusion
-        return self._requests(
-            queries, k, self._collection.nearest if fusion is None else partial(self._collection.fused, fusion)
-        )
-
-    @staticmethod
-    def _requests(queries: Inputs, k: int, make: Callable[[Vectors, int], Any]) -> list[Any]:
-        vectors_of_queries = (_vectors_of(queries, row) for row in range(len(queries)))
-        return [make(vectors, k) if vectors else None for vectors in vectors_of_queries]
+        make = self._collection.nearest if self._settings.fusion is None else self._collection.fused
+        return [make(vectors, k) if vectors else None for vectors in _vectors_of(queries)]
 
     def retrieve(self, query: Any, k: int) -> list[Any]:  # noqa: ANN401, ARG002 - in the client's own form
-        """Ask Qdrant, which makes a list of Python hits inside its own call: their making counts as search."""
+        """Search; Qdrant makes a list of Python hits inside its own call, which counts as search."""
         return self._collection.query(query)
 
     def search_prepared(self, prepared: list[Any], ids: Ids, k: int, clock: Clock) -> SearchResult:
@@ -238,7 +207,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         return collector.result(queries_per_call=size)
 
     def columns(self, answer: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
-        """Make arrays of hits; those of an external index are numbered as Qdrant lists its points."""
+        """Make arrays of hits; the rows of an external index follow the order in which Qdrant lists its points."""
         if self._settings.external is not None:
             return self._points.columns(answer)
         rows = np.fromiter([hit.id for hit in answer], dtype=np.int32, count=len(answer))
@@ -263,12 +232,10 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         if external is None:
             raise AssertionError("an external index that the settings do not name")
         if external.folder is not None:
-            shard = EdgeCollection(folder / SHARD, self._settings)
-            self._use(shard)
+            self._collection = shard = self.use(EdgeCollection(folder / SHARD, self._settings))
             shard.attach(external.folder, progress)
         else:
-            collection = ServerCollection.connected(external.collection, self._settings)
-            self._use(collection)
+            self._collection = collection = self.use(ServerCollection(external.collection, self._settings))
             collection.attach()
             changed = collection.changed
         self._settings = self._collection.settings
@@ -280,7 +247,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         return External(self._collection.info, ids, loaded, folder, changed, self._points)
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - Qdrant looks at no k
-        """Say that no vector is found by a graph where every search scans."""
+        """Return 0 vectors in graphs where every search scans."""
         dense = self._settings.dense
         return {"vectors_in_graph": 0} if dense is not None and dense.exact else {}
 
@@ -343,17 +310,14 @@ class QdrantHybridEngine(PointsEngine):
 
     def lists(self, queries: Inputs, k: int, clock: Clock) -> Mapping[str, Hits]:  # noqa: ARG002 - candidates decide
         """Return what each prefetch finds: the best ``candidates`` of the sparse and of the dense vector of a query."""
-        fusion = self._settings.fusion
-        if fusion is None:
+        if self._settings.fusion is None:
             raise AssertionError("a hybrid without a fusion")
         queries = self.check(queries, "query", self._collection.dimensions)
-        columns = {
-            "sparse": Inputs(queries.ids, sparse=queries.sparse),
-            "dense": Inputs(queries.ids, dense=queries.dense),
-        }
-        depth, lists = min(fusion.candidates, self.loaded.documents), {}
-        for name, column in columns.items():
-            requests = self._requests(column, depth, self._collection.nearest)
+        depth, lists = min(self._settings.fusion.candidates, self.loaded.documents), {}
+        alone = {"sparse": replace(queries, dense=None), "dense": replace(queries, sparse=None)}
+        for name, column in alone.items():
+            nearest = self._collection.nearest
+            requests = [nearest(vectors, depth) if vectors else None for vectors in _vectors_of(column)]
             result = self.search_prepared(requests, queries.ids, depth, clock)
             lists[name] = Hits(result.indptr, result.rows, result.scores)
         return lists
@@ -364,23 +328,22 @@ def _quoted(field: str) -> str:
     return f'"{field}"'
 
 
-def _points_of(documents: Inputs, start: int, stop: int, numbers: Int32Array | None = None) -> Iterator[Point]:
+def _points_of(
+    documents: Documents[Inputs], start: int, stop: int, numbers: Int32Array | None = None
+) -> Iterator[Point]:
     """Make points of the rows ``start`` to ``stop``, with a vector for each column of ``documents``, empty ones too.
 
     ``numbers`` are those of the points; None numbers them by row. Each batch is converted to lists at once: slicing
     lists is several times faster than slicing arrays row by row.
     """
-    columns: dict[str, Iterator[Vector]] = {}
-    if documents.sparse is not None:
-        columns[TERMS] = _sparse_rows(documents.sparse, start, stop)
-    if documents.dense is not None:
-        columns[DENSE] = iter(documents.dense[start:stop].tolist())
-    payloads: Sequence[Mapping[str, str] | None] = [None] * (stop - start)
-    if documents.metadata is not None:
-        payloads = [record or None for record in records_of(documents.metadata, start, stop)]
+    inputs, columns = documents.column, dict[str, Iterator[Vector]]()
+    if inputs.sparse is not None:
+        columns[TERMS] = _sparse_rows(inputs.sparse, start, stop)
+    if inputs.dense is not None:
+        columns[DENSE] = iter(inputs.dense[start:stop].tolist())
     rows = range(start, stop) if numbers is None else numbers[start:stop].tolist()
-    for row, payload, *vectors in zip(rows, payloads, *columns.values(), strict=True):
-        yield Point(row, dict(zip(columns, vectors, strict=True)), payload)
+    for row, payload, *vectors in zip(rows, documents.records(start, stop), *columns.values(), strict=True):
+        yield Point(row, dict(zip(columns, vectors, strict=True)), payload or None)
 
 
 def _sparse_rows(vectors: SparseVectors, start: int, stop: int) -> Iterator[Vector]:
@@ -391,13 +354,14 @@ def _sparse_rows(vectors: SparseVectors, start: int, stop: int) -> Iterator[Vect
         yield indices[a:b], values[a:b]
 
 
-def _vectors_of(queries: Inputs, query: int) -> Vectors:
-    """Return the vectors of one query, without a sparse one that is empty."""
-    vectors: dict[str, Vector] = {}
-    if queries.sparse is not None:
-        indices, values = queries.sparse.row(query)
-        if len(indices):
-            vectors[TERMS] = indices.tolist(), values.tolist()
-    if queries.dense is not None:
-        vectors[DENSE] = queries.dense[query].tolist()
-    return vectors
+def _vectors_of(queries: Inputs) -> Iterator[Vectors]:
+    """Yield the vectors of each query, without a sparse one that is empty."""
+    for query in range(len(queries)):
+        vectors: dict[str, Vector] = {}
+        if queries.sparse is not None:
+            indices, values = queries.sparse.row(query)
+            if len(indices):
+                vectors[TERMS] = indices.tolist(), values.tolist()
+        if queries.dense is not None:
+            vectors[DENSE] = queries.dense[query].tolist()
+        yield vectors

@@ -1,4 +1,4 @@
-"""A collection or shard that somebody else made: which vectors it has, its ids, and whether it holds what is expected.
+"""A collection or shard that somebody else made: its vectors, its ids, and the comparison with the expected content.
 
 Its points are read page by page, with whatever client; nothing here writes.
 """
@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.data.progress import Progress
-from harness.data.types import Float32Array, Ids, Int32Array, Similarity, SparseVectors
+from harness.data.types import Float32Array, Int32Array, Similarity, SparseVectors
 from harness.engines.external_index import (
-    DenseComparison,
+    Kept,
     as_id,
-    other_weights,
+    compare_dense,
+    compare_sparse,
     places_of,
-    require_same_columns,
     rows_of,
     sparse_of,
     spread_rows,
@@ -28,26 +28,9 @@ from harness.engines.external_index import (
 from harness.engines.index_folder import ID_FIELD
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.qdrant.collection import Collection
-from harness.engines.qdrant.parameters import (
-    DENSE,
-    DISTANCES,
-    TERMS,
-    ExternalSettings,
-    QdrantSettings,
-    WantedVector,
-)
+from harness.engines.qdrant.parameters import DENSE, DISTANCES, TERMS, ExternalSettings, QdrantSettings
 from harness.errors import RejectedInputError
 from harness.exact.qdrant_model import qdrant_idf
-
-__all__ = [
-    "DenseSchema",
-    "ExternalPoints",
-    "SearchedVectors",
-    "StoredPoint",
-    "VectorSchemas",
-    "choose_vectors",
-    "pages",
-]
 
 _PAGE, _PAGE_OF_VECTORS = 10_000, 1_000
 """Points in one page when all are listed, without and with their vectors."""
@@ -109,12 +92,14 @@ class StoredPoint(NamedTuple):
         return cls(record.id, record.payload or {}, indices, values, dense)
 
 
-def pages(collection: Collection, *, key: str | None = None, vectors: bool = False) -> Iterator[list[StoredPoint]]:
-    """Return all points page by page: their ids, the payload under ``key``, and the vectors searched, as asked for."""
+def pages(collection: Collection, *, key: str | None = None, vector: str | None = None) -> Iterator[list[StoredPoint]]:
+    """Yield all points page by page: their ids, the payload under ``key``, and the ``vector`` TERMS or DENSE."""
     offset: Any = None
+    names = {} if vector is None else {vector: collection.names[vector]}
     while True:
-        records, offset = collection.scroll(offset, _PAGE_OF_VECTORS if vectors else _PAGE, key, vectors=vectors)
-        yield [StoredPoint.of(record, collection.names) for record in records]
+        limit = _PAGE_OF_VECTORS if vector else _PAGE
+        records, offset = collection.scroll(offset, limit, key, list(names.values()))
+        yield [StoredPoint.of(record, names) for record in records]
         if offset is None:
             return
 
@@ -126,11 +111,12 @@ def choose_vectors(schemas: VectorSchemas, settings: QdrantSettings, where: str)
         RejectedInputError: There is none of that name or no single one, it is not made as the settings say (idf,
             similarity), or Qdrant compares it in a way that the harness does not know.
     """
-    if settings.external is None:
+    external, names, dimensions = settings.external, dict[str, str](), None
+    if external is None:
         raise RejectedInputError("no external index is named", fix="give external=true and path= or collection=")
-    wanted, names, dimensions = settings.external.vectors, dict[str, str](), None
     if settings.sparse is not None:
-        names[TERMS] = name = _name_of(schemas.sparse, wanted[TERMS], "sparse", where)
+        parameter = "vector" if settings.dense is None else "sparse_vector"
+        names[TERMS] = name = _name_of(schemas.sparse, external.sparse_vector, "sparse", where, parameter)
         idf = schemas.sparse[name]
         if idf != settings.sparse.idf:
             raise RejectedInputError(
@@ -138,7 +124,7 @@ def choose_vectors(schemas: VectorSchemas, settings: QdrantSettings, where: str)
                 fix=f"say idf={str(idf).lower()}",
             )
     if settings.dense is not None:
-        names[DENSE] = name = _name_of(schemas.dense, wanted[DENSE], "dense", where)
+        names[DENSE] = name = _name_of(schemas.dense, external.vector, "dense", where, "vector")
         schema = schemas.dense[name]
         dense = replace(
             settings.dense,
@@ -151,18 +137,19 @@ def choose_vectors(schemas: VectorSchemas, settings: QdrantSettings, where: str)
     return SearchedVectors(names, dimensions, settings)
 
 
-def _name_of(vectors: Mapping[str, object], wanted: WantedVector, kind: str, where: str) -> str:
+def _name_of(vectors: Mapping[str, object], wanted: str, kind: str, where: str, parameter: str) -> str:
+    """Return the ``wanted`` name, or for "" that of the only vector; ``parameter`` names it."""
+    if wanted in vectors:
+        return wanted
+    if len(vectors) == 1 and not wanted:
+        return next(iter(vectors))
     known = ", ".join(f"'{name}'" for name in sorted(vectors)) or "none"
-    if wanted.name and wanted.name not in vectors:
-        raise RejectedInputError(f"{where} has no {kind} vector '{wanted.name}'", fix=f"it has: {known}")
-    if not wanted.name and not vectors:
+    if wanted:
+        raise RejectedInputError(f"{where} has no {kind} vector '{wanted}'", fix=f"it has: {known}")
+    if not vectors:
         raise RejectedInputError(f"{where} has no {kind} vectors", fix="take a backend that searches what it has")
-    if not wanted.name and len(vectors) != 1:
-        raise RejectedInputError(
-            f"{where} has {len(vectors)} {kind} vectors: {known}",
-            fix=f"say which one to search: {wanted.parameter}=",
-        )
-    return wanted.name or next(iter(vectors))
+    several = f"{where} has {len(vectors)} {kind} vectors: {known}"
+    raise RejectedInputError(several, fix=f"say which one to search: {parameter}=")
 
 
 def _similarity_of(name: str, schema: DenseSchema, wanted: str, where: str) -> Similarity:
@@ -224,7 +211,7 @@ class ExternalPoints:
         texts = tuple(_text(point.payload, _path(key)) if key else None for point in points)
         place = f"the payload's '{key}'" if key else ""
         if dense:
-            return StoredDocuments(rows, texts, dense=_dense_of(points, rows)[0], place=place)
+            return StoredDocuments(rows, texts, dense=_dense_of(rows, points)[1], place=place)
         return StoredDocuments(rows, texts, sparse=_sparse_of(points), place=place)
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
@@ -236,37 +223,29 @@ class ExternalPoints:
         Raises:
             RejectedInputError: Sparse vectors have other columns than the encoder gives.
         """
-        settings, ids = self._collection.settings, content.documents.ids
-        sparse, dense = (_require_sparse(content)[0] if settings.sparse is not None else None), None
-        if settings.dense is not None:
+        sparse, dense = self._collection.settings.sparse, self._collection.settings.dense
+        reasons = []
+        if sparse is not None:
+            stored = ((rows, _sparse_of(points)) for rows, points in self._pages(TERMS))
+            reasons.append(compare_sparse(content, len(self.ids), stored, progress))
+        if dense is not None:
             # Qdrant divides by the length for cosine, but for whole numbers
-            scaled = settings.dense.similarity == "cosine" and settings.dense.datatype != "uint8"
-            half = settings.dense.datatype == "float16"
-            dense = DenseComparison(content, "unit" if scaled else "bits", half=half)
-        strange = [np.empty(0, dtype=np.int32)]
-        place_of = places_of(content, len(self.ids))
-        progress.start("compare", len(self.ids))
-        for page in pages(self._collection, vectors=True):
-            places = place_of[[self._row_of[point.id] for point in page]]
-            known = np.flatnonzero(places >= 0)
-            points = [page[number] for number in known.tolist()]
-            if sparse is not None:
-                stored, expected = _sparse_of(points, sparse.dimensions), sparse.take(places[known])
-                strange.append(places[known][require_same_columns(stored, expected, Ids.of(ids.take(places[known])))])
-            if dense is not None and any(point.dense is not None for point in points):
-                dense.add(*_dense_of(points, places[known]))
-            progress.advance(len(page))
-        others = np.concatenate(strange)
-        reasons = [other_weights(others, ids)] if len(others) else []
-        if dense is not None and (reason := dense.reason()) is not None:
-            reasons.append(reason)
+            kept: Kept = "unit" if dense.similarity == "cosine" and dense.datatype != "uint8" else "bits"
+            vectors = (_dense_of(rows, points) for rows, points in self._pages(DENSE))
+            half = dense.datatype == "float16"
+            reasons.append(compare_dense(content, len(self.ids), vectors, progress, kept, half=half))
         if len(content.rows) != len(self.ids):
             reasons.append("it holds other documents")
-        if not reasons and settings.sparse is not None and settings.sparse.idf:
-            return self._other_idf(content, place_of, progress)
-        return "; ".join(reasons) or None
+        if sparse is not None and sparse.idf and not any(reasons):
+            reasons.append(self._other_idf(content, progress))
+        return "; ".join(reason for reason in reasons if reason) or None
 
-    def _other_idf(self, content: ExpectedContent, place_of: Int32Array, progress: Progress) -> str | None:
+    def _pages(self, kind: str) -> Iterator[tuple[Int32Array, list[StoredPoint]]]:
+        """Yield the points with their rows, page by page, with one kind of vector."""
+        for page in pages(self._collection, vector=kind):
+            yield np.array([self._row_of[point.id] for point in page], dtype=np.int32), page
+
+    def _other_idf(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Say whether Qdrant's idf is another than that of its documents, asking for each term that the queries have.
 
         Deleted points count until they are cleaned up, and what is counted cannot be listed; the score of one document
@@ -275,7 +254,10 @@ class ExternalPoints:
         shards = int(self._collection.state().get("shards", 1))
         if shards > 1:
             return f"each of its {shards} shards has an idf of its own, over documents that are not known"
-        documents, queries = _require_sparse(content)
+        documents, queries = content.documents.sparse, content.queries.sparse
+        if documents is None or queries is None:
+            raise AssertionError("sparse vectors were compared")
+        by_term, place_of = documents.to_scipy().tocsc(), places_of(content, len(self.ids))
         terms, containing = np.unique(documents.indices, return_counts=True)
         searched = np.flatnonzero(np.isin(terms, queries.indices))
         idf = qdrant_idf(len(documents.nonempty_rows), containing)
@@ -285,7 +267,8 @@ class ExternalPoints:
             with self._collection.translated(lambda: f"searching for column {term}"):  # noqa: B023 - called at once
                 hits = self._collection.query(self._collection.nearest({TERMS: ([term], [1.0])}, 1))
             rows, scores = self.columns(hits)
-            expected = idf[place] * _weight(documents, int(place_of[rows[0]]), term) if len(rows) else np.float32("nan")
+            weight = by_term[int(place_of[rows[0]]), term] if len(rows) else np.nan
+            expected = idf[place] * np.float32(weight)
             if not abs(scores[:1].sum() - expected) <= _IDF_STEPS * np.spacing(np.abs(expected)):
                 best = f"scores {scores[0]:.6g} for it, not {expected:.6g}" if len(scores) else "is not found by it"
                 return (
@@ -296,26 +279,15 @@ class ExternalPoints:
         return None
 
 
-def _require_sparse(content: ExpectedContent) -> tuple[SparseVectors, SparseVectors]:
-    documents, queries = content.documents.sparse, content.queries.sparse
-    if documents is None or queries is None:
-        raise RejectedInputError("there are no sparse vectors to compare the index with", fix="encode them")
-    return documents, queries
-
-
-def _dense_of(points: Sequence[StoredPoint], places: Int32Array) -> tuple[Float32Array, Int32Array]:
-    """Return the dense vectors (n, d) of those points that have one, and their ``places``."""
+def _dense_of(rows: Int32Array, points: Sequence[StoredPoint]) -> tuple[Int32Array, Float32Array]:
+    """Return the ``rows`` and the dense vectors, float32 (n, d), of those points that have one."""
     filled = np.array([point.dense is not None for point in points], dtype=np.bool_)
-    return np.array([point.dense for point in points if point.dense is not None], dtype=np.float32), places[filled]
+    vectors = np.array([point.dense for point in points if point.dense is not None], dtype=np.float32)
+    return rows[filled], vectors
 
 
-def _weight(documents: SparseVectors, place: int, column: int) -> np.float32:
-    indices, values = documents.row(place)
-    return np.float32(values[np.searchsorted(indices, column)])
-
-
-def _sparse_of(points: Sequence[StoredPoint], dimensions: int | None = None) -> SparseVectors:
-    return sparse_of([point.indices for point in points], [point.values for point in points], dimensions)
+def _sparse_of(points: Sequence[StoredPoint]) -> SparseVectors:
+    return sparse_of([point.indices for point in points], [point.values for point in points])
 
 
 def _path(key: str) -> tuple[str, ...]:

@@ -8,33 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from harness.data.types import Similarity
 from harness.engines.external_index import source_folder
 from harness.engines.interface import InputKind
+from harness.engines.server_collection import mode_of
 from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
-
-__all__ = [
-    "DENSE",
-    "DISTANCES",
-    "LEAST_SQUARE",
-    "OF_QUANTISATION",
-    "QDRANT_RRF_K",
-    "STORED",
-    "TERMS",
-    "DenseSettings",
-    "ExternalSettings",
-    "FusionSettings",
-    "QdrantSettings",
-    "Quantisation",
-    "ServerSettings",
-    "SparseSettings",
-    "WantedVector",
-    "member",
-    "mode_of",
-]
 
 TERMS, DENSE = "terms", "dense"
 """The names of the sparse and of the dense vector in a collection of the harness's own."""
@@ -48,7 +29,7 @@ STORED = "stored"
 QDRANT_RRF_K = 2
 """Qdrant's own default, which servers of any version know without being told."""
 
-_NEUTRAL: Mapping[str, Mapping[str, ParameterValue]] = {
+NEUTRAL: Mapping[str, Mapping[str, ParameterValue]] = {
     "edge": {"url": "", "shards": 1, "replicas": 1, "keep": False, "search_batch": 1},
     "server": {"wal": True, "optimize_every": 0},
 }
@@ -78,20 +59,10 @@ class SparseSettings:
     on_disk: bool
     full_scan_threshold: int | None
 
-    @classmethod
-    def of(cls, parameters: Mapping[str, ParameterValue], prefix: str) -> SparseSettings:
-        """Read the card's complete parameters; ``prefix`` begins the names of those that a dense vector has too."""
-        return cls(
-            idf=bool(parameters["idf"]),
-            datatype=str(parameters[f"{prefix}datatype"]),
-            on_disk=bool(parameters[f"{prefix}on_disk"]),
-            full_scan_threshold=_unless_negative(parameters[f"{prefix}full_scan_threshold"]),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Quantisation:
-    """How vectors are compressed, and how searches use that.
+    """Compression of vectors, and its use in searches.
 
     Attributes:
         kind: ``scalar``, ``product``, ``binary`` or ``turbo``; of an external index :data:`STORED`, whatever it has,
@@ -123,7 +94,7 @@ class Quantisation:
         if other:
             raise RejectedInputError(
                 f"{', '.join(other)} cannot be set with quantization={kind or 'none'}",
-                fix="choose the quantisation that they belong to, or leave them out",
+                fix=f"choose another quantization, or leave {'it' if len(other) == 1 else 'them'} out",
             )
         if not kind:
             return None
@@ -138,7 +109,7 @@ class Quantisation:
         )
 
     def config(self, client: Any) -> Any:  # noqa: ANN401 - either client library, imported late
-        """Say how vectors are compressed, in the words that both client libraries share."""
+        """Return the compression as an object of either client library."""
         ram = {"always_ram": self.quantized_always_ram}
         if self.kind == "scalar":
             kind = member(client.ScalarType, "int8")
@@ -172,12 +143,6 @@ class DenseSettings:
     exact: bool
     quantisation: Quantisation | None
 
-    @classmethod
-    def of(cls, parameters: Mapping[str, ParameterValue]) -> DenseSettings:
-        """Read the card's complete parameters; raises as :meth:`Quantisation.of`."""
-        hnsw_ef = int(parameters["hnsw_ef"]) or None
-        return _filled(cls, parameters, hnsw_ef=hnsw_ef, quantisation=Quantisation.of(parameters))
-
     @property
     def graph(self) -> Mapping[str, Any]:
         """The parameters of the graph, as both client libraries take them."""
@@ -190,7 +155,7 @@ class DenseSettings:
         }
 
     def search_parameters(self, client: Any) -> Any:  # noqa: ANN401 - either client library, imported late
-        """Say how the vector is searched for, in the words that both client libraries share."""
+        """Return the parameters of a search as an object of either client library."""
         compressed = self.quantisation
         quantisation = compressed and client.QuantizationSearchParams(
             ignore=compressed.ignore_quantization, rescore=compressed.rescore, oversampling=compressed.oversampling
@@ -200,7 +165,7 @@ class DenseSettings:
 
 @dataclass(frozen=True, slots=True)
 class FusionSettings:
-    """How Qdrant fuses the best ``candidates`` of each vector: by ``rrf``, with its constant, or by ``dbsf``."""
+    """Fusion of the best ``candidates`` of each vector: ``rrf``, with its constant, or ``dbsf``."""
 
     fusion: str
     rrf_k: int
@@ -219,7 +184,7 @@ class FusionSettings:
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """How a server is reached and used; times in seconds. ``grpc_port`` is None for the port after the REST port."""
+    """Address and use of a server; times in seconds. ``grpc_port`` is None for the port after the REST port."""
 
     url: str
     transport: str
@@ -239,13 +204,6 @@ class ServerSettings:
         return _filled(cls, parameters, grpc_port=int(parameters["grpc_port"]) or None)
 
 
-class WantedVector(NamedTuple):
-    """The name of a vector, empty for the only one of its kind, and the parameter that gives it."""
-
-    name: str
-    parameter: str
-
-
 @dataclass(frozen=True, slots=True)
 class ExternalSettings:
     """An index that the user already has.
@@ -253,35 +211,35 @@ class ExternalSettings:
     Attributes:
         folder: Of a shard; None for a collection on a server.
         collection: Name of the collection on the server, empty for a shard.
-        vectors: Which to search, by what they are to the harness.
+        vector: Name of the only vector, or of the dense one of a hybrid; empty for the only one of its kind.
+        sparse_vector: The same of the sparse vector.
         id_key: Key of the payload for the documents' ids; empty for the ids of the points.
         text_key: Key of the payload for their texts; empty for the usual ones.
     """
 
     folder: Path | None
     collection: str
-    vectors: Mapping[str, WantedVector]
+    vector: str
+    sparse_vector: str
     id_key: str
     text_key: str
 
     @classmethod
     def of(cls, parameters: Mapping[str, ParameterValue], mode: str) -> ExternalSettings:
-        """Read the card's complete parameters; raises RejectedInputError when ``mode`` cannot have such an index.
-
-        ``vector`` is the only vector, or the dense one beside that of ``sparse_vector``.
-        """
+        """Read the card's complete parameters; raises RejectedInputError when ``mode`` cannot have such an index."""
         collection = str(parameters["collection"])
         if mode != ("server" if collection else "edge"):
             where = "a collection is on a server" if collection else "a shard's folder is opened in the process"
             raise RejectedInputError(
                 f"{where}, and mode={mode}", fix="give url= with collection=, and neither url= nor mode= with path="
             )
-        of_terms = "sparse_vector" if "sparse_vector" in parameters else "vector"
-        vectors = {
-            kind: WantedVector(str(parameters[name]), name) for kind, name in ((TERMS, of_terms), (DENSE, "vector"))
-        }
-        folder = None if collection else source_folder(parameters)
-        return cls(folder, collection, vectors, str(parameters["id_key"]), str(parameters.get("text_key", "")))
+        return _filled(
+            cls,
+            parameters,
+            folder=None if collection else source_folder(parameters),
+            sparse_vector=str(parameters.get("sparse_vector", parameters["vector"])),
+            text_key=str(parameters.get("text_key", "")),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,19 +271,26 @@ class QdrantSettings:
 
         ``vectors`` are those that a point has: ``sparse``, ``dense``, or both for a ``hybrid``.
         """
-        mode, hybrid = mode_of(parameters), vectors == "hybrid"
+        mode, hybrid = mode_of(parameters, NEUTRAL), vectors == "hybrid"
+        chosen: dict[str, Any] = {
+            name: None if isinstance(value, int | float) and value < 0 else value for name, value in parameters.items()
+        }
+        # a hybrid tells the parameters that both vectors have apart by a prefix
+        own = {name.removeprefix("sparse_"): value for name, value in chosen.items() if name.startswith("sparse_")}
+        sparse = _filled(SparseSettings, {**chosen, **own}) if vectors != "dense" else None
+        dense = None
+        if vectors != "sparse":
+            ef = chosen["hnsw_ef"] or None
+            dense = _filled(DenseSettings, chosen, hnsw_ef=ef, quantisation=Quantisation.of(parameters))
         return _filled(
             cls,
-            parameters,
+            chosen,
             mode=mode,
-            sparse=SparseSettings.of(parameters, "sparse_" if hybrid else "") if vectors != "dense" else None,
-            dense=DenseSettings.of(parameters) if vectors != "sparse" else None,
+            sparse=sparse,
+            dense=dense,
             fusion=FusionSettings.of(parameters) if hybrid else None,
             # encoders that run a model have a batch_size of their own
             batch_size=int(parameters["upsert_batch" if "upsert_batch" in parameters else "batch_size"]),
-            default_segment_number=_unless_negative(parameters["default_segment_number"]),
-            max_segment_size_kb=_unless_negative(parameters["max_segment_size_kb"]),
-            indexing_threshold_kb=_unless_negative(parameters["indexing_threshold_kb"]),
             server=ServerSettings.of(parameters),
             external=ExternalSettings.of(parameters, mode) if parameters.get("external") else None,
         )
@@ -351,24 +316,7 @@ def member(kind: Any, name: str) -> Any:  # noqa: ANN401 - enumerations of the c
     return getattr(kind, members[name.replace("_", "")]) if name else None
 
 
-def mode_of(parameters: Mapping[str, ParameterValue]) -> str:
-    """Say how Qdrant is reached; raises RejectedInputError for a parameter that the mode cannot honour."""
-    mode = str(parameters["mode"]) or ("server" if parameters["url"] else "edge")
-    wrong = [name for name, neutral in _NEUTRAL[mode].items() if parameters[name] != neutral]
-    if wrong:
-        raise RejectedInputError(
-            f"{', '.join(wrong)} cannot be set with mode={mode}",
-            fix=f"leave {'it' if len(wrong) == 1 else 'them'} out, or choose another mode: {', '.join(_NEUTRAL)}",
-        )
-    return mode
-
-
 def _filled(settings: Callable[..., T], parameters: Mapping[str, ParameterValue], /, **special: object) -> T:
     """Make a settings class of the parameters that have the names of its fields, but for the ``special`` ones."""
     names = [field.name for field in fields(cast("Any", settings)) if field.name not in special]
     return settings(**{name: parameters[name] for name in names}, **special)
-
-
-def _unless_negative(value: ParameterValue) -> int | None:
-    number = int(value)
-    return None if number < 0 else number

@@ -15,13 +15,7 @@ from typing import Any, TypeVar
 
 from harness.engines.interface import EngineInfo, Storage
 from harness.engines.qdrant.collection import Collection, IndexState, Point, Segments, Vector
-from harness.engines.qdrant.connection import (
-    Connection,
-    Retrier,
-    address_of,
-    connect,
-    require_client,
-)
+from harness.engines.qdrant.connection import Retrier, address_of, connect, require_client
 from harness.engines.qdrant.external_index import DenseSchema, VectorSchemas, choose_vectors
 from harness.engines.qdrant.parameters import (
     DENSE,
@@ -31,15 +25,11 @@ from harness.engines.qdrant.parameters import (
     DenseSettings,
     FusionSettings,
     QdrantSettings,
-    Quantisation,
-    SparseSettings,
 )
-from harness.engines.remote_server import Address, Cause, FaultError, redact, server_errors
+from harness.engines.remote_server import Cause, FaultError, redact, server_errors
 from harness.engines.server_collection import REMOVAL_S, remove_collection, save_name
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue
-
-__all__ = ["ServerCollection"]
 
 _POLL_S = 0.1
 _ALL_DETAILS = 10
@@ -51,23 +41,19 @@ T = TypeVar("T")
 class ServerCollection(Collection):
     """One collection on a server, which is removed when it is closed if it was made here and is not to be kept."""
 
-    def __init__(
-        self, name: str, settings: QdrantSettings, address: Address, connection: Connection, folder: Path | None = None
-    ) -> None:
-        """``folder`` is that of the index; None for a collection that somebody else made."""
+    def __init__(self, name: str, settings: QdrantSettings, folder: Path | None = None) -> None:
+        """Connect to the server of ``settings``; raises what :func:`connect` raises.
+
+        ``folder`` is that of the index; None for a collection that somebody else made.
+        """
+        self.name, self._address, self._folder = name, address_of(settings.server), folder
+        connection = connect(self._address, settings.server)
         info = EngineInfo("Qdrant", connection.version, f"server, {connection.transport}", connection.doubt)
         super().__init__(require_client("qdrant_client.models"), settings, info)
-        self.name, self._address, self._folder = name, address, folder
         self._client, self._transport = connection.client, connection.transport
         self._retrier = Retrier(settings.server.retry_s)
         self._shards, self._owns = settings.server.shards, False
         self._content: tuple[int, str] | None = None
-
-    @classmethod
-    def connected(cls, name: str, settings: QdrantSettings, folder: Path | None = None) -> ServerCollection:
-        """Connect to the server that ``settings`` name; raises what :func:`connect` raises."""
-        address = address_of(settings.server)
-        return cls(name, settings, address, connect(address, settings.server), folder)
 
     def load(self) -> None:
         """Look for the collection again that :meth:`make` made; raises EngineUnavailableError when it is gone."""
@@ -80,7 +66,7 @@ class ServerCollection(Collection):
             self.dimensions = int(self._look().config.params.vectors[DENSE].size)
 
     def attach(self) -> None:
-        """Look at somebody else's collection, and note what it holds.
+        """Look at somebody else's collection, and note its content.
 
         Raises EngineUnavailableError when there is none of that name, and what :func:`choose_vectors` raises.
         """
@@ -111,8 +97,9 @@ class ServerCollection(Collection):
                     raise
 
     def _exists(self) -> bool:
-        doing = f"looking for the collection '{self.name}'"
-        return bool(self._call(doing, lambda: self._client.collection_exists(self.name)))
+        return bool(
+            self._call(f"looking for the collection '{self.name}'", partial(self._client.collection_exists, self.name))
+        )
 
     def index_field(self, field: str, path: str) -> None:
         """Keep an index of keywords of a field."""
@@ -162,15 +149,15 @@ class ServerCollection(Collection):
         """Return the number of points, by an exact count."""
         return int(self._call("counting the points", lambda: self._client.count(self.name, exact=True)).count)
 
-    def scroll(self, offset: Any, limit: int, key: str | None, *, vectors: bool) -> tuple[list[Any], Any]:  # noqa: ANN401
-        """Return a page of points, each with the payload under ``key`` and its vectors, and the next page's offset."""
+    def scroll(self, offset: Any, limit: int, key: str | None, vectors: Sequence[str]) -> tuple[list[Any], Any]:  # noqa: ANN401
+        """Return a page of points, each with the payload under ``key`` and these ``vectors``, and the next offset."""
         page = partial(
             self._client.scroll,
             self.name,
             limit=limit,
             offset=offset,
             with_payload=[key] if key is not None else False,
-            with_vectors=list(self.names.values()) if vectors else False,
+            with_vectors=list(vectors) or False,
         )
         records, following = self._call("listing the points", page)
         return records, following
@@ -224,9 +211,9 @@ class ServerCollection(Collection):
         return server_errors(self._address, doing)
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Say where the index is, what the server tells of it, and how often a call had to be made again."""
+        """Return where the index is, the server's account of it, and the number of repeated calls."""
         info, server = self._look("asking for the state of the collection"), self.settings.server
-        state = self._index_state(info)
+        state = self.index_state(info)
         own = {"kept": server.keep, "shards": self._shards, "replicas": server.replicas}
         return {
             "server": self._address.url,
@@ -242,11 +229,9 @@ class ServerCollection(Collection):
             **({} if state.in_graphs is None else {"vectors_in_graph": state.in_graphs}),
         }
 
-    def index_state(self) -> IndexState:
-        """Say how the collection keeps its vectors now, as far as the server tells."""
-        return self._index_state(self._look("asking for the state of the collection"))
-
-    def _index_state(self, info: Any) -> IndexState:  # noqa: ANN401 - of the client
+    def index_state(self, info: Any = None) -> IndexState:  # noqa: ANN401 - of the client
+        """Return how the collection keeps its vectors now, as far as the server tells; ``info`` is the client's."""
+        info = info or self._look("asking for the state of the collection")
         points, dense = int(info.points_count or 0), self.settings.dense
         threshold = info.config.optimizer_config.indexing_threshold
         shards = self._telemetry() or []
@@ -308,7 +293,7 @@ class ServerCollection(Collection):
             return None
 
     def changed(self) -> str | None:
-        """Say what changed since :meth:`attach`: the number of points, or the configuration; None for neither."""
+        """Return what changed since :meth:`attach`: the number of points, or the configuration; None for neither."""
         if self._content is None:
             raise AssertionError("only an external collection can change")
         (points, config), (points_now, config_now) = self._content, self._summary()
@@ -317,7 +302,7 @@ class ServerCollection(Collection):
         return None if config == config_now else f"the configuration of the collection '{self.name}'"
 
     def _summary(self) -> tuple[int, str]:
-        """Return what can be told of a collection's content without reading all of it."""
+        """Return the number of points, and the configuration: what shows a change without reading everything."""
         return self.count(), str(self._look().config.model_dump_json())
 
     def close(self) -> None:
@@ -366,41 +351,32 @@ def _schemas(config: Any, idf: Any) -> VectorSchemas:  # noqa: ANN401 - the clie
 
 def _config(models: Any, settings: QdrantSettings, dimensions: int | None) -> dict[str, Any]:  # noqa: ANN401
     """Return what ``create_collection`` takes; ``dimensions`` are those of the dense vectors, None without any."""
-    dense, sparse = settings.dense, settings.sparse
+    dense, sparse, vectors, sparse_vectors = settings.dense, settings.sparse, {}, {}
+    if dense is not None:
+        quantisation, kind = None, dense.quantisation and dense.quantisation.kind
+        if dense.quantisation and kind:
+            wrapper = getattr(models, f"{kind.capitalize()}Quantization")
+            quantisation = wrapper(**{kind: dense.quantisation.config(models)})
+        vectors[DENSE] = models.VectorParams(
+            size=dimensions,
+            distance=models.Distance(DISTANCES[dense.similarity]),
+            on_disk=dense.on_disk,
+            datatype=models.Datatype(dense.datatype),
+            quantization_config=quantisation,
+            hnsw_config=models.HnswConfigDiff(**dense.graph),
+        )
+    if sparse is not None:
+        index = models.SparseIndexParams(
+            full_scan_threshold=sparse.full_scan_threshold,
+            on_disk=sparse.on_disk,
+            datatype=models.Datatype(sparse.datatype),
+        )
+        modifier = models.Modifier.IDF if sparse.idf else None
+        sparse_vectors[TERMS] = models.SparseVectorParams(index=index, modifier=modifier)
     return {
-        "vectors_config": {DENSE: _dense(models, dense, dimensions)} if dense is not None else {},
-        "sparse_vectors_config": {TERMS: _sparse(models, sparse)} if sparse is not None else None,
+        "vectors_config": vectors,
+        "sparse_vectors_config": sparse_vectors or None,
         "optimizers_config": models.OptimizersConfigDiff(**settings.optimisers),
         "shard_number": settings.server.shards,
         "replication_factor": settings.server.replicas,
     }
-
-
-def _sparse(models: Any, sparse: SparseSettings) -> Any:  # noqa: ANN401 - the client is imported late
-    index = models.SparseIndexParams(
-        full_scan_threshold=sparse.full_scan_threshold,
-        on_disk=sparse.on_disk,
-        datatype=models.Datatype(sparse.datatype),
-    )
-    return models.SparseVectorParams(index=index, modifier=models.Modifier.IDF if sparse.idf else None)
-
-
-def _dense(models: Any, dense: DenseSettings, dimensions: int | None) -> Any:  # noqa: ANN401 - imported late
-    return models.VectorParams(
-        size=dimensions,
-        distance=models.Distance(DISTANCES[dense.similarity]),
-        on_disk=dense.on_disk,
-        datatype=models.Datatype(dense.datatype),
-        quantization_config=dense.quantisation and _quantisation(models, dense.quantisation),
-        hnsw_config=models.HnswConfigDiff(**dense.graph),
-    )
-
-
-def _quantisation(models: Any, wanted: Quantisation) -> Any:  # noqa: ANN401 - the client is imported late
-    wrappers = {
-        "scalar": models.ScalarQuantization,
-        "product": models.ProductQuantization,
-        "binary": models.BinaryQuantization,
-        "turbo": models.TurboQuantization,
-    }
-    return wrappers[wanted.kind](**{wanted.kind: wanted.config(models)})

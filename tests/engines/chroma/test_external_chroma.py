@@ -71,28 +71,21 @@ def test_a_folder_is_proven_to_hold_the_collection(space: str, tmp_path: Path) -
     assert reason == "1 documents have other vectors than the encoder gives, 'd7' first"
 
 
-def test_a_folder_below_the_sync_threshold_is_told(tmp_path: Path) -> None:
+def test_that_a_folder_can_answer_otherwise_when_it_is_opened_again_is_told(tmp_path: Path) -> None:
     write_folder(tmp_path / "theirs", GIVEN)
     with attached(tmp_path / "work", path=str(tmp_path / "theirs")) as (engine, _):
         (said,) = engine.caveats(5).notes
-    assert said.startswith("its 60 records are not in the graph on disk, which is written each sync_threshold (1,000")
+    assert said.startswith("Chroma writes the graph of 60 records to disk each sync_threshold (1,000) records")
     assert said.endswith("answers can differ from one opening to the next")
-    write_folder(tmp_path / "whole", GIVEN, sync_threshold=60)
-    with attached(tmp_path / "other", path=str(tmp_path / "whole")) as (engine, _):
-        (said,) = engine.caveats(5).notes
-    assert said.startswith("whether answers change at the next opening cannot be known: the graph is written each")
 
 
 def test_of_a_server_the_count_and_the_configuration_tell(chroma_url: str, tmp_path: Path) -> None:
     write_collection(chroma_url, GIVEN, name="few")
     write_collection(chroma_url, GIVEN, name="many", sync_threshold=50)
-    with attached(tmp_path / "few", url=chroma_url, collection="few") as (engine, _):
-        (said,) = engine.caveats(5).notes
-    assert said.startswith("its 60 records are not in the graph on disk")
-    with attached(tmp_path / "many", url=chroma_url, collection="many") as (engine, _):
-        (said,) = engine.caveats(5).notes
-    assert said.startswith("whether answers change at the next opening cannot be known")
-    assert "sync_threshold records (50 here)" in said
+    for name, every in (("few", "1,000"), ("many", "50")):
+        with attached(tmp_path / name, url=chroma_url, collection=name) as (engine, _):
+            (said,) = engine.caveats(5).notes
+        assert said.startswith(f"Chroma writes the graph of 60 records to disk each sync_threshold ({every}) records")
     with served(chroma_url) as client:
         for name in ("few", "many"):
             client.delete_collection(name)
@@ -113,7 +106,7 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:
     theirs, path = tmp_path / "theirs", str(tmp_path / "theirs")
     write_folder(theirs, GIVEN, space="l2", metadata=lambda one: {"docno": one, "part": 1, "ratio": 0.5})
     assert refused(tmp_path / "a", path=path).endswith(
-        "is searched by Chroma's 'l2', and similarity=cosine is 'cosine'\n  give similarity=l2, or leave it out"
+        "is searched by Chroma's 'l2', which is not similarity=cosine\n  give similarity=l2, or leave it out"
     )
     same: dict[str, ParameterValue] = {"path": path, "similarity": "l2"}
     said = refused(tmp_path / "b", **same, collection="mine")
@@ -138,6 +131,14 @@ def test_the_similarity_of_a_collection_is_found_out(space: str, length: float, 
     write_folder(tmp_path / "theirs", given, space=space)
     with attached(tmp_path / "work", path=str(tmp_path / "theirs"), similarity="") as (_, found):
         assert found.state["similarity"] == {"ip": "dot"}.get(space, space)
+
+
+@pytest.mark.parametrize("documents", [0, 1])
+def test_of_no_vectors_and_of_zeros_chroma_says_the_similarity(documents: int, tmp_path: Path) -> None:
+    given = Inputs(Ids.of(["d0"][:documents]), dense=np.zeros((documents, 16), dtype=np.float32))
+    write_folder(tmp_path / "theirs", given, space="ip")
+    with attached(tmp_path / "work", path=str(tmp_path / "theirs"), similarity="") as (_, found):
+        assert (len(found.ids), found.state["similarity"]) == (documents, "dot")
 
 
 def test_a_folder_that_is_searched_by_another_space_than_chroma_says_is_refused(tmp_path: Path) -> None:

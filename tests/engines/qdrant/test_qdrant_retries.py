@@ -15,6 +15,7 @@ from grpc import RpcError, StatusCode
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
+from harness.engines.qdrant import server
 from harness.engines.qdrant.connection import Connection, Retrier, address_of, check_versions, fault_of
 from harness.engines.qdrant.parameters import QdrantSettings, ServerSettings
 from harness.engines.qdrant.server import ServerCollection
@@ -187,7 +188,7 @@ def test_versions_that_do_not(server: str) -> None:
         check_versions(server, "1.20.0")
 
 
-def test_a_queue_of_updates_is_no_idle_server() -> None:
+def test_a_queue_of_updates_is_no_idle_server(monkeypatch: pytest.MonkeyPatch) -> None:
     states = [
         SimpleNamespace(status="green", update_queue=SimpleNamespace(length=3, deferred_points=None)),
         SimpleNamespace(status="green", update_queue=SimpleNamespace(length=0, deferred_points=9)),
@@ -195,7 +196,8 @@ def test_a_queue_of_updates_is_no_idle_server() -> None:
     ]
     connection = Connection(SimpleNamespace(get_collection=lambda _: states.pop(0)), "1", "rest", "")
     settings = QdrantSettings.of({**find_cards("backends")["qdrant"].defaults, "url": "http://host"}, "sparse")
-    collection = ServerCollection("c", settings, address_of(settings.server, {}), connection)
+    monkeypatch.setattr(server, "connect", lambda *_: connection)
+    collection = ServerCollection("c", settings)
     assert [collection.optimise() for _ in range(3)] == [True, True, False]
 
 

@@ -1,0 +1,83 @@
+"""Checks that a card and the class of its engine agree about the parameters."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import CardError
+from harness.registry.cards import BackendCard
+from harness.registry.lookup import is_shipped
+
+if TYPE_CHECKING:
+    from harness.engines.base import Engine
+
+_PLACES = frozenset({"url", "jar"})
+"""Parameters that say where an engine is, which does not change an index that is there."""
+_READ_BY_THE_BASE = frozenset({"external", "path", "similarity", "threads"})
+_PASSED_ON = re.compile(r"(\*\*|\bfor [\w, ]+ in |\bdict\()[\w.]*parameters\b|parameters\.(items|keys|values)\b")
+"""Source that hands on every parameter, whatever its name."""
+
+
+def check_card(engine: type[Engine[Any]], card: BackendCard) -> None:
+    """Check that an engine can be made of a card's defaults, and that both agree about the parameters.
+
+    They must agree about which of them change an index. The class of somebody else's card must also read all that are
+    not the encoder's: a user would set another one without effect.
+
+    Raises:
+        CardError: They disagree.
+    """
+    named, name_of_class = f"card '{card.path}'", f"'{engine.__name__}'"
+    try:
+        in_the_index = engine(card.defaults).index_parameters.keys()
+    except (TypeError, KeyError) as error:
+        raise CardError(
+            f"{named}: an engine {name_of_class} cannot be made: {type(error).__name__}: {error}",
+            fix="implement the hooks info, build, load and retrieve, and declare on the card what the class reads",
+        ) from error
+    own = [name for name, parameter in card.parameters.items() if parameter.scope != "encoder"]
+    unread = [] if is_shipped(card.path) else unread_parameters(engine, own)
+    if unread:
+        raise CardError(
+            f"{named}: {name_of_class} never reads {', '.join(map(repr, unread))}",
+            fix="take it off the card, or read it in the module of the class: self.parameters['NAME']",
+        )
+    for name, parameter in card.parameters.items():
+        of_the_search = parameter.scope == "search"
+        if of_the_search and name in in_the_index:
+            raise CardError(
+                f"{named}, parameter '{name}': its scope is 'search', but {name_of_class} opens no index with another "
+                "value of it",
+                fix="name it in the class's search_parameters, or give it the scope 'engine'",
+            )
+        harmless = of_the_search or parameter.affects != "hits" or name in _PLACES
+        if name in engine.search_parameters and not harmless:
+            raise CardError(
+                f"{named}, parameter '{name}': {name_of_class} opens an index with any value of it, but its scope is "
+                f"'{parameter.scope}'",
+                fix="give it the scope 'search', or take it out of the class's search_parameters",
+            )
+
+
+def unread_parameters(engine: type, names: Iterable[str]) -> list[str]:
+    """Return those of ``names`` that the source of ``engine`` does not mention, also behind a prefix like ``sparse_``.
+
+    The source is that of its module and those of its bases, of packages every module. Nothing is said of an engine that
+    hands on all its parameters at once, or whose source is not there.
+    """
+    paths: set[Path] = set()
+    for module in {base.__module__ for base in engine.__mro__} - {"harness.engines.base", "abc", "typing"}:
+        path = Path(getattr(sys.modules.get(module), "__file__", None) or "")
+        if path.suffix == ".py":
+            alone = module == f"harness.engines.{path.stem}" or not (path.parent / "__init__.py").exists()
+            paths.update([path] if alone else path.parent.glob("*.py"))
+    source = "\n".join(path.read_text(encoding="utf-8") for path in paths)
+    if not source or _PASSED_ON.search(source):
+        return []
+    words = _READ_BY_THE_BASE.union(re.findall(r"\w+", source))
+    prefixes = [word for word in words if word.endswith("_")]
+    return [name for name in names if not words & {name, *map(name.removeprefix, prefixes)}]
