@@ -34,12 +34,11 @@ from harness.engines.base import (
 from harness.engines.changeable import Changeable, Changes, DroppedContents
 from harness.engines.index_folder import ID_FIELD
 from harness.engines.interface import ExpectedContent, Placement, Remains
-from harness.engines.opensearch.connection import ELASTICSEARCH, OPENSEARCH, Product, connect
+from harness.engines.opensearch.connection import ELASTICSEARCH, OPENSEARCH, Connection, Product, connect
 from harness.engines.opensearch.external_index import ExternalDocuments
-from harness.engines.opensearch.index import METADATA, TERMS, Document, ServerIndex, metadata_field
-from harness.engines.opensearch.parameters import SearchParameters
+from harness.engines.opensearch.index import METADATA, TERMS, Document, ServerIndex, field_name
 from harness.engines.server_collection import new_name, save_name, saved_name
-from harness.errors import EngineFailureError
+from harness.errors import EngineFailureError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["ElasticsearchEngine", "OpenSearchEngine"]
@@ -86,22 +85,21 @@ class OpenSearchEngine(
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
-        self._settings = SearchParameters.of(parameters)
+        if parameters["external"] and not parameters["index"]:
+            raise RejectedInputError("no external index is named", fix="give index= with url=")
         self._filters: list[Mapping[str, Any]] = []
 
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
         """Return the address and the version of the server, which is asked; raises EngineUnavailableError."""
-        settings = SearchParameters.of(parameters)
-        connection = connect(cls.product, settings.url, settings.api_key_env, settings.timeout_s)
+        connection = cls._connect(parameters)
         connection.close()
         return {"url": connection.address.url, cls.name: connection.version}
 
     def info(self) -> EngineInfo:
         """Connect, and find the index of the folder, or choose the name of a new one."""
         # names of indexes have no capitals
-        name = saved_name(self.folder) if self.finished else new_name(self.folder).lower()
-        self._connect(name)
+        self._use_index(saved_name(self.folder) if self.finished else new_name(self.folder).lower())
         if self.finished:
             self._index.find()
         return self._info("server")
@@ -109,14 +107,17 @@ class OpenSearchEngine(
     def _info(self, mode: str) -> EngineInfo:
         return EngineInfo(self.product.name, self._index.connection.version, mode)
 
-    def _connect(self, name: str) -> None:
-        settings = self._settings
-        connection = connect(self.product, settings.url, settings.api_key_env, settings.timeout_s)
-        self._index = self.use(ServerIndex(connection, settings, name))
+    @classmethod
+    def _connect(cls, parameters: Mapping[str, ParameterValue]) -> Connection:
+        url, key = str(parameters["url"]), str(parameters["api_key_env"])
+        return connect(cls.product, url, key, float(parameters["timeout_s"]))
+
+    def _use_index(self, name: str) -> None:
+        self._index = self.use(ServerIndex(self._connect(self.parameters), self.parameters, name))
 
     def check(self, inputs: Inputs, what: str, dimensions: int | None) -> pa.ChunkedArray:  # noqa: ARG002
         """Return the terms; for an external index, which analyses by itself, the texts."""
-        return require_texts(inputs, what) if self._settings.external else require_terms(inputs, what)
+        return require_texts(inputs, what) if self.parameters["external"] else require_terms(inputs, what)
 
     def create(self, folder: Path, documents: Documents[pa.ChunkedArray]) -> None:
         """Make the empty index."""
@@ -129,7 +130,7 @@ class OpenSearchEngine(
 
     def change(self, folder: Path, changes: Changes[pa.ChunkedArray], progress: Progress) -> None:  # noqa: ARG002
         """Delete documents and index others, in batches; getting ready is what it is after a build."""
-        deleted, size = changes.deleted.tolist(), self._settings.batch_size
+        deleted, size = changes.deleted.tolist(), int(self.parameters["batch_size"])
         self._deletes += len(deleted)
         for start in range(0, len(deleted), size):
             self._index.remove(deleted[start : start + size])
@@ -162,7 +163,7 @@ class OpenSearchEngine(
 
     def _batches(self, rows: Int32Array, documents: Documents[pa.ChunkedArray]) -> Iterator[list[Document]]:
         """Return the documents in order, in batches of limited number and size; a document's ``_id`` is its row."""
-        size = self._settings.batch_size
+        size = int(self.parameters["batch_size"])
         batch, taken = list[Document](), 0
         for start in range(0, len(documents), size):
             texts = documents.column.slice(start, size).to_pylist()
@@ -172,10 +173,8 @@ class OpenSearchEngine(
             for row, text, doc_id, record in zip(numbers, texts, ids, records, strict=True):
                 fields: dict[str, Any] = {TERMS: text}
                 if record:
-                    fields[METADATA] = {
-                        metadata_field(name).removeprefix(f"{METADATA}."): value for name, value in record.items()
-                    }
-                if self._settings.keep:
+                    fields[METADATA] = {field_name(name): value for name, value in record.items()}
+                if self.parameters["keep"]:
                     fields[ID_FIELD] = doc_id
                 if len(batch) == size or (batch and taken + len(text) > _BATCH_BYTES):
                     yield batch
@@ -202,7 +201,7 @@ class OpenSearchEngine(
         """Read from the server which shard holds each document, and in which order."""
         by_shard = self._rows_by_shard()
         order = np.concatenate(by_shard)
-        if self._settings.search_type == "dfs_query_then_fetch" or self._index.shards == 1:
+        if self.parameters["search_type"] == "dfs_query_then_fetch" or self._index.shards == 1:
             return Placement(None, order)
         shards = np.zeros(len(self.ids), dtype=np.int32)  # of a document that is not there it means nothing
         for shard, rows in enumerate(by_shard):
@@ -211,7 +210,7 @@ class OpenSearchEngine(
 
     def prepare(self, queries: pa.ChunkedArray, k: int) -> list[bytes | None]:
         """Make the body of each query's request; None for a query without terms, which is not sent."""
-        field = self._settings.text_field if self._settings.external else TERMS
+        field = str(self.parameters["text_field"]) if self.parameters["external"] else TERMS
         return [self._body(field, text, k) if text.strip() else None for text in queries.to_pylist()]
 
     def _body(self, field: str, text: str, k: int) -> bytes:
@@ -235,7 +234,7 @@ class OpenSearchEngine(
                 fix="the server's log says why",
             )
         hits = content["hits"]["hits"]
-        if self._settings.external:
+        if self.parameters["external"]:
             rows = self._documents.rows(hits)
         else:
             rows = np.fromiter((int(hit["_id"]) for hit in hits), dtype=np.int32, count=len(hits))
@@ -243,7 +242,9 @@ class OpenSearchEngine(
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter by exact terms, in clauses that do not score."""
-        self._filters = [{"term": {metadata_field(name): {"value": value}}} for name, value in wanted.items()]
+        self._filters = [
+            {"term": {f"{METADATA}.{field_name(name)}": {"value": value}}} for name, value in wanted.items()
+        ]
 
     def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the index is on the server
         """Return the server's own account of its files, the write-ahead log apart."""
@@ -251,19 +252,18 @@ class OpenSearchEngine(
 
     def open_external(self, folder: Path, progress: Progress) -> External:
         """Look at somebody's index by calls that only read."""
-        self._connect(self._settings.index)
+        self._use_index(str(self.parameters["index"]))
         self._index.find()
         progress.start("attach", None)
-        self._documents = ExternalDocuments(self._index, self._settings)
-        ids = self._documents.ids
-        state = {**self._index.state(), **self._documents.state}
-        return External(
-            self._info("server, an external index"), ids, LoadedIndex(len(ids), state), folder, self._documents.changed
-        )
+        self._documents = ExternalDocuments(self._index, self.parameters)
+        documents, info = self._documents, self._info("server, an external index")
+        state = {**self._index.state(), "text_field": documents.field, "analyzer": documents.analyzer}
+        return External(info, documents.ids, LoadedIndex(len(documents.ids), state), folder, documents.changed)
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:  # noqa: ARG002
         """Say that nothing can be compared: the index makes terms by an analyzer of its own."""
-        return self._documents.no_reference
+        field, analyzer = self._documents.field, self._documents.analyzer
+        return f"the index makes terms of the field '{field}' by its own analyzer ('{analyzer}')"
 
 
 class ElasticsearchEngine(OpenSearchEngine):
