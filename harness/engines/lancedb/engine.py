@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -39,11 +42,8 @@ from harness.engines.lancedb.table import (
     ROW_ID,
     IndexDescription,
     RowIds,
-    create,
     describe_index,
-    engine_info,
     folder_of,
-    lance_errors,
     open_table,
     require_lancedb,
     table_state,
@@ -51,31 +51,16 @@ from harness.engines.lancedb.table import (
 from harness.errors import BackendError, EngineFailureError
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["LanceDbEngine", "LanceEngine", "LanceVectorsEngine", "Stored"]
+__all__ = ["LanceDbEngine", "LanceEngine", "LanceVectorsEngine"]
 
 TABLE, VECTOR = "documents", "vector"
 _BATCH = 4096
 _SHIFT = {"cosine": 1.0, "dot": 1.0, "l2": 0.0}
 """A score is this minus LanceDB's distance, which for dot is 1 minus the product, and for l2 the square."""
-_KINDS: Mapping[str, tuple[str, str]] = {
-    "ivf_flat": ("IvfFlat", ""),
-    "ivf_sq": ("IvfSq", "sq"),
-    "ivf_pq": ("IvfPq", "pq"),
-    "ivf_rq": ("IvfRq", "rq"),
-    "hnsw_flat": ("HnswFlat", ""),
-    "hnsw_sq": ("HnswSq", "sq"),
-    "hnsw_pq": ("HnswPq", "pq"),
-}
-"""The class of LanceDB's configuration by the name of the index, and how it compresses vectors."""
 _COMPRESSED = ("Sq", "Pq", "Rq")
 """How the names of indexes end that hold no vectors, but codes."""
-
-
-class Stored(NamedTuple):
-    """A column of the table that is searched, and its values of the documents from one place to another."""
-
-    field: pa.Field
-    values: Callable[[int, int], pa.Array]
+_CARGO = re.compile(r", \S*\.cargo/\S+")
+"""Where in its own sources an error of Lance was raised."""
 
 
 class LanceEngine(Filterable[Column], Changeable[Column]):
@@ -90,11 +75,11 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
     def info(self) -> EngineInfo:
         """Load LanceDB, whose threads start when it is first asked for something."""
         require_lancedb(threads=int(self.parameters["threads"]))
-        return engine_info()
+        return EngineInfo("LanceDB", version(PACKAGE), "embedded")
 
     @abstractmethod
-    def stored(self, column: Column) -> Sequence[Stored]:
-        """Return what is stored of documents to be searched."""
+    def stored(self, column: Column) -> Mapping[str, pa.Array | pa.ChunkedArray]:
+        """Return the columns that are searched, by name."""
 
     def write(
         self, documents: Documents[Column], progress: Progress, added: Callable[[Any], None] | None = None
@@ -106,12 +91,12 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
             progress: Advanced with each batch.
             added: Called with LanceDB's table after every addition.
         """
+        rows = self._rows(documents, np.arange(len(documents), dtype=np.int32))
         size, table = int(self.parameters["rows_per_add"]) or len(documents), None
-        rows = np.arange(len(documents), dtype=np.int32)
         for start in range(0, len(documents), size):
-            reader = self._reader(documents, rows, range(start, min(start + size, len(documents))), progress)
+            reader = _counted(rows.slice(start, size), progress)
             if table is None:
-                table = create(self.folder, TABLE, reader)
+                table = require_lancedb().connect(str(self.folder)).create_table(TABLE, reader)
             else:
                 table.add(reader)
             if added is not None:
@@ -119,25 +104,14 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
         if table is not None:
             self._table = table
 
-    def _reader(
-        self, documents: Documents[Column], rows: Int32Array, places: range, progress: Progress
-    ) -> pa.RecordBatchReader:
-        """Return documents as record batches: their rows, the columns that are searched, and fields of the metadata."""
-        stored = self.stored(documents.column)
-        metadata, names = documents.metadata, field_columns(documents.fields).values()
-        fields = [pa.field(name, pa.string()) for name in names]
-        schema = pa.schema([pa.field("row", pa.int32()), *(part.field for part in stored), *fields])
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            for low in places[::_BATCH]:
-                high = min(low + _BATCH, places.stop)
-                part = [] if metadata is None else metadata.slice(low, high - low).columns
-                columns = [numbers(rows[low:high]), *(column.values(low, high) for column in stored)]
-                columns += [column.combine_chunks().cast(pa.string()) for column in part]
-                yield pa.RecordBatch.from_arrays(columns, schema=schema)
-                progress.advance(high - low)
-
-        return pa.RecordBatchReader.from_batches(schema, batches())
+    def _rows(self, documents: Documents[Column], rows: Int32Array) -> pa.Table:
+        """Return documents with their rows, the columns that are searched, and the fields of their metadata."""
+        fields = [] if documents.metadata is None else documents.metadata.columns
+        metadata = {
+            name: field.cast(pa.string())
+            for name, field in zip(field_columns(documents.fields).values(), fields, strict=True)
+        }
+        return pa.table({"row": numbers(rows), **self.stored(documents.column), **metadata})
 
     def change(self, folder: Path, changes: Changes[Column], progress: Progress) -> None:  # noqa: ARG002
         """Delete and add rows; getting ready is ``optimize``, which takes them into the index and out of it."""
@@ -145,7 +119,7 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
             self._table.delete(f"row IN ({', '.join(map(str, changes.outdated.tolist()))})")
         progress.advance(len(changes.deleted))
         if len(changes.written):
-            self._table.add(self._reader(changes.written, changes.rows, range(len(changes.written)), progress))
+            self._table.add(_counted(self._rows(changes.written, changes.rows), progress))
         progress.start("optimize", None)
         if self.parameters["optimize"]:
             self._table.optimize()
@@ -181,9 +155,27 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
     def translated(
         self, doing: Callable[[], str], kind: type[BackendError] = EngineFailureError, fix: str | None = None
     ) -> Iterator[None]:
-        """Raise LanceDB's errors as ours."""
-        with lance_errors(doing, kind, fix), as_backend_errors():
-            yield
+        """Raise LanceDB's errors as ours; a panic of its Rust code is a ``BaseException`` that cannot be imported."""
+        try:
+            with as_backend_errors():
+                yield
+        except BaseException as error:
+            panic = type(error).__module__ == "pyo3_runtime"
+            if not panic and not isinstance(error, RuntimeError | ValueError | OSError | pa.ArrowException):
+                raise
+            text = _CARGO.sub("", str(error) or type(error).__name__)
+            raise kind(f"LanceDB failed while {doing()}: {text}", fix=fix) from error
+
+
+def _counted(rows: pa.Table, progress: Progress) -> pa.RecordBatchReader:
+    """Return rows as record batches, which count themselves as they are read."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in rows.to_batches(_BATCH):
+            yield batch
+            progress.advance(len(batch))
+
+    return pa.RecordBatchReader.from_batches(rows.schema, batches())
 
 
 class LanceVectorsEngine(LanceEngine[Column]):
@@ -206,25 +198,20 @@ class LanceVectorsEngine(LanceEngine[Column]):
             self._table.create_index(VECTOR, config=self._config())
 
     @staticmethod
-    def stored_vectors(vectors: Float32Array) -> Stored:
-        """Store vectors as lists of a fixed size."""
-        width = vectors.shape[1]
-
-        def values(start: int, stop: int) -> pa.Array:
-            return pa.FixedSizeListArray.from_arrays(numbers(vectors[start:stop].reshape(-1)), width)
-
-        return Stored(pa.field(VECTOR, pa.list_(pa.float32(), width)), values)
+    def stored_vectors(vectors: Float32Array) -> Mapping[str, pa.Array]:
+        """Return the column of vectors, as lists of a fixed size."""
+        return {VECTOR: pa.FixedSizeListArray.from_arrays(numbers(vectors.reshape(-1)), vectors.shape[1])}
 
     def _config(self) -> Any:  # noqa: ANN401 - a class of the client
         """Return LanceDB's configuration of the index; what is left to LanceDB is left out."""
         kind = str(self.parameters["index"])
-        name, compression = _KINDS[kind]
         wanted = {"num_partitions": "partitions", "max_iterations": "max_iterations", "sample_rate": "sample_rate"}
-        if compression == "pq":
+        if kind.endswith("_pq"):
             wanted |= {"num_sub_vectors": "sub_vectors", "num_bits": "bits"}
         if kind.startswith("hnsw"):
             wanted |= {"m": "m", "ef_construction": "ef_construction"}
         chosen = {argument: self.parameters[ours] for argument, ours in wanted.items() if self.parameters[ours]}
+        name = kind.title().replace("_", "")  # hnsw_pq is made by HnswPq
         return getattr(require_lancedb("lancedb.index"), name)(distance_type=self._similarity, **chosen)
 
     def load(self, folder: Path) -> LoadedIndex:
@@ -350,11 +337,10 @@ class LanceDbEngine(LanceVectorsEngine[Float32Array], ExternalVectorIndex[Float3
         shares_index=True,
         threads=True,
     )
-    _external: ExternalTable
 
-    def stored(self, column: Float32Array) -> Sequence[Stored]:
-        """Store the vectors."""
-        return (self.stored_vectors(column),)
+    def stored(self, column: Float32Array) -> Mapping[str, pa.Array]:
+        """Return the column of vectors."""
+        return self.stored_vectors(column)
 
     def prepare(self, queries: Float32Array, k: int) -> Iterator[Any]:
         """Make LanceDB's queries."""
@@ -365,17 +351,14 @@ class LanceDbEngine(LanceVectorsEngine[Float32Array], ExternalVectorIndex[Float3
         return self.nearest(answer)
 
     @property
-    def source(self) -> Path | None:
+    def source(self) -> Path:
         """Return the folder of the user's table."""
         return folder_of(source_folder(self.parameters), str(self.parameters["table"]))
 
     def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - nothing is copied
         """Open the newest version of the user's table, which writes nothing."""
-        self.info()
-        self._external = ExternalTable(self.parameters, progress)
-        self._table, self._column = self._external.table, self._external.column
-        self._similarity = self._external.similarity
-        self._row_ids = self._external.row_ids
-        loaded = self.opened_table()
-        info, content = engine_info("embedded, an external table"), self._external
-        return External(info, content.ids, loaded, folder_of(content.database, content.name), content=content)
+        info = replace(self.info(), mode="embedded, an external table")
+        content = ExternalTable(self.parameters, progress)
+        self._table, self._column, self._row_ids = content.table, content.column, content.row_ids
+        self._similarity = content.similarity
+        return External(info, content.ids, self.opened_table(), self.source, content=content)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,13 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from harness.data.arrow import strings
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Int32Array
-from harness.engines.base import Capabilities, Column, Documents, EngineInfo, HitCollector, LoadedIndex
+from harness.engines.base import Capabilities, Column, Documents, EngineInfo, HitCollector, LoadedIndex, require_terms
 from harness.engines.interface import Caveats, Hits, Placement, Remains
-from harness.engines.lancedb.engine import LanceEngine, LanceVectorsEngine, Stored
+from harness.engines.lancedb.engine import LanceEngine, LanceVectorsEngine
 from harness.engines.lancedb.table import ROW_ID, describe_index, require_lancedb, table_state
 from harness.registry.parameters import ParameterValue
 
@@ -28,6 +27,34 @@ _TERMS = "terms"
 
 class _TermsEngine(LanceEngine[Column]):
     """An engine whose table has an index of terms."""
+
+    def index_terms(self, table: Any) -> None:  # noqa: ANN401 - the client is untyped
+        """Make the index, which takes the terms as they come."""
+        config = require_lancedb("lancedb.index").FTS(
+            base_tokenizer="whitespace",
+            lower_case=False,
+            stem=False,
+            remove_stop_words=False,
+            ascii_folding=False,
+            max_token_length=None,
+            num_workers=int(self.parameters["workers"]) or None,
+        )
+        table.create_index(_TERMS, config=config)
+
+    def terms_query(self, text: str, k: int) -> Any:  # noqa: ANN401 - the client's own form
+        """Return LanceDB's query for the best rows that have one of the terms."""
+        return self.finished_query(self._table.search(_match(text), query_type="fts").limit(k), "_score")
+
+    def notes_on_unindexed_rows(self) -> tuple[str, ...]:
+        """Return a note where scores go by two measures."""
+        index = describe_index(self._table, _TERMS)
+        if index is None or not index.unindexed:
+            return ()
+        note = (
+            f"{index.unindexed:,} rows came after the index was made: their scores count all rows, those of the others "
+            "only the rows of the index, until optimize takes them in"
+        )
+        return (note,)
 
     def outside_the_index(self) -> Int32Array:
         """Return the rows that the index of terms lacks, ascending: those that were written last."""
@@ -74,19 +101,19 @@ class LanceDbTextEngine(_TermsEngine[pa.ChunkedArray]):
         def added(table: Any) -> None:  # noqa: ANN401 - the client is untyped
             nonlocal made
             if early and not made:
-                table.create_index(_TERMS, config=_index_of_terms(self.parameters))
+                self.index_terms(table)
                 made = True
 
         self.write(documents, progress, added)
         progress.start("index terms", None)
         if not early:
-            self._table.create_index(_TERMS, config=_index_of_terms(self.parameters))
+            self.index_terms(self._table)
         elif self.parameters["optimize"]:
             self._table.optimize()
 
-    def stored(self, column: pa.ChunkedArray) -> Sequence[Stored]:
-        """Store the terms as a column of strings."""
-        return (_stored_terms(column),)
+    def stored(self, column: pa.ChunkedArray) -> Mapping[str, pa.ChunkedArray]:
+        """Return the column of terms."""
+        return {_TERMS: column.cast(pa.string())}
 
     def load(self, folder: Path) -> LoadedIndex:
         """Open the table, and ask what its index holds."""
@@ -98,7 +125,7 @@ class LanceDbTextEngine(_TermsEngine[pa.ChunkedArray]):
     def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterator[Any]:
         """Make LanceDB's queries: a row matches that has one of the terms."""
         for text in super().prepare(queries, k):
-            yield None if text is None else self.finished_query(_text_query(self._table, text, k), "_score")
+            yield None if text is None else self.terms_query(text, k)
 
     def columns(self, answer: pa.Table) -> tuple[Int32Array, Float32Array]:
         """Return rows and LanceDB's scores."""
@@ -110,7 +137,7 @@ class LanceDbTextEngine(_TermsEngine[pa.ChunkedArray]):
 
     def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - of the protocol
         """Say where scores go by two measures."""
-        return Caveats(_unindexed_rows(self._table))
+        return Caveats(self.notes_on_unindexed_rows())
 
 
 class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
@@ -142,11 +169,11 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
     def build(self, folder: Path, documents: Documents[Inputs], progress: Progress) -> None:
         """Write the rows; getting ready is making the index of the vectors, if there is one, and that of the terms."""
         super().build(folder, documents, progress)
-        self._table.create_index(_TERMS, config=_index_of_terms(self.parameters))
+        self.index_terms(self._table)
 
-    def stored(self, column: Inputs) -> Sequence[Stored]:
-        """Store terms and vectors."""
-        return (_stored_terms(column.terms), self.stored_vectors(_dense(column)))
+    def stored(self, column: Inputs) -> Mapping[str, pa.Array | pa.ChunkedArray]:
+        """Return the columns of terms and of vectors."""
+        return {_TERMS: require_terms(column, "document").cast(pa.string()), **self.stored_vectors(_dense(column))}
 
     def opened_table(self) -> LoadedIndex:
         """Return the table's account of itself and of both indexes."""
@@ -158,7 +185,7 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
         """Make LanceDB's hybrid queries; one without terms has the list of its vector only."""
         reranker = require_lancedb("lancedb.rerankers").RRFReranker(int(self.parameters["rrf_k"]))
         depth = self.depth(k)
-        for vector, text in zip(_dense(queries), _texts(queries), strict=True):
+        for vector, text in zip(_dense(queries), require_terms(queries, "query").to_pylist(), strict=True):
             both = self._table.search(query_type="hybrid", vector_column_name=self._column)
             query = self.tuned(both.vector(vector).text(_match(text)), depth).rerank(reranker)
             yield self.finished_query(query, ROW_ID)
@@ -181,9 +208,9 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
         depth, rows = self.depth(k), self._row_ids.rows
         by_vector, by_terms = HitCollector(), HitCollector()
         with self.translated(lambda: "searching for one list of its hybrid queries"):
-            for vector, text in zip(_dense(checked), _texts(checked), strict=True):
+            for vector, text in zip(_dense(checked), require_terms(checked, "query").to_pylist(), strict=True):
                 by_vector.add(*self.nearest(self.vector_query(vector, depth).to_arrow()), 0, 0)
-                answer = self.finished_query(_text_query(self._table, text, depth), "_score").to_arrow()
+                answer = self.terms_query(text, depth).to_arrow()
                 by_terms.add(rows(answer), answer["_score"].to_numpy(), 0, 0)
         collected = {"dense": by_vector.result(), "terms": by_terms.result()}
         return {name: Hits(hits.indptr, hits.rows, hits.scores) for name, hits in collected.items()}
@@ -191,28 +218,7 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
     def caveats(self, k: int) -> Caveats:
         """Say what there is to say of each list."""
         of_vectors = super().caveats(k)
-        return of_vectors._replace(notes=(*of_vectors.notes, *_unindexed_rows(self._table)))
-
-
-def _stored_terms(texts: pa.ChunkedArray | None) -> Stored:
-    if texts is None:
-        raise AssertionError("documents without terms")
-    return Stored(
-        pa.field(_TERMS, pa.string()), lambda start, stop: strings(texts.slice(start, stop - start).to_pylist())
-    )
-
-
-def _index_of_terms(parameters: Mapping[str, ParameterValue]) -> Any:  # noqa: ANN401 - a class of the client
-    """Return the configuration of an index that takes the terms as they come."""
-    return require_lancedb("lancedb.index").FTS(
-        base_tokenizer="whitespace",
-        lower_case=False,
-        stem=False,
-        remove_stop_words=False,
-        ascii_folding=False,
-        max_token_length=None,
-        num_workers=int(parameters["workers"]) or None,
-    )
+        return of_vectors._replace(notes=(*of_vectors.notes, *self.notes_on_unindexed_rows()))
 
 
 def _match(text: str) -> Any:  # noqa: ANN401 - a class of the client
@@ -220,27 +226,7 @@ def _match(text: str) -> Any:  # noqa: ANN401 - a class of the client
     return require_lancedb("lancedb.query").MatchQuery(text, _TERMS)
 
 
-def _text_query(table: Any, text: str, k: int) -> Any:  # noqa: ANN401 - the client's own form
-    return table.search(_match(text), query_type="fts").limit(k)
-
-
-def _unindexed_rows(table: Any) -> tuple[str, ...]:  # noqa: ANN401 - the client is untyped
-    """Return a note where scores go by two measures."""
-    index = describe_index(table, _TERMS)
-    if index is None or not index.unindexed:
-        return ()
-    note = (
-        f"{index.unindexed:,} rows came after the index was made: their scores count all rows, those of the others "
-        "only the rows of the index, until optimize takes them in"
-    )
-    return (note,)
-
-
 def _dense(inputs: Inputs) -> Float32Array:
     if inputs.dense is None:
         raise AssertionError("inputs without dense vectors")
     return inputs.dense
-
-
-def _texts(queries: Inputs) -> list[str]:
-    return [] if queries.terms is None else queries.terms.to_pylist()
