@@ -41,12 +41,7 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
     name = "duckdb"
     packages = ("duckdb",)
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense",
-        exact=True,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=True,
-        shares_index=True,
+        input="dense", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True, shares_index=True
     )
 
     _connection: Any

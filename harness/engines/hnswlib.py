@@ -47,12 +47,7 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
     stores_metadata = False
     packages = ("hnswlib",)
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense",
-        exact=False,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=False,
-        shares_index=True,
+        input="dense", exact=False, deterministic=True, reopens=True, keeps_k_prefix=False, shares_index=True
     )
     search_parameters = frozenset({"ef", "threads"})
     faults = (RuntimeError, OSError)

@@ -37,12 +37,7 @@ class UsearchEngine(Changeable[Float32Array]):
     name = "usearch"
     packages = ("usearch",)
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense",
-        exact=False,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=False,
-        shares_index=True,
+        input="dense", exact=False, deterministic=True, reopens=True, keeps_k_prefix=False, shares_index=True
     )
     search_parameters = frozenset({"ef", "exact", "threads"})
     faults = (RuntimeError, ValueError)
