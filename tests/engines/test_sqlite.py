@@ -20,8 +20,7 @@ from harness.text.term_texts import term_texts
 
 pytest.importorskip("apsw", reason="apsw is not installed")
 
-from harness.engines.sqlite.fulltext import SqliteFullTextEngine
-from harness.engines.sqlite.vectors import SqliteVectorEngine
+from harness.engines.sqlite import SqliteFullTextEngine, SqliteVectorEngine
 
 CARDS = find_cards("backends")
 

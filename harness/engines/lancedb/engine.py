@@ -28,8 +28,6 @@ from harness.engines.base import (
     Filterable,
     HitCollector,
     LoadedIndex,
-    Storage,
-    allocated_bytes,
     as_backend_errors,
     source_folder,
 )
@@ -81,28 +79,20 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
     def stored(self, column: Column) -> Mapping[str, pa.Array | pa.ChunkedArray]:
         """Return the columns that are searched, by name."""
 
-    def write(
-        self, documents: Documents[Column], progress: Progress, added: Callable[[Any], None] | None = None
-    ) -> None:
-        """Write all documents into a new table, ``rows_per_add`` at a time.
-
-        Args:
-            documents: With the fields of their metadata.
-            progress: Advanced with each batch.
-            added: Called with LanceDB's table after every addition.
-        """
+    def write(self, documents: Documents[Column], progress: Progress) -> None:
+        """Write all documents into a new table, ``rows_per_add`` at a time."""
         rows = self._rows(documents, np.arange(len(documents), dtype=np.int32))
-        size, table = int(self.parameters["rows_per_add"]) or len(documents), None
+        size = int(self.parameters["rows_per_add"]) or len(documents)
         for start in range(0, len(documents), size):
             reader = _counted(rows.slice(start, size), progress)
-            if table is None:
-                table = require_lancedb().connect(str(self.folder)).create_table(TABLE, reader)
+            if start:
+                self._table.add(reader)
             else:
-                table.add(reader)
-            if added is not None:
-                added(table)
-        if table is not None:
-            self._table = table
+                self._table = require_lancedb().connect(str(self.folder)).create_table(TABLE, reader)
+                self.begun()
+
+    def begun(self) -> None:
+        """Do what is to be done once the table has its first rows: nothing, unless it is overridden."""
 
     def _rows(self, documents: Documents[Column], rows: Int32Array) -> pa.Table:
         """Return documents with their rows, the columns that are searched, and the fields of their metadata."""
@@ -146,10 +136,6 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
         self._condition = " AND ".join(
             f"{columns[field]} = '{value.replace(chr(39), chr(39) * 2)}'" for field, value in wanted.items()
         )
-
-    def size(self, folder: Path) -> Storage:
-        """Return the allocated bytes of the table: data, indexes, and the account of its versions."""
-        return Storage(allocated_bytes(folder), 0)
 
     @contextmanager
     def translated(

@@ -28,7 +28,7 @@ _TERMS = "terms"
 class _TermsEngine(LanceEngine[Column]):
     """An engine whose table has an index of terms."""
 
-    def index_terms(self, table: Any) -> None:  # noqa: ANN401 - the client is untyped
+    def index_terms(self) -> None:
         """Make the index, which takes the terms as they come."""
         config = require_lancedb("lancedb.index").FTS(
             base_tokenizer="whitespace",
@@ -39,7 +39,7 @@ class _TermsEngine(LanceEngine[Column]):
             max_token_length=None,
             num_workers=int(self.parameters["workers"]) or None,
         )
-        table.create_index(_TERMS, config=config)
+        self._table.create_index(_TERMS, config=config)
 
     def terms_query(self, text: str, k: int) -> Any:  # noqa: ANN401 - the client's own form
         """Return LanceDB's query for the best rows that have one of the terms."""
@@ -96,20 +96,17 @@ class LanceDbTextEngine(_TermsEngine[pa.ChunkedArray]):
 
     def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:  # noqa: ARG002
         """Write the rows, and make the index at the end, or after the first rows that are added."""
-        early, made = self.parameters["index_when"] == "first", False
-
-        def added(table: Any) -> None:  # noqa: ANN401 - the client is untyped
-            nonlocal made
-            if early and not made:
-                self.index_terms(table)
-                made = True
-
-        self.write(documents, progress, added)
+        self.write(documents, progress)
         progress.start("index terms", None)
-        if not early:
-            self.index_terms(self._table)
+        if self.parameters["index_when"] != "first":
+            self.index_terms()
         elif self.parameters["optimize"]:
             self._table.optimize()
+
+    def begun(self) -> None:
+        """Make the index, if it is to be made of the first rows."""
+        if self.parameters["index_when"] == "first":
+            self.index_terms()
 
     def stored(self, column: pa.ChunkedArray) -> Mapping[str, pa.ChunkedArray]:
         """Return the column of terms."""
@@ -169,7 +166,7 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
     def build(self, folder: Path, documents: Documents[Inputs], progress: Progress) -> None:
         """Write the rows; getting ready is making the index of the vectors, if there is one, and that of the terms."""
         super().build(folder, documents, progress)
-        self.index_terms(self._table)
+        self.index_terms()
 
     def stored(self, column: Inputs) -> Mapping[str, pa.Array | pa.ChunkedArray]:
         """Return the columns of terms and of vectors."""

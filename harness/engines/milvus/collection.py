@@ -9,23 +9,16 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 from harness.data.progress import Progress
 from harness.data.types import Similarity
 from harness.engines.external_index import source_folder
 from harness.engines.index_folder import ID_FIELD, REBUILD, allocated_bytes
 from harness.engines.interface import EngineInfo, Storage
-from harness.engines.milvus.connection import (
-    PACKAGE,
-    Retrier,
-    connect,
-    open_client,
-    require_milvus,
-)
+from harness.engines.milvus.connection import PACKAGE, Retrier, connect, open_client, require_milvus
 from harness.engines.milvus.lite import LiteServer, lite_version
 from harness.engines.remote_server import Address, Cause, FaultError, server_errors
 from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
@@ -33,8 +26,6 @@ from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["LARGEST_K", "METRICS", "ROW", "VECTOR", "Collection", "IndexSettings", "Schema", "is_server"]
-
-T = TypeVar("T")
 
 LARGEST_K = 16_384
 """Milvus returns no more hits of a query, and no more entities of a page."""
@@ -44,10 +35,9 @@ METRICS: Mapping[Similarity, str] = {"cosine": "COSINE", "dot": "IP", "l2": "L2"
 """Milvus's names of the similarities."""
 _LITE_FILE, _LITE_COLLECTION = "milvus.db", "harness"
 _PAGE = 10_000
-_BROKEN = "look at the last lines of the log: the server of Milvus Lite may have been killed for memory"
-_LITE_REMEDIES = dict.fromkeys(Cause, "report it with this message") | dict.fromkeys(
-    (Cause.UNREACHABLE, Cause.BROKEN), _BROKEN
-)
+_KILLED = "look at the last lines of the log: the server of Milvus Lite may have been killed for memory"
+_LITE_REMEDIES = dict.fromkeys(Cause, "report it with this message")
+_LITE_REMEDIES |= {Cause.UNREACHABLE: _KILLED, Cause.BROKEN: _KILLED}
 _STATES = ("index_type", "metric_type", "indexed_rows", "pending_index_rows")
 
 
@@ -133,8 +123,8 @@ class Collection:
         made = self.index()
         if any(name in made and made[name] != str(value) for name, value in self._settings.building.items()):
             # made with other weights of terms, which are the index's, not the entities'
-            self._call("releasing it", lambda: self._client.release_collection(self.name, timeout=self._limit))
-            self._call("dropping its index", lambda: self._client.drop_index(self.name, VECTOR, timeout=self._limit))
+            self._ask("releasing it", "release_collection", timeout=self._limit)
+            self._ask("dropping its index", "drop_index", VECTOR, timeout=self._limit)
             self._make_index()
         self.make_ready()
         return self
@@ -158,10 +148,9 @@ class Collection:
                 ) from error
         self._open(folder / _LITE_FILE)
         self._require("")
-        loaded = partial(self._client.get_load_state, self.name, retry_times=0)
         if self._lite is not None:
             self.make_ready()
-        elif "Loaded" not in str(self._call("looking at the collection", loaded)["state"]):
+        elif "Loaded" not in str(self._ask("looking at the collection", "get_load_state")["state"]):
             raise EngineUnavailableError(
                 f"the server has not loaded the collection '{self.name}'",
                 fix="load it (MilvusClient.load_collection): the harness changes nothing of it",
@@ -183,9 +172,10 @@ class Collection:
 
     def _require(self, fix: str) -> None:
         """Raise EngineUnavailableError where the collection is not there; ``fix`` "" names those that are."""
-        if self._call("looking for the collection", lambda: self._client.has_collection(self.name, retry_times=0)):
+        if self._ask("looking for the collection", "has_collection"):
             return
-        names = sorted(self._call("listing the collections", lambda: self._client.list_collections(retry_times=0)))
+        with self.translated(lambda: "listing the collections"):
+            names = sorted(self._retrier.call(lambda: self._client.list_collections(retry_times=0)))
         there = f"name one that is there (collection=): {', '.join(names) or 'there is none'}"
         lost = REBUILD if self._lite is not None and self.name == _LITE_COLLECTION else ""
         raise EngineUnavailableError(
@@ -228,11 +218,12 @@ class Collection:
             # a row that is inserted again is there twice: a call whose answer was lost is repeated as an upsert
             next(tries, self._client.upsert)(self.name, entities, retry_times=0)
 
-        self._call(f"storing documents {rows[0]} to {rows[-1]}", send)
+        with self.translated(lambda: f"storing documents {rows[0]} to {rows[-1]} ('{self.name}')"):
+            self._retrier.call(send)
 
     def delete(self, rows: Sequence[int]) -> None:
         """Delete documents."""
-        self._call("deleting documents", lambda: self._client.delete(self.name, ids=list(rows), retry_times=0))
+        self._ask("deleting documents", "delete", ids=list(rows))
 
     def finish(self) -> None:
         """Have everything written, the index made and loaded; raises BackendError when it takes too long."""
@@ -242,16 +233,16 @@ class Collection:
 
     def flush(self) -> None:
         """Have everything written."""
-        self._call("flushing", lambda: self._client.flush(self.name, timeout=self._limit))
+        self._ask("flushing", "flush", timeout=self._limit)
 
     def _make_index(self) -> None:
         index, described = self._settings, self._client.prepare_index_params()
         described.add_index(VECTOR, index_type=index.type, metric_type=index.metric, params=dict(index.building))
-        self._call("making the index", lambda: self._client.create_index(self.name, described, timeout=self._limit))
+        self._ask("making the index", "create_index", described, timeout=self._limit)
 
     def make_ready(self) -> None:
         """Have the collection loaded."""
-        self._call("loading the collection", lambda: self._client.load_collection(self.name, timeout=self._limit))
+        self._ask("loading the collection", "load_collection", timeout=self._limit)
 
     def count(self) -> int:
         """Return the number of entities, by a query that sees all that was written."""
@@ -271,23 +262,12 @@ class Collection:
         return self._query("reading some entities", wanted, ["*"])
 
     def _query(self, doing: str, condition: str, fields: list[str], **more: int) -> list[Mapping[str, Any]]:
-        return list(
-            self._call(
-                doing,
-                lambda: self._client.query(
-                    self.name,
-                    filter=condition,
-                    output_fields=fields,
-                    consistency_level="Strong",
-                    retry_times=0,
-                    **more,
-                ),
-            )
-        )
+        wanted = {"filter": condition, "output_fields": fields, "consistency_level": "Strong"}
+        return list(self._ask(doing, "query", **wanted, **more))
 
     def schema(self) -> Schema:
         """Return the fields of the collection."""
-        description = self._call("describing it", lambda: self._client.describe_collection(self.name, retry_times=0))
+        description = self._ask("describing it", "describe_collection")
         types = require_milvus().DataType
         kinds = {types.FLOAT_VECTOR: "dense", types.SPARSE_FLOAT_VECTOR: "sparse"}
         vectors, dimensions = dict[str, str](), dict[str, int]()
@@ -310,10 +290,8 @@ class Collection:
 
     def index(self) -> Mapping[str, Any]:
         """Return Milvus's description of the index of the field that is searched; empty where there is none."""
-        names = self._call("listing its indexes", lambda: self._client.list_indexes(self.name, self.field))
-        for name in names:
-            described = partial(self._client.describe_index, self.name, name, retry_times=0)
-            index: Mapping[str, Any] | None = self._call("describing its index", described)
+        for name in self._ask("listing its indexes", "list_indexes", self.field):
+            index: Mapping[str, Any] | None = self._ask("describing its index", "describe_index", name)
             if index and index.get("field_name") == self.field:
                 return index
         return {}
@@ -357,7 +335,7 @@ class Collection:
         if self._lite is not None:  # it counts no rows of an index
             left = {name: value for name, value in said.items() if not name.endswith("_rows")}
             return {**left, "vectors_in_graph": 0, PACKAGE: version(PACKAGE), **self.memory()}
-        segments = self._call("listing its segments", lambda: self._client.list_loaded_segments(self.name))
+        segments = self._ask("listing its segments", "list_loaded_segments")
         in_graph = int(said.get("indexed_rows", 0)) if index.get("index_type") == "HNSW" else 0
         return {
             "server": self._address.url,
@@ -405,9 +383,11 @@ class Collection:
             if self._lite is not None:
                 self._lite.stop()
 
-    def _call(self, doing: str, operation: Callable[[], T]) -> T:
+    def _ask(self, doing: str, method: str, *arguments: object, **options: Any) -> Any:  # noqa: ANN401 - of the client
+        """Return the answer of the client's ``method`` about the collection, whose errors come translated."""
+        options = options if "timeout" in options else {**options, "retry_times": 0}
         with self.translated(lambda: f"{doing} ('{self.name}')"):
-            return self._retrier.call(operation)
+            return self._retrier.call(lambda: getattr(self._client, method)(self.name, *arguments, **options))
 
 
 def _lite_address(file: str) -> Address:

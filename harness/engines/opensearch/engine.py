@@ -6,7 +6,7 @@ analyzer of its own: it gets the text of the query.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -36,7 +36,7 @@ from harness.engines.index_folder import ID_FIELD
 from harness.engines.interface import ExpectedContent, Placement, Remains
 from harness.engines.opensearch.connection import ELASTICSEARCH, OPENSEARCH, Connection, Product, connect
 from harness.engines.opensearch.external_index import ExternalDocuments
-from harness.engines.opensearch.index import METADATA, TERMS, Document, ServerIndex, field_name
+from harness.engines.opensearch.index import METADATA, TERMS, ServerIndex, field_name
 from harness.engines.server_collection import new_name, save_name, saved_name
 from harness.errors import EngineFailureError, RejectedInputError
 from harness.registry.parameters import ParameterValue
@@ -45,6 +45,7 @@ __all__ = ["ElasticsearchEngine", "OpenSearchEngine"]
 
 _BATCH_BYTES = 8 << 20
 """Largest body of a bulk request, but for a single document that is larger."""
+_ROWS_AT_ONCE = 1000
 
 
 class OpenSearchEngine(
@@ -126,16 +127,30 @@ class OpenSearchEngine(
 
     def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:  # noqa: ARG002
         """Send all documents in batches; getting ready is refreshing, merging, and writing to disk."""
-        self._send(np.arange(len(documents), dtype=np.int32), documents, progress)
+        self._send(self._writes(np.arange(len(documents), dtype=np.int32), documents), progress)
+        self._finish(progress)
 
     def change(self, folder: Path, changes: Changes[pa.ChunkedArray], progress: Progress) -> None:  # noqa: ARG002
         """Delete documents and index others, in batches; getting ready is what it is after a build."""
-        deleted, size = changes.deleted.tolist(), int(self.parameters["batch_size"])
-        self._deletes += len(deleted)
-        for start in range(0, len(deleted), size):
-            self._index.remove(deleted[start : start + size])
-            progress.advance(len(deleted[start : start + size]))
-        self._send(changes.rows, changes.written, progress)
+        self._deletes += len(changes.deleted)
+        deletes = (orjson.dumps({"delete": {"_id": str(row)}}) + b"\n" for row in changes.deleted.tolist())
+        self._send(deletes, progress)
+        self._send(self._writes(changes.rows, changes.written), progress)
+        self._finish(progress)
+
+    def _send(self, operations: Iterable[bytes], progress: Progress) -> None:
+        """Send operations in requests of limited number and size."""
+        most, batch, taken = int(self.parameters["batch_size"]), list[bytes](), 0
+        for operation in operations:
+            if len(batch) == most or (batch and taken + len(operation) > _BATCH_BYTES):
+                self._index.send(batch)
+                progress.advance(len(batch))
+                batch, taken = [], 0
+            batch.append(operation)
+            taken += len(operation)
+        if batch:
+            self._index.send(batch)
+            progress.advance(len(batch))
 
     def remains(self) -> Remains:
         """Say where documents are, and which deleted contents are left: all or none, where the server's count is that.
@@ -154,35 +169,24 @@ class OpenSearchEngine(
         self._shards = shards
         return replace(left, order=placed.order, shards=shards)
 
-    def _send(self, rows: Int32Array, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
-        for batch in self._batches(rows, documents):
-            self._index.send(batch)
-            progress.advance(len(batch))
+    def _finish(self, progress: Progress) -> None:
         progress.start("merge", None)
         self._index.finish()
 
-    def _batches(self, rows: Int32Array, documents: Documents[pa.ChunkedArray]) -> Iterator[list[Document]]:
-        """Return the documents in order, in batches of limited number and size; a document's ``_id`` is its row."""
-        size = int(self.parameters["batch_size"])
-        batch, taken = list[Document](), 0
-        for start in range(0, len(documents), size):
-            texts = documents.column.slice(start, size).to_pylist()
-            ids = documents.ids.values.slice(start, size).to_pylist()
+    def _writes(self, rows: Int32Array, documents: Documents[pa.ChunkedArray]) -> Iterator[bytes]:
+        """Yield the operation that writes each document; its ``_id`` is its row."""
+        for start in range(0, len(documents), _ROWS_AT_ONCE):
+            texts = documents.column.slice(start, _ROWS_AT_ONCE).to_pylist()
+            ids = documents.ids.values.slice(start, _ROWS_AT_ONCE).to_pylist()
             records = documents.records(start, start + len(texts))
-            numbers = rows[start : start + size].tolist()
+            numbers = rows[start : start + _ROWS_AT_ONCE].tolist()
             for row, text, doc_id, record in zip(numbers, texts, ids, records, strict=True):
                 fields: dict[str, Any] = {TERMS: text}
                 if record:
                     fields[METADATA] = {field_name(name): value for name, value in record.items()}
                 if self.parameters["keep"]:
                     fields[ID_FIELD] = doc_id
-                if len(batch) == size or (batch and taken + len(text) > _BATCH_BYTES):
-                    yield batch
-                    batch, taken = [], 0
-                batch.append(Document(str(row), fields))
-                taken += len(text)
-        if batch:
-            yield batch
+                yield orjson.dumps({"index": {"_id": str(row)}}) + b"\n" + orjson.dumps(fields) + b"\n"
 
     def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the index is on the server
         """Count the documents, and list what is missing of those that were just sent."""

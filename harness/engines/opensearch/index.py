@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 import orjson
@@ -21,7 +21,7 @@ from harness.engines.server_collection import REMOVAL_S, remove_collection
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["METADATA", "TERMS", "Document", "ServerIndex", "field_name"]
+__all__ = ["METADATA", "TERMS", "ServerIndex", "field_name"]
 
 TERMS = "terms"
 """The field of analysed terms in an index of ours."""
@@ -33,14 +33,6 @@ _LINES = "application/x-ndjson"
 _POLL_S = 0.1
 _BUSY = (429, 503)
 _NAMED = 3
-T = TypeVar("T")
-
-
-class Document(NamedTuple):
-    """A document on its way: its ``_id`` on the server and its fields."""
-
-    id: str
-    fields: Mapping[str, Any]
 
 
 def field_name(name: str) -> str:
@@ -99,24 +91,15 @@ class ServerIndex:
         kind = "LegacyBM25" if named and parameters["k1_plus_1"] else "BM25"
         return {"type": kind, "k1": parameters["k1"], "b": parameters["b"]}
 
-    def send(self, documents: Sequence[Document]) -> None:
-        """Store documents under their ids, which changes nothing where they are there already.
+    def send(self, operations: Sequence[bytes]) -> None:
+        """Carry out operations of the bulk interface; one that is carried out again changes nothing.
 
         Raises FaultError, and EngineFailureError naming documents that the server refuses.
         """
-        lines = bytearray()
-        for document in documents:
-            lines += orjson.dumps({"index": {"_id": document.id}}) + b"\n" + orjson.dumps(document.fields) + b"\n"
-        self._bulk(bytes(lines), len(documents))
 
-    def remove(self, rows: Sequence[int]) -> None:
-        """Delete documents by their rows; raises as :meth:`send` does."""
-        self._bulk(b"".join(orjson.dumps({"delete": {"_id": str(row)}}) + b"\n" for row in rows), len(rows))
-
-    def _bulk(self, content: bytes, documents: int) -> None:
         def store() -> None:
-            answer = self.connection.send("POST", f"{self._path}/_bulk", content, _LINES)
-            self._require_stored(orjson.loads(answer)["items"], documents)
+            answer = self.connection.send("POST", f"{self._path}/_bulk", b"".join(operations), _LINES)
+            self._require_stored(orjson.loads(answer)["items"], len(operations))
 
         self._retrier.call(store)
 
