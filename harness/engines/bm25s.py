@@ -17,14 +17,9 @@ import pyarrow as pa
 from harness.data.filtering import BoolArray
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int64Array
-from harness.engines.base import (
-    Capabilities,
-    Documents,
-    EngineInfo,
-    Filterable,
-    LoadedIndex,
-    matching_documents,
-)
+from harness.engines.base import Documents, Filterable, LoadedIndex
+from harness.engines.index_folder import matching_documents
+from harness.engines.interface import Capabilities, EngineInfo
 from harness.registry.optional import require
 
 __all__ = ["Bm25sEngine"]

@@ -13,9 +13,10 @@ import pyarrow as pa
 from harness.data.arrow import numbers
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array
-from harness.engines.base import Capabilities, Documents, EngineInfo, Filterable, LoadedIndex
+from harness.engines.base import Documents, Filterable, LoadedIndex
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.index_folder import field_columns, saved_fields
+from harness.engines.interface import Capabilities, EngineInfo
 from harness.registry.optional import require
 from harness.registry.parameters import ParameterValue
 
@@ -49,7 +50,7 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
     _values: Mapping[str, str]
 
     def info(self) -> EngineInfo:
-        """Import the library; what its functions raise are its errors."""
+        """Import the library, and translate its errors from now on."""
         self._library = require("duckdb", extra="duckdb", feature="the backend 'duckdb'")
         self.faults = (*self.faults, self._library.Error)
         return EngineInfo("DuckDB", self._library.__version__, "embedded")

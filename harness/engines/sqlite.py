@@ -18,9 +18,10 @@ import pyarrow as pa
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array
-from harness.engines.base import Capabilities, Column, Documents, EngineInfo, Filterable, LoadedIndex
+from harness.engines.base import Column, Documents, Filterable, LoadedIndex
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.index_folder import field_columns, saved_fields
+from harness.engines.interface import Capabilities, EngineInfo
 from harness.registry.optional import require
 
 __all__ = ["SqliteEngine", "SqliteFullTextEngine", "SqliteVectorEngine"]
@@ -40,7 +41,7 @@ _LARGEST_K = 4096
 
 
 class SqliteEngine(Filterable[Column], Changeable[Column]):
-    """An engine in one file, whose table ``documents`` has the rows as its ``rowid``; a subclass says what is in it."""
+    """An engine in one file, whose table ``documents`` has the rows as its ``rowid``; subclasses define its columns."""
 
     faults: tuple[type[Exception], ...] = (RuntimeError, OSError, ValueError)
     packages = ("apsw", "sqlite-vec")
@@ -172,7 +173,7 @@ class SqliteFullTextEngine(SqliteEngine[pa.ChunkedArray]):
         return LoadedIndex(documents, {"segments": segments, "apsw": str(self.apsw.apsw_version())})
 
     def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterable[str | None]:  # noqa: ARG002 - the same for every k
-        """Return expressions of FTS5, with every term in quotes: a term may be one of its words."""
+        """Return expressions of FTS5, with every term in quotes: it may be an operator of FTS5."""
         texts = (text.as_py() for text in queries)
         return (" OR ".join(f'"{term}"' for term in terms.split(" ")) if terms else None for terms in texts)
 

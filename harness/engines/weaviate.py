@@ -22,9 +22,10 @@ import orjson
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Float64Array, Int32Array
-from harness.engines.base import Capabilities, ClientEngine, Documents, EngineInfo, Filterable, LoadedIndex, Storage
+from harness.engines.base import ClientEngine, Documents, Filterable, LoadedIndex
 from harness.engines.http_server import HttpRetrier, HttpServer
 from harness.engines.index_folder import field_columns, saved_fields
+from harness.engines.interface import Capabilities, EngineInfo, Storage
 from harness.engines.remote_server import Address, Cause, Fault, FaultError, Place, read_address, server_errors
 from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError

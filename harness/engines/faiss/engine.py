@@ -12,16 +12,7 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, Int64Array
-from harness.engines.base import (
-    Capabilities,
-    Documents,
-    EngineInfo,
-    External,
-    ExternalVectorIndex,
-    Filterable,
-    LoadedIndex,
-    matching_documents,
-)
+from harness.engines.base import Documents, External, ExternalVectorIndex, Filterable, LoadedIndex
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.faiss.external_index import ExternalVectors
 from harness.engines.faiss.structure import (
@@ -37,7 +28,8 @@ from harness.engines.faiss.structure import (
     search_parameters,
     seed,
 )
-from harness.engines.interface import Caveats, ComparedVectors
+from harness.engines.index_folder import matching_documents
+from harness.engines.interface import Capabilities, Caveats, ComparedVectors, EngineInfo
 from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
 
@@ -121,7 +113,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
             ) from error
         if index.metric_type != metric:
             raise RejectedInputError(
-                f"FAISS's factory makes '{described}' for l2 only, whatever it is asked for",
+                f"FAISS's factory makes '{described}' for l2 only",
                 fix=f"give similarity=l2, or another index than {type(index).__name__}",
             )
         refuse_estimated_scores(index)
@@ -207,7 +199,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         return searched
 
     def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - FAISS looks at no k
-        """Name parameters that mean nothing to this index, and training on too few documents."""
+        """Name parameters without effect on this index, and training on too few documents."""
         faiss = load_library()
         parts = list(components(self._index))
         without = {

@@ -1,4 +1,4 @@
-"""FAISS files that somebody else wrote: the ids of their documents, and whether they hold what the encoder gives."""
+"""FAISS files that somebody else wrote: document ids, stored vectors, and a comparison with the encoder's vectors."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class ExternalVectors:
     """A FAISS file of the user's.
 
     Attributes:
-        index: As read, unwrapped of a map of ids; nothing of it is written.
-        ids: Of its documents, by row.
-        similarity: Of its metric; inner products of vectors of length 1 are cosines.
+        index: The index as read, without its map of ids; it is never written.
+        ids: Ids of its documents, by row.
+        similarity: Similarity of its metric; inner products of vectors of length 1 are cosines.
         folder: The folder that the file is in.
         numbers: FAISS's own number of each row, ascending.
     """

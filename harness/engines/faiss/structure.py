@@ -1,4 +1,4 @@
-"""Look into a FAISS index: the indexes that it is made of, what they keep, and how they are searched.
+"""Inspect a FAISS index: its parts, the vectors that they keep, and their search parameters.
 
 An index of FAISS is a chain: a transformation before an index, lists around a quantiser, a graph over a storage,
 exact vectors that refine what another index found.
@@ -59,7 +59,7 @@ def _downcast(index: Any) -> tuple[Any, Any]:  # noqa: ANN401
 
 
 def exact_vectors(index: Any) -> bool:  # noqa: ANN401
-    """Tell whether the scores are those of the vectors that were added, not of compressed or transformed ones."""
+    """Return whether scores come from the vectors as they were added, not compressed or transformed."""
     faiss, own = _downcast(index)
     if isinstance(own, faiss.IndexRefine):
         return exact_vectors(own.refine_index)
@@ -71,7 +71,7 @@ def exact_vectors(index: Any) -> bool:  # noqa: ANN401
 
 
 def is_approximate(index: Any, nprobe: int) -> bool:  # noqa: ANN401
-    """Tell whether a search may miss documents: by a graph, lists that are not probed, or candidates to refine."""
+    """Return whether a search may miss documents: by a graph, lists that are not probed, or candidates to refine."""
     faiss, own = _downcast(index)
     if isinstance(own, faiss.IndexRefine):
         return is_approximate(own.base_index, nprobe) or not exact_vectors(own.base_index)
@@ -115,7 +115,7 @@ def refuse_estimated_scores(index: Any) -> None:  # noqa: ANN401
 
 
 def seed(index: Any, value: int) -> None:  # noqa: ANN401
-    """Draw centroids and levels of graphs from this seed, and let training take few documents without a word."""
+    """Draw centroids and levels of graphs from this seed, and let training take few documents without a warning."""
     faiss = load_library()
     for part in components(index):
         for clustering in (getattr(part, "cp", None), getattr(getattr(part, "pq", None), "cp", None)):
@@ -132,7 +132,7 @@ def search_parameters(
 ) -> Any:  # noqa: ANN401
     """Return FAISS's search parameters for the whole chain: ``nprobe``, ``ef`` and ``k_factor`` of ``wanted``.
 
-    ``selector`` leaves the documents that may be found; None leaves all. None comes back where nothing can be said.
+    ``selector`` leaves the documents that may be found; None leaves all. Returns None for a plain index without one.
     """
     faiss, own = _downcast(index)
     chosen = {} if selector is None else {"sel": selector}

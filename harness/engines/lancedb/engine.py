@@ -19,21 +19,19 @@ from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array
 from harness.engines.base import (
-    Capabilities,
     Column,
     Documents,
-    EngineInfo,
     External,
     ExternalVectorIndex,
     Filterable,
     HitCollector,
     LoadedIndex,
     as_backend_errors,
-    source_folder,
 )
 from harness.engines.changeable import Changeable, Changes
+from harness.engines.external_index import source_folder
 from harness.engines.index_folder import field_columns, saved_fields
-from harness.engines.interface import Caveats, Hits
+from harness.engines.interface import Capabilities, Caveats, EngineInfo, Hits
 from harness.engines.lancedb.external_index import ExternalTable
 from harness.engines.lancedb.table import (
     PACKAGE,
@@ -71,7 +69,7 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
     _condition: str = ""
 
     def info(self) -> EngineInfo:
-        """Load LanceDB, whose threads start when it is first asked for something."""
+        """Load LanceDB, whose threads start with its first call."""
         require_lancedb(threads=int(self.parameters["threads"]))
         return EngineInfo("LanceDB", version(PACKAGE), "embedded")
 
@@ -92,7 +90,7 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
                 self.begun()
 
     def begun(self) -> None:
-        """Do what is to be done once the table has its first rows: nothing, unless it is overridden."""
+        """Act on a table that has its first rows; by default nothing."""
 
     def _rows(self, documents: Documents[Column], rows: Int32Array) -> pa.Table:
         """Return documents with their rows, the columns that are searched, and the fields of their metadata."""
@@ -165,7 +163,7 @@ def _counted(rows: pa.Table, progress: Progress) -> pa.RecordBatchReader:
 
 
 class LanceVectorsEngine(LanceEngine[Column]):
-    """Common base of engines whose table has a column of dense vectors, with an index of it or without."""
+    """Common base of engines whose table has a column of dense vectors, indexed or not."""
 
     search_parameters = frozenset({"nprobes", "ef", "refine_factor", "exact", "threads"})
 
@@ -189,7 +187,7 @@ class LanceVectorsEngine(LanceEngine[Column]):
         return {VECTOR: pa.FixedSizeListArray.from_arrays(numbers(vectors.reshape(-1)), vectors.shape[1])}
 
     def _config(self) -> Any:  # noqa: ANN401 - a class of the client
-        """Return LanceDB's configuration of the index; what is left to LanceDB is left out."""
+        """Return LanceDB's configuration of the index, without the options that are left to LanceDB."""
         kind = str(self.parameters["index"])
         wanted = {"num_partitions": "partitions", "max_iterations": "max_iterations", "sample_rate": "sample_rate"}
         if kind.endswith("_pq"):
@@ -201,12 +199,12 @@ class LanceVectorsEngine(LanceEngine[Column]):
         return getattr(require_lancedb("lancedb.index"), name)(distance_type=self._similarity, **chosen)
 
     def load(self, folder: Path) -> LoadedIndex:
-        """Open the table, list its rows, and ask what its index is."""
+        """Open the table, list its rows, and describe its index."""
         self.open_own(folder)
         return self.opened_table()
 
     def opened_table(self) -> LoadedIndex:
-        """Return the open table's account of itself and of its index of vectors."""
+        """Describe the open table and its index of vectors."""
         self._index = describe_index(self._table, self._column)
         dimensions = int(self._table.schema.field(self._column).type.list_size)
         found = 0 if self._index is None else self._index.indexed

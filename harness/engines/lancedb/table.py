@@ -1,4 +1,4 @@
-"""A table of LanceDB: opened, asked, and what LanceDB says of its indexes. Nothing here writes."""
+"""A LanceDB table, read only: how it is opened, its row ids, and LanceDB's description of its indexes."""
 
 from __future__ import annotations
 

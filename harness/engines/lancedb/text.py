@@ -14,8 +14,9 @@ import pyarrow as pa
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Int32Array
-from harness.engines.base import Capabilities, Column, Documents, EngineInfo, HitCollector, LoadedIndex, require_terms
-from harness.engines.interface import Caveats, Hits, Placement, Remains
+from harness.engines.base import Column, Documents, HitCollector, LoadedIndex
+from harness.engines.checks import require_terms
+from harness.engines.interface import Capabilities, Caveats, EngineInfo, Hits, Placement, Remains
 from harness.engines.lancedb.engine import LanceEngine, LanceVectorsEngine
 from harness.engines.lancedb.table import ROW_ID, describe_index, require_lancedb, table_state
 from harness.registry.parameters import ParameterValue
@@ -46,7 +47,7 @@ class _TermsEngine(LanceEngine[Column]):
         return self.finished_query(self._table.search(_match(text), query_type="fts").limit(k), "_score")
 
     def notes_on_unindexed_rows(self) -> tuple[str, ...]:
-        """Return a note where scores go by two measures."""
+        """Return a note where rows outside the index are scored by other statistics."""
         index = describe_index(self._table, _TERMS)
         if index is None or not index.unindexed:
             return ()
@@ -113,7 +114,7 @@ class LanceDbTextEngine(_TermsEngine[pa.ChunkedArray]):
         return {_TERMS: column.cast(pa.string())}
 
     def load(self, folder: Path) -> LoadedIndex:
-        """Open the table, and ask what its index holds."""
+        """Open the table, and describe its index."""
         self.open_own(folder)
         index = describe_index(self._table, _TERMS)
         state: dict[str, ParameterValue] = {**table_state(self._table), **({} if index is None else index.state)}
@@ -133,7 +134,7 @@ class LanceDbTextEngine(_TermsEngine[pa.ChunkedArray]):
         return Placement(None, np.arange(len(self.ids), dtype=np.int32), self.outside_the_index())
 
     def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - of the protocol
-        """Say where scores go by two measures."""
+        """Say where rows outside the index are scored by other statistics."""
         return Caveats(self.notes_on_unindexed_rows())
 
 
@@ -159,7 +160,7 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
     search_parameters = LanceVectorsEngine.search_parameters | {"rrf_k", "candidates"}
 
     def info(self) -> EngineInfo:
-        """Load LanceDB, and have it not warn in each of its own hybrid queries that their columns will be others."""
+        """Load LanceDB, without its warning about columns in every hybrid query, which it makes itself."""
         os.environ.setdefault("LANCEDB_LOG", "error")
         return super().info()
 
@@ -173,13 +174,13 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
         return {_TERMS: require_terms(column, "document").cast(pa.string()), **self.stored_vectors(_dense(column))}
 
     def opened_table(self) -> LoadedIndex:
-        """Return the table's account of itself and of both indexes."""
+        """Describe the table and both of its indexes."""
         loaded, index = super().opened_table(), describe_index(self._table, _TERMS)
         of_terms = {} if index is None else {f"terms_{name}": value for name, value in index.state.items()}
         return replace(loaded, state={**loaded.state, **of_terms})
 
     def prepare(self, queries: Inputs, k: int) -> Iterator[Any]:
-        """Make LanceDB's hybrid queries; one without terms has the list of its vector only."""
+        """Make LanceDB's hybrid queries; a query without terms has the list of its vector only."""
         reranker = require_lancedb("lancedb.rerankers").RRFReranker(int(self.parameters["rrf_k"]))
         depth = self.depth(k)
         for vector, text in zip(_dense(queries), require_terms(queries, "query").to_pylist(), strict=True):
@@ -192,7 +193,7 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
         return super().depth(max(k, int(self.parameters["candidates"])))
 
     def retrieve(self, query: Any, k: int) -> pa.Table:  # noqa: ANN401 - in the client's own form
-        """Ask LanceDB, which answers with an Arrow table of the limit of its query; the best ``k`` are kept."""
+        """Ask LanceDB for as many hits as each list has, and keep the best ``k``."""
         return super().retrieve(query, k).slice(0, k)
 
     def columns(self, answer: pa.Table) -> tuple[Int32Array, Float32Array]:
@@ -213,7 +214,7 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
         return {name: Hits(hits.indptr, hits.rows, hits.scores) for name, hits in collected.items()}
 
     def caveats(self, k: int) -> Caveats:
-        """Say what there is to say of each list."""
+        """Return the caveats of both lists."""
         of_vectors = super().caveats(k)
         return of_vectors._replace(notes=(*of_vectors.notes, *self.notes_on_unindexed_rows()))
 

@@ -1,4 +1,4 @@
-"""A collection of Milvus, on a server or in a file of Milvus Lite: what is written to it, read from it and asked of it.
+"""A collection of Milvus, on a server or in a file of Milvus Lite: building, reading and searching it.
 
 Both speak the same protocol. :mod:`harness.engines.milvus.lite` runs the server of a file.
 """
@@ -30,7 +30,7 @@ __all__ = ["LARGEST_K", "METRICS", "ROW", "VECTOR", "Collection", "IndexSettings
 LARGEST_K = 16_384
 """Milvus returns no more hits of a query, and no more entities of a page."""
 ROW, VECTOR = "harness_row", "harness_vector"
-"""Fields of a collection that the harness makes: the number of the document, and what is searched."""
+"""Fields of a collection that the harness makes: the row of the document, and the vector that is searched."""
 METRICS: Mapping[Similarity, str] = {"cosine": "COSINE", "dot": "IP", "l2": "L2"}
 """Milvus's names of the similarities."""
 _LITE_FILE, _LITE_COLLECTION = "milvus.db", "harness"
@@ -183,7 +183,7 @@ class Collection:
         )
 
     def define(self, fields: Callable[[Any, Any], None]) -> None:
-        """Make the empty collection: ``fields`` adds to a schema, with the client's types, whatever is searched."""
+        """Make the empty collection: ``fields`` adds the searched fields to a schema, with the client's types."""
         types = require_milvus()
         schema = self._client.create_schema(auto_id=False, enable_dynamic_field=True)
         schema.add_field(ROW, types.DataType.INT64, is_primary=True)
@@ -226,13 +226,13 @@ class Collection:
         self._ask("deleting documents", "delete", ids=list(rows))
 
     def finish(self) -> None:
-        """Have everything written, the index made and loaded; raises BackendError when it takes too long."""
+        """Flush, make the index and load it; raises BackendError when it takes too long."""
         self.flush()
         self._make_index()
         self.make_ready()
 
     def flush(self) -> None:
-        """Have everything written."""
+        """Flush all entities."""
         self._ask("flushing", "flush", timeout=self._limit)
 
     def _make_index(self) -> None:
@@ -241,7 +241,7 @@ class Collection:
         self._ask("making the index", "create_index", described, timeout=self._limit)
 
     def make_ready(self) -> None:
-        """Have the collection loaded."""
+        """Load the collection."""
         self._ask("loading the collection", "load_collection", timeout=self._limit)
 
     def count(self) -> int:
@@ -328,7 +328,7 @@ class Collection:
         return server_errors(self._address, doing)
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Return what Milvus says of its index; a server also how it is divided."""
+        """Return Milvus's description of its index, and of a server's collection also its segments."""
         index = self.index()
         said: dict[str, ParameterValue] = {name: index[name] for name in _STATES if name in index}
         said |= {name: str(index[name]) for name in self._settings.building if name in index}
@@ -350,12 +350,12 @@ class Collection:
         }
 
     def memory(self) -> Mapping[str, ParameterValue]:
-        """Return what the server of a file holds in memory, which is not the worker's; nothing for another server."""
+        """Return the memory of Milvus Lite's process, which is not the worker's; empty for a server."""
         memory_bytes = None if self._lite is None else self._lite.memory_bytes()
         return {} if memory_bytes is None else {"server_memory_bytes": memory_bytes}
 
     def changed(self) -> str | None:
-        """Say how many entities an external collection has now, where that is another number; None where not."""
+        """Say that an external collection has another number of entities by now; None where it has not."""
         now = self.count()
         if now == self._counted:
             return None

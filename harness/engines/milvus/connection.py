@@ -75,7 +75,7 @@ class Connection(NamedTuple):
 
 
 def require_milvus(module: str = PACKAGE) -> ModuleType:
-    """Import a module of the client; raises MissingExtraError. It logs what it also raises: that is switched off."""
+    """Import a module of the client, without its log: it raises the same errors. Raises MissingExtraError."""
     logging.getLogger(PACKAGE).setLevel(logging.CRITICAL + 1)
     return require(module, extra="milvus", feature="backend milvus")
 
@@ -146,7 +146,7 @@ class Retrier(remote_server.Retrier):
         """Return what an error of the client means."""
         grpc, exceptions = require_milvus("grpc"), require_milvus("pymilvus.exceptions")
         cause = error.__cause__
-        if isinstance(cause, grpc.RpcError):  # the client says what it did about it, and of what is below
+        if isinstance(cause, grpc.RpcError):  # the client's error says that it tried again; its cause says why
             error = cause
         if isinstance(error, grpc.RpcError):
             return grpc_fault(error)

@@ -16,31 +16,18 @@ from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Float64Array, Int32Array, SparseVectors
 from harness.engines.base import (
-    Capabilities,
     ClientEngine,
     Documents,
-    EngineInfo,
-    ExpectedContent,
     External,
     ExternalIndex,
     ExternalVectorIndex,
     Filterable,
     LoadedIndex,
-    Storage,
-    require_sparse,
-    require_texts,
 )
 from harness.engines.changeable import Changeable, Changes
-from harness.engines.interface import Caveats
-from harness.engines.milvus.collection import (
-    LARGEST_K,
-    METRICS,
-    ROW,
-    VECTOR,
-    Collection,
-    IndexSettings,
-    is_server,
-)
+from harness.engines.checks import require_sparse, require_texts
+from harness.engines.interface import Capabilities, Caveats, EngineInfo, ExpectedContent, Storage
+from harness.engines.milvus.collection import LARGEST_K, METRICS, ROW, VECTOR, Collection, IndexSettings, is_server
 from harness.engines.milvus.connection import PACKAGE, connect
 from harness.engines.milvus.external_index import ExternalEntities, Kind, choose_vector
 from harness.engines.milvus.lite import PACKAGE as LITE
@@ -124,11 +111,11 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
 
     @abstractmethod
     def define(self, schema: Any, types: Any) -> None:  # noqa: ANN401 - the client is untyped
-        """Add to the schema whatever is searched."""
+        """Add the searched fields to the schema."""
 
     @abstractmethod
     def values(self, column: Column, start: int, stop: int) -> Sequence[Any]:
-        """Return what is stored of documents ``start`` to ``stop``, in the client's own form."""
+        """Return the stored values of documents ``start`` to ``stop``, in the client's own form."""
 
     def _new_collection(self) -> Collection:
         self.collection = self.use(Collection(self.parameters, self._settings))

@@ -18,22 +18,11 @@ import pyarrow as pa
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array
-from harness.engines.base import (
-    Capabilities,
-    ClientEngine,
-    Documents,
-    EngineInfo,
-    External,
-    ExternalIndex,
-    Filterable,
-    LoadedIndex,
-    Storage,
-    require_terms,
-    require_texts,
-)
+from harness.engines.base import ClientEngine, Documents, External, ExternalIndex, Filterable, LoadedIndex
 from harness.engines.changeable import Changeable, Changes, DroppedContents
+from harness.engines.checks import require_terms, require_texts
 from harness.engines.index_folder import ID_FIELD
-from harness.engines.interface import ExpectedContent, Placement, Remains
+from harness.engines.interface import Capabilities, EngineInfo, ExpectedContent, Placement, Remains, Storage
 from harness.engines.opensearch.connection import ELASTICSEARCH, OPENSEARCH, Connection, Product, connect
 from harness.engines.opensearch.external_index import ExternalDocuments
 from harness.engines.opensearch.index import METADATA, TERMS, ServerIndex, field_name
@@ -228,7 +217,7 @@ class OpenSearchEngine(
         return self._index.search(query)
 
     def columns(self, answer: bytes) -> tuple[Int32Array, Float32Array]:
-        """Read the hits of an answer; raises EngineFailureError where some shards did not answer."""
+        """Return rows and scores of an answer; raises EngineFailureError where some shards did not answer."""
         content = orjson.loads(answer)
         shards = content["_shards"]
         if content["timed_out"] or shards["failed"]:

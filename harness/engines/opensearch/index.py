@@ -121,7 +121,7 @@ class ServerIndex:
         )
 
     def finish(self) -> None:
-        """Refresh, merge where that is asked for, and wait until nothing merges any more.
+        """Refresh, merge with ``segments=single``, and wait until no merge is running.
 
         Raises FaultError, EngineTimeoutError.
         """
@@ -199,7 +199,7 @@ class ServerIndex:
         return mapping
 
     def summary(self) -> str:
-        """Return what tells whether documents came, changed or went: the sequence numbers of all shards."""
+        """Return a text that changes when documents come, change or go: the sequence numbers of all shards."""
         stats = self._read("asking for the state of the index", "/_stats/docs", level="shards")
         (shards,) = (index["shards"] for index in stats["indices"].values())
         numbers = {
@@ -218,7 +218,7 @@ class ServerIndex:
         return server_errors(self.connection.address, doing)
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Say where the index is, what the server tells of its segments, and how often a call had to be made again."""
+        """Return the server, the index and its segments, and how many calls were repeated."""
         path, options = f"/_cat/segments{self._path}", {"format": "json", "bytes": "b"}
         with self.translated(lambda: "asking for the segments"):
             segments = self._retrier.call(lambda: self.connection.call("GET", path, options=options))
@@ -242,7 +242,7 @@ class ServerIndex:
         }
 
     def _heap(self) -> Mapping[str, ParameterValue]:
-        """Return the Java heaps of the server's nodes, all together; nothing where they may not be asked for."""
+        """Return the Java heaps of all nodes together; empty where the server refuses to say."""
         try:
             stats = Retrier(0).call(lambda: self.connection.call("GET", "/_nodes/stats/jvm"))
             heaps = [node["jvm"]["mem"] for node in stats["nodes"].values()]

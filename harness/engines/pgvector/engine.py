@@ -20,21 +20,18 @@ from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, Similarity, SparseVectors
 from harness.engines.base import (
-    Capabilities,
     ClientEngine,
     Documents,
-    EngineInfo,
     External,
     ExternalVectorIndex,
     Filterable,
     LoadedIndex,
-    Storage,
     as_backend_errors,
-    require_sparse,
 )
 from harness.engines.changeable import Changeable, Changes
+from harness.engines.checks import require_sparse
 from harness.engines.index_folder import ID_FIELD, field_columns, saved_fields
-from harness.engines.interface import Caveats, ComparedVectors
+from harness.engines.interface import Capabilities, Caveats, ComparedVectors, EngineInfo, Storage
 from harness.engines.pgvector.external_index import ExternalRows
 from harness.engines.pgvector.private_server import DISTRIBUTION, PrivateServer
 from harness.engines.pgvector.session import Binary, Session, quoted
@@ -240,7 +237,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         return External(info, rows.ids, loaded, folder, rows.changed, rows)
 
     def load(self, folder: Path) -> LoadedIndex:
-        """Find the table, count its rows, and ask what its index is."""
+        """Find the table, count its rows, and describe its index."""
         self._table = saved_name(folder)
         listed = self._ask("listing the rows", "SELECT row FROM {table} ORDER BY row")
         stored = np.array([row for (row,) in listed], dtype=np.int32)
@@ -264,7 +261,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         return {} if memory_bytes is None else {"server_memory_bytes": memory_bytes}
 
     def _index_state(self) -> tuple[str | None, str, dict[str, ParameterValue]]:
-        """Return the name and method of the index of the vectors, and what the report says of it."""
+        """Return the name, the method and the state of the index of the vectors."""
         listed = self._ask(
             "asking for the index",
             "SELECT c.relname, a.amname, pg_relation_size(c.oid), c.reltuples::bigint, "
@@ -512,7 +509,7 @@ class PgvectorSparseEngine(_TableEngine):
         """Look at the user's table; raises RejectedInputError for idf=true: only our own tables have one."""
         if self.parameters["idf"]:
             raise RejectedInputError(
-                "pgvector knows no idf, and the harness counts that of tables that it made only", fix="say idf=false"
+                "pgvector knows no idf, and the harness knows that of its own tables only", fix="say idf=false"
             )
         return super().open_external(folder, progress)
 
@@ -522,7 +519,7 @@ class PgvectorSparseEngine(_TableEngine):
             yield sparse_bytes(indices, weights, self._dimensions) if len(indices) else None
 
     def _weighed(self, indices: Int32Array, values: Float32Array) -> tuple[Int32Array, Float32Array]:
-        """Return the columns of a query that documents can have, and its weights, times idf if so asked for."""
+        """Return the columns of a query that documents can have, and its weights, times idf where ``idf`` is true."""
         if self.parameters["external"]:
             known = indices < self._dimensions
             return indices[known], values[known]

@@ -35,9 +35,10 @@ class ExternalRows:
     """The rows of a table, in the order of their ids.
 
     Attributes:
-        column: Of the vectors that are searched; ``type`` is what they are, ``dimensions`` how many each has.
-        id_column: Of the ids.
-        similarity: Of the index of the vectors, as asked for without one; of ``sparsevec`` the dot product.
+        column: Column of the vectors that are searched; ``type`` and ``dimensions`` are those of its vectors.
+        id_column: Column of the ids.
+        similarity: Similarity of the index of the vectors, without one the parameter's; the dot product for
+            ``sparsevec``.
         ids: Ids of the documents.
     """
 
@@ -94,7 +95,7 @@ class ExternalRows:
         return {str(name): str(kind) for name, kind in listed}
 
     def _similarity_of(self, wanted: str) -> Similarity:
-        """Return the similarity of the index of the vectors, by its operator class; as asked for without one."""
+        """Return the similarity of the index of the vectors, by its operator class; without one the ``wanted``."""
         listed = self._session.rows(
             "asking for the index",
             "SELECT o.opcname FROM pg_index i JOIN pg_opclass o ON o.oid = i.indclass[0] "

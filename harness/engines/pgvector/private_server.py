@@ -1,7 +1,7 @@
 """A PostgreSQL server of the worker's own, in the folder of the index: started, watched and stopped here.
 
-It is a child of the worker, in its process group, so that it ends with the worker, however that ends: whatever kills
-the worker kills the group, and PostgreSQL's own processes end when their first one is gone. ``pg_ctl``, which the
+It is a child of the worker, in its process group, so that it ends with the worker in any case: the group is killed as a
+whole, and PostgreSQL's own processes end when their first one is gone. ``pg_ctl``, which the
 wheel's package calls, would take it out of the group. It listens on a socket in its folder, and on no port.
 
 PostgreSQL refuses to run as root. Started by root, it runs as the user ``nobody``, who is given the folder, and who
@@ -49,7 +49,7 @@ class PrivateServer:
     """A server on the folder ``data``, which is made when it is not there. Use :meth:`start` and :meth:`stop`."""
 
     def __init__(self, data: Path, settings: Mapping[str, str] | None = None) -> None:
-        """``settings`` are of PostgreSQL, and go before the harness's own."""
+        """``settings`` of PostgreSQL override the harness's own."""
         self._data, self._settings = data, {**_SETTINGS, **(settings or {})}
         self._log, self._owner = data.parent / "postgres.log", data.parent / "postgres.owner"
         self._process: subprocess.Popen[bytes] | None = None
@@ -156,9 +156,9 @@ class PrivateServer:
         )
 
     def memory_bytes(self) -> int | None:
-        """Return what its processes hold in memory, a page that they share counted once.
+        """Return the memory of its processes in bytes, shared pages counted once.
 
-        None where nobody tells, and of a server that another worker runs.
+        None where that cannot be read, and for a server that another worker runs.
         """
         if self._process is None:
             return None
