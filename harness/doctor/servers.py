@@ -16,7 +16,6 @@ from harness.engines import weaviate
 from harness.engines.chroma import connection as chroma
 from harness.engines.chroma.parameters import ChromaParameters
 from harness.engines.milvus import connection as milvus
-from harness.engines.milvus.parameters import IndexSettings, MilvusParameters
 from harness.engines.opensearch import connection as opensearch
 from harness.engines.qdrant import connection as qdrant
 from harness.engines.qdrant.parameters import ServerSettings
@@ -149,10 +148,8 @@ class _Milvus(EngineServer):
 
     @contextmanager
     def session(self, url: str) -> Iterator[Session]:
-        parameters = {**find_cards("backends")["milvus"].defaults, "mode": "server", "url": url}
-        settings = MilvusParameters.of({**parameters, "timeout_s": _PATIENCE_S}, IndexSettings.dense(parameters))
-        address, retrier = milvus.address_of(settings), milvus.Retrier(_PATIENCE_S)
-        client, version = milvus.connect(address, settings)
+        parameters = {**find_cards("backends")["milvus"].defaults, "url": url, "timeout_s": _PATIENCE_S}
+        retrier, (client, version, address) = milvus.Retrier(_PATIENCE_S), milvus.connect(parameters)
 
         def names() -> list[str]:
             with server_errors(address, lambda: "listing its collections"):

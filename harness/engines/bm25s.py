@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,29 +17,14 @@ import pyarrow as pa
 from harness.data.filtering import BoolArray
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int64Array
-from harness.engines.base import (
-    Capabilities,
-    Documents,
-    EngineInfo,
-    Filterable,
-    LoadedIndex,
-    matching_documents,
-)
+from harness.engines.base import Documents, Filterable, LoadedIndex
+from harness.engines.index_folder import matching_documents
+from harness.engines.interface import Capabilities, EngineInfo
 from harness.registry.optional import require
 
 __all__ = ["Bm25sEngine"]
 
-
-class _Query(NamedTuple):
-    tokens: list[str]
-    absent: np.float32
-    """Score of a document that has none of them."""
-
-
-class _Answer(NamedTuple):
-    rows: Int64Array
-    scores: Float32Array
-    absent: np.float32
+_Query: TypeAlias = tuple[list[str], np.float32]
 
 
 class Bm25sEngine(Filterable[pa.ChunkedArray]):
@@ -51,12 +36,7 @@ class Bm25sEngine(Filterable[pa.ChunkedArray]):
     no_changes = "bm25s has the statistics of all documents in every weight, and only indexes anew"
     faults = (RuntimeError, ValueError, OSError, KeyError, EOFError)
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="terms",
-        exact=True,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=False,
-        shares_index=True,
+        input="terms", exact=True, deterministic=True, reopens=True, keeps_k_prefix=False, shares_index=True
     )
 
     _retriever: Any
@@ -70,9 +50,8 @@ class Bm25sEngine(Filterable[pa.ChunkedArray]):
 
     def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
         """Number the terms and weigh them; getting ready is saving the arrays."""
-        names = {"k1": "k1", "b": "b", "delta": "delta", "variant": "method"}
-        options = {name: self.parameters[parameter] for parameter, name in names.items()}
-        retriever = self._bm25s.BM25(backend="numpy", **options)
+        weighing = {name: self.parameters[name] for name in ("k1", "b", "delta")}
+        retriever = self._bm25s.BM25(backend="numpy", method=self.parameters["variant"], **weighing)
         vocabulary: dict[str, int] = {}
         numbers = [
             [vocabulary.setdefault(term, len(vocabulary)) for term in (terms.as_py() or "").split()]
@@ -92,27 +71,27 @@ class Bm25sEngine(Filterable[pa.ChunkedArray]):
         return LoadedIndex(int(retriever.scores["num_docs"]), state)
 
     def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterable[_Query | None]:  # noqa: ARG002 - for every k the same
-        """Return the terms of each query."""
-        texts = (text.as_py() for text in queries)
-        return (self._query(text.split(" ")) if text else None for text in texts)
-
-    def _query(self, tokens: list[str]) -> _Query:
+        """Return the terms of each query, and the score of a document that has none of them."""
         absent = self._retriever.nonoccurrence_array
-        if absent is None:
-            return _Query(tokens, np.float32(0.0))
-        return _Query(tokens, np.float32(absent[self._retriever.get_tokens_ids(tokens)].sum()))
+        for text in queries.to_pylist():
+            tokens = text.split(" ")
+            lacking = bool(text) and absent is not None
+            weight = absent[self._retriever.get_tokens_ids(tokens)].sum() if lacking else 0.0
+            yield (tokens, np.float32(weight)) if text else None
 
-    def retrieve(self, query: _Query, k: int) -> _Answer:
-        """Return the best ``k``, filled up."""
+    def retrieve(self, query: _Query, k: int) -> tuple[Any, Any, np.float32]:
+        """Return the best ``k``, filled up with documents that match nothing, and the score of those."""
+        tokens, absent = query
         documents, scores = self._retriever.retrieve(
-            [query.tokens], k=k, show_progress=False, backend_selection="numpy", weight_mask=self._mask
+            [tokens], k=k, show_progress=False, backend_selection="numpy", weight_mask=self._mask
         )
-        return _Answer(documents[0], scores[0], query.absent)
+        return documents[0], scores[0], absent
 
-    def columns(self, answer: _Answer) -> tuple[Int64Array, Float32Array]:
+    def columns(self, answer: tuple[Any, Any, np.float32]) -> tuple[Int64Array, Float32Array]:
         """Leave out what matches nothing, or not the filter."""
-        hits = answer.scores > answer.absent
-        return answer.rows[hits].astype(np.int64), answer.scores[hits]
+        rows, scores, absent = answer
+        hits = scores > absent
+        return rows[hits].astype(np.int64), scores[hits]
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Mask the documents that do not match."""

@@ -13,9 +13,10 @@ import pyarrow as pa
 from harness.data.arrow import numbers
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array
-from harness.engines.base import Capabilities, Documents, EngineInfo, Filterable, LoadedIndex
+from harness.engines.base import Documents, Filterable, LoadedIndex
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.index_folder import field_columns, saved_fields
+from harness.engines.interface import Capabilities, EngineInfo
 from harness.registry.optional import require
 from harness.registry.parameters import ParameterValue
 
@@ -41,12 +42,7 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
     name = "duckdb"
     packages = ("duckdb",)
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense",
-        exact=True,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=True,
-        shares_index=True,
+        input="dense", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True, shares_index=True
     )
 
     _connection: Any
@@ -54,7 +50,7 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
     _values: Mapping[str, str]
 
     def info(self) -> EngineInfo:
-        """Import the library; what its functions raise are its errors."""
+        """Import the library, and translate its errors from now on."""
         self._library = require("duckdb", extra="duckdb", feature="the backend 'duckdb'")
         self.faults = (*self.faults, self._library.Error)
         return EngineInfo("DuckDB", self._library.__version__, "embedded")
@@ -140,4 +136,5 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
     def columns(self, answer: Mapping[str, npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Return rows and scores."""
         scores = answer["score"]
-        return answer["document"], -np.square(scores) if self.parameters["similarity"] == "l2" else scores
+        # 0 minus, because a minus alone makes a distance of 0 the score -0.0
+        return answer["document"], 0.0 - np.square(scores) if self.parameters["similarity"] == "l2" else scores

@@ -10,17 +10,10 @@ import numpy as np
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array
-from harness.engines.base import (
-    REBUILD,
-    Capabilities,
-    Documents,
-    EngineInfo,
-    Filterable,
-    LoadedIndex,
-    matching_documents,
-)
+from harness.engines.base import Documents, Filterable, LoadedIndex
 from harness.engines.changeable import Changeable, Changes
-from harness.engines.interface import Caveats
+from harness.engines.index_folder import REBUILD, matching_documents
+from harness.engines.interface import Capabilities, Caveats, EngineInfo
 from harness.errors import EngineUnavailableError
 from harness.registry.optional import require, versions_of
 from harness.registry.parameters import ParameterValue
@@ -31,28 +24,23 @@ __all__ = ["HnswlibEngine"]
 _SPACES = {"cosine": "cosine", "dot": "ip", "l2": "l2"}
 _FILE, _DIMENSIONS = "index.hnswlib", "dimensions.txt"
 _ROWS_AT_ONCE = 4096
+_NOTHING = np.empty((1, 0), dtype=np.int64), np.empty((1, 0), dtype=np.float32)
 _TOO_FEW = "contiguous 2D array"
-"""In the message of hnswlib where its graph reaches fewer documents than it was asked for."""
+"""Part of hnswlib's message where its graph reaches fewer documents than a search asks for."""
 
 
 class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
     """Dense vectors in hnswlib's graph. One thread and a fixed seed make two builds equal.
 
-    Scores are 1 - distance for cosine and dot product, and the negative distance for l2. Where the graph reaches fewer
-    documents than were asked for hnswlib answers with an error; the most that it gives is searched for then, in the
-    time of the query.
+    Scores are 1 - distance for cosine and dot product, and the negative distance for l2. hnswlib raises an error where
+    its graph reaches fewer than k documents; the engine then searches for the longest answer, in the query's time.
     """
 
     name = "hnswlib"
     stores_metadata = False
     packages = ("hnswlib",)
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense",
-        exact=False,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=False,
-        shares_index=True,
+        input="dense", exact=False, deterministic=True, reopens=True, keeps_k_prefix=False, shares_index=True
     )
     search_parameters = frozenset({"ef", "threads"})
     faults = (RuntimeError, OSError)
@@ -82,8 +70,7 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
             random_seed=int(settings["build_seed"]),
         )
         self._index = index
-        self._add(np.arange(len(vectors), dtype=np.int32), documents, progress)
-        self._save(folder, progress)
+        self._write(folder, np.arange(len(vectors), dtype=np.int32), documents, progress)
         (folder / _DIMENSIONS).write_text(str(vectors.shape[1]), encoding="utf-8")
 
     def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:
@@ -95,15 +82,12 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
             self._index.mark_deleted(row)
         progress.advance(len(changes.deleted))
         self._index.resize_index(len(self.ids))
-        self._add(changes.rows, changes.written, progress)
-        self._save(folder, progress)
+        self._write(folder, changes.rows, changes.written, progress)
 
-    def _add(self, rows: Int32Array, documents: Documents[Float32Array], progress: Progress) -> None:
+    def _write(self, folder: Path, rows: Int32Array, documents: Documents[Float32Array], progress: Progress) -> None:
         for start, stop in documents.batches(_ROWS_AT_ONCE, progress):
             vectors, threads = documents.column[start:stop], int(self.parameters["build_threads"])
             self._index.add_items(vectors, rows[start:stop], num_threads=threads)
-
-    def _save(self, folder: Path, progress: Progress) -> None:
         progress.start("save", None)
         self._index.save_index(str(folder / _FILE))
 
@@ -127,7 +111,7 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
         return LoadedIndex(count - len(self.deleted), state, self._dimensions)
 
     def prepare(self, queries: Float32Array, k: int) -> list[Float32Array]:
-        """Set the candidates that searches for ``k`` keep; hnswlib keeps fewer than k if it is told to."""
+        """Set the number of candidates, at least k: hnswlib takes fewer, and then finds fewer."""
         self._index.set_ef(max(int(self.parameters["ef"]), k))
         return [queries[row : row + 1] for row in range(len(queries))]
 
@@ -135,30 +119,28 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
         """Ask for ``k`` documents, or as many as match."""
         wanted = k if self._matching is None else min(k, int(np.count_nonzero(self._matching)))
         if wanted == 0:
-            return np.empty((1, 0), dtype=np.int64), np.empty((1, 0), dtype=np.float32)
+            return _NOTHING
         answer = self._ask(query, wanted)
         if answer is None:
             self._short.add(query.tobytes())
-            answer = self._most_of(query, wanted)
+            return self._most_of(query, wanted)
         return answer
 
     def _ask(self, query: Float32Array, k: int) -> tuple[Any, Any] | None:
         """Return rows and distances, None where the graph reaches fewer than ``k`` documents."""
-        matching = self._matching
+        matching, threads = self._matching, int(self.parameters["threads"])
         chosen = {} if matching is None else {"filter": lambda row: bool(matching[row])}
         try:
-            answer: tuple[Any, Any] = self._index.knn_query(
-                query, k, num_threads=int(self.parameters["threads"]), **chosen
-            )
+            rows, distances = self._index.knn_query(query, k, num_threads=threads, **chosen)
         except RuntimeError as error:
             if _TOO_FEW not in str(error):
                 raise
             return None
-        return answer
+        return rows, distances
 
     def _most_of(self, query: Float32Array, k: int) -> tuple[Any, Any]:
-        """Return the longest answer that hnswlib gives, shorter than ``k``: by halving, as it does not say how long."""
-        answer: tuple[Any, Any] = np.empty((1, 0), dtype=np.int64), np.empty((1, 0), dtype=np.float32)
+        """Return the longest answer shorter than ``k``, by bisection: hnswlib does not say how long it is."""
+        answer: tuple[Any, Any] = _NOTHING
         reached, too_many = 0, k
         while too_many - reached > 1:
             middle = (reached + too_many) // 2
@@ -175,7 +157,7 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
         return rows, (0.0 if self.parameters["similarity"] == "l2" else 1.0) - distances
 
     def filter(self, wanted: Mapping[str, str]) -> None:
-        """Call hnswlib back for every document that a search comes to."""
+        """Have hnswlib ask a callback about every document that a search visits."""
         self._matching = matching_documents(self.folder, wanted) if wanted else None
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
@@ -187,8 +169,8 @@ class HnswlibEngine(Filterable[Float32Array], Changeable[Float32Array]):
         notes = []
         if self._short:
             notes.append(
-                f"hnswlib's graph reached fewer documents than were asked for in {counted(len(self._short), 'query')}, "
-                "and answered with an error; the longest answer that it gave was searched for, in the query's time"
+                f"hnswlib's graph reached fewer documents than were asked for in {counted(len(self._short), 'query')} "
+                "and raised an error; the time of these queries includes the search for the longest answer"
             )
         if int(self.parameters["build_threads"]) > 1:
             notes.append("several threads made the graph: another build is another graph")

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from harness.data.progress import Progress
 from harness.data.types import Int32Array
-from harness.engines.base import Capabilities, Documents, EngineInfo, Filterable, LoadedIndex
+from harness.engines.base import Documents, Filterable, LoadedIndex
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.index_folder import field_columns, saved_fields
-from harness.engines.interface import Remains
+from harness.engines.interface import Capabilities, EngineInfo, Remains
 from harness.registry.optional import require
 
 __all__ = ["TantivyEngine"]

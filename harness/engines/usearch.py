@@ -11,9 +11,9 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, Similarity
-from harness.engines.base import Capabilities, Documents, EngineInfo, LoadedIndex
+from harness.engines.base import Documents, LoadedIndex
 from harness.engines.changeable import Changeable, Changes
-from harness.engines.interface import Caveats, ComparedVectors
+from harness.engines.interface import Capabilities, Caveats, ComparedVectors, EngineInfo
 from harness.errors import RejectedInputError
 from harness.registry.optional import require
 from harness.registry.parameters import ParameterValue
@@ -37,12 +37,7 @@ class UsearchEngine(Changeable[Float32Array]):
     name = "usearch"
     packages = ("usearch",)
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense",
-        exact=False,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=False,
-        shares_index=True,
+        input="dense", exact=False, deterministic=True, reopens=True, keeps_k_prefix=False, shares_index=True
     )
     search_parameters = frozenset({"ef", "exact", "threads"})
     faults = (RuntimeError, ValueError)
@@ -70,29 +65,25 @@ class UsearchEngine(Changeable[Float32Array]):
         """Put all vectors into the graph, numbered by row; getting ready is writing the file."""
         if self.parameters["datatype"] == "i8" and self.parameters["similarity"] != "cosine":
             raise RejectedInputError(
-                "datatype=i8 divides every vector by its length, which only cosine does without",
+                "datatype=i8 divides every vector by its length, which changes all scores but cosine",
                 fix="take similarity=cosine, or datatype=f16",
             )
         self._index = self._new_index(documents.column.shape[1])
-        self._add(np.arange(len(documents), dtype=np.int32), documents, progress)
-        self._save(folder, progress)
+        self._write(folder, np.arange(len(documents), dtype=np.int32), documents, progress)
 
     def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:
         """Remove by number and add; getting ready is writing the file.
 
-        USearch leaves what is removed in the graph as a place that no search returns, and puts new vectors into it.
+        USearch leaves a removed vector's node in the graph, where no search returns it, and puts a new vector there.
         """
         self._index.remove(changes.outdated.astype(np.uint64), threads=1)
         progress.advance(len(changes.deleted))
-        self._add(changes.rows, changes.written, progress)
-        self._save(folder, progress)
+        self._write(folder, changes.rows, changes.written, progress)
 
-    def _add(self, rows: Int32Array, documents: Documents[Float32Array], progress: Progress) -> None:
+    def _write(self, folder: Path, rows: Int32Array, documents: Documents[Float32Array], progress: Progress) -> None:
         for start, stop in documents.batches(_ROWS_AT_ONCE, progress):
             keys, vectors = rows[start:stop].astype(np.uint64), documents.column[start:stop]
             self._index.add(keys, vectors, threads=int(self.parameters["build_threads"]))
-
-    def _save(self, folder: Path, progress: Progress) -> None:
         progress.start("save", None)
         self._index.save(str(folder / _FILE))
 

@@ -22,9 +22,10 @@ import orjson
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Float64Array, Int32Array
-from harness.engines.base import Capabilities, ClientEngine, Documents, EngineInfo, Filterable, LoadedIndex, Storage
+from harness.engines.base import ClientEngine, Documents, Filterable, LoadedIndex
 from harness.engines.http_server import HttpRetrier, HttpServer
-from harness.engines.index_folder import field_columns
+from harness.engines.index_folder import field_columns, saved_fields
+from harness.engines.interface import Capabilities, EngineInfo, Storage
 from harness.engines.remote_server import Address, Cause, Fault, FaultError, Place, read_address, server_errors
 from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError
@@ -131,8 +132,6 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
     _server: Server
     _collection = ""
     _where = ""
-    _fields: Mapping[str, str] = {}
-    """Properties by the field that they hold."""
 
     def info(self) -> EngineInfo:
         """Connect, and find the collection of the folder where there is one."""
@@ -141,63 +140,52 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
         self._server = self.use(Server(url, key, float(wanted["timeout_s"]), float(wanted["retry_s"])))
         if self.finished:
             self._collection = saved_name(self.folder)
-            schema = self._server.ask("looking for the collection", "GET", f"/v1/schema/{self._collection}")
-            self._fields = {field["description"]: field["name"] for field in schema.get("properties") or []}
+            self._server.ask("looking for the collection", "GET", f"/v1/schema/{self._collection}")
         return EngineInfo("Weaviate", self._server.version, "server", _UNSEEN)
 
     def create(self, folder: Path, documents: Documents[Float32Array]) -> None:
         """Make the empty collection, with a property for each field of the metadata."""
-        name = re.sub(r"[^A-Za-z0-9_]", "_", new_name(folder)).capitalize()
-        self._fields = field_columns(documents.fields)
+        self._collection = re.sub(r"[^A-Za-z0-9_]", "_", new_name(folder)).capitalize()
+        save_name(folder, self._collection)
+        if not self.parameters["keep"]:
+            self.resources.callback(self._remove)
+        parameters = self.parameters
+        index: dict[str, ParameterValue] = {"distance": _DISTANCES[str(parameters["similarity"])]}
+        if parameters["index"] == "hnsw":
+            own = {"efConstruction": "ef_construction", "maxConnections": "max_connections", "ef": "ef"}
+            index |= {name: parameters[parameter] for name, parameter in own.items()}
         kept = {"dataType": ["text"], "tokenization": "field", "indexFilterable": True, "indexSearchable": False}
-        described = [{"name": place, "description": field, **kept} for field, place in self._fields.items()]
-        self._collection = name
-        save_name(folder, name)
-        self.resources.callback(self._remove)
         body = {
-            "class": name,
+            "class": self._collection,
             "vectorizer": "none",
-            "vectorIndexType": self.parameters["index"],
-            "vectorIndexConfig": self._graph(),
-            "properties": described,
+            "vectorIndexType": parameters["index"],
+            "vectorIndexConfig": index,
+            "properties": [{"name": name, **kept} for name in field_columns(documents.fields).values()],
         }
         self._server.ask("creating the collection", "POST", "/v1/schema", body)
 
-    def _graph(self) -> Mapping[str, ParameterValue]:
-        distance = {"distance": _DISTANCES[str(self.parameters["similarity"])]}
-        if self.parameters["index"] == "flat":
-            return distance
-        own = {"efConstruction": "ef_construction", "maxConnections": "max_connections", "ef": "ef"}
-        return {**distance, **{name: self.parameters[parameter] for name, parameter in own.items()}}
-
     def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:  # noqa: ARG002
         """Send all documents in batches; getting ready is waiting until every vector is in the index."""
+        properties = field_columns(documents.fields)
         for start, stop in documents.batches(int(self.parameters["insert_batch"]), progress):
-            objects = self._objects(documents, start, stop)
+            objects = [
+                {
+                    "class": self._collection,
+                    "id": _id_of(row),
+                    "vector": documents.column[row],
+                    "properties": {properties[field]: _quoted(value) for field, value in record.items()},
+                }
+                for row, record in enumerate(documents.records(start, stop), start)
+            ]
             doing = f"storing documents {start} to {stop - 1}"
             answers = self._server.ask(doing, "POST", "/v1/batch/objects", {"objects": objects})
-            self._require_success(answers, documents, start)
+            for row, answer in enumerate(answers, start):
+                errors = (answer.get("result") or {}).get("errors") or {}
+                if errors:
+                    words = "; ".join(str(error.get("message")) for error in errors.get("error", []))
+                    raise EngineFailureError(f"Weaviate refused document '{documents.ids[row]}': {words}")
         progress.start("index", None)
         self._await_idle()
-
-    def _objects(self, documents: Documents[Float32Array], start: int, stop: int) -> list[Mapping[str, Any]]:
-        vectors, records = documents.column[start:stop], documents.records(start, stop)
-        return [
-            {
-                "class": self._collection,
-                "id": _id_of(row),
-                "vector": vector,
-                "properties": {self._fields[field]: _quoted(value) for field, value in record.items()},
-            }
-            for row, vector, record in zip(range(start, stop), vectors, records, strict=True)
-        ]
-
-    def _require_success(self, answers: Any, documents: Documents[Float32Array], start: int) -> None:  # noqa: ANN401
-        for place, answer in enumerate(answers):
-            errors = (answer.get("result") or {}).get("errors") or {}
-            if errors:
-                words = "; ".join(str(error.get("message")) for error in errors.get("error", []))
-                raise EngineFailureError(f"Weaviate refused document '{documents.ids[start + place]}': {words}")
 
     def _await_idle(self) -> None:
         deadline = time.monotonic() + float(self.parameters["optimize_timeout_s"])
@@ -272,7 +260,8 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter by properties."""
-        spelt = {self._fields[field]: json.dumps(_quoted(value), ensure_ascii=False) for field, value in wanted.items()}
+        columns = field_columns(saved_fields(self.folder))
+        spelt = {columns[field]: json.dumps(_quoted(value), ensure_ascii=False) for field, value in wanted.items()}
         operands = [f'{{operator:Equal path:["{place}"] valueText:{value}}}' for place, value in spelt.items()]
         if len(operands) > 1:
             self._where = f" where:{{operator:And operands:[{','.join(operands)}]}}"
@@ -284,9 +273,7 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
         return Storage(None, 0)
 
     def _remove(self) -> None:
-        """Remove the collection that was made here, unless it is to be kept."""
-        if self.parameters["keep"]:
-            return
+        """Remove the collection that was made here."""
         removing, path = _Retrier(REMOVAL_S), f"/v1/schema/{self._collection}"
         remove_collection(
             *(self._collection, self._server.address),

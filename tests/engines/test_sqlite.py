@@ -20,8 +20,7 @@ from harness.text.term_texts import term_texts
 
 pytest.importorskip("apsw", reason="apsw is not installed")
 
-from harness.engines.sqlite.fulltext import SqliteFullTextEngine
-from harness.engines.sqlite.vectors import SqliteVectorEngine
+from harness.engines.sqlite import SqliteFullTextEngine, SqliteVectorEngine
 
 CARDS = find_cards("backends")
 
@@ -75,6 +74,13 @@ class TestVectorsByDistance(TestVectors):
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**CARDS["sqlite-dense"].defaults, "similarity": "l2"}
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "cosine"}
     similarity = "l2"
+
+    def test_the_distance_of_equal_vectors_is_no_negative_zero(self, tmp_path: Path) -> None:
+        """It would not be the reference's 0 to the bit."""
+        documents = Inputs(Ids.of(["d0", "d1"]), dense=random_unit_vectors(1, 2))
+        with self.built(tmp_path, documents) as (engine, _):
+            hits = self.search(engine, Inputs(Ids.of(["q"]), dense=documents.dense[:1]), 2, 1)
+        assert (hits.rows[0], hits.scores[0], np.signbit(hits.scores[0])) == (0, 0.0, False)
 
 
 @pytest.mark.parametrize("optimize", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,16 +12,7 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, Int64Array
-from harness.engines.base import (
-    Capabilities,
-    Documents,
-    EngineInfo,
-    External,
-    ExternalVectorIndex,
-    Filterable,
-    LoadedIndex,
-    matching_documents,
-)
+from harness.engines.base import Documents, External, ExternalVectorIndex, Filterable, LoadedIndex
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.faiss.external_index import ExternalVectors
 from harness.engines.faiss.structure import (
@@ -36,7 +28,8 @@ from harness.engines.faiss.structure import (
     search_parameters,
     seed,
 )
-from harness.engines.interface import Caveats, ComparedVectors
+from harness.engines.index_folder import matching_documents
+from harness.engines.interface import Capabilities, Caveats, ComparedVectors, EngineInfo
 from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
 
@@ -67,12 +60,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
     stores_metadata = False
     packages = ("faiss-cpu",)
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense",
-        exact=False,
-        deterministic=True,
-        reopens=True,
-        keeps_k_prefix=False,
-        shares_index=True,
+        input="dense", exact=False, deterministic=True, reopens=True, keeps_k_prefix=False, shares_index=True
     )
     search_parameters = frozenset({"nprobe", "ef", "k_factor", "threads"})
 
@@ -125,7 +113,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
             ) from error
         if index.metric_type != metric:
             raise RejectedInputError(
-                f"FAISS's factory makes '{described}' for l2 only, whatever it is asked for",
+                f"FAISS's factory makes '{described}' for l2 only",
                 fix=f"give similarity=l2, or another index than {type(index).__name__}",
             )
         refuse_estimated_scores(index)
@@ -138,8 +126,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
     def load(self, folder: Path) -> LoadedIndex:
         """Read the file."""
         self._row_of = np.load(folder / _ROWS, allow_pickle=False) if (folder / _ROWS).exists() else None
-        self._use(load_library().read_index(str(folder / _FILE)))
-        return self._loaded_index()
+        return self._searchable(load_library().read_index(str(folder / _FILE)))
 
     def unchangeable(self) -> str | None:
         """Say that FAISS removes nothing from a graph, nor from what refines another index."""
@@ -163,13 +150,11 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         progress.start("save", None)
         faiss.write_index(index, str(folder / _FILE))
 
-    def _use(self, index: Any) -> None:  # noqa: ANN401
+    def _searchable(self, index: Any, **state: ParameterValue) -> LoadedIndex:  # noqa: ANN401
         load_library().omp_set_num_threads(int(self.parameters["threads"]))
         self._index, self._selector = index, None
         self._searching = search_parameters(index, self.parameters)
-
-    def _loaded_index(self) -> LoadedIndex:
-        return LoadedIndex(self._index.ntotal, index_state(self._index), self._index.d)
+        return LoadedIndex(index.ntotal, {**index_state(index), **state}, index.d)
 
     def retrieve(self, query: Float32Array, k: int) -> tuple[Any, Any]:
         """Search for one query; normalising it is part of the search, as it is for FAISS's users."""
@@ -214,7 +199,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         return searched
 
     def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - FAISS looks at no k
-        """Name parameters that mean nothing to this index, and training on too few documents."""
+        """Name parameters without effect on this index, and training on too few documents."""
         faiss = load_library()
         parts = list(components(self._index))
         without = {
@@ -243,15 +228,11 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
 
     def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - nothing is copied
         """Read the user's file, with the ids of its documents."""
-        info = self.info()
+        info = replace(self.info(), mode="embedded, external index")
         progress.start("attach", None)
-        external = ExternalVectors.read(self.parameters)
-        self._external, self._similarity = external, external.similarity
-        self._use(external.index)
-        info = EngineInfo(info.name, info.version, "embedded, external index")
-        loaded = self._loaded_index()
-        state = {**loaded.state, "similarity": self._similarity}
-        loaded = LoadedIndex(loaded.documents, state, loaded.dimensions)
+        self._external = external = ExternalVectors(self.parameters)
+        self._similarity = external.similarity
+        loaded = self._searchable(external.index, similarity=external.similarity)
         return External(info, external.ids, loaded, external.folder, content=external)
 
     def _directed(self, vectors: Float32Array) -> Float32Array:

@@ -1,17 +1,16 @@
-"""FAISS files that somebody else wrote: the ids of their documents, and whether they hold what the encoder gives."""
+"""FAISS files that somebody else wrote: document ids, stored vectors, and a comparison with the encoder's vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array
-from harness.engines.external_index import Kept, compare_dense, read_ids, spread_rows, unique_ids
+from harness.engines.external_index import Kept, compare_dense, read_ids, source_folder, spread_rows, unique_ids
 from harness.engines.faiss.structure import components, exact_vectors, load_library, with_direct_map
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.errors import EngineUnavailableError, IndexChangedError, RejectedInputError
@@ -26,26 +25,18 @@ _NEAR_ONE = 1e-3
 _LOOKED_AT = 1000
 
 
-@dataclass(frozen=True, eq=False)
 class ExternalVectors:
     """A FAISS file of the user's.
 
     Attributes:
-        index: As read, unwrapped of a map of ids; nothing of it is written.
-        ids: Of its documents, by row.
-        similarity: Of its metric; inner products of vectors of length 1 are cosines.
+        index: The index as read, without its map of ids; it is never written.
+        ids: Ids of its documents, by row.
+        similarity: Similarity of its metric; inner products of vectors of length 1 are cosines.
         folder: The folder that the file is in.
         numbers: FAISS's own number of each row, ascending.
     """
 
-    index: Any
-    ids: Ids
-    similarity: str
-    folder: Path
-    numbers: Int64Array
-
-    @classmethod
-    def read(cls, parameters: Mapping[str, ParameterValue]) -> Self:
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         """Read the file that ``path`` names, or ``index.faiss`` in that folder, and the ids in ``id_file``.
 
         Without an ``id_file`` an ``ids.txt`` beside the index is read, or else the numbers of its own map of ids.
@@ -54,8 +45,7 @@ class ExternalVectors:
             EngineUnavailableError: FAISS cannot read the file, or the ids cannot be read.
             RejectedInputError: The index has no ids, another metric, or contradicts ``similarity``.
         """
-        faiss = load_library()
-        path = Path(str(parameters["path"])).expanduser().absolute()
+        faiss, path = load_library(), source_folder(parameters)
         file = path / _FILE if path.is_dir() else path
         try:
             index = faiss.read_index(str(file))
@@ -66,10 +56,12 @@ class ExternalVectors:
             ) from error
         mapped = None
         if isinstance(index, faiss.IndexIDMap):
-            mapped, index = faiss.vector_to_array(index.id_map).astype(np.int64), _inner(index)
-        numbers = _own_numbers(index)
-        ids = _ids(str(parameters["id_file"]), file, mapped if mapped is not None else numbers, index.ntotal)
-        return cls(index, ids, _similarity(index, numbers, str(parameters["similarity"])), file.parent, numbers)
+            mapped = faiss.vector_to_array(index.id_map).astype(np.int64)
+            outer, index = index, faiss.downcast_index(index.index)
+            index.referenced_objects = [outer]  # which owns the inner one
+        self.index, self.folder, self.numbers = index, file.parent, _own_numbers(index)
+        self.ids = _ids(str(parameters["id_file"]), file, self.numbers if mapped is None else mapped, index.ntotal)
+        self.similarity = _similarity(index, self.numbers, str(parameters["similarity"]))
 
     def rows(self, numbers: Int64Array) -> Int32Array:
         """Return the rows (int32) of FAISS's numbers; raises IndexChangedError for one that was not there."""
@@ -99,13 +91,6 @@ class ExternalVectors:
         return StoredDocuments(rows, (None,) * len(rows), self.vectors(rows))
 
 
-def _inner(index: Any) -> Any:  # noqa: ANN401 - the library has no types
-    """Return the index below a map of ids, which stays alive by being referenced."""
-    inner = load_library().downcast_index(index.index)
-    inner.referenced_objects = [index]
-    return inner
-
-
 def _own_numbers(index: Any) -> Int64Array:  # noqa: ANN401
     """Return the numbers by which an index of lists knows its vectors, ascending; else those from 0."""
     faiss = load_library()
@@ -120,10 +105,8 @@ def _own_numbers(index: Any) -> Int64Array:  # noqa: ANN401
 
 
 def _ids(id_file: str, index_file: Path, numbers: Int64Array, documents: int) -> Ids:
-    beside = index_file.parent / (id_file or _IDS)
-    if id_file:
-        return read_ids(index_file.parent / Path(id_file).expanduser(), documents)
-    if beside.is_file():
+    beside = index_file.parent / Path(id_file or _IDS).expanduser()
+    if id_file or beside.is_file():
         return read_ids(beside, documents)
     if np.array_equal(numbers, np.arange(documents)):
         raise RejectedInputError(

@@ -1,4 +1,4 @@
-"""Look into a FAISS index: the indexes that it is made of, what they keep, and how they are searched.
+"""Inspect a FAISS index: its parts, the vectors that they keep, and their search parameters.
 
 An index of FAISS is a chain: a transformation before an index, lists around a quantiser, a graph over a storage,
 exact vectors that refine what another index found.
@@ -52,24 +52,27 @@ def components(index: Any) -> Iterator[Any]:  # noqa: ANN401
             yield from components(child)
 
 
-def exact_vectors(index: Any) -> bool:  # noqa: ANN401
-    """Tell whether the scores are those of the vectors that were added, not of compressed or transformed ones."""
+def _downcast(index: Any) -> tuple[Any, Any]:  # noqa: ANN401
+    """Return FAISS, and the index by its own class."""
     faiss = load_library()
-    own = faiss.downcast_index(index)
+    return faiss, faiss.downcast_index(index)
+
+
+def exact_vectors(index: Any) -> bool:  # noqa: ANN401
+    """Return whether scores come from the vectors as they were added, not compressed or transformed."""
+    faiss, own = _downcast(index)
     if isinstance(own, faiss.IndexRefine):
         return exact_vectors(own.refine_index)
     if isinstance(own, faiss.IndexPreTransform):
         return False
     if isinstance(own, (faiss.IndexHNSW, faiss.IndexNSG)):
         return exact_vectors(own.storage)
-    name: str = type(own).__name__
-    return name in _EXACT_STORAGE
+    return type(own).__name__ in _EXACT_STORAGE
 
 
 def is_approximate(index: Any, nprobe: int) -> bool:  # noqa: ANN401
-    """Tell whether a search may miss documents: by a graph, lists that are not probed, or candidates to refine."""
-    faiss = load_library()
-    own = faiss.downcast_index(index)
+    """Return whether a search may miss documents: by a graph, lists that are not probed, or candidates to refine."""
+    faiss, own = _downcast(index)
     if isinstance(own, faiss.IndexRefine):
         return is_approximate(own.base_index, nprobe) or not exact_vectors(own.base_index)
     if isinstance(own, faiss.IndexPreTransform):
@@ -85,8 +88,7 @@ def numbering(index: Any) -> Literal["ids", "places"] | None:  # noqa: ANN401
     Lists keep the id that each vector was given. Other indexes number by place, and those after a removed vector move
     up.
     """
-    faiss = load_library()
-    own = faiss.downcast_index(index)
+    faiss, own = _downcast(index)
     if isinstance(own, faiss.IndexPreTransform):
         return numbering(own.index)
     if isinstance(own, faiss.IndexIVF):
@@ -100,8 +102,7 @@ def refuse_estimated_scores(index: Any) -> None:  # noqa: ANN401
     Fast-scan rounds each query's table of distances to eight bits, RaBitQ estimates products from signs, and LSH counts
     bits. Raises RejectedInputError.
     """
-    faiss = load_library()
-    own = faiss.downcast_index(index)
+    faiss, own = _downcast(index)
     if isinstance(own, faiss.IndexRefine):
         return
     for part in components(own):
@@ -114,7 +115,7 @@ def refuse_estimated_scores(index: Any) -> None:  # noqa: ANN401
 
 
 def seed(index: Any, value: int) -> None:  # noqa: ANN401
-    """Draw centroids and levels of graphs from this seed, and let training take few documents without a word."""
+    """Draw centroids and levels of graphs from this seed, and let training take few documents without a warning."""
     faiss = load_library()
     for part in components(index):
         for clustering in (getattr(part, "cp", None), getattr(getattr(part, "pq", None), "cp", None)):
@@ -131,10 +132,9 @@ def search_parameters(
 ) -> Any:  # noqa: ANN401
     """Return FAISS's search parameters for the whole chain: ``nprobe``, ``ef`` and ``k_factor`` of ``wanted``.
 
-    ``selector`` leaves the documents that may be found; None leaves all. None comes back where nothing can be said.
+    ``selector`` leaves the documents that may be found; None leaves all. Returns None for a plain index without one.
     """
-    faiss = load_library()
-    own = faiss.downcast_index(index)
+    faiss, own = _downcast(index)
     chosen = {} if selector is None else {"sel": selector}
     if isinstance(own, faiss.IndexPreTransform):
         return faiss.SearchParametersPreTransform(index_params=search_parameters(own.index, wanted, selector))
@@ -201,8 +201,7 @@ def compared_vectors(index: Any, queries: Float32Array) -> tuple[Float32Array, F
 
     Rows are numbered from 0 in the order in which they were added.
     """
-    faiss = load_library()
-    own = faiss.downcast_index(index)
+    faiss, own = _downcast(index)
     if isinstance(own, faiss.IndexRefine):
         return compared_vectors(own.refine_index, queries)
     if isinstance(own, faiss.IndexPreTransform):
@@ -229,8 +228,7 @@ def with_direct_map(index: Any) -> Any:  # noqa: ANN401
 
 def _searched(index: Any) -> Any:  # noqa: ANN401
     """Return the part that finds documents: behind transformations, and before what refines them."""
-    faiss = load_library()
-    own = faiss.downcast_index(index)
+    faiss, own = _downcast(index)
     if isinstance(own, faiss.IndexPreTransform):
         return _searched(own.index)
     return _searched(own.base_index) if isinstance(own, faiss.IndexRefine) else own

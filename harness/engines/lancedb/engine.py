@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,34 +19,27 @@ from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array
 from harness.engines.base import (
-    Capabilities,
     Column,
     Documents,
-    EngineInfo,
     External,
     ExternalVectorIndex,
     Filterable,
     HitCollector,
     LoadedIndex,
-    Storage,
-    allocated_bytes,
     as_backend_errors,
-    source_folder,
 )
 from harness.engines.changeable import Changeable, Changes
+from harness.engines.external_index import source_folder
 from harness.engines.index_folder import field_columns, saved_fields
-from harness.engines.interface import Caveats, Hits
+from harness.engines.interface import Capabilities, Caveats, EngineInfo, Hits
 from harness.engines.lancedb.external_index import ExternalTable
 from harness.engines.lancedb.table import (
     PACKAGE,
     ROW_ID,
     IndexDescription,
     RowIds,
-    create,
     describe_index,
-    engine_info,
     folder_of,
-    lance_errors,
     open_table,
     require_lancedb,
     table_state,
@@ -51,31 +47,16 @@ from harness.engines.lancedb.table import (
 from harness.errors import BackendError, EngineFailureError
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["LanceDbEngine", "LanceEngine", "LanceVectorsEngine", "Stored"]
+__all__ = ["LanceDbEngine", "LanceEngine", "LanceVectorsEngine"]
 
 TABLE, VECTOR = "documents", "vector"
 _BATCH = 4096
 _SHIFT = {"cosine": 1.0, "dot": 1.0, "l2": 0.0}
 """A score is this minus LanceDB's distance, which for dot is 1 minus the product, and for l2 the square."""
-_KINDS: Mapping[str, tuple[str, str]] = {
-    "ivf_flat": ("IvfFlat", ""),
-    "ivf_sq": ("IvfSq", "sq"),
-    "ivf_pq": ("IvfPq", "pq"),
-    "ivf_rq": ("IvfRq", "rq"),
-    "hnsw_flat": ("HnswFlat", ""),
-    "hnsw_sq": ("HnswSq", "sq"),
-    "hnsw_pq": ("HnswPq", "pq"),
-}
-"""The class of LanceDB's configuration by the name of the index, and how it compresses vectors."""
 _COMPRESSED = ("Sq", "Pq", "Rq")
 """How the names of indexes end that hold no vectors, but codes."""
-
-
-class Stored(NamedTuple):
-    """A column of the table that is searched, and its values of the documents from one place to another."""
-
-    field: pa.Field
-    values: Callable[[int, int], pa.Array]
+_CARGO = re.compile(r", \S*\.cargo/\S+")
+"""Where in its own sources an error of Lance was raised."""
 
 
 class LanceEngine(Filterable[Column], Changeable[Column]):
@@ -88,56 +69,37 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
     _condition: str = ""
 
     def info(self) -> EngineInfo:
-        """Load LanceDB, whose threads start when it is first asked for something."""
+        """Load LanceDB, whose threads start with its first call."""
         require_lancedb(threads=int(self.parameters["threads"]))
-        return engine_info()
+        return EngineInfo("LanceDB", version(PACKAGE), "embedded")
 
     @abstractmethod
-    def stored(self, column: Column) -> Sequence[Stored]:
-        """Return what is stored of documents to be searched."""
+    def stored(self, column: Column) -> Mapping[str, pa.Array | pa.ChunkedArray]:
+        """Return the columns that are searched, by name."""
 
-    def write(
-        self, documents: Documents[Column], progress: Progress, added: Callable[[Any], None] | None = None
-    ) -> None:
-        """Write all documents into a new table, ``rows_per_add`` at a time.
-
-        Args:
-            documents: With the fields of their metadata.
-            progress: Advanced with each batch.
-            added: Called with LanceDB's table after every addition.
-        """
-        size, table = int(self.parameters["rows_per_add"]) or len(documents), None
-        rows = np.arange(len(documents), dtype=np.int32)
+    def write(self, documents: Documents[Column], progress: Progress) -> None:
+        """Write all documents into a new table, ``rows_per_add`` at a time."""
+        rows = self._rows(documents, np.arange(len(documents), dtype=np.int32))
+        size = int(self.parameters["rows_per_add"]) or len(documents)
         for start in range(0, len(documents), size):
-            reader = self._reader(documents, rows, range(start, min(start + size, len(documents))), progress)
-            if table is None:
-                table = create(self.folder, TABLE, reader)
+            reader = _counted(rows.slice(start, size), progress)
+            if start:
+                self._table.add(reader)
             else:
-                table.add(reader)
-            if added is not None:
-                added(table)
-        if table is not None:
-            self._table = table
+                self._table = require_lancedb().connect(str(self.folder)).create_table(TABLE, reader)
+                self.begun()
 
-    def _reader(
-        self, documents: Documents[Column], rows: Int32Array, places: range, progress: Progress
-    ) -> pa.RecordBatchReader:
-        """Return documents as record batches: their rows, the columns that are searched, and fields of the metadata."""
-        stored = self.stored(documents.column)
-        metadata, names = documents.metadata, field_columns(documents.fields).values()
-        fields = [pa.field(name, pa.string()) for name in names]
-        schema = pa.schema([pa.field("row", pa.int32()), *(part.field for part in stored), *fields])
+    def begun(self) -> None:
+        """Act on a table that has its first rows; by default nothing."""
 
-        def batches() -> Iterator[pa.RecordBatch]:
-            for low in places[::_BATCH]:
-                high = min(low + _BATCH, places.stop)
-                part = [] if metadata is None else metadata.slice(low, high - low).columns
-                columns = [numbers(rows[low:high]), *(column.values(low, high) for column in stored)]
-                columns += [column.combine_chunks().cast(pa.string()) for column in part]
-                yield pa.RecordBatch.from_arrays(columns, schema=schema)
-                progress.advance(high - low)
-
-        return pa.RecordBatchReader.from_batches(schema, batches())
+    def _rows(self, documents: Documents[Column], rows: Int32Array) -> pa.Table:
+        """Return documents with their rows, the columns that are searched, and the fields of their metadata."""
+        fields = [] if documents.metadata is None else documents.metadata.columns
+        metadata = {
+            name: field.cast(pa.string())
+            for name, field in zip(field_columns(documents.fields).values(), fields, strict=True)
+        }
+        return pa.table({"row": numbers(rows), **self.stored(documents.column), **metadata})
 
     def change(self, folder: Path, changes: Changes[Column], progress: Progress) -> None:  # noqa: ARG002
         """Delete and add rows; getting ready is ``optimize``, which takes them into the index and out of it."""
@@ -145,7 +107,7 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
             self._table.delete(f"row IN ({', '.join(map(str, changes.outdated.tolist()))})")
         progress.advance(len(changes.deleted))
         if len(changes.written):
-            self._table.add(self._reader(changes.written, changes.rows, range(len(changes.written)), progress))
+            self._table.add(_counted(self._rows(changes.written, changes.rows), progress))
         progress.start("optimize", None)
         if self.parameters["optimize"]:
             self._table.optimize()
@@ -173,21 +135,35 @@ class LanceEngine(Filterable[Column], Changeable[Column]):
             f"{columns[field]} = '{value.replace(chr(39), chr(39) * 2)}'" for field, value in wanted.items()
         )
 
-    def size(self, folder: Path) -> Storage:
-        """Return the allocated bytes of the table: data, indexes, and the account of its versions."""
-        return Storage(allocated_bytes(folder), 0)
-
     @contextmanager
     def translated(
         self, doing: Callable[[], str], kind: type[BackendError] = EngineFailureError, fix: str | None = None
     ) -> Iterator[None]:
-        """Raise LanceDB's errors as ours."""
-        with lance_errors(doing, kind, fix), as_backend_errors():
-            yield
+        """Raise LanceDB's errors as ours; a panic of its Rust code is a ``BaseException`` that cannot be imported."""
+        try:
+            with as_backend_errors():
+                yield
+        except BaseException as error:
+            panic = type(error).__module__ == "pyo3_runtime"
+            if not panic and not isinstance(error, RuntimeError | ValueError | OSError | pa.ArrowException):
+                raise
+            text = _CARGO.sub("", str(error) or type(error).__name__)
+            raise kind(f"LanceDB failed while {doing()}: {text}", fix=fix) from error
+
+
+def _counted(rows: pa.Table, progress: Progress) -> pa.RecordBatchReader:
+    """Return rows as record batches, which count themselves as they are read."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in rows.to_batches(_BATCH):
+            yield batch
+            progress.advance(len(batch))
+
+    return pa.RecordBatchReader.from_batches(rows.schema, batches())
 
 
 class LanceVectorsEngine(LanceEngine[Column]):
-    """Common base of engines whose table has a column of dense vectors, with an index of it or without."""
+    """Common base of engines whose table has a column of dense vectors, indexed or not."""
 
     search_parameters = frozenset({"nprobes", "ef", "refine_factor", "exact", "threads"})
 
@@ -206,34 +182,29 @@ class LanceVectorsEngine(LanceEngine[Column]):
             self._table.create_index(VECTOR, config=self._config())
 
     @staticmethod
-    def stored_vectors(vectors: Float32Array) -> Stored:
-        """Store vectors as lists of a fixed size."""
-        width = vectors.shape[1]
-
-        def values(start: int, stop: int) -> pa.Array:
-            return pa.FixedSizeListArray.from_arrays(numbers(vectors[start:stop].reshape(-1)), width)
-
-        return Stored(pa.field(VECTOR, pa.list_(pa.float32(), width)), values)
+    def stored_vectors(vectors: Float32Array) -> Mapping[str, pa.Array]:
+        """Return the column of vectors, as lists of a fixed size."""
+        return {VECTOR: pa.FixedSizeListArray.from_arrays(numbers(vectors.reshape(-1)), vectors.shape[1])}
 
     def _config(self) -> Any:  # noqa: ANN401 - a class of the client
-        """Return LanceDB's configuration of the index; what is left to LanceDB is left out."""
+        """Return LanceDB's configuration of the index, without the options that are left to LanceDB."""
         kind = str(self.parameters["index"])
-        name, compression = _KINDS[kind]
         wanted = {"num_partitions": "partitions", "max_iterations": "max_iterations", "sample_rate": "sample_rate"}
-        if compression == "pq":
+        if kind.endswith("_pq"):
             wanted |= {"num_sub_vectors": "sub_vectors", "num_bits": "bits"}
         if kind.startswith("hnsw"):
             wanted |= {"m": "m", "ef_construction": "ef_construction"}
         chosen = {argument: self.parameters[ours] for argument, ours in wanted.items() if self.parameters[ours]}
+        name = kind.title().replace("_", "")  # hnsw_pq is made by HnswPq
         return getattr(require_lancedb("lancedb.index"), name)(distance_type=self._similarity, **chosen)
 
     def load(self, folder: Path) -> LoadedIndex:
-        """Open the table, list its rows, and ask what its index is."""
+        """Open the table, list its rows, and describe its index."""
         self.open_own(folder)
         return self.opened_table()
 
     def opened_table(self) -> LoadedIndex:
-        """Return the open table's account of itself and of its index of vectors."""
+        """Describe the open table and its index of vectors."""
         self._index = describe_index(self._table, self._column)
         dimensions = int(self._table.schema.field(self._column).type.list_size)
         found = 0 if self._index is None else self._index.indexed
@@ -350,11 +321,10 @@ class LanceDbEngine(LanceVectorsEngine[Float32Array], ExternalVectorIndex[Float3
         shares_index=True,
         threads=True,
     )
-    _external: ExternalTable
 
-    def stored(self, column: Float32Array) -> Sequence[Stored]:
-        """Store the vectors."""
-        return (self.stored_vectors(column),)
+    def stored(self, column: Float32Array) -> Mapping[str, pa.Array]:
+        """Return the column of vectors."""
+        return self.stored_vectors(column)
 
     def prepare(self, queries: Float32Array, k: int) -> Iterator[Any]:
         """Make LanceDB's queries."""
@@ -365,17 +335,14 @@ class LanceDbEngine(LanceVectorsEngine[Float32Array], ExternalVectorIndex[Float3
         return self.nearest(answer)
 
     @property
-    def source(self) -> Path | None:
+    def source(self) -> Path:
         """Return the folder of the user's table."""
         return folder_of(source_folder(self.parameters), str(self.parameters["table"]))
 
     def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - nothing is copied
         """Open the newest version of the user's table, which writes nothing."""
-        self.info()
-        self._external = ExternalTable(self.parameters, progress)
-        self._table, self._column = self._external.table, self._external.column
-        self._similarity = self._external.similarity
-        self._row_ids = self._external.row_ids
-        loaded = self.opened_table()
-        info, content = engine_info("embedded, an external table"), self._external
-        return External(info, content.ids, loaded, folder_of(content.database, content.name), content=content)
+        info = replace(self.info(), mode="embedded, an external table")
+        content = ExternalTable(self.parameters, progress)
+        self._table, self._column, self._row_ids = content.table, content.column, content.row_ids
+        self._similarity = content.similarity
+        return External(info, content.ids, self.opened_table(), self.source, content=content)

@@ -40,7 +40,7 @@ class ExternalTable:
         name: Of the table.
         table: LanceDB's own.
         column: Of the vectors that are searched.
-        similarity: Of its index; of a table without one as asked for, else LanceDB's own.
+        similarity: Similarity of the index; without one the parameter's, or LanceDB's default.
         row_ids: LanceDB's ids of the rows.
         ids: Ids of the documents.
     """

@@ -1,12 +1,9 @@
-"""A table of LanceDB: opened, asked, and what LanceDB says of its indexes. Nothing here writes but :func:`create`."""
+"""A LanceDB table, read only: how it is opened, its row ids, and LanceDB's description of its indexes."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from importlib.metadata import version
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,8 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from harness.data.types import Int32Array
-from harness.engines.interface import EngineInfo
-from harness.errors import BackendError, EngineFailureError, EngineUnavailableError, IndexChangedError
+from harness.errors import EngineUnavailableError, IndexChangedError
 from harness.registry.optional import require
 from harness.registry.parameters import ParameterValue
 
@@ -25,11 +21,8 @@ __all__ = [
     "ROW_ID",
     "IndexDescription",
     "RowIds",
-    "create",
     "describe_index",
-    "engine_info",
     "folder_of",
-    "lance_errors",
     "open_table",
     "require_lancedb",
     "table_state",
@@ -37,8 +30,6 @@ __all__ = [
 
 PACKAGE = "lancedb"
 ROW_ID = "_rowid"
-_CARGO = re.compile(r", \S*\.cargo/\S+")
-"""Where in its own sources an error of Lance was raised."""
 
 
 def require_lancedb(module: str = PACKAGE, threads: int = 0) -> Any:  # noqa: ANN401 - imported late
@@ -46,11 +37,6 @@ def require_lancedb(module: str = PACKAGE, threads: int = 0) -> Any:  # noqa: AN
     if threads:
         os.environ.setdefault("LANCE_CPU_THREADS", str(threads))
     return require(module, extra="lancedb", feature="backend lancedb")
-
-
-def engine_info(mode: str = "embedded") -> EngineInfo:
-    """Name the version of the package, whose Rust core runs in the process."""
-    return EngineInfo("LanceDB", version(PACKAGE), mode)
 
 
 def folder_of(database: Path, name: str) -> Path:
@@ -69,11 +55,6 @@ def open_table(database: Path, name: str) -> Any:  # noqa: ANN401 - the client i
             f"there is no LanceDB table '{name}' in '{database}'", fix=f"name a table that is there: {known}"
         )
     return require_lancedb().connect(str(database)).open_table(name)
-
-
-def create(database: Path, name: str, batches: pa.RecordBatchReader) -> Any:  # noqa: ANN401 - the client is untyped
-    """Make a table of record batches, as one version and one fragment."""
-    return require_lancedb().connect(str(database)).create_table(name, batches)
 
 
 class IndexDescription(NamedTuple):
@@ -136,21 +117,3 @@ class RowIds:
                 "a row was added while the table was searched", fix="stop whatever writes to the table"
             )
         return np.asarray(self.by_age[places])
-
-
-@contextmanager
-def lance_errors(
-    doing: Callable[[], str], kind: type[BackendError] = EngineFailureError, fix: str | None = None
-) -> Iterator[None]:
-    """Raise what LanceDB raises as a ``kind`` that says what was being done.
-
-    A panic of its Rust code is a ``BaseException`` that cannot be imported.
-    """
-    try:
-        yield
-    except BaseException as error:
-        panic = type(error).__module__ == "pyo3_runtime"
-        if not panic and not isinstance(error, RuntimeError | ValueError | OSError | pa.ArrowException):
-            raise
-        text = _CARGO.sub("", str(error) or type(error).__name__)
-        raise kind(f"LanceDB failed while {doing()}: {text}", fix=fix) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from harness.data.arrow import strings
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Int32Array
-from harness.engines.base import Capabilities, Column, Documents, EngineInfo, HitCollector, LoadedIndex
-from harness.engines.interface import Caveats, Hits, Placement, Remains
-from harness.engines.lancedb.engine import LanceEngine, LanceVectorsEngine, Stored
+from harness.engines.base import Column, Documents, HitCollector, LoadedIndex
+from harness.engines.checks import require_terms
+from harness.engines.interface import Capabilities, Caveats, EngineInfo, Hits, Placement, Remains
+from harness.engines.lancedb.engine import LanceEngine, LanceVectorsEngine
 from harness.engines.lancedb.table import ROW_ID, describe_index, require_lancedb, table_state
 from harness.registry.parameters import ParameterValue
 
@@ -28,6 +28,34 @@ _TERMS = "terms"
 
 class _TermsEngine(LanceEngine[Column]):
     """An engine whose table has an index of terms."""
+
+    def index_terms(self) -> None:
+        """Make the index, which takes the terms as they come."""
+        config = require_lancedb("lancedb.index").FTS(
+            base_tokenizer="whitespace",
+            lower_case=False,
+            stem=False,
+            remove_stop_words=False,
+            ascii_folding=False,
+            max_token_length=None,
+            num_workers=int(self.parameters["workers"]) or None,
+        )
+        self._table.create_index(_TERMS, config=config)
+
+    def terms_query(self, text: str, k: int) -> Any:  # noqa: ANN401 - the client's own form
+        """Return LanceDB's query for the best rows that have one of the terms."""
+        return self.finished_query(self._table.search(_match(text), query_type="fts").limit(k), "_score")
+
+    def notes_on_unindexed_rows(self) -> tuple[str, ...]:
+        """Return a note where rows outside the index are scored by other statistics."""
+        index = describe_index(self._table, _TERMS)
+        if index is None or not index.unindexed:
+            return ()
+        note = (
+            f"{index.unindexed:,} rows came after the index was made: their scores count all rows, those of the others "
+            "only the rows of the index, until optimize takes them in"
+        )
+        return (note,)
 
     def outside_the_index(self) -> Int32Array:
         """Return the rows that the index of terms lacks, ascending: those that were written last."""
@@ -69,27 +97,24 @@ class LanceDbTextEngine(_TermsEngine[pa.ChunkedArray]):
 
     def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:  # noqa: ARG002
         """Write the rows, and make the index at the end, or after the first rows that are added."""
-        early, made = self.parameters["index_when"] == "first", False
-
-        def added(table: Any) -> None:  # noqa: ANN401 - the client is untyped
-            nonlocal made
-            if early and not made:
-                table.create_index(_TERMS, config=_index_of_terms(self.parameters))
-                made = True
-
-        self.write(documents, progress, added)
+        self.write(documents, progress)
         progress.start("index terms", None)
-        if not early:
-            self._table.create_index(_TERMS, config=_index_of_terms(self.parameters))
+        if self.parameters["index_when"] != "first":
+            self.index_terms()
         elif self.parameters["optimize"]:
             self._table.optimize()
 
-    def stored(self, column: pa.ChunkedArray) -> Sequence[Stored]:
-        """Store the terms as a column of strings."""
-        return (_stored_terms(column),)
+    def begun(self) -> None:
+        """Make the index, if it is to be made of the first rows."""
+        if self.parameters["index_when"] == "first":
+            self.index_terms()
+
+    def stored(self, column: pa.ChunkedArray) -> Mapping[str, pa.ChunkedArray]:
+        """Return the column of terms."""
+        return {_TERMS: column.cast(pa.string())}
 
     def load(self, folder: Path) -> LoadedIndex:
-        """Open the table, and ask what its index holds."""
+        """Open the table, and describe its index."""
         self.open_own(folder)
         index = describe_index(self._table, _TERMS)
         state: dict[str, ParameterValue] = {**table_state(self._table), **({} if index is None else index.state)}
@@ -98,7 +123,7 @@ class LanceDbTextEngine(_TermsEngine[pa.ChunkedArray]):
     def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterator[Any]:
         """Make LanceDB's queries: a row matches that has one of the terms."""
         for text in super().prepare(queries, k):
-            yield None if text is None else self.finished_query(_text_query(self._table, text, k), "_score")
+            yield None if text is None else self.terms_query(text, k)
 
     def columns(self, answer: pa.Table) -> tuple[Int32Array, Float32Array]:
         """Return rows and LanceDB's scores."""
@@ -109,8 +134,8 @@ class LanceDbTextEngine(_TermsEngine[pa.ChunkedArray]):
         return Placement(None, np.arange(len(self.ids), dtype=np.int32), self.outside_the_index())
 
     def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - of the protocol
-        """Say where scores go by two measures."""
-        return Caveats(_unindexed_rows(self._table))
+        """Say where rows outside the index are scored by other statistics."""
+        return Caveats(self.notes_on_unindexed_rows())
 
 
 class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
@@ -135,30 +160,30 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
     search_parameters = LanceVectorsEngine.search_parameters | {"rrf_k", "candidates"}
 
     def info(self) -> EngineInfo:
-        """Load LanceDB, and have it not warn in each of its own hybrid queries that their columns will be others."""
+        """Load LanceDB, without its warning about columns in every hybrid query, which it makes itself."""
         os.environ.setdefault("LANCEDB_LOG", "error")
         return super().info()
 
     def build(self, folder: Path, documents: Documents[Inputs], progress: Progress) -> None:
         """Write the rows; getting ready is making the index of the vectors, if there is one, and that of the terms."""
         super().build(folder, documents, progress)
-        self._table.create_index(_TERMS, config=_index_of_terms(self.parameters))
+        self.index_terms()
 
-    def stored(self, column: Inputs) -> Sequence[Stored]:
-        """Store terms and vectors."""
-        return (_stored_terms(column.terms), self.stored_vectors(_dense(column)))
+    def stored(self, column: Inputs) -> Mapping[str, pa.Array | pa.ChunkedArray]:
+        """Return the columns of terms and of vectors."""
+        return {_TERMS: require_terms(column, "document").cast(pa.string()), **self.stored_vectors(_dense(column))}
 
     def opened_table(self) -> LoadedIndex:
-        """Return the table's account of itself and of both indexes."""
+        """Describe the table and both of its indexes."""
         loaded, index = super().opened_table(), describe_index(self._table, _TERMS)
         of_terms = {} if index is None else {f"terms_{name}": value for name, value in index.state.items()}
         return replace(loaded, state={**loaded.state, **of_terms})
 
     def prepare(self, queries: Inputs, k: int) -> Iterator[Any]:
-        """Make LanceDB's hybrid queries; one without terms has the list of its vector only."""
+        """Make LanceDB's hybrid queries; a query without terms has the list of its vector only."""
         reranker = require_lancedb("lancedb.rerankers").RRFReranker(int(self.parameters["rrf_k"]))
         depth = self.depth(k)
-        for vector, text in zip(_dense(queries), _texts(queries), strict=True):
+        for vector, text in zip(_dense(queries), require_terms(queries, "query").to_pylist(), strict=True):
             both = self._table.search(query_type="hybrid", vector_column_name=self._column)
             query = self.tuned(both.vector(vector).text(_match(text)), depth).rerank(reranker)
             yield self.finished_query(query, ROW_ID)
@@ -168,7 +193,7 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
         return super().depth(max(k, int(self.parameters["candidates"])))
 
     def retrieve(self, query: Any, k: int) -> pa.Table:  # noqa: ANN401 - in the client's own form
-        """Ask LanceDB, which answers with an Arrow table of the limit of its query; the best ``k`` are kept."""
+        """Ask LanceDB for as many hits as each list has, and keep the best ``k``."""
         return super().retrieve(query, k).slice(0, k)
 
     def columns(self, answer: pa.Table) -> tuple[Int32Array, Float32Array]:
@@ -181,38 +206,17 @@ class LanceDbHybridEngine(_TermsEngine[Inputs], LanceVectorsEngine[Inputs]):
         depth, rows = self.depth(k), self._row_ids.rows
         by_vector, by_terms = HitCollector(), HitCollector()
         with self.translated(lambda: "searching for one list of its hybrid queries"):
-            for vector, text in zip(_dense(checked), _texts(checked), strict=True):
+            for vector, text in zip(_dense(checked), require_terms(checked, "query").to_pylist(), strict=True):
                 by_vector.add(*self.nearest(self.vector_query(vector, depth).to_arrow()), 0, 0)
-                answer = self.finished_query(_text_query(self._table, text, depth), "_score").to_arrow()
+                answer = self.terms_query(text, depth).to_arrow()
                 by_terms.add(rows(answer), answer["_score"].to_numpy(), 0, 0)
         collected = {"dense": by_vector.result(), "terms": by_terms.result()}
         return {name: Hits(hits.indptr, hits.rows, hits.scores) for name, hits in collected.items()}
 
     def caveats(self, k: int) -> Caveats:
-        """Say what there is to say of each list."""
+        """Return the caveats of both lists."""
         of_vectors = super().caveats(k)
-        return of_vectors._replace(notes=(*of_vectors.notes, *_unindexed_rows(self._table)))
-
-
-def _stored_terms(texts: pa.ChunkedArray | None) -> Stored:
-    if texts is None:
-        raise AssertionError("documents without terms")
-    return Stored(
-        pa.field(_TERMS, pa.string()), lambda start, stop: strings(texts.slice(start, stop - start).to_pylist())
-    )
-
-
-def _index_of_terms(parameters: Mapping[str, ParameterValue]) -> Any:  # noqa: ANN401 - a class of the client
-    """Return the configuration of an index that takes the terms as they come."""
-    return require_lancedb("lancedb.index").FTS(
-        base_tokenizer="whitespace",
-        lower_case=False,
-        stem=False,
-        remove_stop_words=False,
-        ascii_folding=False,
-        max_token_length=None,
-        num_workers=int(parameters["workers"]) or None,
-    )
+        return of_vectors._replace(notes=(*of_vectors.notes, *self.notes_on_unindexed_rows()))
 
 
 def _match(text: str) -> Any:  # noqa: ANN401 - a class of the client
@@ -220,27 +224,7 @@ def _match(text: str) -> Any:  # noqa: ANN401 - a class of the client
     return require_lancedb("lancedb.query").MatchQuery(text, _TERMS)
 
 
-def _text_query(table: Any, text: str, k: int) -> Any:  # noqa: ANN401 - the client's own form
-    return table.search(_match(text), query_type="fts").limit(k)
-
-
-def _unindexed_rows(table: Any) -> tuple[str, ...]:  # noqa: ANN401 - the client is untyped
-    """Return a note where scores go by two measures."""
-    index = describe_index(table, _TERMS)
-    if index is None or not index.unindexed:
-        return ()
-    note = (
-        f"{index.unindexed:,} rows came after the index was made: their scores count all rows, those of the others "
-        "only the rows of the index, until optimize takes them in"
-    )
-    return (note,)
-
-
 def _dense(inputs: Inputs) -> Float32Array:
     if inputs.dense is None:
         raise AssertionError("inputs without dense vectors")
     return inputs.dense
-
-
-def _texts(queries: Inputs) -> list[str]:
-    return [] if queries.terms is None else queries.terms.to_pylist()

@@ -1,4 +1,4 @@
-"""A collection of Milvus, on a server or in a file of Milvus Lite: what is written to it, read from it and asked of it.
+"""A collection of Milvus, on a server or in a file of Milvus Lite: building, reading and searching it.
 
 Both speak the same protocol. :mod:`harness.engines.milvus.lite` runs the server of a file.
 """
@@ -11,71 +11,83 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 from harness.data.progress import Progress
-from harness.engines.index_folder import REBUILD, allocated_bytes
+from harness.data.types import Similarity
+from harness.engines.external_index import source_folder
+from harness.engines.index_folder import ID_FIELD, REBUILD, allocated_bytes
 from harness.engines.interface import EngineInfo, Storage
-from harness.engines.milvus.connection import (
-    PACKAGE,
-    Retrier,
-    address_of,
-    connect,
-    open_client,
-    require_milvus,
-)
+from harness.engines.milvus.connection import PACKAGE, Retrier, connect, open_client, require_milvus
 from harness.engines.milvus.lite import LiteServer, lite_version
-from harness.engines.milvus.parameters import MilvusParameters
 from harness.engines.remote_server import Address, Cause, FaultError, server_errors
 from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["LARGEST_K", "ROW", "VECTOR", "Collection", "Schema"]
-
-T = TypeVar("T")
+__all__ = ["LARGEST_K", "METRICS", "ROW", "VECTOR", "Collection", "IndexSettings", "Schema", "is_server"]
 
 LARGEST_K = 16_384
 """Milvus returns no more hits of a query, and no more entities of a page."""
 ROW, VECTOR = "harness_row", "harness_vector"
-"""Fields of a collection that the harness makes: the number of the document, and what is searched."""
+"""Fields of a collection that the harness makes: the row of the document, and the vector that is searched."""
+METRICS: Mapping[Similarity, str] = {"cosine": "COSINE", "dot": "IP", "l2": "L2"}
+"""Milvus's names of the similarities."""
 _LITE_FILE, _LITE_COLLECTION = "milvus.db", "harness"
 _PAGE = 10_000
-_BROKEN = "look at the last lines of the log: the server of Milvus Lite may have been killed for memory"
-_LITE_REMEDIES = dict.fromkeys(Cause, "report it with this message") | dict.fromkeys(
-    (Cause.UNREACHABLE, Cause.BROKEN), _BROKEN
-)
+_KILLED = "look at the last lines of the log: the server of Milvus Lite may have been killed for memory"
+_LITE_REMEDIES = dict.fromkeys(Cause, "report it with this message")
+_LITE_REMEDIES |= {Cause.UNREACHABLE: _KILLED, Cause.BROKEN: _KILLED}
 _STATES = ("index_type", "metric_type", "indexed_rows", "pending_index_rows")
+
+
+class IndexSettings(NamedTuple):
+    """The index of the vector field that is searched, in Milvus's own words.
+
+    ``metric`` is empty where it is read from an external index; ``building`` and ``searching`` are parameters of the
+    index, and of each search.
+    """
+
+    type: str
+    metric: str
+    building: Mapping[str, ParameterValue]
+    searching: Mapping[str, ParameterValue]
 
 
 class Schema(NamedTuple):
     """Fields of a collection: the primary key with whether it is a whole number, and vectors with their kind.
 
     ``vectors`` maps names to ``dense``, ``sparse``, ``function`` (Milvus makes it of the field that ``made_of`` names)
-    or another type's own name; ``dimensions`` are of dense ones.
+    or another type's own name; ``dimensions`` are of dense ones. ``may_hold_ids`` says whether entities can have the
+    field in which collections that the harness keeps hold the documents' ids.
     """
 
     key: str
     key_is_number: bool
     vectors: Mapping[str, str]
     dimensions: Mapping[str, int]
-    dynamic: bool
-    others: tuple[str, ...]
     made_of: Mapping[str, str]
+    may_hold_ids: bool
+
+
+def is_server(parameters: Mapping[str, ParameterValue]) -> bool:
+    """Return whether a server is searched, not a file of Milvus Lite."""
+    return str(parameters["mode"] or ("server" if parameters["url"] else "lite")) == "server"
 
 
 class Collection:
     """One collection. Errors come translated, but for those of :meth:`search`, where they would take time."""
 
-    def __init__(self, parameters: MilvusParameters) -> None:
-        self.parameters, self.field, self.key = parameters, VECTOR, ROW
-        self._retrier = Retrier(parameters.retry_s if parameters.mode == "server" else 0)
+    def __init__(self, parameters: Mapping[str, ParameterValue], index: IndexSettings) -> None:
+        self.parameters, self._settings, self._on_server = parameters, index, is_server(parameters)
+        self.name, self.field, self.key, self._metric = _LITE_COLLECTION, VECTOR, ROW, index.metric
+        self._retrier = Retrier(float(parameters["retry_s"]) if self._on_server else 0)
+        self._limit = float(parameters["optimize_timeout_s"])
         self._client: Any = None
         self._lite: LiteServer | None = None
         self._version, self._filter, self._owns = "", "", False
         self._folder: Path | None = None
         self._counted: int | None = None
-        self.name, self._metric = _LITE_COLLECTION, parameters.index.metric
         self._address = _lite_address("")
 
     @property
@@ -93,7 +105,7 @@ class Collection:
 
     def create(self, folder: Path) -> Self:
         """Start on an empty ``folder``; :meth:`define` makes the collection."""
-        if self.parameters.mode == "server":
+        if self._on_server:
             self.name = new_name(folder).replace("-", "_")
             save_name(folder, self.name)
         self._open(folder / _LITE_FILE)
@@ -102,16 +114,17 @@ class Collection:
 
     def load(self, folder: Path) -> Self:
         """Open what :meth:`create` began; raises EngineUnavailableError when it is gone."""
-        if self.parameters.mode == "server":
+        if self._on_server:
             self.name = saved_name(folder)
         elif not (folder / _LITE_FILE).is_file():
             raise EngineUnavailableError(f"the index in '{folder}' has no file of Milvus Lite", fix=REBUILD)
         self._open(folder / _LITE_FILE)
         self._require("one that the harness made is removed when its engine closes: build it with keep=true")
-        if self._differs(self.index()):  # made with other weights of terms, which are the index's, not the entities'
-            limit = self.parameters.optimize_timeout_s
-            self._call("releasing it", lambda: self._client.release_collection(self.name, timeout=limit))
-            self._call("dropping its index", lambda: self._client.drop_index(self.name, self.field, timeout=limit))
+        made = self.index()
+        if any(name in made and made[name] != str(value) for name, value in self._settings.building.items()):
+            # made with other weights of terms, which are the index's, not the entities'
+            self._ask("releasing it", "release_collection", timeout=self._limit)
+            self._ask("dropping its index", "drop_index", VECTOR, timeout=self._limit)
             self._make_index()
         self.make_ready()
         return self
@@ -121,16 +134,23 @@ class Collection:
 
         Raises EngineUnavailableError when there is none, or it is on a server that has not loaded it.
         """
-        self.name, source = self.parameters.collection, self.parameters.source
-        if source is not None:
+        self.name = str(self.parameters["collection"])
+        if self.parameters["path"]:
+            source = source_folder(self.parameters)
             if not source.is_file():
                 raise EngineUnavailableError(f"'{source}' is no file of Milvus Lite", fix="name the file: path=….db")
-            _copy(source, folder / _LITE_FILE, progress)
+            progress.start("copy", None)
+            try:
+                shutil.copyfile(source, folder / _LITE_FILE)
+            except OSError as error:
+                raise EngineUnavailableError(
+                    f"'{source}' cannot be copied: {error}", fix="make it readable, and see that the disk is not full"
+                ) from error
         self._open(folder / _LITE_FILE)
         self._require("")
         if self._lite is not None:
             self.make_ready()
-        elif "Loaded" not in str(self._call("looking at the collection", lambda: self._load_state()["state"])):
+        elif "Loaded" not in str(self._ask("looking at the collection", "get_load_state")["state"]):
             raise EngineUnavailableError(
                 f"the server has not loaded the collection '{self.name}'",
                 fix="load it (MilvusClient.load_collection): the harness changes nothing of it",
@@ -139,23 +159,23 @@ class Collection:
         return self
 
     def _open(self, file: Path) -> None:
-        if self.parameters.mode == "server":
-            self._address = address_of(self.parameters)
-            self._client, self._version = connect(self._address, self.parameters)
+        if self._on_server:
+            self._client, self._version, self._address = connect(self.parameters)
             return
         require_milvus()
         self._version, self._folder = lite_version(), file.parent
         self._lite = LiteServer(file)
         self._address = _lite_address(str(file))
         with self.translated(lambda: "connecting"):
-            uri = self._lite.address
-            self._client = Retrier(0).call(lambda: open_client(uri, self.parameters.timeout_s))
+            uri, timeout_s = self._lite.address, float(self.parameters["timeout_s"])
+            self._client = Retrier(0).call(lambda: open_client(uri, timeout_s))
 
     def _require(self, fix: str) -> None:
         """Raise EngineUnavailableError where the collection is not there; ``fix`` "" names those that are."""
-        if self._call("looking for the collection", lambda: self._client.has_collection(self.name, retry_times=0)):
+        if self._ask("looking for the collection", "has_collection"):
             return
-        names = sorted(self._call("listing the collections", lambda: self._client.list_collections(retry_times=0)))
+        with self.translated(lambda: "listing the collections"):
+            names = sorted(self._retrier.call(lambda: self._client.list_collections(retry_times=0)))
         there = f"name one that is there (collection=): {', '.join(names) or 'there is none'}"
         lost = REBUILD if self._lite is not None and self.name == _LITE_COLLECTION else ""
         raise EngineUnavailableError(
@@ -163,7 +183,7 @@ class Collection:
         )
 
     def define(self, fields: Callable[[Any, Any], None]) -> None:
-        """Make the empty collection: ``fields`` adds to a schema, with the client's types, whatever is searched."""
+        """Make the empty collection: ``fields`` adds the searched fields to a schema, with the client's types."""
         types = require_milvus()
         schema = self._client.create_schema(auto_id=False, enable_dynamic_field=True)
         schema.add_field(ROW, types.DataType.INT64, is_primary=True)
@@ -198,37 +218,31 @@ class Collection:
             # a row that is inserted again is there twice: a call whose answer was lost is repeated as an upsert
             next(tries, self._client.upsert)(self.name, entities, retry_times=0)
 
-        self._call(f"storing documents {rows[0]} to {rows[-1]}", send)
+        with self.translated(lambda: f"storing documents {rows[0]} to {rows[-1]} ('{self.name}')"):
+            self._retrier.call(send)
 
     def delete(self, rows: Sequence[int]) -> None:
         """Delete documents."""
-        self._call("deleting documents", lambda: self._client.delete(self.name, ids=list(rows), retry_times=0))
+        self._ask("deleting documents", "delete", ids=list(rows))
 
     def finish(self) -> None:
-        """Have everything written, the index made and loaded; raises BackendError when it takes too long."""
+        """Flush, make the index and load it; raises BackendError when it takes too long."""
         self.flush()
         self._make_index()
         self.make_ready()
 
     def flush(self) -> None:
-        """Have everything written."""
-        limit = self.parameters.optimize_timeout_s
-        self._call("flushing", lambda: self._client.flush(self.name, timeout=limit))
-
-    def _differs(self, made: Mapping[str, Any]) -> bool:
-        wanted = self.parameters.index.building
-        return any(name in made and made[name] != str(value) for name, value in wanted.items())
+        """Flush all entities."""
+        self._ask("flushing", "flush", timeout=self._limit)
 
     def _make_index(self) -> None:
-        limit, index = self.parameters.optimize_timeout_s, self.parameters.index
-        described = self._client.prepare_index_params()
-        described.add_index(self.field, index_type=index.type, metric_type=index.metric, params=dict(index.building))
-        self._call("making the index", lambda: self._client.create_index(self.name, described, timeout=limit))
+        index, described = self._settings, self._client.prepare_index_params()
+        described.add_index(VECTOR, index_type=index.type, metric_type=index.metric, params=dict(index.building))
+        self._ask("making the index", "create_index", described, timeout=self._limit)
 
     def make_ready(self) -> None:
-        """Have the collection loaded."""
-        limit = self.parameters.optimize_timeout_s
-        self._call("loading the collection", lambda: self._client.load_collection(self.name, timeout=limit))
+        """Load the collection."""
+        self._ask("loading the collection", "load_collection", timeout=self._limit)
 
     def count(self) -> int:
         """Return the number of entities, by a query that sees all that was written."""
@@ -237,17 +251,10 @@ class Collection:
 
     def pages(self, *fields: str, size: int = _PAGE) -> Iterator[list[Mapping[str, Any]]]:
         """Yield all entities by ascending primary key, ``size`` at a time, with the key and the ``fields``."""
-        last: object = None
-        while True:
-            after = _condition(self.key, ">", last) if last is not None else f"{self.key} {self._from_the_first()}"
-            page = self._query("listing the entities", after, [self.key, *fields], limit=size)
-            if not page:
-                return
+        wanted = _condition(self.key, ">=", -(2**63) if self.schema().key_is_number else "")
+        while page := self._query("listing the entities", wanted, [self.key, *fields], limit=size):
             yield page
-            last = page[-1][self.key]
-
-    def _from_the_first(self) -> str:
-        return f">= {-(2**63)}" if self.schema().key_is_number else '>= ""'
+            wanted = _condition(self.key, ">", page[-1][self.key])
 
     def entities(self, keys: Sequence[Any]) -> list[Mapping[str, Any]]:
         """Return the entities of these primary keys, with all their fields."""
@@ -255,27 +262,16 @@ class Collection:
         return self._query("reading some entities", wanted, ["*"])
 
     def _query(self, doing: str, condition: str, fields: list[str], **more: int) -> list[Mapping[str, Any]]:
-        return list(
-            self._call(
-                doing,
-                lambda: self._client.query(
-                    self.name,
-                    filter=condition,
-                    output_fields=fields,
-                    consistency_level="Strong",
-                    retry_times=0,
-                    **more,
-                ),
-            )
-        )
+        wanted = {"filter": condition, "output_fields": fields, "consistency_level": "Strong"}
+        return list(self._ask(doing, "query", **wanted, **more))
 
     def schema(self) -> Schema:
         """Return the fields of the collection."""
-        description = self._call("describing it", lambda: self._client.describe_collection(self.name, retry_times=0))
+        description = self._ask("describing it", "describe_collection")
         types = require_milvus().DataType
         kinds = {types.FLOAT_VECTOR: "dense", types.SPARSE_FLOAT_VECTOR: "sparse"}
-        vectors, dimensions, others = dict[str, str](), dict[str, int](), list[str]()
-        key, is_number = "", False
+        vectors, dimensions = dict[str, str](), dict[str, int]()
+        key, is_number, may_hold_ids = "", False, bool(description["enable_dynamic_field"])
         for field in description["fields"]:
             name, kind = str(field["name"]), types(field["type"])
             if field.get("is_primary"):
@@ -284,24 +280,21 @@ class Collection:
                 vectors[name] = "function" if field.get("is_function_output") else kinds.get(kind, kind.name)
                 dimensions |= {name: int(field["params"]["dim"])} if "dim" in field["params"] else {}
             else:
-                others.append(name)
+                may_hold_ids |= name == ID_FIELD
         made_of = {
             str(made): str(function["input_field_names"][0])
             for function in description.get("functions", ())
             for made in function["output_field_names"]
         }
-        dynamic = bool(description["enable_dynamic_field"])
-        return Schema(key, is_number, vectors, dimensions, dynamic, tuple(others), made_of)
+        return Schema(key, is_number, vectors, dimensions, made_of, may_hold_ids)
 
     def index(self) -> Mapping[str, Any]:
         """Return Milvus's description of the index of the field that is searched; empty where there is none."""
-        names = self._call("listing its indexes", lambda: self._client.list_indexes(self.name, self.field))
-        described = [self._call("describing its index", lambda: self._described(name)) for name in names]  # noqa: B023
-        return next((index for index in described if index and index.get("field_name") == self.field), {})
-
-    def _described(self, name: str) -> Mapping[str, Any] | None:
-        answer: Mapping[str, Any] | None = self._client.describe_index(self.name, name, retry_times=0)
-        return answer
+        for name in self._ask("listing its indexes", "list_indexes", self.field):
+            index: Mapping[str, Any] | None = self._ask("describing its index", "describe_index", name)
+            if index and index.get("field_name") == self.field:
+                return index
+        return {}
 
     def choose(self, field: str, key: str, metric: str) -> None:
         """Search this field of an external collection, whose primary key is ``key``, by this metric."""
@@ -315,7 +308,7 @@ class Collection:
 
     def search(self, query: Any, k: int) -> Any:  # noqa: ANN401 - a vector or text, and the client's own hits
         """Return the ``k`` nearest entities: hits with ``ids`` and ``distances``; raises FaultError."""
-        parameters = {"metric_type": self._metric, "params": dict(self.parameters.index.searching)}
+        parameters = {"metric_type": self._metric, "params": dict(self._settings.searching)}
         answer = self._retrier.call(
             lambda: self._client.search(
                 self.name,
@@ -335,20 +328,20 @@ class Collection:
         return server_errors(self._address, doing)
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Return what Milvus says of its index; a server also how it is divided."""
+        """Return Milvus's description of its index, and of a server's collection also its segments."""
         index = self.index()
         said: dict[str, ParameterValue] = {name: index[name] for name in _STATES if name in index}
-        said |= {name: str(index[name]) for name in self.parameters.index.building if name in index}
+        said |= {name: str(index[name]) for name in self._settings.building if name in index}
         if self._lite is not None:  # it counts no rows of an index
             left = {name: value for name, value in said.items() if not name.endswith("_rows")}
             return {**left, "vectors_in_graph": 0, PACKAGE: version(PACKAGE), **self.memory()}
-        segments = self._call("listing its segments", lambda: self._client.list_loaded_segments(self.name))
+        segments = self._ask("listing its segments", "list_loaded_segments")
         in_graph = int(said.get("indexed_rows", 0)) if index.get("index_type") == "HNSW" else 0
         return {
             "server": self._address.url,
             "authentication": self._address.authentication,
             "collection": self.name,
-            **({} if self._counted is not None else {"kept": self.parameters.keep}),
+            **({} if self._counted is not None else {"kept": self.parameters["keep"]}),
             "repeated_calls": self.repeated,
             **said,
             "segments": len(segments),
@@ -357,12 +350,12 @@ class Collection:
         }
 
     def memory(self) -> Mapping[str, ParameterValue]:
-        """Return what the server of a file holds in memory, which is not the worker's; nothing for another server."""
+        """Return the memory of Milvus Lite's process, which is not the worker's; empty for a server."""
         memory_bytes = None if self._lite is None else self._lite.memory_bytes()
         return {} if memory_bytes is None else {"server_memory_bytes": memory_bytes}
 
     def changed(self) -> str | None:
-        """Say how many entities an external collection has now, where that is another number; None where not."""
+        """Say that an external collection has another number of entities by now; None where it has not."""
         now = self.count()
         if now == self._counted:
             return None
@@ -377,7 +370,7 @@ class Collection:
         self._retrier.give_up()
         client, self._client = self._client, None
         try:
-            if client is not None and self._owns and self._lite is None and not self.parameters.keep:
+            if client is not None and self._owns and self._lite is None and not self.parameters["keep"]:
                 removing = Retrier(REMOVAL_S)
                 remove_collection(
                     *(self.name, self._address),
@@ -390,27 +383,15 @@ class Collection:
             if self._lite is not None:
                 self._lite.stop()
 
-    def _load_state(self) -> Mapping[str, Any]:
-        state: Mapping[str, Any] = self._client.get_load_state(self.name, retry_times=0)
-        return state
-
-    def _call(self, doing: str, operation: Callable[[], T]) -> T:
+    def _ask(self, doing: str, method: str, *arguments: object, **options: Any) -> Any:  # noqa: ANN401 - of the client
+        """Return the answer of the client's ``method`` about the collection, whose errors come translated."""
+        options = options if "timeout" in options else {**options, "retry_times": 0}
         with self.translated(lambda: f"{doing} ('{self.name}')"):
-            return self._retrier.call(operation)
+            return self._retrier.call(lambda: getattr(self._client, method)(self.name, *arguments, **options))
 
 
 def _lite_address(file: str) -> Address:
     return Address(engine="Milvus Lite", url=file, port=0, key_variable="", remedies=_LITE_REMEDIES)
-
-
-def _copy(source: Path, target: Path, progress: Progress) -> None:
-    progress.start("copy", None)
-    try:
-        shutil.copyfile(source, target)
-    except OSError as error:
-        raise EngineUnavailableError(
-            f"'{source}' cannot be copied: {error}", fix="make it readable, and see that the disk is not full"
-        ) from error
 
 
 def _condition(name: str, operator: str, value: object) -> str:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from harness.engines import remote_server
-from harness.engines.milvus.parameters import MilvusParameters
 from harness.engines.remote_server import (
     Address,
     Cause,
@@ -27,15 +26,14 @@ from harness.engines.remote_server import (
 )
 from harness.errors import EngineUnavailableError
 from harness.registry.optional import require
+from harness.registry.parameters import ParameterValue
 
 __all__ = [
     "PACKAGE",
     "URL_VARIABLE",
     "Connection",
     "Retrier",
-    "address_of",
     "connect",
-    "fault_of",
     "open_client",
     "require_milvus",
 ]
@@ -69,41 +67,51 @@ _NOT_READY = re.compile(r"not ready|starting|no available|has not been init", re
 
 
 class Connection(NamedTuple):
-    """A client of a server that answered, and the server's version."""
+    """A client of a server that answered, the server's version, and its address."""
 
     client: Any
     version: str
+    address: Address
 
 
 def require_milvus(module: str = PACKAGE) -> ModuleType:
-    """Import a module of the client; raises MissingExtraError. It logs what it also raises: that is switched off."""
+    """Import a module of the client, without its log: it raises the same errors. Raises MissingExtraError."""
     logging.getLogger(PACKAGE).setLevel(logging.CRITICAL + 1)
     return require(module, extra="milvus", feature="backend milvus")
 
 
-def address_of(parameters: MilvusParameters, environment: Mapping[str, str] = os.environ) -> Address:
-    """Return the server that ``parameters`` name, or ``HARNESS_MILVUS_URL``; raises as :func:`read_address`."""
-    return read_address(_PLACE, parameters.url, parameters.api_key_env, environment)
+def connect(parameters: Mapping[str, ParameterValue]) -> Connection:
+    """Return a client of the server that ``url`` names, or ``HARNESS_MILVUS_URL``.
 
-
-def connect(address: Address, parameters: MilvusParameters) -> Connection:
-    """Return a client of the server at ``address``; raises BackendError where nothing or something else answers."""
+    Raises BackendError where nothing or something else answers, or the address holds what must not be shown.
+    """
+    address = read_address(_PLACE, str(parameters["url"]), str(parameters["api_key_env"]), os.environ)
+    timeout_s = float(parameters["timeout_s"])
     basic = address.headers.get("authorization", "").removeprefix("Basic ")
     token = address.api_key or base64.b64decode(basic).decode()
     once = Retrier(0)
     with server_errors(address, lambda: "connecting"):
-        _require_listener(address, min(parameters.timeout_s, _LONGEST_CONNECTING_S))
+        _require_listener(address, min(timeout_s, _LONGEST_CONNECTING_S))
         client = once.call(
-            lambda: open_client(address.url, parameters.timeout_s, token=token, db_name=parameters.database)
+            lambda: open_client(address.url, timeout_s, token=token, db_name=str(parameters["database"]))
         )
     try:
         with server_errors(address, lambda: "asking for its version"):
             version = str(once.call(lambda: client.get_server_version(retry_times=0)))
-        _check_version(version, address)
+        numbers = re.match(r"v?(\d+)\.(\d+)", version)
+        if numbers is None:
+            raise EngineUnavailableError(
+                f"what answers at {address.url} is not Milvus: it gives '{address.hide(version)[:60]}' for its version",
+                fix="mend 'url'",
+            )
+        if (int(numbers[1]), int(numbers[2])) < _OLDEST:
+            raise EngineUnavailableError(
+                f"Milvus {version} at {address.url} is too old", fix="run Milvus {}.{} or a newer one".format(*_OLDEST)
+            )
     except BaseException:
         client.close()
         raise
-    return Connection(client, version)
+    return Connection(client, version, address)
 
 
 def _require_listener(address: Address, timeout_s: float) -> None:
@@ -127,43 +135,25 @@ def open_client(uri: str, timeout_s: float, **more: str) -> Any:  # noqa: ANN401
     return require_milvus().MilvusClient(uri, timeout=connecting, dedicated=True, grpc_options=options, **more)
 
 
-def _check_version(version: str, address: Address) -> None:
-    numbers = re.match(r"v?(\d+)\.(\d+)", version)
-    if numbers is None:
-        raise EngineUnavailableError(
-            f"what answers at {address.url} is not Milvus: it gives '{address.hide(version)[:60]}' for its version",
-            fix="mend 'url'",
-        )
-    if (int(numbers[1]), int(numbers[2])) < _OLDEST:
-        raise EngineUnavailableError(
-            f"Milvus {version} at {address.url} is too old", fix=f"run Milvus {_OLDEST[0]}.{_OLDEST[1]} or a newer one"
-        )
-
-
 class Retrier(remote_server.Retrier):
-    """Calls of the client, repeated while the fault may pass: see :class:`harness.engines.remote_server.Retrier`."""
+    """Calls of the client, repeated while the fault may pass."""
 
     def errors(self) -> tuple[type[Exception], ...]:
         """Return the client's own errors, and gRPC's, of which it lets some out."""
         return require_milvus().MilvusException, require_milvus("grpc").RpcError
 
     def fault_of(self, error: Exception) -> Fault:
-        """Say what an error of the client means."""
-        return fault_of(error)
-
-
-def fault_of(error: Exception) -> Fault:
-    """Say what an error of the client means."""
-    grpc, exceptions = require_milvus("grpc"), require_milvus("pymilvus.exceptions")
-    cause = error.__cause__
-    if isinstance(cause, grpc.RpcError):  # the client says what it did about it, and of what is below
-        error = cause
-    if isinstance(error, grpc.RpcError):
-        return grpc_fault(error)
-    number, words = getattr(error, "code", None), str(getattr(error, "message", error))
-    if isinstance(error, exceptions.ParamError | exceptions.ConnectionConfigException):
-        return Fault(Cause.REFUSED, words)
-    known = _BY_ERROR.get(number, Cause.FAILED) if isinstance(number, int) else Cause.FAILED
-    if known is Cause.FAILED and _NOT_READY.search(words):
-        known = Cause.BUSY
-    return Fault(known, f"error {number}: {words}")
+        """Return what an error of the client means."""
+        grpc, exceptions = require_milvus("grpc"), require_milvus("pymilvus.exceptions")
+        cause = error.__cause__
+        if isinstance(cause, grpc.RpcError):  # the client's error says that it tried again; its cause says why
+            error = cause
+        if isinstance(error, grpc.RpcError):
+            return grpc_fault(error)
+        number, words = getattr(error, "code", None), str(getattr(error, "message", error))
+        if isinstance(error, exceptions.ParamError | exceptions.ConnectionConfigException):
+            return Fault(Cause.REFUSED, words)
+        known = _BY_ERROR.get(number, Cause.FAILED) if isinstance(number, int) else Cause.FAILED
+        if known is Cause.FAILED and _NOT_READY.search(words):
+            known = Cause.BUSY
+        return Fault(known, f"error {number}: {words}")

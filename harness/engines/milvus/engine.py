@@ -16,27 +16,21 @@ from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Float64Array, Int32Array, SparseVectors
 from harness.engines.base import (
-    Capabilities,
     ClientEngine,
     Documents,
-    EngineInfo,
-    ExpectedContent,
     External,
     ExternalIndex,
     ExternalVectorIndex,
     Filterable,
     LoadedIndex,
-    Storage,
-    require_sparse,
-    require_texts,
 )
 from harness.engines.changeable import Changeable, Changes
-from harness.engines.interface import Caveats
-from harness.engines.milvus.collection import LARGEST_K, ROW, VECTOR, Collection
-from harness.engines.milvus.connection import PACKAGE, address_of, connect
+from harness.engines.checks import require_sparse, require_texts
+from harness.engines.interface import Capabilities, Caveats, EngineInfo, ExpectedContent, Storage
+from harness.engines.milvus.collection import LARGEST_K, METRICS, ROW, VECTOR, Collection, IndexSettings, is_server
+from harness.engines.milvus.connection import PACKAGE, connect
 from harness.engines.milvus.external_index import ExternalEntities, Kind, choose_vector
 from harness.engines.milvus.lite import PACKAGE as LITE
-from harness.engines.milvus.parameters import IndexSettings, MilvusParameters
 from harness.errors import RejectedInputError
 from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue
@@ -44,7 +38,6 @@ from harness.registry.parameters import ParameterValue
 __all__ = ["CollectionEngine", "MilvusBm25Engine", "MilvusEngine", "MilvusSparseEngine"]
 
 Column = TypeVar("Column", Float32Array, SparseVectors, pa.ChunkedArray)
-_OF_SERVERS = ("url", "api_key_env", "keep", "timeout_s", "retry_s", "optimize_timeout_s")
 _LONGEST_BYTES = 65_535
 """Of a text in a field: Milvus's limit, which Milvus Lite does not enforce."""
 _SCANS = (
@@ -57,7 +50,8 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
     """Everything that engines on Milvus have in common; a subclass says what is searched."""
 
     search_parameters = frozenset(
-        {*_OF_SERVERS, *("nprobe", "ef", "drop_ratio_search", "k1", "b")}  # taken with each search
+        {"url", "api_key_env", "keep", "timeout_s", "retry_s", "optimize_timeout_s"}
+        | {"nprobe", "ef", "drop_ratio_search", "k1", "b"}
     )
     collection: Collection
     kind: ClassVar[Kind]
@@ -66,12 +60,38 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
-        self._settings = self.settings_of(parameters)
+        self._settings, self._batch = self.index_settings(), int(parameters["insert_batch"])
+        self._on_server, path = is_server(parameters), parameters["path"]
+        if not self._on_server:
+            self._require_what_lite_has()
+        if parameters["external"] and bool(path) == self._on_server:
+            raise RejectedInputError(
+                f"{'a file is opened by Milvus Lite' if path else 'no file is named'}, and "
+                f"mode={'server' if self._on_server else 'lite'}",
+                fix="give collection= with path= for a file of Milvus Lite, or with url= for a server",
+            )
 
-    @classmethod
     @abstractmethod
-    def settings_of(cls, parameters: Mapping[str, ParameterValue]) -> MilvusParameters:
-        """Read the card's complete parameters."""
+    def index_settings(self) -> IndexSettings:
+        """Return the index that the card's parameters describe."""
+
+    def inverted_index(self, metric: str, **weighing: ParameterValue) -> IndexSettings:
+        """Return an index of sparse vectors or of terms."""
+        building = {"inverted_index_algo": self.parameters["algorithm"], **weighing}
+        searching = {"drop_ratio_search": self.parameters["drop_ratio_search"]}
+        return IndexSettings("SPARSE_INVERTED_INDEX", metric, building, searching)
+
+    def _require_what_lite_has(self) -> None:
+        wrong = ", ".join(name for name in ("url", "keep", "database") if self.parameters[name])
+        if wrong:
+            raise RejectedInputError(
+                f"{wrong} cannot be set with mode=lite", fix="leave it out, or take a server: url=http://HOST:19530"
+            )
+        if self._settings.type == "HNSW":
+            raise RejectedInputError(
+                "Milvus Lite has no HNSW: it makes FLAT and IVF_FLAT only",
+                fix="take index=FLAT, or a server: url=http://HOST:19530",
+            )
 
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
@@ -79,13 +99,11 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
 
         Raises EngineUnavailableError when the server does not answer.
         """
-        settings = cls.settings_of(parameters)
-        if settings.mode == "lite":
-            return {"mode": settings.mode, **versions_of(PACKAGE, LITE)}
-        address = address_of(settings)
-        client, server = connect(address, settings)
+        if not is_server(parameters):
+            return {"mode": "lite", **versions_of(PACKAGE, LITE)}
+        client, server, address = connect(parameters)
         client.close()
-        return {"mode": settings.mode, "url": address.url, "milvus": server}
+        return {"mode": "server", "url": address.url, "milvus": server}
 
     stored_field: ClassVar[str] = VECTOR
     """The field that :meth:`values` go into."""
@@ -93,14 +111,14 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
 
     @abstractmethod
     def define(self, schema: Any, types: Any) -> None:  # noqa: ANN401 - the client is untyped
-        """Add to the schema whatever is searched."""
+        """Add the searched fields to the schema."""
 
     @abstractmethod
     def values(self, column: Column, start: int, stop: int) -> Sequence[Any]:
-        """Return what is stored of documents ``start`` to ``stop``, in the client's own form."""
+        """Return the stored values of documents ``start`` to ``stop``, in the client's own form."""
 
     def _new_collection(self) -> Collection:
-        self.collection = self.use(Collection(self._settings))
+        self.collection = self.use(Collection(self.parameters, self._settings))
         return self.collection
 
     def info(self) -> EngineInfo:
@@ -122,7 +140,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
 
     def change(self, folder: Path, changes: Changes[Column], progress: Progress) -> None:  # noqa: ARG002
         """Delete and upsert entities in batches; getting ready is flushing and loading."""
-        deleted, size = changes.deleted.tolist(), self._settings.insert_batch
+        deleted, size = changes.deleted.tolist(), self._batch
         for start in range(0, len(deleted), size):
             self.collection.delete(deleted[start : start + size])
             progress.advance(len(deleted[start : start + size]))
@@ -134,8 +152,8 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
     def _store(
         self, rows: Int32Array, documents: Documents[Column], progress: Progress, *, replacing: bool = False
     ) -> None:
-        documents = documents.with_ids() if self._settings.keep else documents
-        for start, stop in documents.batches(self._settings.insert_batch, progress):
+        documents = documents.with_ids() if self.parameters["keep"] else documents
+        for start, stop in documents.batches(self._batch, progress):
             values, records = self.values(documents.column, start, stop), documents.records(start, stop)
             numbers = rows[start:stop].tolist()
             self.collection.insert(numbers, values, self.stored_field, records, replacing=replacing)
@@ -146,7 +164,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         documents = collection.count()
         missing = self.absent_rows(documents, lambda: ([entity[ROW] for entity in page] for page in collection.pages()))
         dimensions = collection.schema().dimensions.get(collection.field)
-        state = {**collection.state(), "insert_batch": self._settings.insert_batch}
+        state = {**collection.state(), "insert_batch": self._batch}
         return LoadedIndex(documents, state, dimensions, missing)
 
     def prepare(self, queries: Column, k: int) -> Iterable[Any]:
@@ -164,14 +182,12 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         return self.collection.search(query, k)
 
     def columns(self, answer: Any) -> tuple[Int32Array, Float64Array]:  # noqa: ANN401 - of the client
-        """Return rows and scores, higher being better."""
-        own = not self._settings.external  # entities of an external index are numbered as Milvus lists them
+        """Return rows and scores: Milvus's distances, or the negative of squared ones."""
+        own = not self.parameters["external"]  # entities of an external index are numbered as Milvus lists them
         rows = np.array(answer.ids, dtype=np.int32) if own else self._external.rows(answer.ids)
-        return rows, self.scores(np.array(answer.distances, dtype=np.float64))
-
-    def scores(self, distances: Float64Array) -> Float64Array:
-        """Return the scores that Milvus's distances stand for."""
-        return distances
+        distances = np.array(answer.distances, dtype=np.float64)
+        # 0 minus, because a minus alone makes a distance of 0 the score -0.0
+        return rows, 0.0 - distances if self.parameters.get("similarity") == "l2" else distances
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter by metadata, with an expression."""
@@ -187,8 +203,8 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
 
     def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - Milvus looks at no k
         """Name the parameters of an index that Milvus Lite does not make."""
-        index: IndexSettings = self._settings.index
-        if self._settings.mode != "lite" or index.type != "IVF_FLAT":
+        index: IndexSettings = self._settings
+        if self._on_server or index.type != "IVF_FLAT":
             return Caveats()
         return Caveats(without_effect=dict.fromkeys(("index", *index.building, *index.searching), _SCANS))
 
@@ -203,7 +219,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         read: dict[str, ParameterValue] = {} if similarity is None else {"similarity": similarity}
         read |= {name: str(value) for name, value in collection.index().items() if name in ("bm25_k1", "bm25_b")}
         loaded = LoadedIndex(len(ids), {**read, **collection.state()}, dimensions)
-        changed = collection.changed if self._settings.mode == "server" else None
+        changed = collection.changed if self._on_server else None
         return External(collection.info, ids, loaded, folder, changed, self._external)
 
 
@@ -225,10 +241,18 @@ class MilvusEngine(CollectionEngine[Float32Array], ExternalVectorIndex[Float32Ar
         gaps={"test_a_graph_is_searched": "Milvus Lite, which the suite runs, makes no graph: HNSW is a server's"},
     )
 
-    @classmethod
-    def settings_of(cls, parameters: Mapping[str, ParameterValue]) -> MilvusParameters:
-        """Read the card's complete parameters."""
-        return MilvusParameters.of(parameters, IndexSettings.dense(parameters))
+    def index_settings(self) -> IndexSettings:
+        """Return an index of dense vectors."""
+        parameters, kind = self.parameters, str(self.parameters["index"])
+        building: dict[str, ParameterValue] = {}
+        searching: dict[str, ParameterValue] = {}
+        if kind == "IVF_FLAT":
+            building, searching = {"nlist": parameters["nlist"]}, {"nprobe": parameters["nprobe"]}
+        elif kind == "HNSW":
+            building = {"M": parameters["m"], "efConstruction": parameters["ef_construction"]}
+            searching = {"ef": parameters["ef"]}
+        metrics: Mapping[Any, str] = METRICS
+        return IndexSettings(kind, metrics.get(parameters["similarity"], ""), building, searching)
 
     def define(self, schema: Any, types: Any) -> None:  # noqa: ANN401 - the client is untyped
         """Add a field of float32 vectors."""
@@ -237,11 +261,6 @@ class MilvusEngine(CollectionEngine[Float32Array], ExternalVectorIndex[Float32Ar
     def values(self, column: Float32Array, start: int, stop: int) -> Sequence[Any]:
         """Return arrays, which the client takes."""
         return list(column[start:stop])
-
-    def scores(self, distances: Float64Array) -> Float64Array:
-        """Return the scores that Milvus's distances stand for."""
-        # 0 minus, because a minus alone makes a distance of 0 the score -0.0
-        return 0.0 - distances if self.parameters["similarity"] == "l2" else distances
 
 
 class MilvusSparseEngine(CollectionEngine[SparseVectors], ExternalVectorIndex[SparseVectors]):
@@ -256,10 +275,13 @@ class MilvusSparseEngine(CollectionEngine[SparseVectors], ExternalVectorIndex[Sp
         input="sparse", exact=True, deterministic=False, reopens=True, keeps_k_prefix=False, threads=True
     )
 
-    @classmethod
-    def settings_of(cls, parameters: Mapping[str, ParameterValue]) -> MilvusParameters:
-        """Read the card's complete parameters."""
-        return MilvusParameters.of(parameters, IndexSettings.sparse(parameters))
+    def index_settings(self) -> IndexSettings:
+        """Return an index of sparse vectors; raises RejectedInputError for idf=true, which Milvus has not."""
+        if self.parameters["idf"]:
+            raise RejectedInputError(
+                "Milvus multiplies sparse vectors by no idf", fix="leave idf out, or take milvus-bm25 for texts"
+            )
+        return self.inverted_index("IP")
 
     def check(self, inputs: Inputs, what: str, dimensions: int | None) -> SparseVectors:  # noqa: ARG002
         """Refuse weights below 0 too."""
@@ -306,14 +328,13 @@ class MilvusBm25Engine(CollectionEngine[pa.ChunkedArray]):
         gaps={"test_external_index_of_the_collection_is_proven": "an external index has an analyzer of its own"},
     )
 
-    @classmethod
-    def settings_of(cls, parameters: Mapping[str, ParameterValue]) -> MilvusParameters:
-        """Read the card's complete parameters."""
-        return MilvusParameters.of(parameters, IndexSettings.bm25(parameters))
+    def index_settings(self) -> IndexSettings:
+        """Return an index of terms that Milvus weighs."""
+        return self.inverted_index("BM25", bm25_k1=self.parameters["k1"], bm25_b=self.parameters["b"])
 
     def check(self, inputs: Inputs, what: str, dimensions: int | None) -> pa.ChunkedArray:
         """Refuse texts that are longer than a field can be too."""
-        column = require_texts(inputs, what) if self._settings.external else super().check(inputs, what, dimensions)
+        column = require_texts(inputs, what) if self.parameters["external"] else super().check(inputs, what, dimensions)
         lengths = pc.binary_length(column).to_numpy()
         if len(lengths) and lengths.max() > _LONGEST_BYTES:
             row = int(lengths.argmax())

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.data.progress import Progress
-from harness.data.types import Float32Array, Ids, Int32Array, Similarity, SparseVectors
+from harness.data.types import Ids, Int32Array, Similarity
 from harness.engines.external_index import (
     TEXT_FIELDS,
     as_id,
@@ -21,14 +21,19 @@ from harness.engines.external_index import (
 )
 from harness.engines.index_folder import ID_FIELD
 from harness.engines.interface import ExpectedContent, StoredDocuments
-from harness.engines.milvus.collection import Collection
-from harness.engines.milvus.parameters import METRICS
+from harness.engines.milvus.collection import METRICS, Collection
 from harness.errors import RejectedInputError
 
 __all__ = ["ExternalEntities", "Kind", "choose_vector"]
 
 Kind = Literal["dense", "sparse", "function"]
 _PAGE_OF_VECTORS = 1_000
+_SIMILARITIES: Mapping[Kind, Mapping[str, Similarity | None]] = {
+    "dense": {metric: similarity for similarity, metric in METRICS.items()},
+    "sparse": {"IP": None},
+    "function": {"BM25": None},
+}
+"""Milvus's metrics of each kind of vectors, and the similarities that they are."""
 
 
 def choose_vector(collection: Collection, kind: Kind, wanted: str) -> Similarity | None:
@@ -42,39 +47,32 @@ def choose_vector(collection: Collection, kind: Kind, wanted: str) -> Similarity
     Raises:
         RejectedInputError: There is no such field or no single one, it has no index, or one of another metric.
     """
-    schema, name, where = collection.schema(), collection.parameters.vector, f"the collection '{collection.name}'"
+    schema, name = collection.schema(), str(collection.parameters["vector"])
     known = sorted(field for field, its_kind in schema.vectors.items() if its_kind == kind)
     listed = ", ".join(f"'{field}' ({its_kind})" for field, its_kind in sorted(schema.vectors.items())) or "none"
-    if name and name not in known:
-        raise RejectedInputError(f"{where} has no {kind} vectors '{name}'", fix=f"it has: {listed}")
-    if not name and len(known) != 1:
+    if name not in known and (name or len(known) != 1):
+        lacking = f"no {kind} vectors '{name}'" if name else f"{len(known)} fields of {kind} vectors"
         raise RejectedInputError(
-            f"{where} has {len(known)} fields of {kind} vectors; its vectors: {listed}",
+            f"the collection '{collection.name}' has {lacking}; its vectors: {listed}",
             fix="say which one to search: vector=" if known else "take a backend that searches what it has",
         )
     field = name or known[0]
+    where = f"the field '{field}' of the collection '{collection.name}'"
     collection.choose(field, schema.key, "")
     metric = str(collection.index().get("metric_type", ""))
     if not metric:
-        raise RejectedInputError(f"the field '{field}' of {where} has no index", fix="make one: Milvus needs it")
+        raise RejectedInputError(f"{where} has no index", fix="make one: Milvus needs it")
     collection.choose(field, schema.key, metric)
-    if kind != "dense":
-        expected = "IP" if kind == "sparse" else "BM25"
-        if metric != expected:
-            raise RejectedInputError(
-                f"the field '{field}' of {where} is searched by {metric}, not by {expected}",
-                fix=f"name a field with the metric {expected}: vector=",
-            )
-        return None
-    similarity = next((own for own, its_name in METRICS.items() if its_name == metric), None)
-    if similarity is None:
+    similarities = _SIMILARITIES[kind]
+    if metric not in similarities:
         raise RejectedInputError(
-            f"the field '{field}' of {where} has the metric {metric}, which the harness does not know",
-            fix=f"it knows {', '.join(METRICS.values())}",
+            f"{where} has the metric {metric}, which the harness does not search {kind} vectors by",
+            fix=f"name a field with the metric {' or '.join(similarities)}: vector=",
         )
-    if wanted not in ("", similarity):
+    similarity = similarities[metric]
+    if similarity is not None and wanted not in ("", similarity):
         raise RejectedInputError(
-            f"the field '{field}' of {where} has the metric {metric}, which is not similarity={wanted}",
+            f"{where} has the metric {metric}, which is not similarity={wanted}",
             fix=f"say similarity={similarity}, or leave it out",
         )
     return similarity
@@ -91,8 +89,8 @@ class ExternalEntities:
         progress.start("attach", None)
         self._collection, self._kind, self._schema = collection, kind, collection.schema()
         self.text_field = self._schema.made_of.get(collection.field, "")
-        key = collection.parameters.id_key
-        field = key or (ID_FIELD if self._schema.dynamic or ID_FIELD in self._schema.others else "")
+        key = str(collection.parameters["id_key"])
+        field = key or (ID_FIELD if self._schema.may_hold_ids else "")
         keys: list[int | str] = []
         named: list[str | None] = []
         for page in collection.pages(*([field] if field else [])):
@@ -112,33 +110,27 @@ class ExternalEntities:
         """Return entities from all over the collection."""
         keys = list(self._row_of)
         entities = self._collection.entities([keys[row] for row in spread_rows(len(keys), count).tolist()])
-        rows = self.rows([entity[self._schema.key] for entity in entities])
-        entities = [entities[place] for place in np.argsort(rows).tolist()]
-        candidates = [self._collection.parameters.text_key] if self._collection.parameters.text_key else TEXT_FIELDS
+        entities.sort(key=lambda entity: self._row_of[entity[self._schema.key]])
+        named = str(self._collection.parameters.get("text_key", ""))
+        candidates = [named] if named else TEXT_FIELDS
         field = next((name for name in candidates if any(isinstance(e.get(name), str) for e in entities)), "")
-        texts = tuple(_text(entity, field) for entity in entities)
-        place = f"the field '{field}'" if field else ""
-        if self._kind == "dense":
-            return StoredDocuments(np.sort(rows), texts, dense=self._dense(entities), place=place)
-        return StoredDocuments(np.sort(rows), texts, sparse=self._sparse(entities), place=place)
+        values = [entity.get(field) for entity in entities]
+        return StoredDocuments(
+            self.rows([entity[self._schema.key] for entity in entities]),
+            tuple(value if isinstance(value, str) else None for value in values),
+            place=f"the field '{field}'" if field else "",
+            **{self._kind: self._vectors(entities)},
+        )
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
         fetched = self._collection.pages(self._collection.field, size=_PAGE_OF_VECTORS)
-        pages = ((self.rows([entity[self._schema.key] for entity in page]), page) for page in fetched)
-        if self._kind == "dense":
-            dense = ((rows, self._dense(page)) for rows, page in pages)
-            return compare_dense(content, len(self.ids), dense, progress)
-        return compare_sparse(content, len(self.ids), ((rows, self._sparse(page)) for rows, page in pages), progress)
+        pages = ((self.rows([entity[self._schema.key] for entity in page]), self._vectors(page)) for page in fetched)
+        compare = compare_dense if self._kind == "dense" else compare_sparse
+        return compare(content, len(self.ids), pages, progress)
 
-    def _dense(self, entities: Sequence[Mapping[str, Any]]) -> Float32Array:
-        return np.array([entity[self._collection.field] for entity in entities], dtype=np.float32)
-
-    def _sparse(self, entities: Sequence[Mapping[str, Any]]) -> SparseVectors:
+    def _vectors(self, entities: Sequence[Mapping[str, Any]]) -> Any:  # noqa: ANN401 - dense or sparse
         vectors = [entity[self._collection.field] for entity in entities]
+        if self._kind == "dense":
+            return np.array(vectors, dtype=np.float32)
         return sparse_of([list(vector) for vector in vectors], [list(vector.values()) for vector in vectors])
-
-
-def _text(entity: Mapping[str, Any], field: str) -> str | None:
-    value = entity.get(field)
-    return value if isinstance(value, str) else None

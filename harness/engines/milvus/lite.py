@@ -39,7 +39,7 @@ def lite_version() -> str:
 
     Raises:
         MissingExtraError: It is not installed.
-        EngineUnavailableError: It is the rewrite, which does not compute what it says.
+        EngineUnavailableError: It is version 3, a rewrite whose scores are wrong.
     """
     try:
         installed = version(PACKAGE)
@@ -84,7 +84,7 @@ class LiteServer:
         return f"unix:{(short if short.exists() else self._folder) / _SOCKET}"
 
     def memory_bytes(self) -> int | None:
-        """Return what its process holds in memory now; None where nobody tells."""
+        """Return the memory of its process in bytes; None where that cannot be read."""
         try:
             return int(psutil.Process(self.process.pid).memory_info().rss)
         except psutil.Error:

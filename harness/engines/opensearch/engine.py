@@ -6,7 +6,7 @@ analyzer of its own: it gets the text of the query.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,34 +18,23 @@ import pyarrow as pa
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array
-from harness.engines.base import (
-    Capabilities,
-    ClientEngine,
-    Documents,
-    EngineInfo,
-    External,
-    ExternalIndex,
-    Filterable,
-    LoadedIndex,
-    Storage,
-    require_terms,
-    require_texts,
-)
+from harness.engines.base import ClientEngine, Documents, External, ExternalIndex, Filterable, LoadedIndex
 from harness.engines.changeable import Changeable, Changes, DroppedContents
+from harness.engines.checks import require_terms, require_texts
 from harness.engines.index_folder import ID_FIELD
-from harness.engines.interface import ExpectedContent, Placement, Remains
-from harness.engines.opensearch.connection import ELASTICSEARCH, OPENSEARCH, Product, connect
+from harness.engines.interface import Capabilities, EngineInfo, ExpectedContent, Placement, Remains, Storage
+from harness.engines.opensearch.connection import ELASTICSEARCH, OPENSEARCH, Connection, Product, connect
 from harness.engines.opensearch.external_index import ExternalDocuments
-from harness.engines.opensearch.index import METADATA, TERMS, Document, ServerIndex, metadata_field
-from harness.engines.opensearch.parameters import SearchParameters
+from harness.engines.opensearch.index import METADATA, TERMS, ServerIndex, field_name
 from harness.engines.server_collection import new_name, save_name, saved_name
-from harness.errors import EngineFailureError
+from harness.errors import EngineFailureError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["ElasticsearchEngine", "OpenSearchEngine"]
 
 _BATCH_BYTES = 8 << 20
 """Largest body of a bulk request, but for a single document that is larger."""
+_ROWS_AT_ONCE = 1000
 
 
 class OpenSearchEngine(
@@ -86,22 +75,21 @@ class OpenSearchEngine(
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
-        self._settings = SearchParameters.of(parameters)
+        if parameters["external"] and not parameters["index"]:
+            raise RejectedInputError("no external index is named", fix="give index= with url=")
         self._filters: list[Mapping[str, Any]] = []
 
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
         """Return the address and the version of the server, which is asked; raises EngineUnavailableError."""
-        settings = SearchParameters.of(parameters)
-        connection = connect(cls.product, settings.url, settings.api_key_env, settings.timeout_s)
+        connection = cls._connect(parameters)
         connection.close()
         return {"url": connection.address.url, cls.name: connection.version}
 
     def info(self) -> EngineInfo:
         """Connect, and find the index of the folder, or choose the name of a new one."""
         # names of indexes have no capitals
-        name = saved_name(self.folder) if self.finished else new_name(self.folder).lower()
-        self._connect(name)
+        self._use_index(saved_name(self.folder) if self.finished else new_name(self.folder).lower())
         if self.finished:
             self._index.find()
         return self._info("server")
@@ -109,14 +97,17 @@ class OpenSearchEngine(
     def _info(self, mode: str) -> EngineInfo:
         return EngineInfo(self.product.name, self._index.connection.version, mode)
 
-    def _connect(self, name: str) -> None:
-        settings = self._settings
-        connection = connect(self.product, settings.url, settings.api_key_env, settings.timeout_s)
-        self._index = self.use(ServerIndex(connection, settings, name))
+    @classmethod
+    def _connect(cls, parameters: Mapping[str, ParameterValue]) -> Connection:
+        url, key = str(parameters["url"]), str(parameters["api_key_env"])
+        return connect(cls.product, url, key, float(parameters["timeout_s"]))
+
+    def _use_index(self, name: str) -> None:
+        self._index = self.use(ServerIndex(self._connect(self.parameters), self.parameters, name))
 
     def check(self, inputs: Inputs, what: str, dimensions: int | None) -> pa.ChunkedArray:  # noqa: ARG002
         """Return the terms; for an external index, which analyses by itself, the texts."""
-        return require_texts(inputs, what) if self._settings.external else require_terms(inputs, what)
+        return require_texts(inputs, what) if self.parameters["external"] else require_terms(inputs, what)
 
     def create(self, folder: Path, documents: Documents[pa.ChunkedArray]) -> None:
         """Make the empty index."""
@@ -125,16 +116,30 @@ class OpenSearchEngine(
 
     def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:  # noqa: ARG002
         """Send all documents in batches; getting ready is refreshing, merging, and writing to disk."""
-        self._send(np.arange(len(documents), dtype=np.int32), documents, progress)
+        self._send(self._writes(np.arange(len(documents), dtype=np.int32), documents), progress)
+        self._finish(progress)
 
     def change(self, folder: Path, changes: Changes[pa.ChunkedArray], progress: Progress) -> None:  # noqa: ARG002
         """Delete documents and index others, in batches; getting ready is what it is after a build."""
-        deleted, size = changes.deleted.tolist(), self._settings.batch_size
-        self._deletes += len(deleted)
-        for start in range(0, len(deleted), size):
-            self._index.remove(deleted[start : start + size])
-            progress.advance(len(deleted[start : start + size]))
-        self._send(changes.rows, changes.written, progress)
+        self._deletes += len(changes.deleted)
+        deletes = (orjson.dumps({"delete": {"_id": str(row)}}) + b"\n" for row in changes.deleted.tolist())
+        self._send(deletes, progress)
+        self._send(self._writes(changes.rows, changes.written), progress)
+        self._finish(progress)
+
+    def _send(self, operations: Iterable[bytes], progress: Progress) -> None:
+        """Send operations in requests of limited number and size."""
+        most, batch, taken = int(self.parameters["batch_size"]), list[bytes](), 0
+        for operation in operations:
+            if len(batch) == most or (batch and taken + len(operation) > _BATCH_BYTES):
+                self._index.send(batch)
+                progress.advance(len(batch))
+                batch, taken = [], 0
+            batch.append(operation)
+            taken += len(operation)
+        if batch:
+            self._index.send(batch)
+            progress.advance(len(batch))
 
     def remains(self) -> Remains:
         """Say where documents are, and which deleted contents are left: all or none, where the server's count is that.
@@ -153,37 +158,24 @@ class OpenSearchEngine(
         self._shards = shards
         return replace(left, order=placed.order, shards=shards)
 
-    def _send(self, rows: Int32Array, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
-        for batch in self._batches(rows, documents):
-            self._index.send(batch)
-            progress.advance(len(batch))
+    def _finish(self, progress: Progress) -> None:
         progress.start("merge", None)
         self._index.finish()
 
-    def _batches(self, rows: Int32Array, documents: Documents[pa.ChunkedArray]) -> Iterator[list[Document]]:
-        """Return the documents in order, in batches of limited number and size; a document's ``_id`` is its row."""
-        size = self._settings.batch_size
-        batch, taken = list[Document](), 0
-        for start in range(0, len(documents), size):
-            texts = documents.column.slice(start, size).to_pylist()
-            ids = documents.ids.values.slice(start, size).to_pylist()
+    def _writes(self, rows: Int32Array, documents: Documents[pa.ChunkedArray]) -> Iterator[bytes]:
+        """Yield the operation that writes each document; its ``_id`` is its row."""
+        for start in range(0, len(documents), _ROWS_AT_ONCE):
+            texts = documents.column.slice(start, _ROWS_AT_ONCE).to_pylist()
+            ids = documents.ids.values.slice(start, _ROWS_AT_ONCE).to_pylist()
             records = documents.records(start, start + len(texts))
-            numbers = rows[start : start + size].tolist()
+            numbers = rows[start : start + _ROWS_AT_ONCE].tolist()
             for row, text, doc_id, record in zip(numbers, texts, ids, records, strict=True):
                 fields: dict[str, Any] = {TERMS: text}
                 if record:
-                    fields[METADATA] = {
-                        metadata_field(name).removeprefix(f"{METADATA}."): value for name, value in record.items()
-                    }
-                if self._settings.keep:
+                    fields[METADATA] = {field_name(name): value for name, value in record.items()}
+                if self.parameters["keep"]:
                     fields[ID_FIELD] = doc_id
-                if len(batch) == size or (batch and taken + len(text) > _BATCH_BYTES):
-                    yield batch
-                    batch, taken = [], 0
-                batch.append(Document(str(row), fields))
-                taken += len(text)
-        if batch:
-            yield batch
+                yield orjson.dumps({"index": {"_id": str(row)}}) + b"\n" + orjson.dumps(fields) + b"\n"
 
     def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the index is on the server
         """Count the documents, and list what is missing of those that were just sent."""
@@ -202,7 +194,7 @@ class OpenSearchEngine(
         """Read from the server which shard holds each document, and in which order."""
         by_shard = self._rows_by_shard()
         order = np.concatenate(by_shard)
-        if self._settings.search_type == "dfs_query_then_fetch" or self._index.shards == 1:
+        if self.parameters["search_type"] == "dfs_query_then_fetch" or self._index.shards == 1:
             return Placement(None, order)
         shards = np.zeros(len(self.ids), dtype=np.int32)  # of a document that is not there it means nothing
         for shard, rows in enumerate(by_shard):
@@ -211,7 +203,7 @@ class OpenSearchEngine(
 
     def prepare(self, queries: pa.ChunkedArray, k: int) -> list[bytes | None]:
         """Make the body of each query's request; None for a query without terms, which is not sent."""
-        field = self._settings.text_field if self._settings.external else TERMS
+        field = str(self.parameters["text_field"]) if self.parameters["external"] else TERMS
         return [self._body(field, text, k) if text.strip() else None for text in queries.to_pylist()]
 
     def _body(self, field: str, text: str, k: int) -> bytes:
@@ -225,7 +217,7 @@ class OpenSearchEngine(
         return self._index.search(query)
 
     def columns(self, answer: bytes) -> tuple[Int32Array, Float32Array]:
-        """Read the hits of an answer; raises EngineFailureError where some shards did not answer."""
+        """Return rows and scores of an answer; raises EngineFailureError where some shards did not answer."""
         content = orjson.loads(answer)
         shards = content["_shards"]
         if content["timed_out"] or shards["failed"]:
@@ -235,7 +227,7 @@ class OpenSearchEngine(
                 fix="the server's log says why",
             )
         hits = content["hits"]["hits"]
-        if self._settings.external:
+        if self.parameters["external"]:
             rows = self._documents.rows(hits)
         else:
             rows = np.fromiter((int(hit["_id"]) for hit in hits), dtype=np.int32, count=len(hits))
@@ -243,7 +235,9 @@ class OpenSearchEngine(
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter by exact terms, in clauses that do not score."""
-        self._filters = [{"term": {metadata_field(name): {"value": value}}} for name, value in wanted.items()]
+        self._filters = [
+            {"term": {f"{METADATA}.{field_name(name)}": {"value": value}}} for name, value in wanted.items()
+        ]
 
     def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the index is on the server
         """Return the server's own account of its files, the write-ahead log apart."""
@@ -251,19 +245,18 @@ class OpenSearchEngine(
 
     def open_external(self, folder: Path, progress: Progress) -> External:
         """Look at somebody's index by calls that only read."""
-        self._connect(self._settings.index)
+        self._use_index(str(self.parameters["index"]))
         self._index.find()
         progress.start("attach", None)
-        self._documents = ExternalDocuments(self._index, self._settings)
-        ids = self._documents.ids
-        state = {**self._index.state(), **self._documents.state}
-        return External(
-            self._info("server, an external index"), ids, LoadedIndex(len(ids), state), folder, self._documents.changed
-        )
+        self._documents = ExternalDocuments(self._index, self.parameters)
+        documents, info = self._documents, self._info("server, an external index")
+        state = {**self._index.state(), "text_field": documents.field, "analyzer": documents.analyzer}
+        return External(info, documents.ids, LoadedIndex(len(documents.ids), state), folder, documents.changed)
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:  # noqa: ARG002
         """Say that nothing can be compared: the index makes terms by an analyzer of its own."""
-        return self._documents.no_reference
+        field, analyzer = self._documents.field, self._documents.analyzer
+        return f"the index makes terms of the field '{field}' by its own analyzer ('{analyzer}')"
 
 
 class ElasticsearchEngine(OpenSearchEngine):

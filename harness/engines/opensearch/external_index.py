@@ -9,7 +9,6 @@ from harness.data.types import Ids, Int32Array
 from harness.engines.external_index import as_id, rows_of, unique_ids
 from harness.engines.index_folder import ID_FIELD
 from harness.engines.opensearch.index import ServerIndex
-from harness.engines.opensearch.parameters import SearchParameters
 from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
 
@@ -19,38 +18,31 @@ _DEFAULT_ANALYZER = "default"
 
 
 class ExternalDocuments:
-    """The documents of an index by row, in the order of its shards and of Lucene's numbers."""
+    """The documents of an index by row, in the order of its shards and of Lucene's numbers.
 
-    def __init__(self, index: ServerIndex, parameters: SearchParameters) -> None:
+    Queries search the text ``field``, and are analysed by ``analyzer``.
+    """
+
+    def __init__(self, index: ServerIndex, parameters: Mapping[str, ParameterValue]) -> None:
         """Read all ids.
 
         Raises RejectedInputError for a field that is not there or not of text, and for documents without an id.
         """
-        self._index, self._field = index, parameters.text_field
-        self._analyzer = _analyzer_of(index.mapping(), self._field, index.name)
+        self._index, self.field = index, str(parameters["text_field"])
+        self.analyzer = _analyzer_of(index.mapping(), self.field, index.name)
         self._before = index.summary()
         names: list[str] = []
         under_field: list[str | None] = []
-        wanted = parameters.id_field or ID_FIELD
+        wanted = str(parameters["id_field"] or ID_FIELD)
         for shard in range(index.shards):
             for page in index.pages(shard, _source=[wanted]):
                 names += [str(hit["_id"]) for hit in page]
                 under_field += [_value(hit.get("_source", {}), wanted) for hit in page]
         self._row_of = {name: row for row, name in enumerate(names)}
-        in_field = bool(parameters.id_field) or any(name is not None for name in under_field)
+        in_field = bool(parameters["id_field"]) or any(name is not None for name in under_field)
         self.ids: Ids = unique_ids(names, "_id")
         if in_field:
             self.ids = unique_ids(under_field, f"text or whole number in the field '{wanted}'")
-
-    @property
-    def state(self) -> Mapping[str, ParameterValue]:
-        """Say for the report which field is searched, and who analyses it."""
-        return {"text_field": self._field, "analyzer": self._analyzer}
-
-    @property
-    def no_reference(self) -> str:
-        """Say why there is no reference."""
-        return f"the index makes terms of the field '{self._field}' by its own analyzer ('{self._analyzer}')"
 
     def rows(self, hits: Sequence[Mapping[str, Any]]) -> Int32Array:
         """Return the rows of hits; raises IndexChangedError for a document that was not there before."""

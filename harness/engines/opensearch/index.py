@@ -9,20 +9,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 import orjson
 
 from harness.engines.interface import Storage
 from harness.engines.opensearch.connection import Connection, RejectedItemsError, Retrier
-from harness.engines.opensearch.parameters import SearchParameters
 from harness.engines.remote_server import Cause, FaultError, redact, server_errors
 from harness.engines.server_collection import REMOVAL_S, remove_collection
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["METADATA", "TERMS", "Document", "ServerIndex", "metadata_field"]
+__all__ = ["METADATA", "TERMS", "ServerIndex", "field_name"]
 
 TERMS = "terms"
 """The field of analysed terms in an index of ours."""
@@ -34,29 +33,21 @@ _LINES = "application/x-ndjson"
 _POLL_S = 0.1
 _BUSY = (429, 503)
 _NAMED = 3
-T = TypeVar("T")
 
 
-class Document(NamedTuple):
-    """A document on its way: its ``_id`` on the server and its fields."""
-
-    id: str
-    fields: Mapping[str, Any]
-
-
-def metadata_field(name: str) -> str:
-    """Return the field of an index that holds the metadata ``name``: a dot in it makes no object."""
-    return f"{METADATA}.{quote(name, safe=' ').replace('.', '%2E')}"
+def field_name(name: str) -> str:
+    """Return the field, below :data:`METADATA`, that holds the metadata ``name``: a dot in it makes no object."""
+    return quote(name, safe=" ").replace(".", "%2E")
 
 
 class ServerIndex:
     """An index by its name. One that it created it removes when it is closed, unless it is to be kept."""
 
-    def __init__(self, connection: Connection, parameters: SearchParameters, name: str) -> None:
+    def __init__(self, connection: Connection, parameters: Mapping[str, ParameterValue], name: str) -> None:
         self.connection, self.name = connection, name
-        self._parameters, self._retrier = parameters, Retrier(parameters.retry_s)
+        self._parameters, self._retrier = parameters, Retrier(float(parameters["retry_s"]))
         self._path, self._owns = f"/{quote(name, safe='')}", False
-        self.shards = parameters.shards
+        self.shards = int(parameters["shards"])
 
     # An index of ours.
 
@@ -72,7 +63,7 @@ class ServerIndex:
             "max_result_window": max(documents, _PAGE),
             "similarity": {"default": self._similarity()},
         }
-        metadata = {metadata_field(name).removeprefix(f"{METADATA}."): {"type": "keyword"} for name in fields}
+        metadata = {field_name(name): {"type": "keyword"} for name in fields}
         mappings = {
             "dynamic": False,
             "properties": {
@@ -92,32 +83,23 @@ class ServerIndex:
     def _similarity(self) -> Mapping[str, ParameterValue]:
         parameters, product = self._parameters, self.connection.product
         named = product.legacy_from is not None and self.connection.major >= product.legacy_from
-        if not (parameters.k1_plus_1 or named):
+        if not (parameters["k1_plus_1"] or named):
             raise RejectedInputError(
                 f"{product.name} {self.connection.version} always scores with k1 + 1 in the weight",
                 fix="leave k1_plus_1=false out: it changes no ranking",
             )
-        kind = "LegacyBM25" if named and parameters.k1_plus_1 else "BM25"
-        return {"type": kind, "k1": parameters.k1, "b": parameters.b}
+        kind = "LegacyBM25" if named and parameters["k1_plus_1"] else "BM25"
+        return {"type": kind, "k1": parameters["k1"], "b": parameters["b"]}
 
-    def send(self, documents: Sequence[Document]) -> None:
-        """Store documents under their ids, which changes nothing where they are there already.
+    def send(self, operations: Sequence[bytes]) -> None:
+        """Carry out operations of the bulk interface; one that is carried out again changes nothing.
 
         Raises FaultError, and EngineFailureError naming documents that the server refuses.
         """
-        lines = bytearray()
-        for document in documents:
-            lines += orjson.dumps({"index": {"_id": document.id}}) + b"\n" + orjson.dumps(document.fields) + b"\n"
-        self._bulk(bytes(lines), len(documents))
 
-    def remove(self, rows: Sequence[int]) -> None:
-        """Delete documents by their rows; raises as :meth:`send` does."""
-        self._bulk(b"".join(orjson.dumps({"delete": {"_id": str(row)}}) + b"\n" for row in rows), len(rows))
-
-    def _bulk(self, content: bytes, documents: int) -> None:
         def store() -> None:
-            answer = self.connection.send("POST", f"{self._path}/_bulk", content, _LINES)
-            self._require_stored(orjson.loads(answer)["items"], documents)
+            answer = self.connection.send("POST", f"{self._path}/_bulk", b"".join(operations), _LINES)
+            self._require_stored(orjson.loads(answer)["items"], len(operations))
 
         self._retrier.call(store)
 
@@ -139,33 +121,29 @@ class ServerIndex:
         )
 
     def finish(self) -> None:
-        """Refresh, merge where that is asked for, and wait until nothing merges any more.
+        """Refresh, merge with ``segments=single``, and wait until no merge is running.
 
         Raises FaultError, EngineTimeoutError.
         """
-        limit = self._parameters.ready_timeout_s
+        limit = float(self._parameters["ready_timeout_s"])
         deadline = time.monotonic() + limit
+        late = EngineTimeoutError(
+            f"{self.connection.product.name} was still merging after {limit:g} s", fix="raise 'ready_timeout_s'"
+        )
         self._call("POST", "/_refresh")
-        if self._parameters.segments == "single":
-            self._merge(limit)
+        if self._parameters["segments"] == "single":
+            try:
+                self._call("POST", "/_forcemerge", timeout_s=limit, options={"max_num_segments": 1})
+            except FaultError as error:
+                if error.fault.cause is not Cause.SLOW:
+                    raise
+                raise late from error
         while self._call("GET", "/_stats/merge")["_all"]["total"]["merges"]["current"]:
             if time.monotonic() > deadline:
-                raise EngineTimeoutError(
-                    f"{self.connection.product.name} was still merging after {limit:g} s", fix="raise 'ready_timeout_s'"
-                )
+                raise late
             time.sleep(_POLL_S)
         self._call("POST", "/_refresh")
         self._call("POST", "/_flush")
-
-    def _merge(self, limit: float) -> None:
-        try:
-            self._call("POST", "/_forcemerge", timeout_s=limit, options={"max_num_segments": 1})
-        except FaultError as error:
-            if error.fault.cause is not Cause.SLOW:
-                raise
-            raise EngineTimeoutError(
-                f"{self.connection.product.name} was still merging after {limit:g} s", fix="raise 'ready_timeout_s'"
-            ) from error
 
     def find(self) -> None:
         """Look the index up and read how many shards it has; raises EngineUnavailableError when it is gone."""
@@ -191,7 +169,7 @@ class ServerIndex:
 
     def search(self, body: bytes) -> bytes:
         """Return the answer to a query as the server sent it; raises FaultError."""
-        options = {"search_type": self._parameters.search_type}
+        options = {"search_type": str(self._parameters["search_type"])}
         return self._retrier.call(lambda: self.connection.send("POST", f"{self._path}/_search", body, options=options))
 
     def count(self) -> int:
@@ -221,8 +199,8 @@ class ServerIndex:
         return mapping
 
     def summary(self) -> str:
-        """Return what tells whether documents came, changed or went: the sequence numbers of all shards."""
-        stats = self._read("asking for the state of the index", "/_stats/docs", {"level": "shards"})
+        """Return a text that changes when documents come, change or go: the sequence numbers of all shards."""
+        stats = self._read("asking for the state of the index", "/_stats/docs", level="shards")
         (shards,) = (index["shards"] for index in stats["indices"].values())
         numbers = {
             shard: max((copy.get("seq_no", {}).get("max_seq_no", -1) for copy in copies), default=-1)
@@ -240,30 +218,31 @@ class ServerIndex:
         return server_errors(self.connection.address, doing)
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """Say where the index is, what the server tells of its segments, and how often a call had to be made again."""
-        segments = self._segments()
-        documents, deleted = Counter[int](), 0
-        for segment in segments:
-            if segment["prirep"] == "p":
-                documents[int(segment["shard"])] += int(segment["docs.count"])
-                deleted += int(segment["docs.deleted"])
-        kept: dict[str, ParameterValue] = {"kept": self._parameters.keep} if self._owns else {}
+        """Return the server, the index and its segments, and how many calls were repeated."""
+        path, options = f"/_cat/segments{self._path}", {"format": "json", "bytes": "b"}
+        with self.translated(lambda: "asking for the segments"):
+            segments = self._retrier.call(lambda: self.connection.call("GET", path, options=options))
+        primary = [segment for segment in segments if segment["prirep"] == "p"]
+        documents = Counter[int]()
+        for segment in primary:
+            documents[int(segment["shard"])] += int(segment["docs.count"])
+        kept: dict[str, ParameterValue] = {"kept": self._parameters["keep"]} if self._owns else {}
         return {
             "server": self.connection.address.url,
             "authentication": self.connection.address.authentication,
             "index": self.name,
             **kept,
             "shards": self.shards,
-            "segments": sum(segment["prirep"] == "p" for segment in segments),
+            "segments": len(primary),
             "documents_by_shard": " + ".join(str(documents[shard]) for shard in range(self.shards)),
-            "deleted_documents": deleted,
+            "deleted_documents": sum(int(segment["docs.deleted"]) for segment in primary),
             "lucene": ", ".join(sorted({str(segment["version"]) for segment in segments})) or "no segments",
             "repeated_calls": self.repeated,
             **self._heap(),
         }
 
     def _heap(self) -> Mapping[str, ParameterValue]:
-        """Return the Java heaps of the server's nodes, all together; nothing where they may not be asked for."""
+        """Return the Java heaps of all nodes together; empty where the server refuses to say."""
         try:
             stats = Retrier(0).call(lambda: self.connection.call("GET", "/_nodes/stats/jvm"))
             heaps = [node["jvm"]["mem"] for node in stats["nodes"].values()]
@@ -281,7 +260,7 @@ class ServerIndex:
         """Remove the index when it was made here and is not kept, and let go of the client."""
         self._retrier.give_up()
         try:
-            if self._owns and not self._parameters.keep:
+            if self._owns and not self._parameters["keep"]:
                 removing = Retrier(REMOVAL_S)
                 remove_collection(
                     *(self.name, self.connection.address),
@@ -292,25 +271,10 @@ class ServerIndex:
         finally:
             self.connection.close()
 
-    def _call(
-        self,
-        method: str,
-        path: str,
-        body: object = None,
-        *,
-        timeout_s: float | None = None,
-        options: Mapping[str, str | int] | None = None,
-    ) -> Any:  # noqa: ANN401 - decoded JSON
+    def _call(self, method: str, path: str, body: object = None, **how: Any) -> Any:  # noqa: ANN401 - decoded JSON
         """Make a call below the index's path, again while the fault may pass; raises FaultError."""
-        return self._retrier.call(
-            lambda: self.connection.call(method, self._path + path, body, timeout_s=timeout_s, options=options)
-        )
+        return self._retrier.call(lambda: self.connection.call(method, self._path + path, body, **how))
 
-    def _read(self, doing: str, path: str, options: Mapping[str, str | int] | None = None) -> Any:  # noqa: ANN401
+    def _read(self, doing: str, path: str, **options: str) -> Any:  # noqa: ANN401 - decoded JSON
         with self.translated(lambda: doing):
             return self._call("GET", path, options=options)
-
-    def _segments(self) -> list[Mapping[str, str]]:
-        path, options = f"/_cat/segments{self._path}", {"format": "json", "bytes": "b"}
-        with self.translated(lambda: "asking for the segments"):
-            return list(self._retrier.call(lambda: self.connection.call("GET", path, options=options)))

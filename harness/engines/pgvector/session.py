@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from harness.engines import remote_server
@@ -16,7 +16,7 @@ from harness.plain_url import DATABASE_FORM, is_plain_database_url
 from harness.registry.optional import require
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["URL_VARIABLE", "Retrier", "Session", "address_of", "fault_of", "require_psycopg"]
+__all__ = ["URL_VARIABLE", "Binary", "Retrier", "Session", "address_of", "quoted", "require_psycopg"]
 
 URL_VARIABLE = "HARNESS_POSTGRES_URL"
 _PORT = 5432
@@ -52,6 +52,11 @@ def require_psycopg(module: str = "psycopg") -> Any:  # noqa: ANN401 - the clien
     return require(module, extra="pgvector", feature="backend pgvector")
 
 
+def quoted(*name: str) -> str:
+    """Return the name of a column, or of a table with its schema, as SQL spells it."""
+    return str(require_psycopg("psycopg.sql").Identifier(*name).as_string(None))
+
+
 def address_of(url: str, environment: Mapping[str, str] = os.environ) -> Address:
     """Return the server that ``url`` names, or ``HARNESS_POSTGRES_URL``, which may hold a password.
 
@@ -69,12 +74,11 @@ def address_of(url: str, environment: Mapping[str, str] = os.environ) -> Address
             fix=f"give url=postgresql://HOST:{_PORT}/DATABASE, or set {URL_VARIABLE}",
         )
     parts = urlsplit(named)
-    secret = unquote(parts.password or "") or environment.get("PGPASSWORD", "")
-    shown = f"postgresql://{parts.hostname or ''}:{parts.port or _PORT}{parts.path}"
+    port, secret = parts.port or _PORT, unquote(parts.password or "") or environment.get("PGPASSWORD", "")
     return Address(
         engine="PostgreSQL",
-        url=shown,
-        port=parts.port or _PORT,
+        url=f"postgresql://{parts.hostname or ''}:{port}{parts.path}",
+        port=port,
         key_variable="PGPASSWORD",
         api_key=secret or None,
         secrets=(secret,) if secret else (),
@@ -83,67 +87,58 @@ def address_of(url: str, environment: Mapping[str, str] = os.environ) -> Address
 
 
 class Retrier(remote_server.Retrier):
-    """Calls of the client, repeated while the fault may pass."""
+    """Calls of psycopg, repeated while the fault may pass."""
 
     def errors(self) -> tuple[type[Exception], ...]:
-        """Return the client's errors."""
+        """Return psycopg's errors."""
         return (require_psycopg().Error,)
 
     def fault_of(self, error: Exception) -> Fault:
-        """Return what an error of the client means."""
-        return fault_of(error)
-
-
-def fault_of(error: Exception) -> Fault:
-    """Return what an error of psycopg means: by PostgreSQL's code, else it is one of the connection."""
-    state, words = str(getattr(error, "sqlstate", None) or ""), " ".join(str(error).split())
-    if state:
-        return Fault(_BY_STATE.get(state, _BY_CLASS.get(state[:2], Cause.REFUSED)), f"{state} {words}")
-    if isinstance(error, require_psycopg().errors.ConnectionTimeout):
-        return Fault(Cause.SLOW, words)
-    if not isinstance(error, require_psycopg().OperationalError):
-        return Fault(Cause.UNREADABLE, words)
-    if "authentication failed" in words or "no password supplied" in words:
-        return Fault(Cause.UNAUTHORISED, words)
-    if "does not exist" in words:
-        return Fault(Cause.MISSING, words)
-    return Fault(Cause.UNREACHABLE if "connection failed" in words or "refused" in words else Cause.BROKEN, words)
-
-
-class _Where(NamedTuple):
-    arguments: Mapping[str, str]
-    conninfo: str = ""
+        """Return what an error means: by PostgreSQL's code, else it is one of the connection."""
+        psycopg = require_psycopg()
+        state, words = str(getattr(error, "sqlstate", None) or ""), " ".join(str(error).split())
+        if state:
+            return Fault(_BY_STATE.get(state, _BY_CLASS.get(state[:2], Cause.REFUSED)), f"{state} {words}")
+        if isinstance(error, psycopg.errors.ConnectionTimeout):
+            return Fault(Cause.SLOW, words)
+        if not isinstance(error, psycopg.OperationalError):
+            return Fault(Cause.UNREADABLE, words)
+        if "authentication failed" in words or "no password supplied" in words:
+            return Fault(Cause.UNAUTHORISED, words)
+        if "does not exist" in words:
+            return Fault(Cause.MISSING, words)
+        return Fault(Cause.UNREACHABLE if "connection failed" in words or "refused" in words else Cause.BROKEN, words)
 
 
 class Session:
-    """One connection to a server, opened anew when it breaks; ``settings`` are those of each new one.
+    """One connection to a server, opened anew when it breaks, with the same ``settings``.
 
     With ``reading`` everything happens in one transaction that sees the state of its beginning, and can only read.
     """
 
-    def __init__(self, where: _Where, address: Address, parameters: Mapping[str, ParameterValue]) -> None:
-        self._where, self.address = where, address
+    def __init__(self, conninfo: str, address: Address, parameters: Mapping[str, ParameterValue]) -> None:
+        self._conninfo, self.address = conninfo, address
         self._timeout_s = int(parameters["timeout_s"])
         self._retrier = Retrier(float(parameters["retry_s"]))
         self._connection: Any = None
-        self._type: tuple[str, int] | None = None
+        self._type: int | None = None
         self.reading = False
         self.settings: dict[str, str] = {}
         self.notices: list[str] = []
 
     @classmethod
-    def of_server(cls, parameters: Mapping[str, ParameterValue]) -> Session:
+    def of_server(cls, parameters: Mapping[str, ParameterValue]) -> Self:
         """Return a session with the server that ``url`` or the environment names; nothing is sent yet."""
         url = str(parameters["url"])
         address = address_of(url)
-        return cls(_Where({}, url or os.environ[URL_VARIABLE]), address, parameters)
+        return cls(url or os.environ[URL_VARIABLE], address, parameters)
 
     @classmethod
-    def of_private(cls, server: PrivateServer, parameters: Mapping[str, ParameterValue]) -> Session:
+    def of_private(cls, server: PrivateServer, parameters: Mapping[str, ParameterValue]) -> Self:
         """Return a session with a server of the worker's own."""
         address = Address("PostgreSQL", "the worker's own server", 0, "PGPASSWORD", remedies=_REMEDIES)
-        where = {"host": server.host, "user": USER, "dbname": DATABASE, "port": str(_PORT)}
-        return cls(_Where(where), address, parameters)
+        conninfo = require_psycopg("psycopg.conninfo").make_conninfo
+        return cls(conninfo(host=server.host, user=USER, dbname=DATABASE, port=_PORT), address, parameters)
 
     @property
     def repeated(self) -> int:
@@ -155,8 +150,12 @@ class Session:
         if self._connection is not None and not self._connection.closed:
             return self._connection
         psycopg = require_psycopg()
-        arguments = {**self._where.arguments, "connect_timeout": str(self._timeout_s), "application_name": "harness"}
-        connection = psycopg.connect(self._where.conninfo, autocommit=not self.reading, **arguments)
+        connection = psycopg.connect(
+            self._conninfo,
+            autocommit=not self.reading,
+            connect_timeout=self._timeout_s,
+            application_name="harness",
+        )
         connection.add_notice_handler(lambda notice: self.notices.append(str(notice.message_primary)))
         connection.prepare_threshold = 0  # plans are made for each query all the same: see plan_cache_mode
         if self.reading:
@@ -166,15 +165,14 @@ class Session:
         for name, value in {"plan_cache_mode": "force_custom_plan", **self.settings}.items():
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
         if self._type is not None:
-            _register(connection, *self._type)
+            _register(connection, self._type)
         return connection
 
-    def set(self, **settings: str) -> None:
-        """Set parameters of the session, also of one that is opened anew; a dot in a name is written ``__``."""
+    def set(self, settings: Mapping[str, str]) -> None:
+        """Set parameters of the session, also of one that is opened anew."""
         for name, value in settings.items():
-            plain = name.replace("__", ".")
-            self.settings[plain] = value
-            self.rows("setting parameters", "SELECT set_config(%s, %s, false)", (plain, value))
+            self.settings[name] = value
+            self.rows("setting parameters", "SELECT set_config(%s, %s, false)", (name, value))
 
     def use_type(self, name: str) -> None:
         """Learn a type of pgvector, so that :class:`Binary` values of it can be sent.
@@ -186,21 +184,22 @@ class Session:
             raise EngineUnavailableError(
                 f"the database has no type '{name}'", fix="CREATE EXTENSION vector, of version 0.7 or newer"
             )
-        self._type = name, int(listed[0][0])
-        _register(self.connection(), *self._type)
+        self._type = int(listed[0][0])
+        _register(self.connection(), self._type)
 
-    def rows(self, doing: str, statement: Any, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:  # noqa: ANN401
+    def rows(self, doing: str, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a statement, an empty list where it has none; raises errors of the harness."""
         with self.translated(lambda: doing):
             return self.ask(statement, values)
 
-    def ask(self, statement: Any, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:  # noqa: ANN401
+    def ask(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a statement; raises FaultError."""
-        return self.call(lambda: self._execute(statement, values))
 
-    def _execute(self, statement: Any, values: Sequence[object]) -> list[tuple[Any, ...]]:  # noqa: ANN401
-        cursor = self.connection().execute(statement, values or None, binary=True)
-        return [] if cursor.description is None else list(cursor.fetchall())
+        def execute() -> list[tuple[Any, ...]]:
+            cursor = self.connection().execute(statement, values or None, binary=True)
+            return [] if cursor.description is None else list(cursor.fetchall())
+
+        return self.call(execute)
 
     def call(self, operation: Callable[[], T]) -> T:
         """Return the result of ``operation``, called again while the fault may pass; raises FaultError."""
@@ -232,21 +231,11 @@ class Session:
             connection.close()
 
 
-class Binary(NamedTuple):
+class Binary(bytes):
     """A value of one of pgvector's types, in PostgreSQL's binary form."""
 
-    data: bytes
 
-
-def _register(connection: Any, name: str, oid: int) -> None:  # noqa: ANN401 - the client is untyped here
-    """Have the connection send :class:`Binary` values as the type ``name`` of the number ``oid``."""
-    adapt = require_psycopg("psycopg.adapt")
-
-    class BinaryDumper(adapt.Dumper):  # type: ignore[misc, name-defined]
-        format = require_psycopg("psycopg.pq").Format.BINARY
-
-        def dump(self, obj: Binary) -> bytes:
-            return obj.data
-
-    BinaryDumper.__name__, BinaryDumper.oid = f"{name}_dumper", oid
-    connection.adapters.register_dumper(Binary, BinaryDumper)
+def _register(connection: Any, oid: int) -> None:  # noqa: ANN401 - the client is untyped here
+    """Have the connection send :class:`Binary` values as the type of this number."""
+    plain = require_psycopg("psycopg.types.string").BytesBinaryDumper
+    connection.adapters.register_dumper(Binary, type("BinaryDumper", (plain,), {"oid": oid}))

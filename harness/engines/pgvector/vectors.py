@@ -17,14 +17,11 @@ __all__ = [
     "dense_bytes",
     "dense_vectors",
     "sparse_bytes",
-    "sparse_row",
     "sparse_vectors",
 ]
 
 MOST_COLUMNS = 1_000_000_000
 """Dimensions that a ``sparsevec`` may have."""
-
-
 _HEAD = 4
 _SPARSE_HEAD = "!iii"
 """Of a ``sparsevec``: dimensions, entries, and a zero; the entries' columns and weights follow."""
@@ -53,13 +50,7 @@ def dense_bytes(vectors: Float32Array, kind: str) -> Iterator[bytes]:
     return (head + row.tobytes() for row in numbers)
 
 
-def sparse_bytes(vectors: SparseVectors, start: int, stop: int, dimensions: int) -> Iterator[bytes]:
-    """Yield rows in the binary form of ``sparsevec``: dimensions, number of entries, a zero, columns, values."""
-    for row in range(start, stop):
-        yield sparse_row(*vectors.row(row), dimensions)
-
-
-def sparse_row(indices: np.ndarray, values: np.ndarray, dimensions: int) -> bytes:
+def sparse_bytes(indices: np.ndarray, values: np.ndarray, dimensions: int) -> bytes:
     """Return one vector in the binary form of ``sparsevec``; its columns ascend from 0. Zeros are left out."""
     stored = values != 0  # pgvector refuses them
     indices, values = indices[stored], values[stored]
@@ -69,7 +60,7 @@ def sparse_row(indices: np.ndarray, values: np.ndarray, dimensions: int) -> byte
 
 def sparse_vectors(values: Sequence[bytes | None], dimensions: int) -> SparseVectors:
     """Return vectors of their binary form of ``sparsevec``; None is one without entries."""
-    present = [value or sparse_row(np.empty(0), np.empty(0), dimensions) for value in values]
+    present = [value or sparse_bytes(np.empty(0), np.empty(0), dimensions) for value in values]
     counts = [struct.unpack_from(_SPARSE_HEAD, value)[1] for value in present]
     start = struct.calcsize(_SPARSE_HEAD)
     pairs = list(zip(present, counts, strict=True))
@@ -83,7 +74,7 @@ def sparse_vectors(values: Sequence[bytes | None], dimensions: int) -> SparseVec
     )
 
 
-def dense_vectors(values: Sequence[bytes], kind: str) -> Float32Array:
-    """Return vectors float32 (n, d) of their binary form, of at least one row."""
+def dense_vectors(values: Sequence[bytes], kind: str, dimensions: int) -> Float32Array:
+    """Return vectors float32 (n, d) of their binary form."""
     numbers = b"".join(value[_HEAD:] for value in values)
-    return np.frombuffer(numbers, dtype=_NUMBERS[kind]).reshape(len(values), -1).astype(np.float32)
+    return np.frombuffer(numbers, dtype=_NUMBERS[kind]).reshape(len(values), dimensions).astype(np.float32)

@@ -27,7 +27,7 @@ from harness.data.types import Ids
 from harness.doctor import State
 from harness.doctor.servers import SERVERS, examine_server
 from harness.engines.milvus.collection import LARGEST_K
-from harness.engines.milvus.connection import fault_of, require_milvus
+from harness.engines.milvus.connection import Retrier, require_milvus
 from harness.engines.milvus.engine import MilvusEngine, MilvusSparseEngine
 from harness.engines.milvus.lite import LiteServer
 from harness.engines.remote_server import Cause
@@ -211,7 +211,7 @@ def test_an_external_index_that_does_not_fit_is_refused(
 
 
 def test_errors_mean_what_milvus_says() -> None:
-    exception = require_milvus().MilvusException
+    exception, fault_of = require_milvus().MilvusException, Retrier(0).fault_of
     assert fault_of(exception(100, "collection not found")).cause is Cause.MISSING
     assert fault_of(exception(8, "rate")).cause is Cause.LIMITED
     assert fault_of(exception(1, "service not ready")).cause is Cause.BUSY

@@ -20,7 +20,7 @@ from harness.data.inputs import Inputs
 from harness.data.types import Ids
 from harness.engines.interface import ExpectedContent, IndexHandle
 from harness.engines.pgvector.engine import PgvectorEngine
-from harness.engines.pgvector.session import address_of, fault_of
+from harness.engines.pgvector.session import Retrier, address_of
 from harness.engines.remote_server import Cause
 from harness.errors import BackendError, EngineUnavailableError, RejectedInputError
 from harness.registry.lookup import find_cards
@@ -256,4 +256,4 @@ def test_servers_that_cannot_be_had(tmp_path: Path) -> None:
     ],
 )
 def test_errors_are_sorted_by_cause(error: Exception, cause: Cause) -> None:
-    assert fault_of(error).cause is cause
+    assert Retrier(0).fault_of(error).cause is cause

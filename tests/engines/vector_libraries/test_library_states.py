@@ -151,3 +151,12 @@ def test_hnswlib_gives_all_that_its_graph_reaches(tmp_path: Path) -> None:
         for query, (start, stop) in enumerate(zip(hits.indptr[:-1], hits.indptr[1:], strict=True)):
             exact = uneven.dense[hits.rows[start:stop]] @ ASKED.dense[query]
             assert np.abs(hits.scores[start:stop] - exact).max() < 1e-4
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_the_distance_of_equal_vectors_is_no_negative_zero(name: str, tmp_path: Path) -> None:
+    """It would not be the reference's 0 to the bit."""
+    assert GIVEN.dense is not None
+    with built(tmp_path, name, similarity="l2") as (engine, _):
+        hits = engine.search(Inputs(Ids.of(["q"]), dense=GIVEN.dense[:1]), 1, perf_counter_ns)
+    assert (hits.rows[0], hits.scores[0], np.signbit(hits.scores[0])) == (0, 0.0, False)
