@@ -41,17 +41,6 @@ from harness.data.texts import (
 from harness.data.types import Corpus, Ids, Qrels, Queries
 from harness.errors import UsageError
 
-__all__ = [
-    "Dataset",
-    "DatasetFiles",
-    "IdenticalIds",
-    "TextColumns",
-    "sample_documents",
-    "sample_queries",
-    "text_columns",
-    "texts_of",
-]
-
 _SHAPES = """one of
   {id: text} or {id: {"title": …, "text": …}}
   [{"id": …, "text": …}, …], with "title" if there are titles

@@ -13,8 +13,6 @@ from harness.data.arrow import as_numpy
 from harness.data.types import Float32Array, Ids, Int32Array, Qrels, Run
 from harness.errors import DataError
 
-__all__ = ["build_judgments", "build_qrels", "build_run", "loses_order", "to_float32"]
-
 _LIMIT = 2**31
 
 

@@ -14,16 +14,6 @@ from harness.data.id_spelling import unmet_documents, unmet_queries
 from harness.data.problems import Problems
 from harness.data.types import Ids, Int64Array, Qrels
 
-__all__ = [
-    "BEIR_COLUMNS",
-    "Judgments",
-    "grade_problem",
-    "group_judgments",
-    "refuse_unknown",
-    "ungrouped",
-    "unknown_rows",
-]
-
 BEIR_COLUMNS = ("query-id", "corpus-id", "score")
 """The header of judgments in BEIR's layout."""
 _GRADE = re.compile(r"[+-]?[0-9]+")

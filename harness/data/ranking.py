@@ -23,34 +23,6 @@ from harness.data.jit import inline_kernel, kernel
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Run, UInt32Array, UInt64Array
 from harness.errors import RankingError
 
-__all__ = [
-    "IdBytes",
-    "RankingDigest",
-    "TieBreak",
-    "TieRule",
-    "all_candidates",
-    "among_candidates",
-    "best",
-    "candidate_places",
-    "candidate_rows",
-    "check",
-    "cut",
-    "first_duplicate",
-    "hits_at",
-    "id_bytes",
-    "is_larger_id",
-    "order",
-    "order_as",
-    "pack_key",
-    "pack_keys",
-    "ranking_digests",
-    "same_rankings",
-    "sortable_bits",
-    "unpack_keys",
-    "unpack_score",
-    "without_identical_ids",
-]
-
 
 class TieRule(StrEnum):
     """How equal scores are placed when a run is measured."""

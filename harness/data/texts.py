@@ -16,17 +16,6 @@ from harness.data.columns import TextBatch
 from harness.data.problems import Problems
 from harness.data.types import BAD_ID, BAD_ID_IS, Ids, Int64Array
 
-__all__ = [
-    "TEXT_SCHEMA",
-    "ContentDigest",
-    "JoinRule",
-    "TitleCounter",
-    "TitleCounts",
-    "content_digest",
-    "joined",
-    "note_duplicates",
-]
-
 TEXT_SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string())])
 
 

@@ -20,20 +20,6 @@ import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy, numbers, strings
 
-__all__ = [
-    "BAD_ID",
-    "BAD_ID_IS",
-    "Corpus",
-    "Ids",
-    "Qrels",
-    "Queries",
-    "Run",
-    "Similarity",
-    "SparseVectors",
-    "TermCounts",
-    "faulty_rows",
-]
-
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
 UInt32Array = npt.NDArray[np.uint32]

@@ -19,8 +19,6 @@ from harness.errors import UsageError, nearest
 from harness.exact.lucene import byte_lengths, decoded_lengths
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["SCORINGS", "Bm25Formula", "Scoring", "Weighted", "formula_of", "idf_of", "weigh"]
-
 Idf = Literal["lucene", "robertson", "atire", "bm25l", "bm25+"]
 Saturation = Literal["bm25", "bm25l", "bm25+"]
 Arithmetic = Literal["float64", "tantivy", "lance", "bm25s"]

@@ -13,8 +13,6 @@ from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVecto
 from harness.errors import DataError, UsageError
 from harness.exact.postings import as_sparse
 
-__all__ = ["EncodesTexts", "encode_documents", "encode_queries", "widen"]
-
 _DIMENSIONS = int(np.iinfo(np.int32).max)
 
 

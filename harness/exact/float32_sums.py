@@ -14,8 +14,6 @@ from harness.exact.index import SparseIndex
 from harness.exact.postings import Postings, QueryRows, as_sparse, read_only
 from harness.exact.topk import TopK, check_lists
 
-__all__ = ["Float32SumIndex"]
-
 _UNIT_ROUNDOFF = 2.0**-24
 _SPARE = 32
 

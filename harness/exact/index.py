@@ -15,8 +15,6 @@ from harness.exact.storage import StoredIndex, load_index, save_index
 from harness.exact.topk import Searcher, TopK, tie_order
 from harness.exact.weights import bm25_idf
 
-__all__ = ["SparseIndex"]
-
 _RULE = Rule(lucene=False, mask=np.uint64(0x7FFFFFFFFFFFFFFF), empty=np.uint64(0))
 _KIND = "sparse"
 _LARGEST = 2.0**127

@@ -18,8 +18,6 @@ from harness.exact.storage import StoredIndex, load_index, save_index
 from harness.exact.topk import Searcher, TopK
 from harness.exact.weights import bm25_idf, document_frequencies, with_idf
 
-__all__ = ["LuceneIndex", "LuceneWeights", "QueryWeighing", "byte_lengths", "decoded_lengths"]
-
 _RULE = Rule(lucene=True, mask=np.uint64(0xFFFFFFFFFFFFFFFF), empty=np.uint64(0x8000000000000000))
 _KIND = "lucene"
 _FREE = 24

@@ -18,21 +18,6 @@ from harness.errors import CacheError, DataError, UsageError
 from harness.exact.postings import Postings, freeze
 from harness.store.columns import load_ids, load_sparse, save_column, save_ids, save_sparse
 
-__all__ = [
-    "Encoded",
-    "StoredIndex",
-    "begin",
-    "damaged",
-    "finish",
-    "load_encoded",
-    "load_index",
-    "load_optional",
-    "open_header",
-    "save_encoded",
-    "save_index",
-    "save_optional",
-]
-
 _FORMAT = "harness.reference"
 """The name in stored headers, which is older than the package's."""
 _VERSION = 1

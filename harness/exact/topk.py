@@ -18,8 +18,6 @@ from harness.errors import DataError, UsageError
 from harness.exact.kernels import Workspace, retrieve_kernel, score_kernel
 from harness.exact.postings import Postings, QueryRows, Rule, only_rows, read_only
 
-__all__ = ["Searcher", "TopK", "check_lists", "decode", "refuse_overflow", "tie_order"]
-
 _BATCH_KEYS = 1 << 20
 _BATCH_QUERIES = 256
 

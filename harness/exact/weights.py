@@ -10,8 +10,6 @@ from harness.data.types import Float32Array, Int64Array, SparseVectors
 from harness.errors import DataError, UsageError
 from harness.exact.postings import as_sparse
 
-__all__ = ["LARGEST_IMPACT", "bm25_idf", "document_frequencies", "to_impacts", "with_idf"]
-
 LARGEST_IMPACT = 2**24
 """Up to here every whole number is a float32."""
 

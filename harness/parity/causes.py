@@ -38,20 +38,6 @@ from harness.exact.qdrant_model import qdrant_idf, qdrant_weights
 from harness.parity.recipes import DenseRecipe, Recipe, empty_rows, idf_by_shard, with_formula
 from harness.parity.references import DenseReference, Fuse, FusedReference, Part, Reference, SparseReference
 
-__all__ = [
-    "FLOAT32_FUSION",
-    "HYPOTHESES",
-    "UNKNOWN",
-    "WITHIN_LISTS",
-    "Case",
-    "Hypothesis",
-    "Rescore",
-    "Rescored",
-    "causes_in_lists",
-    "hits_of_components",
-    "of_those_returned",
-]
-
 UNKNOWN = "unknown"
 """The name of a cause that no hypothesis proves: a defect of the harness, counted."""
 FLOAT32_FUSION = "float32 fusion"

@@ -33,8 +33,6 @@ from harness.registry.parameters import ParameterValue
 from harness.worker.jobs import TrialRecord
 from harness.worker.vectors import Vectors
 
-__all__ = ["DELETED_IN_STATISTICS", "ChangedIndex", "compare_state"]
-
 DELETED_IN_STATISTICS = "deleted documents in the statistics"
 """The cause where N, df and avgdl count documents that are deleted and not yet merged or cleaned away."""
 

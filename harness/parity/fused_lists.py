@@ -31,17 +31,6 @@ from harness.registry.parameters import ParameterValue
 from harness.rerank import fusion
 from harness.worker.jobs import TrialRecord
 
-__all__ = [
-    "FUSIONS",
-    "EngineFusion",
-    "EngineLists",
-    "FusedParity",
-    "compare_fused",
-    "compare_hybrid",
-    "fuse_like_lancedb",
-    "fuse_like_qdrant",
-]
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class EngineLists:

@@ -43,8 +43,6 @@ from harness.worker.outcome import Outcome
 from harness.worker.second_stages import fuse_runs
 from harness.worker.vectors import Vectors
 
-__all__ = ["OutcomeParity", "References"]
-
 _OF_RECIPES: Mapping[str, ParameterValue | None] = {
     "k1": None,
     "b": None,

@@ -18,15 +18,6 @@ from harness.exact.shards import shard_count
 from harness.exact.weights import to_impacts, with_idf
 from harness.registry.parameters import ParameterValue
 
-__all__ = [
-    "DenseRecipe",
-    "Recipe",
-    "empty_rows",
-    "idf_by_shard",
-    "make_recipe",
-    "with_formula",
-]
-
 Formula = Callable[[Int64Array, int], Float32Array]
 """IDF from document frequencies int64 (V,) and the number of documents."""
 

@@ -28,17 +28,6 @@ from harness.worker.exact_search import DividedSearch, score_rows
 from harness.worker.failure import RemoteError
 from harness.worker.jobs import DenseSearchJob, SparseSearchJob
 
-__all__ = [
-    "DenseReference",
-    "Fuse",
-    "FusedReference",
-    "Part",
-    "Reference",
-    "SparseReference",
-    "hit_keys",
-    "references_of_compared",
-]
-
 _log = logging.getLogger("harness")
 Fuse = Callable[[Sequence[Run], int | None], Run]
 """Fuses runs, cut to so many hits a query; None cuts nothing."""

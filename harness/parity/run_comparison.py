@@ -16,8 +16,6 @@ from harness.parity.causes import HYPOTHESES, UNKNOWN, Case, Hypothesis
 from harness.parity.levels import Judgements, Level, Parity, QueryParity, judge
 from harness.parity.references import DenseReference, Reference
 
-__all__ = ["compare_run", "explain"]
-
 _SHALLOW = 10
 
 

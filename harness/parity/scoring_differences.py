@@ -17,8 +17,6 @@ from harness.registry.cards import BackendCard
 from harness.registry.parameters import ParameterValue
 from harness.worker.outcome import Outcome
 
-__all__ = ["DEPTH", "FormulaChange", "ScoringDifference", "formula_in_effect", "scoring_differences"]
-
 DEPTH = 10
 """How deep rankings are compared under one change."""
 _MOST_POSTINGS = 50_000_000

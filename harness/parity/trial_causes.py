@@ -15,15 +15,6 @@ from harness.parity.references import DenseReference, Reference, SparseReference
 from harness.registry.parameters import ParameterValue
 from harness.worker.jobs import TrialRecord
 
-__all__ = [
-    "OUTSIDE_THE_INDEX",
-    "QUANTISED_SCORES",
-    "SMALL_WEIGHTS",
-    "causes_of_trial",
-    "rescored_by",
-    "rows_outside_the_index",
-]
-
 OUTSIDE_THE_INDEX = "rows outside the index"
 """The cause where documents that no index has taken in yet are scored by other statistics than those of the index."""
 QUANTISED_SCORES = "quantised scores"

@@ -16,8 +16,6 @@ from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.remote.credentials import hide, read_key, shown
 from harness.wording import counted
 
-__all__ = ["Limits", "RemoteCalls", "allowed_calls", "calls_in_words", "calls_refused"]
-
 Answer = TypeVar("Answer")
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 """What may be otherwise a moment later."""

@@ -23,20 +23,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from harness.errors import CacheError
 
-__all__ = [
-    "JSON",
-    "MANIFEST",
-    "UNFINISHED",
-    "Cache",
-    "Continued",
-    "LockedEntry",
-    "entry_lock",
-    "entry_name",
-    "file_digest",
-    "files_fault",
-    "recover",
-]
-
 JSON = str | int | float | bool | None | Sequence["JSON"] | Mapping[str, "JSON"]
 Content = TypeVar("Content")
 

@@ -14,20 +14,6 @@ from typing import NamedTuple
 from harness.store.cache import JSON, MANIFEST, UNFINISHED, Cache, entry_lock, files_fault, recover
 from harness.store.scratch import in_use, sweep_scratch
 
-__all__ = [
-    "COMPARISON",
-    "PREPARED",
-    "WORK",
-    "Entry",
-    "comparison_running",
-    "leave_entry",
-    "list_entries",
-    "note_user",
-    "remove_entry",
-    "sweep",
-    "users_of",
-]
-
 WORK = "work"
 """The sub-folder of the cache where running comparisons keep what is theirs alone."""
 COMPARISON = "compare-"

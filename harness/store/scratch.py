@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["in_use", "scratch_folder", "sweep_scratch"]
-
 
 @contextmanager
 def scratch_folder(parent: Path, prefix: str, rescue: Callable[[Path], None] | None = None) -> Iterator[Path]:

@@ -24,8 +24,6 @@ from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Sparse
 from harness.store.columns import load_column, load_ids, load_sparse, save_ids, save_sparse
 from harness.text.analyzers import Analyzer, CountingAnalyzer, Texts
 
-__all__ = ["count_terms", "load_counts", "save_counts"]
-
 
 def count_terms(
     analyzer: Analyzer,

@@ -19,8 +19,6 @@ from harness.java.bridge import JavaBridge, java_errors
 from harness.java.jvm import find_jar, jar_digest, start
 from harness.text.analyzers import TermCounter, Texts
 
-__all__ = ["LuceneAnalyzer", "identity", "language_code", "languages"]
-
 # fmt: off
 _CODES = {
     "arabic": "ar", "bengali": "bn", "chinese": "zh", "danish": "da", "dutch": "nl", "english": "en", "finnish": "fi",

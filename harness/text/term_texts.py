@@ -18,8 +18,6 @@ from harness.data.arrow import numbers, strings
 from harness.data.types import Ids, Int32Array, SparseVectors, TermCounts
 from harness.store.columns import load_table
 
-__all__ = ["load_term_texts", "save_term_texts", "term_texts", "tokens_of"]
-
 Side = Literal["documents", "queries"]
 _ROWS_AT_ONCE = 10_000
 _NUMBERED = "zz"

@@ -34,8 +34,6 @@ from harness.text import load_counts
 from harness.worker.failure import harness_error
 from harness.worker.jobs import ExternalIndexRecord, TrialJob
 
-__all__ = ["Fingerprint", "Ready", "attach", "changed_too", "fingerprint", "read_only", "unchanged"]
-
 _EXAMPLES = 3
 _SAMPLED = 16
 """Documents whose vectors are compared with the model's: enough for a part of an index that another model made."""

@@ -29,8 +29,6 @@ from harness.errors import EngineFailureError
 from harness.worker.jobs import ChurnJob, ChurnPass, ChurnRecord
 from harness.worker.trial import create_engine, load_documents, load_queries, plain_state, search_all, warm_up
 
-__all__ = ["run_churn"]
-
 _Number = TypeVar("_Number", bound=np.generic)
 
 

@@ -47,8 +47,6 @@ from harness.worker.failure import failure_of
 from harness.worker.jobs import Encoded, EncodeJob, EncodePart
 from harness.worker.vectors import DensePair, Folders, SparsePair, Vectors
 
-__all__ = ["CacheCheck", "Embeddings", "embedding_keys", "remote_calls"]
-
 _KIND = "embeddings"
 _ROLES: tuple[Role, ...] = ("documents", "queries")
 _NS_PER_S = 1e9

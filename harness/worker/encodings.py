@@ -32,8 +32,6 @@ from harness.worker.jobs import Analysed, AnalyseJob
 from harness.worker.spawn import start_next
 from harness.worker.vectors import Folders, SparsePair, Terms, Vectors, both
 
-__all__ = ["Encodings", "encoder_key"]
-
 _SCHEME = 1
 _BM25 = "bm25"
 _JAVA = ("heap", "jar")

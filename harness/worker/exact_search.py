@@ -26,8 +26,6 @@ from harness.wording import counted
 from harness.worker.executor import Executor, side_by_side
 from harness.worker.jobs import DenseSearchJob, SparseSearchJob
 
-__all__ = ["DividedSearch", "score_rows", "search"]
-
 _LEAST_ROWS = 100_000
 """Fewer are found sooner than a job has started."""
 _TOGETHER = 1024

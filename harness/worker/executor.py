@@ -22,18 +22,6 @@ from harness.wording import counted
 from harness.worker.dispatch import run_job
 from harness.worker.process import Finished, Worker
 
-__all__ = [
-    "Aside",
-    "ClusterFacts",
-    "Executor",
-    "InProcess",
-    "Workers",
-    "cluster_facts",
-    "create_clients",
-    "create_executor",
-    "side_by_side",
-]
-
 _POLL_S = 0.2
 Item = TypeVar("Item")
 Result = TypeVar("Result")

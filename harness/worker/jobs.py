@@ -37,33 +37,6 @@ from harness.engines.interface import (
 from harness.registry.parameters import ParameterValue
 from harness.stats.timing import Samples
 
-__all__ = [
-    "HELD",
-    "RELEASED",
-    "TARGET_FOLDER",
-    "AnalyseJob",
-    "Analysed",
-    "AskJob",
-    "ChangeStep",
-    "ChurnJob",
-    "ChurnPass",
-    "ChurnRecord",
-    "ClientJob",
-    "ClientRecord",
-    "DenseSearchJob",
-    "EncodeJob",
-    "EncodePart",
-    "Encoded",
-    "ExternalIndexRecord",
-    "Identity",
-    "IdentityJob",
-    "LoadKind",
-    "RerankJob",
-    "SparseSearchJob",
-    "TrialJob",
-    "TrialRecord",
-]
-
 HELD = "held open for clients"
 """The phase that a trial announces when it keeps a server's index until its ``release`` file is there."""
 RELEASED = "close"

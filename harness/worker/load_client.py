@@ -32,21 +32,6 @@ from harness.worker.candidate_hits import CandidateHits
 from harness.worker.jobs import ClientJob, ClientRecord, TrialJob, TrialRecord
 from harness.worker.trial import create_engine, load_documents, load_queries, restrict
 
-__all__ = [
-    "DUE",
-    "GO",
-    "READY",
-    "Call",
-    "CallLog",
-    "Schedule",
-    "Sleep",
-    "Tickets",
-    "closed_loop",
-    "once",
-    "open_loop",
-    "run_client",
-]
-
 READY = "waiting for the other clients"
 """The phase that a client announces when it could begin."""
 GO = "go"

@@ -44,8 +44,6 @@ from harness.worker.jobs import AskJob, ChurnJob, EncodeJob, RerankJob, TrialJob
 from harness.worker.process import Finished, Worker
 from harness.worker.ray_files import Returned, SentFiles, send_files, write_returned
 
-__all__ = ["Cluster", "RayExecutor", "cluster"]
-
 _SEEN = "seen.txt"
 """Holds a number that a node reads to prove that it sees the folder."""
 _TRIES = 3

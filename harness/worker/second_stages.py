@@ -32,8 +32,6 @@ from harness.worker.jobs import RerankJob
 from harness.worker.outcome import Combined
 from harness.worker.vectors import DensePair
 
-__all__ = ["SecondStage", "fuse", "fuse_runs", "second_stage"]
-
 _SHOWN = 5
 
 

@@ -37,18 +37,6 @@ from harness.worker.attach import Ready, attach, read_only
 from harness.worker.candidate_hits import CandidateHits
 from harness.worker.jobs import TrialJob, TrialRecord
 
-__all__ = [
-    "create_engine",
-    "load_documents",
-    "load_inputs",
-    "load_queries",
-    "plain_state",
-    "restrict",
-    "run_trial",
-    "search_all",
-    "warm_up",
-]
-
 _CHUNK = 32
 _CHUNK_HITS = 1_000_000
 """Most hits of one call of several queries: 8 MB, where every document is asked for and only candidates are kept."""

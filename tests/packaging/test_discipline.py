@@ -131,21 +131,19 @@ def test_asserts_check_nothing_at_run_time(modules: list[Module]) -> None:
     ] == []
 
 
-def test_public_names_are_listed_and_exist(modules: list[Module]) -> None:
-    """Their order is the linter's to check (RUF022)."""
+def test_names_that_are_listed_exist(modules: list[Module]) -> None:
+    """A package lists what it re-exports; in a module every name without an underscore may be imported."""
     for module in modules:
         name = ".".join(("harness", *module.path.with_suffix("").parts)).removesuffix(".__init__")
         if name == "harness.__main__":
             continue
         if name.startswith("harness.integrations.sentence_transformers") and find_spec("sentence_transformers") is None:
             continue  # its classes are subclasses of that library's
-        public = getattr(importlib.import_module(name), "__all__", None)
+        loaded = importlib.import_module(name)
+        public = getattr(loaded, "__all__", None)
         if module.path.name == "__init__.py" and public is None:
             assert len(module.tree.body) == 1, f"{name} defines names but no __all__"
-            continue
-        assert public is not None, f"{name} has no __all__"
-        loaded = importlib.import_module(name)
-        assert [item for item in public if not hasattr(loaded, item)] == [], name
+        assert [item for item in public or () if not hasattr(loaded, item)] == [], name
 
 
 def test_golden_files_belong_to_tests(repository: Path, golden_orphans: list[Path]) -> None:

@@ -20,8 +20,6 @@ from harness.exact.storage import begin, damaged, finish, load_optional, open_he
 from harness.exact.topk import TopK, check_lists, decode, refuse_overflow, tie_order
 from harness.store.columns import load_column, save_column
 
-__all__ = ["DenseIndex", "FilteredDenseIndex"]
-
 _LAST = np.uint32(0xFFFFFFFF)
 _TOGETHER = 1024
 _ROWS_AT_ONCE = 4096

@@ -15,8 +15,6 @@ from harness.exact.dense.scores import Pair, exact_keys
 from harness.exact.dense.search import Blocks, Job, best_keys
 from harness.registry.devices import MISSING_DEVICE_FIX, missing_device
 
-__all__ = ["choose_device", "keys_on_device"]
-
 _DRIVER = Path("/proc/driver/nvidia/version")
 _QUERIES = 1024
 _DOCUMENTS = 1 << 16
