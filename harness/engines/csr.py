@@ -128,7 +128,7 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
 
     def change(self, folder: Path, changes: Changes[SparseVectors], progress: Progress) -> None:
         """Make the index of all vectors anew, in place of the one that is there; deleted rows are empty."""
-        earlier = _saved_vectors(load_index(folder / "index", "sparse", verify=False))
+        earlier = _saved_vectors(load_index(folder / "index", verify=False))
         if self._columns is not None:
             earlier = self._columns.widen(earlier)
         written = changes.written.column
@@ -221,7 +221,7 @@ def _saved_vectors(stored: StoredIndex) -> SparseVectors:
 
 
 def _other_vectors_or_idf(folder: Path, content: ExpectedContent, expected: SparseVectors) -> str | None:
-    stored = load_index(folder, "sparse", verify=False)
+    stored = load_index(folder, verify=False)
     vectors = _saved_vectors(stored)
     other = require_same_columns(vectors.take(content.rows), expected, content.documents.ids)
     if len(other):

@@ -9,7 +9,17 @@ from typing import Literal
 import numpy as np
 
 from harness.data.filtering import BoolArray
-from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Run, Similarity, SparseVectors, TermCounts
+from harness.data.types import (
+    Float32Array,
+    Ids,
+    Int32Array,
+    Int64Array,
+    Run,
+    Similarity,
+    SparseVectors,
+    TermCounts,
+    owners,
+)
 from harness.encoders import bm25
 from harness.errors import UsageError
 from harness.exact import bm25_idf, document_frequencies
@@ -161,12 +171,7 @@ def with_formula(recipe: Recipe, counts: TermCounts, formula: Bm25Formula) -> Re
 
 def empty_rows(vectors: SparseVectors, rows: Int32Array) -> SparseVectors:
     """Return the same vectors with nothing left in ``rows``."""
-    lengths = np.diff(vectors.indptr)
-    emptied = np.zeros(len(vectors), dtype=np.bool_)
-    emptied[rows] = True
-    kept = ~np.repeat(emptied, lengths)
-    indptr = np.concatenate([[0], np.cumsum(np.where(emptied, 0, lengths))]).astype(np.int64)
-    return SparseVectors(indptr, vectors.indices[kept], vectors.values[kept], vectors.dimensions)
+    return vectors.only(~np.isin(owners(vectors.indptr), rows))
 
 
 def idf_by_shard(recipe: Recipe, formula: Formula, *, over_all: bool = False) -> Float32Array:

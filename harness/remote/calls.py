@@ -239,13 +239,9 @@ def _retry_after(headers: Any) -> float | None:  # noqa: ANN401 - httpx's own cl
         return None
     if said.strip().isdigit():
         return float(said)
-    until = _date(said)
-    return None if until is None else max(0.0, (until - dt.datetime.now(dt.UTC)).total_seconds())
-
-
-def _date(text: str) -> dt.datetime | None:
     try:
-        date = parsedate_to_datetime(text)
+        until = parsedate_to_datetime(said)
     except ValueError:
         return None
-    return date if date.tzinfo is not None else date.replace(tzinfo=dt.UTC)
+    until = until if until.tzinfo is not None else until.replace(tzinfo=dt.UTC)
+    return max(0.0, (until - dt.datetime.now(dt.UTC)).total_seconds())
