@@ -15,18 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = [
-    "as_numpy",
-    "byte_strings",
-    "numbers",
-    "numbers_or_null",
-    "read_parquet",
-    "strings",
-    "take_rows",
-    "text_scalar",
-    "write_parquet",
-]
-
 _MOST_BYTES = 2**31 - 1
 _TEXTS_AT_ONCE = 256
 

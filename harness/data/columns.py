@@ -17,22 +17,6 @@ from harness.data.judgments import Judgments, grade_problem
 from harness.data.problems import Problems
 from harness.errors import UnknownNameError, UsageError
 
-__all__ = [
-    "DOCUMENT_ROLES",
-    "JUDGMENT_ROLES",
-    "OPTION",
-    "QUERY_ROLES",
-    "ColumnMap",
-    "RecordBatch",
-    "Role",
-    "TextBatch",
-    "columns_text",
-    "judgments_of",
-    "parse_columns",
-    "shown",
-    "text_batches",
-]
-
 _ITEM = re.compile(r"""(?:[^,"]|"(?:[^"]|"")*")+""")
 _NEAR_TITLE = 0.8
 OPTION = "--columns"
@@ -221,15 +205,11 @@ def text_batches(batches: Iterable[RecordBatch], columns: ColumnMap, problems: P
     An id is a string or an integer, which becomes a string; a text is a string. A null text or title, which is how
     tables write an empty cell, is empty, and so is a missing title.
     """
-    id_role, text_role, *others = (role.name for role in columns.roles)
+    roles = [role.name for role in columns.roles]  # of an id, of a text, and perhaps of a title
     for batch in batches:
         fields = [columns.resolve(names) for names in dict.fromkeys(map(tuple, batch.records))]
-        plain = _plain(batch, fields[0], (id_role, text_role, *others)) if _same(fields) else None
-        yield plain or _careful(batch, columns, (id_role, text_role, *others), problems)
-
-
-def _same(fields: Sequence[Fields | str]) -> bool:
-    return len(fields) > 0 and not isinstance(fields[0], str) and all(other == fields[0] for other in fields)
+        plain = _plain(batch, fields[0], roles) if fields and all(other == fields[0] for other in fields) else None
+        yield plain or _careful(batch, columns, roles, problems)
 
 
 def _plain(batch: RecordBatch, fields: Fields | str, roles: Sequence[str]) -> TextBatch | None:

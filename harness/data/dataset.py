@@ -31,7 +31,6 @@ from harness.data.memory import QRELS, read_shape
 from harness.data.problems import Problems
 from harness.data.texts import (
     TEXT_SCHEMA,
-    ContentDigest,
     JoinRule,
     TitleCounts,
     content_digest,
@@ -40,17 +39,6 @@ from harness.data.texts import (
 )
 from harness.data.types import Corpus, Ids, Qrels, Queries
 from harness.errors import UsageError
-
-__all__ = [
-    "Dataset",
-    "DatasetFiles",
-    "IdenticalIds",
-    "TextColumns",
-    "sample_documents",
-    "sample_queries",
-    "text_columns",
-    "texts_of",
-]
 
 _SHAPES = """one of
   {id: text} or {id: {"title": …, "text": …}}
@@ -107,11 +95,8 @@ def text_columns(batches: Iterable[TextBatch], problems: Problems) -> TextColumn
     elif not problems.count:
         problems.add(None, "there are none")
     problems.raise_if_any()
-    digest = ContentDigest()
-    digest.ids.update(ids)
-    for chunk in table.column("text").chunks:
-        digest.texts.update(chunk)
-    return TextColumns(Ids(ids), table.column("text"), digest.hexdigest())
+    columns = Ids(ids), table.column("text")
+    return TextColumns(*columns, content_digest(*columns))
 
 
 def _records(value: object, subject: str, roles: Sequence[Role]) -> tuple[list[dict[str, Any]], set[str]]:

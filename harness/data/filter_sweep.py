@@ -13,8 +13,6 @@ import pyarrow.compute as pc
 from harness.data.arrow import strings
 from harness.data.filtering import Filtered, in_words, matching_rows
 
-__all__ = ["MOST_VALUES", "FilterSweep", "SweptFilter", "sweep_filters"]
-
 MOST_VALUES = 6
 """Values of a field that are filtered by, at most."""
 _YES, _NO = "yes", "no"

@@ -21,8 +21,6 @@ import pyarrow.compute as pc
 from harness.data.arrow import as_numpy, numbers, text_scalar
 from harness.errors import UnknownNameError, UsageError, nearest
 
-__all__ = ["BoolArray", "Filtered", "apply_filter", "in_words", "matching_rows", "metadata_digest", "parse_filter"]
-
 BoolArray = npt.NDArray[np.bool_]
 
 _LOOKED_AT = 10_000

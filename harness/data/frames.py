@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from numbers import Integral
 from reprlib import Repr
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,21 +21,6 @@ from harness.data.grouping import build_judgments, build_run
 from harness.data.types import Qrels, Run
 from harness.errors import DataError
 from harness.wording import counted
-
-__all__ = [
-    "DOCUMENT",
-    "GRADE",
-    "QUERY",
-    "SCORE",
-    "as_table",
-    "described",
-    "first_of",
-    "id_column",
-    "is_id",
-    "lacking",
-    "qrels_from_frame",
-    "run_from_frame",
-]
 
 _SHORT = Repr()
 _SHORT.maxstring, _SHORT.maxlist, _SHORT.maxtuple, _SHORT.maxset, _SHORT.maxdict, _SHORT.maxlevel = 40, 3, 3, 3, 2, 3
@@ -82,16 +67,6 @@ DOCUMENT = ("doc_id", "docno", "corpus-id", "corpus_id", "docid", "document")
 """Names of the column of document ids; ``docid`` late, because PyTerrier keeps row numbers there, beside ``docno``."""
 SCORE = ("score", "sim")
 GRADE = ("relevance", "label", "grade", "rel", "score")
-_RANK = "rank"
-
-
-class _Rows(NamedTuple):
-    """The columns of a table that count: ids as text, numbers as float64 (n,), ``places`` where there are ranks."""
-
-    queries: pa.ChunkedArray
-    documents: pa.ChunkedArray
-    numbers: npt.NDArray[np.float64]
-    places: npt.NDArray[np.float64] | None
 
 
 def as_table(value: Any) -> Any | None:  # noqa: ANN401 - a table of any library
@@ -108,21 +83,15 @@ def as_table(value: Any) -> Any | None:  # noqa: ANN401 - a table of any library
         table = value.with_format("arrow")[:]
         return table if isinstance(table, pa.Table) else None
     if hasattr(value, "__arrow_c_stream__"):
-        return _read_stream(value)
+        try:
+            return pa.RecordBatchReader.from_stream(value).read_all()
+        except pa.ArrowInvalid:  # a stream of single values, such as a Series has
+            return None
     if hasattr(value, "__dataframe__"):
         from pyarrow.interchange import from_dataframe
 
         return from_dataframe(value)
     return None
-
-
-def _read_stream(value: Any) -> pa.Table | None:  # noqa: ANN401 - as above
-    """Return the table of a stream, None where it is one of single values, such as a Series has."""
-    try:
-        reader = pa.RecordBatchReader.from_stream(value)
-    except pa.ArrowInvalid:
-        return None
-    return reader.read_all()
 
 
 def lacking(table: Any, number: Sequence[str]) -> str | None:  # noqa: ANN401 - as above
@@ -154,8 +123,9 @@ def run_from_frame(table: Any) -> Run:  # noqa: ANN401 - a table of any library
     Raises:
         DataError: a column or an id is missing, an id is neither text nor a whole number, or a score no number.
     """
-    rows = _rows("run", table, SCORE)
-    return build_run(rows.queries, rows.documents, rows.numbers, rows.places)
+    queries, documents, scores = _columns("run", table, SCORE)
+    places = _numbers("run", "rank", table["rank"]) if "rank" in _names(table) else None
+    return build_run(queries, documents, scores, places)
 
 
 def qrels_from_frame(table: Any) -> Qrels:  # noqa: ANN401 - a table of any library
@@ -164,8 +134,7 @@ def qrels_from_frame(table: Any) -> Qrels:  # noqa: ANN401 - a table of any libr
     Raises DataError as :func:`run_from_frame` does, for a grade that is no whole number, and for a document that is
     judged twice under one query.
     """
-    rows = _rows("judgments", table, GRADE)
-    return build_judgments(rows.queries, rows.documents, rows.numbers)
+    return build_judgments(*_columns("judgments", table, GRADE))
 
 
 def first_of(names: Sequence[str], there: Sequence[str]) -> str | None:
@@ -173,20 +142,20 @@ def first_of(names: Sequence[str], there: Sequence[str]) -> str | None:
     return next((name for name in names if name in there), None)
 
 
-def _rows(source: str, table: Any, number: tuple[str, ...]) -> _Rows:  # noqa: ANN401 - a table of any library
+def _columns(
+    source: str,
+    table: Any,  # noqa: ANN401 - a table of any library
+    number: tuple[str, ...],
+) -> tuple[pa.ChunkedArray, pa.ChunkedArray, npt.NDArray[np.float64]]:
+    """Return the columns of a table that count: ids of queries and documents as text, and numbers."""
     problem = lacking(table, number)
     if problem is not None:
         raise DataError(source, [problem])
     there = _names(table)
     query, document, value = (str(first_of(names, there)) for names in (QUERY, DOCUMENT, number))
-    arrow = isinstance(table, pa.Table)
-    ids, numbers = (_ids_of_arrow, _numbers_of_arrow) if arrow else (_ids_of_pandas, _numbers_of_pandas)
-    return _Rows(
-        ids(source, query, table[query]),
-        ids(source, document, table[document]),
-        numbers(source, value, table[value]),
-        numbers(source, _RANK, table[_RANK]) if _RANK in there else None,
-    )
+    ids = _ids_of_arrow if isinstance(table, pa.Table) else _ids_of_pandas
+    queries, documents = (ids(source, column, table[column]) for column in (query, document))
+    return queries, documents, _numbers(source, value, table[value])
 
 
 def _names(table: Any) -> list[str]:  # noqa: ANN401 - as above
@@ -202,20 +171,12 @@ def _ids_of_pandas(source: str, column: str, values: Any) -> pa.ChunkedArray:  #
         raise DataError(source, [f"column '{column}': {error}"]) from error
 
 
-def _numbers_of_pandas(source: str, column: str, values: Any) -> npt.NDArray[np.float64]:  # noqa: ANN401 - as above
-    try:
-        numbers: npt.NDArray[np.float64] = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError) as error:
-        raise DataError(source, [f"column '{column}' holds something that is no number: {error}"]) from error
-    return numbers
-
-
 def _ids_of_arrow(source: str, column: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
     if values.null_count:
         raise DataError(source, [f"column '{column}' lacks {counted(values.null_count, 'id')}"])
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-    textual = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, _is_string_view)
-    if not any(fits(kind) for fits in textual):
+    textual = pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view"
+    if not textual and not pa.types.is_integer(kind):
         raise DataError(source, [f"column '{column}' holds {kind}, expected text or whole numbers as ids"])
     chunks = [_as_text(chunk) for chunk in values.chunks]
     return pa.chunked_array(chunks) if chunks else pa.chunked_array([], pa.string())
@@ -227,13 +188,14 @@ def _as_text(chunk: pa.Array) -> pa.Array:
     return chunk.cast(pa.string())
 
 
-def _is_string_view(kind: pa.DataType) -> bool:
-    return str(kind) == "string_view"  # older versions of Arrow have no such type
-
-
-def _numbers_of_arrow(source: str, column: str, values: pa.ChunkedArray) -> npt.NDArray[np.float64]:
+def _numbers(source: str, column: str, values: Any) -> npt.NDArray[np.float64]:  # noqa: ANN401 - of Arrow or pandas
+    if not isinstance(values, pa.ChunkedArray):
+        try:
+            numbers: npt.NDArray[np.float64] = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError) as error:
+            raise DataError(source, [f"column '{column}' holds something that is no number: {error}"]) from error
+        return numbers
     kind = values.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         raise DataError(source, [f"column '{column}' holds something that is no number: {kind}"])
-    numbers: npt.NDArray[np.float64] = as_numpy(values.cast(pa.float64(), safe=False), null=np.nan)
-    return numbers
+    return as_numpy(values.cast(pa.float64(), safe=False), null=np.nan)

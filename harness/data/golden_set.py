@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from harness.data.dataset import Dataset
 from harness.errors import UsageError
 
-__all__ = ["Expectation", "GoldenQuestion", "GoldenSet"]
-
 
 @dataclass(frozen=True, slots=True)
 class Expectation:

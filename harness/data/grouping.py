@@ -10,10 +10,8 @@ import pyarrow as pa
 
 from harness.data import ranking
 from harness.data.arrow import as_numpy
-from harness.data.types import Float32Array, Ids, Int32Array, Qrels, Run
+from harness.data.types import Float32Array, Ids, Int32Array, Qrels, Run, offsets_of
 from harness.errors import DataError
-
-__all__ = ["build_judgments", "build_qrels", "build_run", "loses_order", "to_float32"]
 
 _LIMIT = 2**31
 
@@ -34,7 +32,7 @@ def build_run(
     if order is not None:
         rows, values = rows[order], values[order]
         wide = None if wide is None else wide[order]
-    return Run(query_ids, doc_ids, _indptr(codes, len(query_ids)), rows, values, wide)
+    return Run(query_ids, doc_ids, offsets_of(np.bincount(codes, minlength=len(query_ids))), rows, values, wide)
 
 
 def build_judgments(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: npt.NDArray[np.float64]) -> Qrels:
@@ -57,7 +55,7 @@ def build_qrels(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: np
     values = grades.astype(np.int32)
     if order is not None:
         rows, values = rows[order], values[order]
-    indptr = _indptr(codes, len(query_ids))
+    indptr = offsets_of(np.bincount(codes, minlength=len(query_ids)))
     twice = ranking.first_duplicate(indptr, rows, len(doc_ids))
     if twice >= 0:
         query = int(np.searchsorted(indptr, twice, side="right")) - 1
@@ -99,9 +97,3 @@ def _grouping(codes: Int32Array, places: npt.NDArray[Any] | None) -> npt.NDArray
         return None if grouped else np.argsort(codes, kind="stable")
     rising = (places[1:] >= places[:-1]) | (codes[1:] != codes[:-1])
     return None if grouped and bool(rising.all()) else np.lexsort((places, codes))
-
-
-def _indptr(codes: Int32Array, queries: int) -> npt.NDArray[np.int64]:
-    indptr = np.zeros(queries + 1, dtype=np.int64)
-    np.cumsum(np.bincount(codes, minlength=queries), out=indptr[1:])
-    return indptr

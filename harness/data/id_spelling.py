@@ -20,8 +20,6 @@ from harness.data.arrow import as_numpy, numbers, strings
 from harness.data.types import Ids
 from harness.wording import counted
 
-__all__ = ["Respelling", "respelling", "unmet_documents", "unmet_queries"]
-
 _FEWEST = 3
 """Fewer ids that meet are slips of spelling and no rule."""
 _SAMPLE = 20

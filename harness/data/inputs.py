@@ -9,8 +9,6 @@ import pyarrow as pa
 from harness.data.arrow import numbers, take_rows
 from harness.data.types import Float32Array, Ids, Int32Array, SparseVectors
 
-__all__ = ["Inputs"]
-
 
 @dataclass(frozen=True, slots=True)
 class Inputs:

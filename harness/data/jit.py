@@ -16,8 +16,6 @@ import numba
 from numba.core.caching import FunctionCache
 from numba.core.runtime import rtsys
 
-__all__ = ["inline_kernel", "inner_kernel", "kernel", "reordering_kernel"]
-
 _INNER: dict[str, Any] = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 P = ParamSpec("P")

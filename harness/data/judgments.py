@@ -12,17 +12,7 @@ import pyarrow.compute as pc
 from harness.data.arrow import as_numpy, strings
 from harness.data.id_spelling import unmet_documents, unmet_queries
 from harness.data.problems import Problems
-from harness.data.types import Ids, Int64Array, Qrels
-
-__all__ = [
-    "BEIR_COLUMNS",
-    "Judgments",
-    "grade_problem",
-    "group_judgments",
-    "refuse_unknown",
-    "ungrouped",
-    "unknown_rows",
-]
+from harness.data.types import Ids, Int64Array, Qrels, offsets_of, owners
 
 BEIR_COLUMNS = ("query-id", "corpus-id", "score")
 """The header of judgments in BEIR's layout."""
@@ -51,12 +41,10 @@ def group_judgments(judgments: Judgments, problems: Problems) -> Qrels:
     query_rows, doc_rows = (as_numpy(column.indices).astype(np.int64) for column in (queries, documents))
     _note_repeats(judgments, query_rows * len(documents.dictionary) + doc_rows, problems)
     order = np.argsort(query_rows, kind="stable")
-    indptr = np.zeros(len(queries.dictionary) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(query_rows, minlength=len(queries.dictionary)), out=indptr[1:])
     return Qrels(
         query_ids=Ids(queries.dictionary),
         doc_ids=Ids(documents.dictionary),
-        indptr=indptr,
+        indptr=offsets_of(np.bincount(query_rows, minlength=len(queries.dictionary))),
         rows=doc_rows[order].astype(np.int32),
         grades=np.array(judgments.grades, dtype=np.int32)[order],
     )
@@ -85,10 +73,9 @@ def _note_repeats(judgments: Judgments, pairs: Int64Array, problems: Problems) -
 
 def ungrouped(qrels: Qrels) -> Judgments:
     """Return the judgments one by one, numbered from 1 in the order in which they are grouped."""
-    owner = np.repeat(np.arange(len(qrels.query_ids)), np.diff(qrels.indptr))
     return Judgments(
         list(range(1, len(qrels) + 1)),
-        qrels.query_ids.take(owner),
+        qrels.query_ids.take(owners(qrels.indptr)),
         qrels.doc_ids.take(qrels.rows),
         qrels.grades.tolist(),
     )

@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from functools import cache
 
-__all__ = ["language_name", "native_name", "primary_code", "two_letter_code"]
-
 _LANGUAGES = {
     "af": "Afrikaans afr", "am": "Amharic amh", "ar": "Arabic ara arb", "as": "Assamese asm",
     "az": "Azerbaijani aze azj", "bg": "Bulgarian bul", "bm": "Bambara bam", "bn": "Bengali ben", "bo": "Tibetan bod",

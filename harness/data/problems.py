@@ -9,8 +9,6 @@ from typing import Literal, NamedTuple
 from harness.errors import DataError
 from harness.wording import counted
 
-__all__ = ["Finding", "Problems"]
-
 _KEPT = 20
 
 

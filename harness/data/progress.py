@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["Clock", "CombinedProgress", "Display", "DisplayOfPart", "PartOf", "Progress", "SilentDisplay"]
-
 Clock = Callable[[], int]
 """Nanoseconds from a monotonic clock; injected, so that tests do not wait."""
 

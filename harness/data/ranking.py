@@ -20,36 +20,19 @@ import pyarrow as pa
 
 from harness.data.arrow import strings
 from harness.data.jit import inline_kernel, kernel
-from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Run, UInt32Array, UInt64Array
+from harness.data.types import (
+    Float32Array,
+    Ids,
+    Int32Array,
+    Int64Array,
+    Run,
+    UInt32Array,
+    UInt64Array,
+    offsets_of,
+    owners,
+    ranks_in,
+)
 from harness.errors import RankingError
-
-__all__ = [
-    "IdBytes",
-    "RankingDigest",
-    "TieBreak",
-    "TieRule",
-    "all_candidates",
-    "among_candidates",
-    "best",
-    "candidate_places",
-    "candidate_rows",
-    "check",
-    "cut",
-    "first_duplicate",
-    "hits_at",
-    "id_bytes",
-    "is_larger_id",
-    "order",
-    "order_as",
-    "pack_key",
-    "pack_keys",
-    "ranking_digests",
-    "same_rankings",
-    "sortable_bits",
-    "unpack_keys",
-    "unpack_score",
-    "without_identical_ids",
-]
 
 
 class TieRule(StrEnum):
@@ -169,8 +152,7 @@ def order_as(run: Run, tie_break: TieBreak, *, wide: bool = False) -> Run:
         _quicksort_queries(run.indptr, -exact, places)
         rows, scores = run.rows[places], run.scores[places]
     elif wide_scores is not None:
-        query = np.repeat(np.arange(len(run.query_ids)), np.diff(run.indptr))
-        places = np.lexsort((~_tie_ranks(run, tie_break), -wide_scores, query))
+        places = np.lexsort((~_tie_ranks(run, tie_break), -wide_scores, owners(run.indptr)))
         rows, scores = run.rows[places], run.scores[places]
     else:
         keys = pack_keys(run.scores, _tie_ranks(run, tie_break))
@@ -181,20 +163,15 @@ def order_as(run: Run, tie_break: TieBreak, *, wide: bool = False) -> Run:
 def _tie_ranks(run: Run, tie_break: TieBreak) -> UInt32Array:
     """Return a number for each hit, different within a query, the larger first among equal scores."""
     if tie_break is TieBreak.LISTED:
-        before = np.arange(run.hits) - np.repeat(run.indptr[:-1], np.diff(run.indptr))
-        return ~before.astype(np.uint32)
+        return ~ranks_in(run.indptr).astype(np.uint32)
     ranks = run.doc_ids.tie_rank[run.rows]
     return ~ranks if tie_break is TieBreak.ID_ASCENDING else ranks
 
 
 def cut(run: Run, k: int | Int64Array) -> Run:
     """Return the first ``k`` hits of every query (or ``k[query]`` of each), in the run's own order; at least 0."""
-    lengths = np.minimum(np.diff(run.indptr), k)
-    indptr = np.zeros(len(run.indptr), dtype=np.int64)
-    np.cumsum(lengths, out=indptr[1:])
-    kept = np.arange(indptr[-1], dtype=np.int64) + np.repeat(run.indptr[:-1] - indptr[:-1], lengths)
-    wide = None if run.wide_scores is None else run.wide_scores[kept]
-    return Run(run.query_ids, run.doc_ids, indptr, run.rows[kept], run.scores[kept], wide)
+    lengths = np.diff(run.indptr)
+    return hits_at(run, np.flatnonzero(ranks_in(run.indptr) < (np.repeat(k, lengths) if np.ndim(k) else k)))
 
 
 def hits_at(run: Run, places: Int64Array) -> Run:
@@ -209,8 +186,7 @@ def without_identical_ids(run: Run) -> Run:
 
     Where queries are documents too, as in ArguAna and Quora, a query finds itself first.
     """
-    lengths = np.diff(run.indptr)
-    itself = np.repeat(run.doc_ids.rows_of(run.query_ids), lengths)
+    itself = np.repeat(run.doc_ids.rows_of(run.query_ids), np.diff(run.indptr))
     return hits_at(run, np.flatnonzero(run.rows != itself))
 
 
@@ -256,9 +232,8 @@ def all_candidates(run: Run, candidates: Mapping[str, Sequence[str]], queries: I
         rest = np.setdiff1d(listed.rows[listed.of_query(query)], first)
         parts.append(np.concatenate([first[first >= 0], rest[np.argsort(documents.tie_rank[rest])[::-1]]]))
     rows = np.concatenate(parts)
-    indptr = np.cumsum([0, *map(len, parts[1:])], dtype=np.int64)
-    places = np.arange(len(rows)) - np.repeat(indptr[:-1], np.diff(indptr))
-    return Run(queries, documents, indptr, rows, (-places).astype(np.float32))
+    indptr = offsets_of(np.array([len(part) for part in parts[1:]], dtype=np.int64))
+    return Run(queries, documents, indptr, rows, (-ranks_in(indptr)).astype(np.float32))
 
 
 def candidate_rows(queries: Ids, documents: Ids, candidates: Mapping[str, Sequence[str]]) -> Run:

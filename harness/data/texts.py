@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,17 +14,6 @@ from harness.data.arrow import as_numpy, strings, text_scalar
 from harness.data.columns import TextBatch
 from harness.data.problems import Problems
 from harness.data.types import BAD_ID, BAD_ID_IS, Ids, Int64Array
-
-__all__ = [
-    "TEXT_SCHEMA",
-    "ContentDigest",
-    "JoinRule",
-    "TitleCounter",
-    "TitleCounts",
-    "content_digest",
-    "joined",
-    "note_duplicates",
-]
 
 TEXT_SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string())])
 
@@ -100,7 +88,7 @@ def joined(batch: TextBatch, lines: Int64Array, rule: JoinRule, problems: Proble
         first, last = (int(lines[0]), int(lines[-1])) if len(lines) else (0, 0)
         problems.add(first, f"from here to {last} something is no text: {error}")
         return pa.RecordBatch.from_pylist([], schema=TEXT_SCHEMA)
-    for row in _true_rows(pc.match_substring_regex(ids, BAD_ID)):
+    for row in np.flatnonzero(as_numpy(pc.match_substring_regex(ids, BAD_ID))).tolist():
         problems.add(int(lines[row]), f"the id {batch.ids[row]!r} {BAD_ID_IS}")
     text = parts[0] if parts else strings([""] * len(ids))
     if len(parts) > 1:
@@ -109,10 +97,6 @@ def joined(batch: TextBatch, lines: Int64Array, rule: JoinRule, problems: Proble
         alone = pc.or_(pc.equal(first, nothing), pc.equal(second, nothing))
         text = pc.binary_join_element_wise(first, pc.if_else(alone, nothing, separator), second, nothing)
     return pa.record_batch([ids, text], schema=TEXT_SCHEMA)
-
-
-def _true_rows(mask: pa.BooleanArray) -> Iterator[int]:
-    yield from np.flatnonzero(as_numpy(mask)).tolist()
 
 
 def note_duplicates(ids: pa.StringArray, lines: Int64Array, problems: Problems) -> None:

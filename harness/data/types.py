@@ -20,20 +20,6 @@ import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy, numbers, strings
 
-__all__ = [
-    "BAD_ID",
-    "BAD_ID_IS",
-    "Corpus",
-    "Ids",
-    "Qrels",
-    "Queries",
-    "Run",
-    "Similarity",
-    "SparseVectors",
-    "TermCounts",
-    "faulty_rows",
-]
-
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
 UInt32Array = npt.NDArray[np.uint32]
@@ -181,8 +167,7 @@ class Qrels:
     @cached_property
     def descending_grades(self) -> Int32Array:
         """Return all grades of each query, highest first, in the slices of ``indptr`` (int32, shape (J,))."""
-        query = np.repeat(np.arange(len(self.query_ids)), np.diff(self.indptr))
-        return self.grades[np.lexsort((-self.grades.astype(np.int64), query))]
+        return self.grades[np.lexsort((-self.grades.astype(np.int64), owners(self.indptr)))]
 
     def of_queries(self, queries: Ids) -> Qrels:
         """Return the judgments of those queries only, in this object's order."""
@@ -269,6 +254,12 @@ class SparseVectors:
         indptr, places = _gather(self.indptr, rows)
         return SparseVectors(indptr, self.indices[places], self.values[places], self.dimensions)
 
+    def only(self, kept: npt.NDArray[np.bool_]) -> SparseVectors:
+        """Return the vectors with some of their values alone: ``kept`` bool (nnz,)."""
+        return SparseVectors(
+            offsets_of(kept)[self.indptr], self.indices[kept], np.asarray(self.values)[kept], self.dimensions
+        )
+
     @cached_property
     def nonempty_rows(self) -> Int32Array:
         """Rows that have at least one stored value."""
@@ -295,13 +286,28 @@ class SparseVectors:
         )
 
 
+def offsets_of(lengths: npt.NDArray[Any]) -> Int64Array:
+    """Return where each of consecutive lists begins, and where the last one ends: int64 (n + 1)."""
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def owners(indptr: Int64Array) -> Int64Array:
+    """Return the number of the list that each value is in, int64; lists begin at ``indptr``."""
+    return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+
+
+def ranks_in(indptr: Int64Array) -> Int64Array:
+    """Return the place of each value in its list, from 0, int64; lists begin at ``indptr``."""
+    return np.arange(int(indptr[-1])) - np.repeat(indptr[:-1], np.diff(indptr))
+
+
 def _gather(indptr: Int64Array, rows: npt.NDArray[Any]) -> tuple[Int64Array, Int64Array]:
     """Return offsets of the chosen rows among themselves, and the present place of each of their values."""
     lengths = np.diff(indptr)[rows]
-    offsets = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    places: Int64Array = np.arange(offsets[-1], dtype=np.int64) + np.repeat(indptr[:-1][rows] - offsets[:-1], lengths)
-    return offsets, places
+    offsets = offsets_of(lengths)
+    return offsets, np.arange(offsets[-1]) + np.repeat(indptr[:-1][rows] - offsets[:-1], lengths)
 
 
 @dataclass(frozen=True, eq=False)

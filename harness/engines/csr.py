@@ -116,7 +116,7 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
 
     def change(self, folder: Path, changes: Changes[SparseVectors], progress: Progress) -> None:
         """Make the index of all vectors anew, in place of the one that is there; deleted rows are empty."""
-        earlier = _saved_vectors(load_index(folder / "index", "sparse", verify=False))
+        earlier = _saved_vectors(load_index(folder / "index", verify=False))
         if self._columns is not None:
             earlier = self._columns.widen(earlier)
         written = changes.written.column

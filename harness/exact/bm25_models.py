@@ -9,17 +9,16 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.types import Float32Array, Float64Array, Int64Array, SparseVectors, TermCounts
+from harness.data.types import Float32Array, Float64Array, Int64Array, SparseVectors, TermCounts, owners
 from harness.errors import UsageError, nearest
 from harness.exact.lucene import byte_lengths, decoded_lengths
 from harness.registry.parameters import ParameterValue
-
-__all__ = ["SCORINGS", "Bm25Formula", "Scoring", "Weighted", "formula_of", "idf_of", "weigh"]
 
 Idf = Literal["lucene", "robertson", "atire", "bm25l", "bm25+"]
 Saturation = Literal["bm25", "bm25l", "bm25+"]
@@ -51,8 +50,8 @@ class Bm25Formula:
         float32_sums: Weights are added in float32, in the order of the query's terms.
     """
 
-    k1: float
-    b: float
+    k1: float = 0.9
+    b: float = 0.4
     k1_plus_1: bool = True
     idf: Idf = "lucene"
     idf_floor: float | None = None
@@ -77,9 +76,9 @@ class Weighted(NamedTuple):
 
 
 class Scoring(NamedTuple):
-    """A model: what makes a formula of a backend's parameters, and the source of the formula."""
+    """A model: its formula but for k1 and b, or what makes that of a backend's parameters; and where it is written."""
 
-    formula: Callable[[Mapping[str, ParameterValue]], Bm25Formula]
+    formula: Bm25Formula | Callable[[Mapping[str, ParameterValue]], Bm25Formula]
     source: str
 
 
@@ -89,7 +88,9 @@ def formula_of(scoring: str, parameters: Mapping[str, ParameterValue]) -> Bm25Fo
         raise UsageError(
             f"there is no scoring '{scoring}'{nearest(scoring, SCORINGS)}", fix=f"known: {', '.join(SCORINGS)}"
         )
-    return SCORINGS[scoring].formula(parameters)
+    model = SCORINGS[scoring].formula
+    formula = model if isinstance(model, Bm25Formula) else model(parameters)
+    return replace(formula, k1=float(parameters["k1"]), b=float(parameters["b"]))
 
 
 def idf_of(counts: TermCounts, formula: Bm25Formula) -> Float64Array:
@@ -105,7 +106,7 @@ def weigh(counts: TermCounts, formula: Bm25Formula) -> Weighted:
     """
     documents = counts.documents
     statistics = _statistics(counts, formula)
-    lengths = statistics.lengths[np.repeat(np.arange(len(documents)), np.diff(documents.indptr))]
+    lengths = statistics.lengths[owners(documents.indptr)]
     values = _COMPUTE[formula.arithmetic](formula, statistics, documents, lengths)
     weights = SparseVectors(documents.indptr, documents.indices, values, documents.dimensions)
     return Weighted(weights, counts.queries, _absent(formula, statistics))
@@ -130,30 +131,16 @@ def _statistics(counts: TermCounts, formula: Bm25Formula) -> _Statistics:
 
 
 def _in_float64(
-    formula: Bm25Formula, statistics: _Statistics, documents: SparseVectors, lengths: Float64Array
-) -> Float32Array:
-    tf = np.asarray(documents.values, dtype=np.float64)
-    return _beyond_absent(formula, statistics, documents, _idf(formula, statistics), (tf, lengths))
-
-
-def _as_bm25s(
-    formula: Bm25Formula, statistics: _Statistics, documents: SparseVectors, lengths: Float64Array
-) -> Float32Array:
-    """Round the IDF to float32, and ``tf · (k1 + 1)``; the rest is float64 until a weight is stored."""
-    idf = _idf(formula, statistics).astype(np.float32)
-    return _beyond_absent(formula, statistics, documents, idf, (np.asarray(documents.values), lengths))
-
-
-def _beyond_absent(
     formula: Bm25Formula,
     statistics: _Statistics,
     documents: SparseVectors,
-    idf: npt.NDArray[np.floating],
-    counted: tuple[npt.NDArray[np.floating], Float64Array],
+    lengths: Float64Array,
+    dtype: type[np.floating[Any]] = np.float64,
 ) -> Float32Array:
-    """Return what a document gets for a term beyond what all documents do, of counts and lengths."""
+    """Return what a document gets for a term beyond what all documents do; IDF and counts are of ``dtype``."""
     indices, absent = np.asarray(documents.indices), _absent(formula, statistics)
-    weights = idf[indices] * _saturated(formula, *counted, statistics.average)
+    tf = np.asarray(documents.values, dtype=dtype)
+    weights = _idf(formula, statistics).astype(dtype)[indices] * _saturated(formula, tf, lengths, statistics.average)
     beyond: Float32Array = (weights if absent is None else weights - absent[indices]).astype(np.float32)
     return beyond
 
@@ -254,61 +241,45 @@ def _idf(formula: Bm25Formula, statistics: _Statistics) -> Float64Array:
     return idf if formula.idf_floor is None else np.where(idf > 0, idf, formula.idf_floor)
 
 
-def _as_parameters_say(parameters: Mapping[str, ParameterValue]) -> tuple[float, float]:
-    return float(parameters["k1"]), float(parameters["b"])
-
-
-def _tantivy(parameters: Mapping[str, ParameterValue]) -> Bm25Formula:
-    k1, b = _as_parameters_say(parameters)
-    return Bm25Formula(k1, b, byte_lengths=True, all_documents=True, arithmetic="tantivy", float32_sums=True)
-
-
-def _lancedb(parameters: Mapping[str, ParameterValue]) -> Bm25Formula:
-    k1, b = _as_parameters_say(parameters)
-    return Bm25Formula(k1, b, arithmetic="lance", float32_sums=True)
-
-
-def _sqlite(parameters: Mapping[str, ParameterValue]) -> Bm25Formula:
-    k1, b = _as_parameters_say(parameters)
-    return Bm25Formula(k1, b, idf="robertson", idf_floor=1e-6, all_documents=True)
-
-
-def _milvus(parameters: Mapping[str, ParameterValue]) -> Bm25Formula:
-    k1, b = _as_parameters_say(parameters)
-    return Bm25Formula(k1, b, all_documents=True, least_average=1.0)
-
-
 _BM25S: Mapping[str, Bm25Formula] = {
-    "robertson": Bm25Formula(0, 0, k1_plus_1=False, idf="robertson", idf_floor=0.0),
-    "lucene": Bm25Formula(0, 0, k1_plus_1=False),
-    "atire": Bm25Formula(0, 0, idf="atire"),
-    "bm25l": Bm25Formula(0, 0, idf="bm25l", saturation="bm25l"),
-    "bm25+": Bm25Formula(0, 0, idf="bm25+", saturation="bm25+"),
+    "robertson": Bm25Formula(k1_plus_1=False, idf="robertson", idf_floor=0.0),
+    "lucene": Bm25Formula(k1_plus_1=False),
+    "atire": Bm25Formula(idf="atire"),
+    "bm25l": Bm25Formula(idf="bm25l", saturation="bm25l"),
+    "bm25+": Bm25Formula(idf="bm25+", saturation="bm25+"),
 }
 
 
-def _bm25s(parameters: Mapping[str, ParameterValue]) -> Bm25Formula:
-    k1, b = _as_parameters_say(parameters)
+def _of_bm25s(parameters: Mapping[str, ParameterValue]) -> Bm25Formula:
     variant = _BM25S[str(parameters["variant"])]
     delta = float(parameters["delta"]) if variant.saturation != "bm25" else 0.0
-    return replace(variant, k1=k1, b=b, delta=delta, all_documents=True, arithmetic="bm25s", float32_sums=True)
+    return replace(variant, delta=delta, all_documents=True, arithmetic="bm25s", float32_sums=True)
 
 
 _COMPUTE: Mapping[Arithmetic, Callable[[Bm25Formula, _Statistics, SparseVectors, Float64Array], Float32Array]] = {
     "float64": _in_float64,
     "tantivy": _as_tantivy,
     "lance": _as_lance,
-    "bm25s": _as_bm25s,
+    # the IDF and tf · (k1 + 1) are rounded to float32; the rest is float64 until a weight is stored
+    "bm25s": partial(_in_float64, dtype=np.float32),
 }
 SCORINGS: Mapping[str, Scoring] = {
     "milvus": Scoring(
-        _milvus, "knowhere, src/index/sparse/sparse_inverted_index.h; N and the least avgdl were measured"
+        Bm25Formula(all_documents=True, least_average=1.0),
+        "knowhere, src/index/sparse/sparse_inverted_index.h; N and the least avgdl were measured",
     ),
     "lancedb": Scoring(
-        _lancedb, "measured on lancedb 0.40.0: N and avgdl over documents with terms, all lengths exact"
+        Bm25Formula(arithmetic="lance", float32_sums=True),
+        "measured on lancedb 0.40.0: N and avgdl over documents with terms, all lengths exact",
     ),
-    "tantivy": Scoring(_tantivy, "tantivy, src/query/bm25.rs"),
-    "bm25s": Scoring(_bm25s, "bm25s, bm25s/scoring.py; Kamphuis and others, ECIR 2020"),
-    "sqlite": Scoring(_sqlite, "SQLite, ext/fts5/fts5_aux.c, fts5Bm25Function"),
+    "tantivy": Scoring(
+        Bm25Formula(byte_lengths=True, all_documents=True, arithmetic="tantivy", float32_sums=True),
+        "tantivy, src/query/bm25.rs",
+    ),
+    "bm25s": Scoring(_of_bm25s, "bm25s, bm25s/scoring.py; Kamphuis and others, ECIR 2020"),
+    "sqlite": Scoring(
+        Bm25Formula(idf="robertson", idf_floor=1e-6, all_documents=True),
+        "SQLite, ext/fts5/fts5_aux.c, fts5Bm25Function",
+    ),
 }
 """Every model that a card may name; an engine with a BM25 of its own adds a line."""

@@ -9,11 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors
+from harness.data.types import Float32Array, Int32Array, SparseVectors, offsets_of, owners
 from harness.errors import DataError, UsageError
 from harness.exact.postings import as_sparse
-
-__all__ = ["EncodesTexts", "encode_documents", "encode_queries", "widen"]
 
 _DIMENSIONS = int(np.iinfo(np.int32).max)
 
@@ -104,8 +102,7 @@ def _rows(encoded: Any, source: str, first: int) -> SparseVectors:  # noqa: ANN4
 
 
 def _from_mappings(rows: Sequence[Mapping[int, float]], source: str, first: int) -> SparseVectors:
-    indptr: Int64Array = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum([len(row) for row in rows], out=indptr[1:])
+    indptr = offsets_of(np.array([len(row) for row in rows], dtype=np.int64))
     try:
         wide = np.fromiter((index for row in rows for index in row), np.int64, int(indptr[-1]))
         with np.errstate(over="ignore"):
@@ -114,7 +111,7 @@ def _from_mappings(rows: Sequence[Mapping[int, float]], source: str, first: int)
         raise DataError(source, [f"from row {first} on: not {{whole number: weight}}: {error}"]) from error
     if len(wide) and (wide.min() < 0 or wide.max() >= _DIMENSIONS):
         raise DataError(source, [f"from row {first} on: an index is outside 0 to {_DIMENSIONS - 1}"])
-    order = np.lexsort((wide, np.repeat(np.arange(len(rows)), np.diff(indptr))))
+    order = np.lexsort((wide, owners(indptr)))
     indices: Int32Array = wide[order].astype(np.int32)
     values: Float32Array = weights[order]
     width = int(wide.max(initial=-1)) + 1

@@ -14,8 +14,6 @@ from harness.exact.index import SparseIndex
 from harness.exact.postings import Postings, QueryRows, as_sparse, read_only
 from harness.exact.topk import TopK, check_lists
 
-__all__ = ["Float32SumIndex"]
-
 _UNIT_ROUNDOFF = 2.0**-24
 _SPARE = 32
 
@@ -52,10 +50,7 @@ class Float32SumIndex:
         Candidates are the best by float64 sums, as many as it takes: a sum of n float32 terms is off by n roundings
         at most (Higham 2002, equation 4.4), so no other document can be among the best.
         """
-        parts = [TopK(np.zeros(1, dtype=np.int64), np.empty(0, np.int32), np.empty(0, np.float32))]
-        parts += [self._best(queries.slice(row, row + 1), k, threads) for row in range(len(queries))]
-        counts = np.cumsum([len(part.rows) for part in parts], dtype=np.int64)
-        return TopK(counts, np.concatenate([p.rows for p in parts]), np.concatenate([p.scores for p in parts]))
+        return TopK.joined([self._best(queries.slice(row, row + 1), k, threads) for row in range(len(queries))])
 
     def _best(self, query: SparseVectors, k: int, threads: int) -> TopK:
         slack = 1.0 + 4.0 * (float(np.asarray(query.values).sum()) + 2.0) * _UNIT_ROUNDOFF

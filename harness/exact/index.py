@@ -15,10 +15,7 @@ from harness.exact.storage import StoredIndex, load_index, save_index
 from harness.exact.topk import Searcher, TopK, tie_order
 from harness.exact.weights import bm25_idf
 
-__all__ = ["SparseIndex"]
-
 _RULE = Rule(lucene=False, mask=np.uint64(0x7FFFFFFFFFFFFFFF), empty=np.uint64(0))
-_KIND = "sparse"
 _LARGEST = 2.0**127
 """A contribution below this is finite in float32, however it is rounded."""
 
@@ -132,9 +129,7 @@ class SparseIndex:
 
     def save(self, folder: Path | str) -> None:
         """Write the index into ``folder`` (made when missing): ``.npy`` files and a JSON header, nothing pickled."""
-        save_index(
-            Path(folder), StoredIndex(_KIND, self._searcher.postings, len(self), self._searcher.order, self._idf, {})
-        )
+        save_index(Path(folder), StoredIndex(self._searcher.postings, len(self), self._searcher.order, self._idf))
 
     @classmethod
     def load(cls, folder: Path | str, *, verify: bool = True) -> SparseIndex:
@@ -143,7 +138,7 @@ class SparseIndex:
         ``verify`` reads everything once to compare checksums. Raises CacheError for a missing or damaged file,
         DataError for a folder that holds something else or a newer format.
         """
-        stored = load_index(Path(folder), _KIND, verify=verify)
+        stored = load_index(Path(folder), verify=verify)
         return cls(Searcher(stored.postings, stored.documents, _RULE, stored.order), stored.idf)
 
     def _weighted(self, queries: Any) -> QueryRows:  # noqa: ANN401 - SciPy has no type information

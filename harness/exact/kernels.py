@@ -32,8 +32,6 @@ from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Arra
 from harness.exact.postings import Postings, QueryRows, Rule, contribution
 from harness.exact.selection import keep_largest_beside, nth_largest, smallest
 
-__all__ = ["Workspace", "retrieve_kernel", "score_kernel"]
-
 BLOCK = np.uint64(65_536)
 """Documents of a block: their sums take 512 KiB, which a second-level cache holds beside the postings."""
 _STRIDE = np.uint64(16)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,14 +13,10 @@ from harness.errors import DataError, UsageError
 from harness.exact.index import check_dimensions
 from harness.exact.postings import QueryRows, Rule, as_sparse, read_only, transpose
 from harness.exact.shards import shard_count, spread_documents, spread_queries
-from harness.exact.storage import StoredIndex, load_index, save_index
 from harness.exact.topk import Searcher, TopK
 from harness.exact.weights import bm25_idf, document_frequencies, with_idf
 
-__all__ = ["LuceneIndex", "LuceneWeights", "QueryWeighing", "byte_lengths", "decoded_lengths"]
-
 _RULE = Rule(lucene=True, mask=np.uint64(0xFFFFFFFFFFFFFFFF), empty=np.uint64(0x8000000000000000))
-_KIND = "lucene"
 _FREE = 24
 """Lengths below this are stored as they are: 255 less the code of the largest int (SmallFloat.NUM_FREE_VALUES)."""
 
@@ -115,7 +110,8 @@ class LuceneWeights(NamedTuple):
             filled[shard] = np.count_nonzero(lengths)
             inverse[inside] = _inverse(k1, b, int(lengths.sum()), int(filled[shard]))[codes[inside]]
         spread = spread_documents(documents, placed)
-        denominators = _denominators(spread.values, np.repeat(inverse, np.diff(spread.indptr)))
+        # 1 + f32(tf) * inv of every posting; the kernel divides, because that depends on the query
+        denominators = np.float32(1.0) + spread.values * np.repeat(inverse, np.diff(spread.indptr))
         frequencies = document_frequencies(spread)[0].reshape(count, -1)
         idf = np.concatenate([bm25_idf(of_shard, int(n)) for of_shard, n in zip(frequencies, filled, strict=True)])
         return cls(replace(spread, values=denominators), QueryWeighing(idf, k1, b, k1_plus_1, count))
@@ -204,24 +200,6 @@ class LuceneIndex:
         """Return the exact scores of listed documents; see :meth:`SparseIndex.score`."""
         return self._searcher.score(self._weighted(queries), indptr, rows)
 
-    def save(self, folder: Path | str) -> None:
-        """Write the index into ``folder``; see :meth:`SparseIndex.save`. Raises UsageError for one of weights."""
-        if self.queries is None:
-            raise UsageError("an index of weights cannot be saved", fix="save the index of the counts")
-        searcher, settings = self._searcher, self.queries._asdict()
-        idf = settings.pop("idf")
-        save_index(Path(folder), StoredIndex(_KIND, searcher.postings, len(self), searcher.order, idf, settings))
-
-    @classmethod
-    def load(cls, folder: Path | str, *, verify: bool = True) -> LuceneIndex:
-        """Memory-map an index that :meth:`save` wrote; see :meth:`SparseIndex.load`."""
-        stored = load_index(Path(folder), _KIND, verify=verify)
-        if stored.idf is None or not {"k1", "b"} <= stored.settings.keys():
-            raise DataError(str(folder), ["holds no IDF, k1 or b"])
-        searcher, settings = Searcher(stored.postings, stored.documents, _RULE, stored.order), stored.settings
-        k1_plus_1, shards = bool(settings.get("k1_plus_1", False)), int(settings.get("shards", 1))
-        return cls(searcher, QueryWeighing(stored.idf, settings["k1"], settings["b"], k1_plus_1, shards))
-
     def _weighted(self, queries: Any) -> QueryRows:  # noqa: ANN401 - SciPy has no type information
         vectors = as_sparse(queries, "queries") if self.queries is None else self.queries.weigh(queries)
         return QueryRows(read_only(vectors.indptr), read_only(vectors.indices), read_only(vectors.values))
@@ -240,12 +218,6 @@ def _inverse(k1: float, b: float, total_terms: int, documents: int) -> Float32Ar
     with np.errstate(divide="ignore"):  # k1 = 0 gives infinity in Java as well, and then the weight itself
         inverse: Float32Array = unit / (k1_f32 * ((unit - b_f32) + b_f32 * decoded_lengths() / average))
     return inverse
-
-
-def _denominators(counts: Float32Array, inverse: Float32Array) -> Float32Array:
-    """Return ``1 + f32(tf) * inv`` of every posting. The kernel divides, because that depends on the query."""
-    denominators: Float32Array = np.float32(1.0) + counts * inverse
-    return denominators
 
 
 def _checked_counts(counts: SparseVectors, source: str) -> SparseVectors:

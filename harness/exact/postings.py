@@ -19,17 +19,6 @@ from harness.data.types import (
 )
 from harness.errors import DataError
 
-__all__ = [
-    "Postings",
-    "QueryRows",
-    "Rule",
-    "as_sparse",
-    "contribution",
-    "only_rows",
-    "read_only",
-    "transpose",
-]
-
 
 class Postings(NamedTuple):
     """Documents by dimension (CSC): ``columns`` uint64 (D + 1), ``rows`` uint32 (P,), ``values`` float32 (P,).

@@ -12,8 +12,6 @@ from harness.data.jit import kernel
 from harness.data.types import Float32Array, Int64Array, SparseVectors
 from harness.errors import UnknownNameError
 
-__all__ = ["DATATYPES", "qdrant_idf", "qdrant_normalised", "qdrant_weights"]
-
 DATATYPES = ("float32", "float16", "uint8")
 _LEVELS = np.float32(255)
 

@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from harness.data.types import Int32Array
 
-__all__ = ["shards_of"]
-
 UInt64Array = npt.NDArray[np.uint64]
 
 _PLACES = 100

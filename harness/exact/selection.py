@@ -7,8 +7,6 @@ import numpy as np
 from harness.data.jit import inner_kernel
 from harness.data.types import UInt64Array
 
-__all__ = ["keep_largest", "keep_largest_beside", "nth_largest", "smallest"]
-
 _ONE = np.uint64(1)
 _FEW = np.uint64(32)
 _SAMPLE, _MANY = np.uint64(15), np.uint64(128)

@@ -10,8 +10,6 @@ import numpy as np
 
 from harness.data.types import Int32Array, SparseVectors
 
-__all__ = ["shard_count", "spread_documents", "spread_queries"]
-
 
 def shard_count(shards: Int32Array) -> int:
     """Return the number of shards, at least 1, of documents whose shards (int32 (n,)) are counted from 0."""

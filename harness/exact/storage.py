@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,39 +19,23 @@ from harness.errors import CacheError, DataError, UsageError
 from harness.exact.postings import Postings, freeze
 from harness.store.columns import load_ids, load_sparse, save_column, save_ids, save_sparse
 
-__all__ = [
-    "Encoded",
-    "StoredIndex",
-    "begin",
-    "damaged",
-    "finish",
-    "load_encoded",
-    "load_index",
-    "load_optional",
-    "open_header",
-    "save_encoded",
-    "save_index",
-    "save_optional",
-]
-
 _FORMAT = "harness.reference"
 """The name in stored headers, which is older than the package's."""
 _VERSION = 1
 _HEADER = "header.json"
+_SPARSE, _ENCODED = "sparse", "encoded"
 _CHUNK_BYTES = 1 << 22
 _DAMAGED = "delete the folder and save it again"
 
 
 @dataclass(frozen=True, eq=False)
 class StoredIndex:
-    """An index's content. ``settings`` are the numbers of its scoring mode (k1, b)."""
+    """Content of a :class:`harness.exact.SparseIndex`: postings, and rows in the order of ties and the IDF, if any."""
 
-    kind: str
     postings: Postings
     documents: int
     order: Int32Array | None
     idf: Float32Array | None
-    settings: Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,45 +48,43 @@ class Encoded:
 
 
 def save_index(folder: Path, index: StoredIndex) -> None:
-    """Write an index; the header comes last, so that an interrupted save is noticed."""
-    begin(folder)
+    """Write an index."""
     columns, rows, values, _ = index.postings
-    by_column = SparseVectors(columns.view(np.int64), rows.view(np.int32), values, index.documents)
-    save_sparse(folder, "postings", by_column)
-    save_optional(folder, "order", index.order)
-    save_optional(folder, "idf", index.idf)
     counts = {"documents": index.documents, "dimensions": len(columns) - 1, "postings": len(values)}
-    finish(folder, index.kind, {"counts": counts, "settings": dict(index.settings)})
+    with writing(folder, _SPARSE, counts):
+        by_column = SparseVectors(columns.view(np.int64), rows.view(np.int32), values, index.documents)
+        save_sparse(folder, "postings", by_column)
+        save_optional(folder, order=index.order, idf=index.idf)
 
 
-def load_index(folder: Path, kind: str, *, verify: bool) -> StoredIndex:
-    """Memory-map an index of ``kind``; see :meth:`SparseIndex.load`."""
-    header = open_header(folder, kind, verify=verify)
+def load_index(folder: Path, *, verify: bool) -> StoredIndex:
+    """Memory-map an index; see :meth:`SparseIndex.load`."""
+    header = open_header(folder, _SPARSE, verify=verify)
     counts = header["counts"]
     by_column = load_sparse(folder, "postings")
     order, idf = (load_optional(folder, name, header) for name in ("order", "idf"))
-    expected = (counts["documents"], counts["dimensions"], counts["postings"])
-    _check_shape(folder, by_column, expected)
-    if (order is not None and len(order) != expected[0]) or (idf is not None and len(idf) != expected[1]):
+    _check_shape(folder, by_column, (counts["documents"], counts["dimensions"], counts["postings"]))
+    if (order is not None and len(order) != counts["documents"]) or (idf is not None and len(idf) != len(by_column)):
         raise damaged(folder, "an array has another length than the header says")
     postings = freeze(by_column.indptr.view(np.uint64), by_column.indices.view(np.uint32), by_column.values)
-    return StoredIndex(kind, postings, expected[0], order, idf, header["settings"])
+    return StoredIndex(postings, by_column.dimensions, order, idf)
 
 
 def save_encoded(folder: Path | str, encoded: Encoded) -> None:
     """Write a matrix with its ids and IDF into ``folder`` (made when missing). Raises UsageError when they disagree."""
-    if len(encoded.ids) != len(encoded.vectors):
+    folder, vectors = Path(folder), encoded.vectors
+    if len(encoded.ids) != len(vectors):
         raise UsageError(
-            f"{len(encoded.ids)} ids for {len(encoded.vectors)} rows", fix="give one id for each row of the matrix"
+            f"{len(encoded.ids)} ids for {len(vectors)} rows", fix="give one id for each row of the matrix"
         )
-    folder = Path(folder)
-    begin(folder)
-    save_sparse(folder, "vectors", encoded.vectors)
-    save_ids(folder / "ids.arrow", encoded.ids)
-    save_optional(folder, "idf", encoded.idf)
-    vectors = encoded.vectors
-    counts = {"documents": len(vectors), "dimensions": vectors.dimensions, "postings": vectors.nnz}
-    finish(folder, "encoded", {"counts": counts})
+    with writing(
+        folder,
+        _ENCODED,
+        {"documents": len(vectors), "dimensions": vectors.dimensions, "postings": vectors.nnz},
+    ):
+        save_sparse(folder, "vectors", vectors)
+        save_ids(folder / "ids.arrow", encoded.ids)
+        save_optional(folder, idf=encoded.idf)
 
 
 def load_encoded(folder: Path | str, *, verify: bool = True) -> Encoded:
@@ -111,29 +94,31 @@ def load_encoded(folder: Path | str, *, verify: bool = True) -> Encoded:
     for a folder that holds something else or a newer format.
     """
     folder = Path(folder)
-    header = open_header(folder, "encoded", verify=verify)
+    header = open_header(folder, _ENCODED, verify=verify)
     counts = header["counts"]
-    vectors, ids = load_sparse(folder, "vectors"), load_ids(folder / "ids.arrow")
-    idf = load_optional(folder, "idf", header)
-    by_row = SparseVectors(vectors.indptr, vectors.indices, vectors.values, vectors.dimensions)
-    _check_shape(folder, by_row, (counts["dimensions"], counts["documents"], counts["postings"]))
-    if len(ids) != counts["documents"] or (idf is not None and len(idf) != counts["dimensions"]):
+    vectors, ids, idf = (
+        load_sparse(folder, "vectors"),
+        load_ids(folder / "ids.arrow"),
+        load_optional(folder, "idf", header),
+    )
+    _check_shape(folder, vectors, (counts["dimensions"], counts["documents"], counts["postings"]))
+    if len(ids) != len(vectors) or (idf is not None and len(idf) != vectors.dimensions):
         raise damaged(folder, "an array has another length than the header says")
     return Encoded(vectors, ids, idf)
 
 
-def begin(folder: Path) -> None:
-    """Make ``folder`` and remove what a reader would take for a finished one."""
+@contextmanager
+def writing(folder: Path, kind: str, counts: Mapping[str, int]) -> Iterator[None]:
+    """Make ``folder`` for files that the block writes; the header with their checksums follows, atomically.
+
+    What a reader would take for a finished folder is removed first, so that an interrupted save is noticed.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / _HEADER).unlink(missing_ok=True)
-    for name in ("order", "idf"):
-        (folder / f"{name}.npy").unlink(missing_ok=True)
-
-
-def finish(folder: Path, kind: str, content: Mapping[str, Any]) -> None:
-    """Write the header with the checksums of all files, atomically."""
+    for name in (_HEADER, "order.npy", "idf.npy"):
+        (folder / name).unlink(missing_ok=True)
+    yield
     files = {path.name: _checksum(path) for path in sorted(folder.iterdir()) if path.suffix in (".npy", ".arrow")}
-    header = {"format": f"{_FORMAT}.{kind}", "version": _VERSION, **content, "files": files}
+    header = {"format": f"{_FORMAT}.{kind}", "version": _VERSION, "counts": counts, "files": files}
     temporary = folder / f"{_HEADER}.{os.getpid()}"
     temporary.write_text(json.dumps(header, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     temporary.replace(folder / _HEADER)
@@ -170,12 +155,11 @@ def open_header(folder: Path, kind: str, *, verify: bool) -> dict[str, Any]:
 
 def _check_shape(folder: Path, vectors: SparseVectors, expected: tuple[int, int, int]) -> None:
     """Compare (width, rows, stored values) with the header: kernels do not check their indices."""
-    indptr = vectors.indptr
-    shape = (vectors.dimensions, len(vectors), vectors.nnz)
+    indptr, shape = vectors.indptr, (vectors.dimensions, len(vectors), vectors.nnz)
     kinds = [array.dtype.str for array in (indptr, vectors.indices, vectors.values)]
     if shape != expected or kinds != ["<i8", "<i4", "<f4"]:
         raise damaged(folder, f"arrays of shape {shape}, the header says {expected}")
-    if len(vectors.indices) != expected[2] or indptr[0] != 0 or indptr[-1] != expected[2]:
+    if len(vectors.indices) != vectors.nnz or indptr[0] != 0 or indptr[-1] != vectors.nnz:
         raise damaged(folder, "indptr does not fit the values")
 
 
@@ -188,10 +172,11 @@ def _checksum(path: Path) -> list[int]:
     return [path.stat().st_size, checksum]
 
 
-def save_optional(folder: Path, name: str, array: npt.NDArray[Any] | None) -> None:
-    """Write ``name.npy`` unless there is nothing to write."""
-    if array is not None:
-        save_column(folder / f"{name}.npy", array)
+def save_optional(folder: Path, **arrays: npt.NDArray[Any] | None) -> None:
+    """Write ``name.npy`` for each array that is there."""
+    for name, array in arrays.items():
+        if array is not None:
+            save_column(folder / f"{name}.npy", array)
 
 
 def load_optional(folder: Path, name: str, header: Mapping[str, Any]) -> Any:  # noqa: ANN401 - one of two dtypes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,12 +13,10 @@ import numpy.typing as npt
 
 from harness.data.jit import kernel
 from harness.data.ranking import unpack_score
-from harness.data.types import Float32Array, Int32Array, Int64Array, UInt32Array, UInt64Array
+from harness.data.types import Float32Array, Int32Array, Int64Array, UInt32Array, UInt64Array, offsets_of
 from harness.errors import DataError, UsageError
 from harness.exact.kernels import Workspace, retrieve_kernel, score_kernel
 from harness.exact.postings import Postings, QueryRows, Rule, only_rows, read_only
-
-__all__ = ["Searcher", "TopK", "check_lists", "decode", "refuse_overflow", "tie_order"]
 
 _BATCH_KEYS = 1 << 20
 _BATCH_QUERIES = 256
@@ -33,6 +31,17 @@ class TopK(NamedTuple):
     indptr: Int64Array
     rows: Int32Array
     scores: Float32Array
+
+    @classmethod
+    def joined(cls, parts: Sequence[TopK]) -> TopK:
+        """Return the hits of consecutive batches as those of one; no batches have no hits."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            offsets_of(np.concatenate([np.empty(0, dtype=np.int64), *(np.diff(part.indptr) for part in parts)])),
+            np.concatenate([np.empty(0, dtype=np.int32), *(part.rows for part in parts)]),
+            np.concatenate([np.empty(0, dtype=np.float32), *(part.scores for part in parts)]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +82,7 @@ class Searcher:
         else:
             with ThreadPoolExecutor(max_workers=threads) as pool:
                 parts = list(pool.map(lambda batch: self._retrieve_batch(queries, *batch), batches))
-        if len(parts) == 1:
-            return parts[0]
-        counts = [np.zeros(1, dtype=np.int64), *(np.diff(part.indptr) for part in parts)]
-        return TopK(
-            np.cumsum(np.concatenate(counts), dtype=np.int64),
-            np.concatenate([part.rows for part in parts] or [np.empty(0, dtype=np.int32)]),
-            np.concatenate([part.scores for part in parts] or [np.empty(0, dtype=np.float32)]),
-        )
+        return TopK.joined(parts)
 
     def only(self, matching: npt.NDArray[np.bool_]) -> Postings:
         """Return the postings of ``matching`` rows; raises UsageError unless that is one bool a document."""
@@ -96,7 +98,9 @@ class Searcher:
         check_lists(indptr, rows, len(queries.indptr) - 1, self.documents)
         internal = np.ascontiguousarray(rows, dtype=np.int32)
         if self.order is not None:
-            internal = self._internal_rows()[internal]
+            internal_rows = np.empty(self.documents, dtype=np.int32)
+            internal_rows[self.order] = np.arange(self.documents, dtype=np.int32)
+            internal = internal_rows[internal]
         scores = np.empty(len(rows), dtype=np.float32)
         sums = np.full(self.documents, self.rule.empty, dtype=np.uint64).view(np.float64)
         lists = read_only(np.ascontiguousarray(indptr, dtype=np.int64))
@@ -108,9 +112,7 @@ class Searcher:
         """Yield (first query, end, width of the key table): as many queries as keep the table small."""
         count = len(queries.indptr) - 1
         columns = self.postings.columns
-        totals = np.zeros(len(queries.columns) + 1, dtype=np.uint64)
-        np.cumsum(columns[queries.columns + 1] - columns[queries.columns], out=totals[1:])
-        totals = totals[queries.indptr]
+        totals = offsets_of(columns[queries.columns + 1] - columns[queries.columns])[queries.indptr]
         most = min(k, self.documents, int((totals[1:] - totals[:-1]).max(initial=0)))
         width = max(1, most)
         size = max(1, min(_BATCH_QUERIES, _BATCH_KEYS // width, -(-count // threads)))
@@ -125,8 +127,7 @@ class Searcher:
         retrieve_kernel(self.postings, queries, first, self.documents, self.rule, workspace, best, counts)
         self._free.append(workspace)
         best.sort(axis=1)
-        indptr = np.zeros(len(counts) + 1, dtype=np.int64)
-        np.cumsum(counts, out=indptr[1:])
+        indptr = offsets_of(counts)
         rows, scores = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1], dtype=np.float32)
         decode(best, indptr, rows, scores)
         refuse_overflow(scores, indptr, first)
@@ -139,11 +140,6 @@ class Searcher:
         except IndexError:
             return Workspace.of(self.rule, self.documents, width, terms)
         return workspace if workspace.fits(width, terms) else Workspace.of(self.rule, self.documents, width, terms)
-
-    def _internal_rows(self) -> Int32Array:
-        internal = np.empty(self.documents, dtype=np.int32)
-        internal[self.order] = np.arange(self.documents, dtype=np.int32)
-        return internal
 
 
 @kernel

@@ -8,8 +8,6 @@ from harness.data.types import SparseVectors
 from harness.exact.dense import DenseIndex
 from harness.exact.index import SparseIndex
 
-__all__ = ["compile_dense_kernels", "compile_kernels"]
-
 
 def compile_kernels() -> None:
     """Compile the kernels of building and searching, or load them from Numba's cache on disk.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,6 @@ import numpy as np
 from harness.data.types import Float32Array, Int64Array, SparseVectors
 from harness.errors import DataError, UsageError
 from harness.exact.postings import as_sparse
-
-__all__ = ["LARGEST_IMPACT", "bm25_idf", "document_frequencies", "to_impacts", "with_idf"]
 
 LARGEST_IMPACT = 2**24
 """Up to here every whole number is a float32."""
@@ -53,10 +52,7 @@ def to_impacts(vectors: SparseVectors, scale: float) -> SparseVectors:
             f"a weight of {weight:g} times {scale:g} is no whole number from 0 to {LARGEST_IMPACT:,}",
             fix="choose another impact_scale; impacts cannot stand for weights below 0",
         )
-    kept = rounded > 0
-    before = np.concatenate([[0], np.cumsum(kept)])
-    indptr = before[np.asarray(vectors.indptr)].astype(np.int64)
-    return SparseVectors(indptr, vectors.indices[kept], rounded[kept].astype(np.float32), vectors.dimensions)
+    return replace(vectors, values=rounded.astype(np.float32)).only(rounded > 0)
 
 
 def with_idf(queries: SparseVectors, idf: Float32Array) -> SparseVectors:
@@ -64,6 +60,5 @@ def with_idf(queries: SparseVectors, idf: Float32Array) -> SparseVectors:
 
     ``idf`` float32 has a value for every column that the queries store.
     """
-    return SparseVectors(
-        queries.indptr, queries.indices, np.asarray(queries.values) * idf[queries.indices], queries.dimensions
-    )
+    with np.errstate(over="ignore"):  # an index refuses what overflows, with its row
+        return replace(queries, values=np.asarray(queries.values) * idf[queries.indices])

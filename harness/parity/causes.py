@@ -27,30 +27,18 @@ from harness.data.types import (
     Similarity,
     SparseVectors,
     TermCounts,
+    offsets_of,
+    ranks_in,
 )
 from harness.encoders import bm25
 from harness.exact import bm25_idf
-from harness.exact.bm25_models import Bm25Formula, weigh
+from harness.exact.bm25_models import weigh
 from harness.exact.dense import vector_lengths
 from harness.exact.lucene import byte_lengths as encode_lengths
 from harness.exact.lucene import decoded_lengths
 from harness.exact.qdrant_model import qdrant_idf, qdrant_weights
 from harness.parity.recipes import DenseRecipe, Recipe, empty_rows, idf_by_shard, with_formula
 from harness.parity.references import DenseReference, Fuse, FusedReference, Part, Reference, SparseReference
-
-__all__ = [
-    "FLOAT32_FUSION",
-    "HYPOTHESES",
-    "UNKNOWN",
-    "WITHIN_LISTS",
-    "Case",
-    "Hypothesis",
-    "Rescore",
-    "Rescored",
-    "causes_in_lists",
-    "hits_of_components",
-    "of_those_returned",
-]
 
 UNKNOWN = "unknown"
 """The name of a cause that no hypothesis proves: a defect of the harness, counted."""
@@ -116,36 +104,12 @@ class Hypothesis:
     rescore: Rescore
 
 
-def _with_reference(case: Case, reference: Reference) -> Rescored:
+def with_reference(case: Case, reference: Reference) -> Rescored:
     """Score the case's run by another reference, with its own k and tolerance."""
     queries = len(case.run.query_ids)
     tolerance = np.full(queries, case.tolerance)
     k = np.full(queries, case.k, dtype=np.int64)
     return Rescored(case.run, reference.retrieve(case.k), reference.score(case.run), k, tolerance, tolerance)
-
-
-def _of_recipe(change: Callable[[Recipe, Int32Array], Recipe | None]) -> Rescore:
-    """Score again under a changed recipe of sparse vectors; ``change`` also gets the missing rows."""
-
-    def rescore(case: Case) -> Rescored | None:
-        if not isinstance(case.reference, SparseReference):
-            return None
-        recipe = change(case.reference.recipe, case.missing_rows)
-        return None if recipe is None else _with_reference(case, SparseReference(recipe))
-
-    return rescore
-
-
-def _of_vectors(change: Callable[[DenseReference, Int32Array], DenseReference | None]) -> Rescore:
-    """Score again with a changed reference of dense vectors; ``change`` also gets the missing rows."""
-
-    def rescore(case: Case) -> Rescored | None:
-        if not isinstance(case.reference, DenseReference):
-            return None
-        reference = change(case.reference, case.missing_rows)
-        return None if reference is None else _with_reference(case, reference)
-
-    return rescore
 
 
 _tried: list[Hypothesis] = []
@@ -161,9 +125,30 @@ def _cause(name: str, meaning: str) -> Callable[[Rescore], Rescore]:
     return declare
 
 
-@_cause("float32 IDF", "every step of the IDF is rounded to float32, as Qdrant does")
-@_of_recipe
-def _float32_idf(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+def _recipe_cause(name: str, meaning: str) -> Callable[[Callable[[Recipe], Recipe | None]], object]:
+    """Declare a cause by a change of the recipe of sparse vectors."""
+    return lambda change: _cause(name, meaning)(lambda case: _with_recipe(case, change))
+
+
+def _with_recipe(case: Case, change: Callable[[Recipe], Recipe | None]) -> Rescored | None:
+    recipe = change(case.reference.recipe) if isinstance(case.reference, SparseReference) else None
+    return None if recipe is None else with_reference(case, SparseReference(recipe))
+
+
+def _vector_cause(name: str, meaning: str) -> Callable[[Callable[[DenseReference], DenseReference | None]], object]:
+    """Declare a cause by a changed reference of dense vectors."""
+
+    def declare(change: Callable[[DenseReference], DenseReference | None]) -> None:
+        @_cause(name, meaning)
+        def rescore(case: Case) -> Rescored | None:
+            reference = change(case.reference) if isinstance(case.reference, DenseReference) else None
+            return None if reference is None else with_reference(case, reference)
+
+    return declare
+
+
+@_recipe_cause("float32 IDF", "every step of the IDF is rounded to float32, as Qdrant does")
+def _float32_idf(recipe: Recipe) -> Recipe | None:
     if not _has_bm25_idf(recipe):
         return None
     return replace(recipe, idf=idf_by_shard(recipe, lambda containing, documents: qdrant_idf(documents, containing)))
@@ -174,24 +159,20 @@ def _has_bm25_idf(recipe: Recipe) -> bool:
 
 
 @_cause("missing documents", "the engine does not hold these documents, and counts without them")
-@_of_recipe
-def _missing_documents(recipe: Recipe, missing: Int32Array) -> Recipe | None:
-    # weights that were made before stay as they are; an engine with a BM25 of its own makes them of what it holds
-    changed = _without(recipe, missing)
-    if changed is None or recipe.formula is None or recipe.counts is None:
-        return changed
-    held = np.setdiff1d(np.arange(len(recipe.counts.documents)), missing).astype(np.int32)
-    return _of_held(changed, recipe.counts, recipe.formula, held)
+def _missing_documents(case: Case) -> Rescored | None:
+    def change(recipe: Recipe) -> Recipe | None:
+        # weights that were made before stay as they are; an engine with a BM25 of its own makes them of what it holds
+        changed = _without(recipe, case.missing_rows)
+        if changed is None or recipe.formula is None or recipe.counts is None:
+            return changed
+        held = np.setdiff1d(np.arange(len(recipe.counts.documents)), case.missing_rows).astype(np.int32)
+        weighted = weigh(recipe.counts.of_documents(held), recipe.formula)
+        lengths = np.zeros(len(recipe.doc_ids), dtype=np.int64)
+        lengths[held] = np.diff(weighted.documents.indptr)
+        documents = replace(weighted.documents, indptr=offsets_of(lengths))
+        return replace(changed, documents=documents, absent=weighted.absent)
 
-
-def _of_held(recipe: Recipe, counts: TermCounts, formula: Bm25Formula, held: Int32Array) -> Recipe:
-    """Return the recipe with weights by the statistics of the documents that are held, and none of the others."""
-    weighted = weigh(counts.of_documents(held), formula)
-    lengths = np.zeros(len(recipe.doc_ids), dtype=np.int64)
-    lengths[held] = np.diff(weighted.documents.indptr)
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    documents = replace(weighted.documents, indptr=indptr)
-    return replace(recipe, documents=documents, absent=weighted.absent)
+    return _with_recipe(case, change)
 
 
 def _without(recipe: Recipe, missing: Int32Array) -> Recipe | None:
@@ -200,20 +181,20 @@ def _without(recipe: Recipe, missing: Int32Array) -> Recipe | None:
 
 
 @_cause("missing documents, IDF kept", "the engine does not return these documents, but its IDF still counts them")
-@_of_recipe
-def _missing_documents_idf_kept(recipe: Recipe, missing: Int32Array) -> Recipe | None:
-    # deleted and not yet cleaned up
-    changed = _without(recipe, missing)
-    if changed is None or recipe.formula is not None:
-        return changed
-    if not _has_bm25_idf(recipe):
-        return None
-    return replace(changed, idf=idf_by_shard(recipe, bm25_idf))
+def _missing_documents_idf_kept(case: Case) -> Rescored | None:
+    def change(recipe: Recipe) -> Recipe | None:
+        # deleted and not yet cleaned up
+        changed = _without(recipe, case.missing_rows)
+        if changed is None or recipe.formula is not None:
+            return changed
+        return replace(changed, idf=idf_by_shard(recipe, bm25_idf)) if _has_bm25_idf(recipe) else None
+
+    return _with_recipe(case, change)
 
 
 @_cause("fewer hits", "the engine returned the right documents, and stopped early")
 def _fewer_hits(case: Case) -> Rescored | None:
-    same = _with_reference(case, case.reference)
+    same = with_reference(case, case.reference)
     returned = np.diff(case.run.indptr)
     if not ((returned > 0) & (returned < np.diff(same.exact.indptr))).any():
         return None
@@ -222,9 +203,10 @@ def _fewer_hits(case: Case) -> Rescored | None:
 
 
 @_cause("missing vectors", "the engine does not hold these documents")
-@_of_vectors
-def _missing_vectors(reference: DenseReference, missing_rows: Int32Array) -> DenseReference | None:
-    return reference.without(missing_rows) if len(missing_rows) else None
+def _missing_vectors(case: Case) -> Rescored | None:
+    if not len(case.missing_rows) or not isinstance(case.reference, DenseReference):
+        return None
+    return with_reference(case, case.reference.without(case.missing_rows))
 
 
 @_cause(
@@ -240,14 +222,14 @@ def _approximate_search(case: Case) -> Rescored | None:
 
 def of_those_returned(case: Case, reference: DenseReference) -> Rescored:
     """Score the hits by the reference, and take them in its order for the exact ranking."""
-    same = _with_reference(case, reference)
+    same = with_reference(case, reference)
     returned = ranking.order(case.run.with_scores(same.true_scores))
     return same._replace(exact=returned, k=np.diff(returned.indptr))
 
 
 @_cause("quantisation", "the index keeps compressed vectors, and these have exactly the scores and the order returned")
 def _quantisation(case: Case) -> Rescored | None:
-    return _with_reference(case, case.compared) if case.compared is not None else None
+    return with_reference(case, case.compared) if case.compared is not None else None
 
 
 @_cause(
@@ -273,23 +255,20 @@ def _quantisation_in_the_index(case: Case) -> Rescored | None:
     return found._replace(run=case.run.with_scores(found.true_scores + off))
 
 
-@_cause("float16 documents", "the index stores documents as float16, for cosine after normalising")
-@_of_vectors
-def _float16_documents(reference: DenseReference, _missing: Int32Array) -> DenseReference | None:
+@_vector_cause("float16 documents", "the index stores documents as float16, for cosine after normalising")
+def _float16_documents(reference: DenseReference) -> DenseReference | None:
     documents, queries = _normalised(reference.recipe)
     return _of_normalised(reference.recipe, _float16(documents), queries)
 
 
-@_cause("float16 vectors", "documents and queries are rounded to float16")
-@_of_vectors
-def _float16_vectors(reference: DenseReference, _missing: Int32Array) -> DenseReference | None:
+@_vector_cause("float16 vectors", "documents and queries are rounded to float16")
+def _float16_vectors(reference: DenseReference) -> DenseReference | None:
     documents, queries = _normalised(reference.recipe)
     return _of_normalised(reference.recipe, _float16(documents), _float16(queries))
 
 
-@_cause("dot product", "the engine does not divide by the lengths")
-@_of_vectors
-def _dot_product(reference: DenseReference, _missing: Int32Array) -> DenseReference | None:
+@_vector_cause("dot product", "the engine does not divide by the lengths")
+def _dot_product(reference: DenseReference) -> DenseReference | None:
     if reference.recipe.similarity != "cosine":
         return None
     return DenseReference(replace(reference.recipe, similarity="dot"), whole=reference)
@@ -325,16 +304,15 @@ def _of_normalised(
 def _zero_score_padding(case: Case) -> Rescored | None:
     if not isinstance(case.reference, SparseReference):
         return None
-    same = _with_reference(case, case.reference)
+    same = with_reference(case, case.reference)
     matching = np.flatnonzero(same.true_scores)
     if len(matching) == case.run.hits:
         return None
     return same._replace(run=ranking.hits_at(case.run, matching), true_scores=same.true_scores[matching])
 
 
-@_cause("IDF over all documents", "N counts documents without terms too")
-@_of_recipe
-def _idf_over_all_documents(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+@_recipe_cause("IDF over all documents", "N counts documents without terms too")
+def _idf_over_all_documents(recipe: Recipe) -> Recipe | None:
     if recipe.formula is not None and not recipe.formula.all_documents:
         return _with_changes(recipe, all_documents=True)
     if not _has_bm25_idf(recipe) or len(recipe.documents.nonempty_rows) == len(recipe.documents):
@@ -342,9 +320,8 @@ def _idf_over_all_documents(recipe: Recipe, _missing: Int32Array) -> Recipe | No
     return replace(recipe, idf=idf_by_shard(recipe, bm25_idf, over_all=True))
 
 
-@_cause("statistics of documents with terms", "N and avgdl leave out documents without terms")
-@_of_recipe
-def _statistics_of_filled_documents(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+@_recipe_cause("statistics of documents with terms", "N and avgdl leave out documents without terms")
+def _statistics_of_filled_documents(recipe: Recipe) -> Recipe | None:
     if recipe.formula is None or not recipe.formula.all_documents:
         return None
     return _with_changes(recipe, all_documents=False)
@@ -357,9 +334,8 @@ def _with_changes(recipe: Recipe, **fields: Any) -> Recipe | None:  # noqa: ANN4
     return with_formula(recipe, recipe.counts, replace(recipe.formula, **fields))
 
 
-@_cause("one IDF for all shards", "N and df are those of the whole dataset")
-@_of_recipe
-def _one_idf_for_all_shards(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+@_recipe_cause("one IDF for all shards", "N and df are those of the whole dataset")
+def _one_idf_for_all_shards(recipe: Recipe) -> Recipe | None:
     if recipe.shards is None:
         return None
     whole = replace(recipe, shards=None)
@@ -368,23 +344,20 @@ def _one_idf_for_all_shards(recipe: Recipe, _missing: Int32Array) -> Recipe | No
     return whole if recipe.idf == "bm25" else None
 
 
-@_cause("no IDF", "the engine leaves the IDF out")
-@_of_recipe
-def _no_idf(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+@_recipe_cause("no IDF", "the engine leaves the IDF out")
+def _no_idf(recipe: Recipe) -> Recipe | None:
     return replace(recipe, idf=None) if recipe.mode == "textbook" and recipe.idf is not None else None
 
 
-@_cause("query counts ignored", "a repeated query term counts once")
-@_of_recipe
-def _query_counts_ignored(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+@_recipe_cause("query counts ignored", "a repeated query term counts once")
+def _query_counts_ignored(recipe: Recipe) -> Recipe | None:
     if recipe.counts is None or (recipe.queries.values == 1).all():
         return None
     return replace(recipe, queries=replace(recipe.queries, values=np.ones_like(recipe.queries.values)))
 
 
-@_cause("factor (k1 + 1)", "the constant factor is left out, or put in")
-@_of_recipe
-def _other_constant_factor(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+@_recipe_cause("factor (k1 + 1)", "the constant factor is left out, or put in")
+def _other_constant_factor(recipe: Recipe) -> Recipe | None:
     if recipe.formula is not None:
         return _with_changes(recipe, k1_plus_1=not recipe.formula.k1_plus_1)
     if recipe.mode not in ("textbook", "lucene") or recipe.counts is None:
@@ -397,9 +370,8 @@ def _weights(recipe: Recipe, counts: TermCounts, lengths: Int64Array | None = No
     return bm25.document_weights(counts, k1=recipe.k1, b=recipe.b, k1_plus_1=recipe.k1_plus_1, lengths=lengths)
 
 
-@_cause("byte lengths", "document lengths are rounded to Lucene's single byte")
-@_of_recipe
-def _byte_lengths(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+@_recipe_cause("byte lengths", "document lengths are rounded to Lucene's single byte")
+def _byte_lengths(recipe: Recipe) -> Recipe | None:
     if recipe.formula is not None:
         return None if recipe.formula.byte_lengths else _with_changes(recipe, byte_lengths=True)
     if recipe.mode != "textbook" or recipe.counts is None:
@@ -408,17 +380,15 @@ def _byte_lengths(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
     return replace(recipe, documents=_weights(recipe, recipe.counts, lengths=lengths))
 
 
-@_cause("Lucene's arithmetic", "byte lengths, no (k1 + 1), float32 in Lucene's order")
-@_of_recipe
-def _lucene_arithmetic(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+@_recipe_cause("Lucene's arithmetic", "byte lengths, no (k1 + 1), float32 in Lucene's order")
+def _lucene_arithmetic(recipe: Recipe) -> Recipe | None:
     if recipe.mode != "textbook" or recipe.counts is None:
         return None
     return replace(recipe, mode="lucene", documents=recipe.counts.documents, idf="bm25", k1_plus_1=False)
 
 
-@_cause("exact lengths", "document lengths are not rounded to a byte")
-@_of_recipe
-def _textbook_arithmetic(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+@_recipe_cause("exact lengths", "document lengths are not rounded to a byte")
+def _textbook_arithmetic(recipe: Recipe) -> Recipe | None:
     if recipe.formula is not None:
         return _with_changes(recipe, byte_lengths=False) if recipe.formula.byte_lengths else None
     if recipe.mode != "lucene" or recipe.counts is None:
@@ -426,15 +396,13 @@ def _textbook_arithmetic(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
     return replace(recipe, mode="textbook", documents=_weights(recipe, recipe.counts))
 
 
-@_cause("float16 weights", "the index stores weights as float16")
-@_of_recipe
-def _float16_weights(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+@_recipe_cause("float16 weights", "the index stores weights as float16")
+def _float16_weights(recipe: Recipe) -> Recipe | None:
     return _stored_as(recipe, "float16")
 
 
-@_cause("uint8 weights", "the index stores weights as uint8, scaled per posting list")
-@_of_recipe
-def _uint8_weights(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+@_recipe_cause("uint8 weights", "the index stores weights as uint8, scaled per posting list")
+def _uint8_weights(recipe: Recipe) -> Recipe | None:
     # so does a single segment; each of several segments has limits of its own
     return _stored_as(recipe, "uint8")
 
@@ -456,7 +424,7 @@ def _float32_rounding(case: Case) -> Rescored | None:
         error = _error_of_terms(reference.recipe)
     else:
         return None
-    return _with_reference(case, reference)._replace(
+    return with_reference(case, reference)._replace(
         tie_tolerance=np.maximum(case.tolerance, 2 * error), score_tolerance=np.maximum(case.tolerance, error)
     )
 
@@ -552,7 +520,7 @@ def _of_actual_hits(parts: Sequence[Part], actual: Sequence[BoolArray], fuse: Fu
             Part(part.label, _choose(part.actual, part.exact, flags).of_queries(rows), part.actual.of_queries(rows))
             for part, flags in zip(parts, actual, strict=True)
         )
-        return _with_reference(case, replace(case.reference, parts=changed, fuse=fuse or case.reference.fuse))
+        return with_reference(case, replace(case.reference, parts=changed, fuse=fuse or case.reference.fuse))
 
     return rescore
 
@@ -560,8 +528,8 @@ def _of_actual_hits(parts: Sequence[Part], actual: Sequence[BoolArray], fuse: Fu
 def _choose(run: Run, other: Run, from_run: BoolArray) -> Run:
     """Take each query's hits from ``run`` if ``from_run`` says so, else from ``other``."""
     lengths = np.where(from_run, np.diff(run.indptr), np.diff(other.indptr))
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    indptr = offsets_of(lengths)
     starts = np.where(from_run, run.indptr[:-1], other.indptr[:-1] + run.hits)
-    places = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
+    places = np.repeat(starts, lengths) + ranks_in(indptr)
     rows, scores = np.concatenate([run.rows, other.rows]), np.concatenate([run.scores, other.scores])
     return Run(run.query_ids, run.doc_ids, indptr, rows[places], scores[places])

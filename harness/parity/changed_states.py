@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import NamedTuple, cast
+from functools import cached_property
+from typing import cast
 
 import numpy as np
 
@@ -29,11 +29,8 @@ from harness.parity.run_comparison import compare_run
 from harness.parity.trial_causes import causes_of_trial, rescored_by, rows_outside_the_index
 from harness.plan.plan import Trial
 from harness.registry.cards import ReferenceRule
-from harness.registry.parameters import ParameterValue
 from harness.worker.jobs import TrialRecord
 from harness.worker.vectors import Vectors
-
-__all__ = ["DELETED_IN_STATISTICS", "ChangedIndex", "compare_state"]
 
 DELETED_IN_STATISTICS = "deleted documents in the statistics"
 """The cause where N, df and avgdl count documents that are deleted and not yet merged or cleaned away."""
@@ -62,11 +59,6 @@ class ChangedIndex:
     unindexed: Int32Array | None = None
     left_rows: Int32Array | None = None
 
-    @property
-    def present(self) -> Int32Array:
-        """Rows of documents that are there (int32, ascending)."""
-        return np.flatnonzero(self.content >= 0).astype(np.int32)
-
 
 def compare_state(
     trial: Trial, run: Run, record: TrialRecord, state: ChangedIndex, rule: ReferenceRule, vectors: Vectors
@@ -81,30 +73,27 @@ def compare_state(
         rule: The card's reference.
         vectors: Those of the whole corpus.
     """
-    numbered = _numbered(state)
-    present, ids, place = numbered
+    recipes = _Recipes(trial, run.query_ids, state, rule, vectors)
+    ids, place = recipes.ids, recipes.place
     own = replace(run, doc_ids=ids, rows=place[run.rows])
     record = replace(record, lists=_placed(record.lists, place), remeasured=_placed(record.remeasured, place))
     references: dict[str, Reference] = {}
     changed: dict[str, Sequence[Hypothesis]] = {}
     if rule.kind != "dense":
         name = "sparse" if rule.scoring is None else "terms"
-        references[name], changed[name] = _with_hypotheses(
-            numbered, run.query_ids, rule, vectors, trial.parameters, state
-        )
+        recipe = recipes.sparse(None)
+        references[name], changed[name] = SparseReference(recipe), tuple(_causes_of_changes(recipe, recipes))
     if rule.kind in ("dense", "hybrid"):
-        content = state.content[present]
-        references["dense"] = DenseReference(_dense(ids, run.query_ids, vectors, trial.parameters, content))
+        references["dense"] = DenseReference(recipes.dense())
     if rule.kind == "hybrid":
         parity, exact = compare_hybrid(trial, own, record, references, rule, k=record.k, hypotheses=changed)
         return parity, replace(exact, doc_ids=ids)
     ((name, reference),) = references.items()
     compared = record.compared
     if compared is not None:
-        compared = compared.of_documents(lambda documents: np.ascontiguousarray(documents[present]))
+        compared = compared.of_documents(lambda documents: np.ascontiguousarray(documents[recipes.present]))
     scored, ordered = references_of_compared(reference, compared)
-    axes = own.query_ids, own.doc_ids
-    suggested = causes_of_trial(name, reference, record, trial.parameters, axes)
+    suggested = causes_of_trial(name, reference, record, trial.parameters, (own.query_ids, own.doc_ids))
     parity = compare_run(
         own,
         reference,
@@ -123,44 +112,102 @@ def _placed(lists: Mapping[str, Hits], place: Int32Array) -> dict[str, Hits]:
     return {name: hits._replace(rows=place[hits.rows]) for name, hits in lists.items()}
 
 
-class _Numbered(NamedTuple):
-    """Rows of documents that are there, their ids, and the place among them of every row, -1 for the others."""
+@dataclass(frozen=True, eq=False)
+class _Recipes:
+    """Recipes of a state of a trial's index: their rows are the documents that are there.
 
-    present: Int32Array
-    ids: Ids
-    place: Int32Array
+    ``vectors`` are those of the whole corpus.
+    """
+
+    trial: Trial
+    queries: Ids
+    state: ChangedIndex
+    rule: ReferenceRule
+    vectors: Vectors
+
+    @cached_property
+    def present(self) -> Int32Array:
+        """Rows of the documents that are there (int32, ascending)."""
+        return np.flatnonzero(self.state.content >= 0).astype(np.int32)
+
+    @cached_property
+    def ids(self) -> Ids:
+        """The ids of these documents."""
+        return Ids(self.state.ids.values.take(numbers(self.present)))
+
+    @cached_property
+    def place(self) -> Int32Array:
+        """The place of every row among these documents, -1 for the others."""
+        place = np.full(len(self.state.content), -1, dtype=np.int32)
+        place[self.present] = np.arange(len(self.present), dtype=np.int32)
+        return place
+
+    def dense(self) -> DenseRecipe:
+        """Return the recipe of dense vectors."""
+        if self.vectors.dense is None:
+            raise AssertionError("a dense reference without dense vectors")
+        return DenseRecipe(
+            self.ids,
+            self.queries,
+            np.ascontiguousarray(self.vectors.dense.documents[self.state.content[self.present]]),
+            self.vectors.dense.queries,
+            cast("Similarity", self.trial.parameters["similarity"]),
+            missing=np.empty(0, dtype=np.int32),
+        )
+
+    def sparse(self, leftover: Int32Array | None) -> Recipe:
+        """Return the recipe of terms or sparse vectors; with ``leftover`` its statistics count these contents too."""
+        state, vectors, parameters, count = self.state, self.vectors, self.trial.parameters, len(self.present)
+        content, ids, order, matching = state.content[self.present], self.ids, None, None
+        if state.order is not None:
+            listed = self.place[state.order]
+            order = np.concatenate([listed, np.setdiff1d(np.arange(count), listed)]).astype(np.int32)
+        if leftover is not None:
+            matching = np.arange(count + len(leftover)) < count
+            content = np.concatenate([content, leftover])
+            ids = Ids.of([*ids.to_list(), *(f"\\0deleted {number}" for number in range(len(leftover)))])
+            if order is not None:
+                order = np.concatenate([order, np.arange(count, len(content), dtype=np.int32)])
+        documents = query_vectors = None
+        if vectors.sparse is not None:
+            documents = vectors.sparse.documents.take(content) if vectors.sparse.documents is not None else None
+            query_vectors = vectors.sparse.queries
+        recipe = make_recipe(
+            "sparse" if self.rule.kind == "hybrid" else self.rule.kind,
+            doc_ids=ids,
+            query_ids=self.queries,
+            counts=vectors.terms.counts.of_documents(content) if vectors.terms is not None else None,
+            documents=documents,
+            queries=query_vectors,
+            parameters=parameters,
+            shards=self._shards(leftover),
+            scoring=self.rule.scoring,
+        )
+        return replace(recipe, order=order, matching=matching)
+
+    def _shards(self, leftover: Int32Array | None) -> Int32Array | None:
+        """Return the shard of each document that is there, and of each content in ``leftover``; None for one shard."""
+        state, shards = self.state, int(self.trial.parameters.get("shards", 1))
+        placed = shards_of(len(state.content), shards) if state.shards is None and shards > 1 else state.shards
+        if placed is None or not placed.any():
+            return None
+        of_left = () if leftover is None or state.left_rows is None else (placed[state.left_rows],)
+        return np.concatenate([placed[self.present], *of_left])
 
 
-def _numbered(state: ChangedIndex) -> _Numbered:
-    present = state.present
-    place = np.full(len(state.content), -1, dtype=np.int32)
-    place[present] = np.arange(len(present), dtype=np.int32)
-    return _Numbered(present, Ids(state.ids.values.take(numbers(present))), place)
-
-
-def _with_hypotheses(
-    numbered: _Numbered,
-    queries: Ids,
-    rule: ReferenceRule,
-    vectors: Vectors,
-    parameters: Mapping[str, ParameterValue],
-    state: ChangedIndex,
-) -> tuple[SparseReference, tuple[Hypothesis, ...]]:
-    """Return the exact result of terms or sparse vectors, and the causes to try: those of changes first."""
-    recipe_of = partial(_sparse, numbered, queries, rule, vectors, parameters, state)
-    recipe = recipe_of(None)
-    reference = SparseReference(recipe)
+def _causes_of_changes(recipe: Recipe, recipes: _Recipes) -> Iterator[Hypothesis]:
+    """Yield the causes that changes add: deleted content that is still counted, and documents in no index yet."""
+    state = recipes.state
     if recipe.shards is not None and (state.shards is None or state.left_rows is None):
-        return reference, ()
-    stale = [recipe_of(leftover) for leftover in state.leftovers if len(leftover)]
-    changed = [cause for recipe in stale for cause in _stale(recipe)]
+        return
+    stale = [recipes.sparse(leftover) for leftover in state.leftovers if len(leftover)]
+    for counted in stale:
+        yield from _stale(counted)
     if state.unindexed is not None and len(state.unindexed):
-        outside = numbered.place[state.unindexed]
-        changed += rows_outside_the_index(recipe, outside)
-        changed += [
-            cause for recipe in stale for cause in rows_outside_the_index(recipe, outside, DELETED_IN_STATISTICS)
-        ]
-    return reference, tuple(changed)
+        outside = recipes.place[state.unindexed]
+        yield from rows_outside_the_index(recipe, outside)
+        for counted in stale:
+            yield from rows_outside_the_index(counted, outside, DELETED_IN_STATISTICS)
 
 
 def _stale(recipe: Recipe) -> Iterator[Hypothesis]:
@@ -172,69 +219,3 @@ def _stale(recipe: Recipe) -> Iterator[Hypothesis]:
         rounded = SparseReference(replace(recipe, idf=idf))
         name = f"{DELETED_IN_STATISTICS}, float32 IDF"
         yield Hypothesis(name, f"{meaning}, and every step of the IDF is rounded to float32", rescored_by(rounded))
-
-
-def _dense(
-    ids: Ids, queries: Ids, vectors: Vectors, parameters: Mapping[str, ParameterValue], content: Int32Array
-) -> DenseRecipe:
-    if vectors.dense is None:
-        raise AssertionError("a dense reference without dense vectors")
-    return DenseRecipe(
-        ids,
-        queries,
-        np.ascontiguousarray(vectors.dense.documents[content]),
-        vectors.dense.queries,
-        cast("Similarity", parameters["similarity"]),
-        missing=np.empty(0, dtype=np.int32),
-    )
-
-
-def _sparse(
-    numbered: _Numbered,
-    queries: Ids,
-    rule: ReferenceRule,
-    vectors: Vectors,
-    parameters: Mapping[str, ParameterValue],
-    state: ChangedIndex,
-    leftover: Int32Array | None,
-) -> Recipe:
-    """Return the recipe of a state; with ``leftover`` its statistics count these contents too."""
-    present, ids, place = numbered
-    content = state.content[present]
-    matching = order = None
-    if state.order is not None:
-        listed = place[state.order]
-        order = np.concatenate([listed, np.setdiff1d(np.arange(len(present)), listed)]).astype(np.int32)
-    if leftover is not None:
-        matching = np.arange(len(present) + len(leftover)) < len(present)
-        content = np.concatenate([content, leftover])
-        names = [f"\\0deleted {number}" for number in range(len(leftover))]
-        ids = Ids.of([*ids.to_list(), *names])
-        if order is not None:
-            order = np.concatenate([order, np.arange(len(present), len(content), dtype=np.int32)])
-    counts = vectors.terms.counts.of_documents(content) if vectors.terms is not None else None
-    documents = query_vectors = None
-    if vectors.sparse is not None:
-        documents = vectors.sparse.documents.take(content) if vectors.sparse.documents is not None else None
-        query_vectors = vectors.sparse.queries
-    placed, shards = state.shards, int(parameters.get("shards", 1))
-    if placed is None and shards > 1:
-        placed = shards_of(len(state.content), shards)
-    recipe = make_recipe(
-        "sparse" if rule.kind == "hybrid" else rule.kind,
-        doc_ids=ids,
-        query_ids=queries,
-        counts=counts,
-        documents=documents,
-        queries=query_vectors,
-        parameters=parameters,
-        shards=_shards(state, placed, leftover) if placed is not None and placed.any() else None,
-        scoring=rule.scoring,
-    )
-    return replace(recipe, order=order, matching=matching)
-
-
-def _shards(state: ChangedIndex, placed: Int32Array, leftover: Int32Array | None) -> Int32Array:
-    """Return the shard of each document that is there, and of each content in ``leftover``."""
-    shards = placed[state.present]
-    return shards if leftover is None or state.left_rows is None else np.concatenate([shards, placed[state.left_rows]])

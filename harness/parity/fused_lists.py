@@ -8,7 +8,7 @@ of the exact ones where they differ by that cause alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.data import ranking
 from harness.data.ranking import TieBreak
-from harness.data.types import Run
+from harness.data.types import Run, owners, ranks_in
 from harness.errors import EngineFailureError, UsageError, nearest
 from harness.exact.qdrant_model import qdrant_normalised
 from harness.parity.causes import HYPOTHESES, Hypothesis, causes_in_lists
@@ -31,48 +31,13 @@ from harness.registry.parameters import ParameterValue
 from harness.rerank import fusion
 from harness.worker.jobs import TrialRecord
 
-__all__ = [
-    "FUSIONS",
-    "EngineFusion",
-    "EngineLists",
-    "FusedParity",
-    "compare_fused",
-    "compare_hybrid",
-    "fuse_like_lancedb",
-    "fuse_like_qdrant",
-]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class EngineLists:
-    """The lists that an engine fuses: the ``actual`` ones and their ``references``, by name; ``depth`` hits of each.
-
-    ``by_rank`` says that the fusion takes ranks and no scores: equal scores then count in the engine's own order.
-    ``as_engine`` fuses as the engine does, to the bit where that is known. ``hypotheses`` are causes of a list's
-    differences beside the general ones, by its name.
-    """
-
-    actual: Mapping[str, Run]
-    references: Mapping[str, Reference]
-    depth: int
-    by_rank: bool
-    as_engine: Fuse
-    approximate: bool = False
-    hypotheses: Mapping[str, Sequence[Hypothesis]] = field(default_factory=dict)
-
-
-class FusedParity(NamedTuple):
-    """How an engine's fusion relates to its reference, and the ``exact`` run of that."""
-
-    parity: Parity
-    exact: Run
-
 
 class EngineFusion(NamedTuple):
     """How an engine fuses the lists that it makes itself.
 
-    ``method`` names it in reports, ``depth`` is the length of each list. ``fuse`` is the definition, ``as_engine`` the
-    engine's own arithmetic; ``by_rank`` as in :class:`EngineLists`.
+    ``method`` names it in reports, ``depth`` is the length of each list. ``by_rank`` says that ranks are fused and no
+    scores: equal scores then count in the engine's own order. ``fuse`` is the definition, ``as_engine`` the engine's
+    own arithmetic, to the bit where that is known.
     """
 
     method: str
@@ -92,12 +57,12 @@ def compare_hybrid(
     *,
     k: int,
     hypotheses: Mapping[str, Sequence[Hypothesis]] = MappingProxyType({}),
-) -> FusedParity:
+) -> tuple[Parity, Run]:
     """Compare the result of an engine's hybrid query with the fusion of the exact lists, fused as the ``rule`` says.
 
     ``references`` are those of the lists, by column. Where each query is ranked among ``candidates``, the engine fused
     lists of all documents, and so does the reference: both drop other documents afterwards. ``hypotheses`` are
-    causes of some lists, tried before the trial's own.
+    causes of some lists, tried before the trial's own. Returns the reference's run too.
 
     Raises:
         EngineFailureError: The engine did not return its lists.
@@ -113,54 +78,58 @@ def compare_hybrid(
             f"there is no fusion '{rule.fusion}'{nearest(rule.fusion, FUSIONS)}", fix=f"known: {', '.join(FUSIONS)}"
         )
     fusion_of_engine = FUSIONS[rule.fusion](trial.parameters, record.k)
-    lists = EngineLists(
-        actual={name: Run(run.query_ids, run.doc_ids, *hits) for name, hits in record.lists.items()},
-        references=references,
-        depth=fusion_of_engine.depth,
-        by_rank=fusion_of_engine.by_rank,
-        as_engine=_among(fusion_of_engine.as_engine, candidates),
+    axes = run.query_ids, run.doc_ids
+    return compare_fused(
+        run,
+        {name: Run(run.query_ids, run.doc_ids, *hits) for name, hits in record.lists.items()},
+        references,
+        fusion_of_engine._replace(
+            fuse=_among(fusion_of_engine.fuse, candidates), as_engine=_among(fusion_of_engine.as_engine, candidates)
+        ),
+        k=k,
+        tolerance=rule.tolerance,
         approximate=record.index.approximate,
         hypotheses={
             name: (
                 *hypotheses.get(name, ()),
-                *causes_of_trial(name, reference, record, trial.parameters, (run.query_ids, run.doc_ids)),
+                *causes_of_trial(name, reference, record, trial.parameters, axes),
             )
             for name, reference in references.items()
         },
     )
-    fuse = _among(fusion_of_engine.fuse, candidates)
-    return compare_fused(run, lists, fusion_of_engine.method, fuse, k=k, tolerance=rule.tolerance)
 
 
-def compare_fused(run: Run, lists: EngineLists, mode: str, fuse: Fuse, *, k: int, tolerance: float) -> FusedParity:
-    """Compare an engine's ``run`` of ``k`` hits with the fusion of the exact lists.
+def compare_fused(
+    run: Run,
+    lists: Mapping[str, Run],
+    references: Mapping[str, Reference],
+    fusion_of_engine: EngineFusion,
+    *,
+    k: int,
+    tolerance: float,
+    approximate: bool = False,
+    hypotheses: Mapping[str, Sequence[Hypothesis]] = MappingProxyType({}),
+) -> tuple[Parity, Run]:
+    """Compare an engine's ``run`` of ``k`` hits with the fusion of the exact lists, which is returned too.
 
-    ``tolerance`` is that of the lists and of the result alike. Raises as :func:`harness.parity.compare_run` does.
+    ``lists`` are the engine's own, ``references`` those of each, and ``hypotheses`` causes of its differences beside
+    the general ones, by name. ``tolerance`` is that of the lists and of the result alike. Raises as
+    :func:`harness.parity.compare_run` does.
     """
+    depth = fusion_of_engine.depth
     parts: list[Part] = []
     causes: dict[str, Sequence[str | None]] = {}
-    for name, actual in lists.actual.items():
-        reference = lists.references[name]
-        parity = compare_run(
-            actual,
-            reference,
-            k=lists.depth,
-            tolerance=tolerance,
-            approximate=lists.approximate,
-            hypotheses=(*lists.hypotheses.get(name, ()), *HYPOTHESES),
-        )
+    for name, listed in lists.items():
+        actual, reference = listed, references[name]
+        tried = (*hypotheses.get(name, ()), *HYPOTHESES)
+        parity = compare_run(actual, reference, k=depth, tolerance=tolerance, approximate=approximate, hypotheses=tried)
         causes[name] = parity.per_query.cause
-        exact = reference.retrieve(lists.depth)
-        parts.append(Part(name, exact, _scored_by_rank(actual) if lists.by_rank else actual))
-    fused = FusedReference(mode, tuple(parts), fuse)
-    hypotheses = tuple(causes_in_lists(parts, causes, lists.as_engine))
-    return FusedParity(compare_run(run, fused, k=k, tolerance=tolerance, hypotheses=hypotheses), fused.retrieve(k))
-
-
-def _scored_by_rank(run: Run) -> Run:
-    """Return the same hits with scores that fall by one from hit to hit: equal scores keep their order."""
-    places = np.arange(run.hits) - np.repeat(run.indptr[:-1], np.diff(run.indptr))
-    return run.with_scores((-places).astype(np.float32))
+        if fusion_of_engine.by_rank:  # scores that fall by one from hit to hit: equal scores keep their order
+            actual = actual.with_scores((-ranks_in(actual.indptr)).astype(np.float32))
+        parts.append(Part(name, reference.retrieve(depth), actual))
+    exact = FusedReference(fusion_of_engine.method, tuple(parts), fusion_of_engine.fuse)
+    of_lists = tuple(causes_in_lists(parts, causes, fusion_of_engine.as_engine))
+    return compare_run(run, exact, k=k, tolerance=tolerance, hypotheses=of_lists), exact.retrieve(k)
 
 
 def _among(fuse: Fuse, candidates: Mapping[str, Sequence[str]] | None) -> Fuse:
@@ -199,8 +168,7 @@ def fuse_like_lancedb(constant: int, runs: Sequence[Run], k: int | None) -> Run:
     runs = [ranking.order(run) for run in runs]
     fused = fusion.rrf(runs, k=constant)
     listed, first = np.unique(np.concatenate([hit_keys(run) for run in runs]), return_index=True)
-    query = np.repeat(np.arange(len(fused.query_ids)), np.diff(fused.indptr))
-    places = np.lexsort((first[np.searchsorted(listed, hit_keys(fused))], query))
+    places = np.lexsort((first[np.searchsorted(listed, hit_keys(fused))], owners(fused.indptr)))
     fused = replace(fused, rows=fused.rows[places], scores=fused.scores[places])
     return _cut(ranking.order_as(fused, TieBreak.LISTED), k)
 

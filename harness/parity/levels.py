@@ -13,8 +13,6 @@ import numpy.typing as npt
 from harness.data.jit import inner_kernel, kernel
 from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, Run
 
-__all__ = ["Judgements", "Level", "Parity", "QueryParity", "judge"]
-
 Int8Array = npt.NDArray[np.int8]
 
 

@@ -14,7 +14,7 @@ from harness.data.dataset import Dataset
 from harness.data.filtering import BoolArray
 from harness.data.progress import Display
 from harness.data.ranking import candidate_rows, hits_at
-from harness.data.types import Ids, Int32Array, Run, Similarity
+from harness.data.types import Ids, Run, Similarity
 from harness.errors import UsageError
 from harness.exact.bm25_models import formula_of
 from harness.exact.qdrant_shards import shards_of
@@ -37,13 +37,11 @@ from harness.plan.plan import Plan
 from harness.registry.cards import BackendCard, ReferenceRule
 from harness.registry.parameters import ParameterValue
 from harness.wording import counted
-from harness.worker.exact_search import DividedSearch
+from harness.worker.divided_search import DividedSearch
 from harness.worker.jobs import ExternalIndexRecord, TrialRecord
 from harness.worker.outcome import Outcome
 from harness.worker.second_stages import fuse_runs
 from harness.worker.vectors import Vectors
-
-__all__ = ["OutcomeParity", "References"]
 
 _OF_RECIPES: Mapping[str, ParameterValue | None] = {
     "k1": None,
@@ -68,13 +66,6 @@ class OutcomeParity(NamedTuple):
     exact: Run | None
     rebuilds: tuple[Mapping[int, float], ...] = ()
     deeper: Run | None = None
-
-
-class _Exact(NamedTuple):
-    """Exact hits of a component of fusions, and the tolerance that it states."""
-
-    run: Run
-    tolerance: float
 
 
 class References:
@@ -104,7 +95,8 @@ class References:
         fused = {label for outcome in outcomes if outcome.combined is not None for label in outcome.combined.of}
         labelled = ((outcome.trial.label, outcome.run) for outcome in outcomes)
         self._components = {label: run for label, run in labelled if run is not None and label in fused}
-        self._exact: dict[str, _Exact] = {}
+        self._exact: dict[str, tuple[Run, float]] = {}
+        """Exact hits of components of fusions, and the tolerances that these state, by label."""
 
     def compare(self, outcome: Outcome, *, explained: bool = True) -> OutcomeParity | None:
         """Return the parity of a backend's run.
@@ -129,6 +121,8 @@ class References:
             )
         else:
             (reference,) = references.values()
+            if self._deeper:  # first: what is less deep is cut out of it
+                deeper = reference.retrieve(self._deeper)
             axes = outcome.run.query_ids, outcome.run.doc_ids
             compared, ordered = references_of_compared(reference, record.compared, self._plan.request.threads)
             hypotheses = *causes_of_trial("dense", reference, record, outcome.trial.parameters, axes), *HYPOTHESES
@@ -144,9 +138,8 @@ class References:
                 hypotheses=hypotheses if explained else (),
             )
             exact = reference.retrieve(self._k)
-            deeper = reference.retrieve(self._deeper) if self._deeper else None
         if label in self._components:
-            self._exact[label] = _Exact(exact, tolerance)
+            self._exact[label] = exact, tolerance
         counts = f"{parity.tie_equivalent:,} of {counted(parity.queries, 'query')}"
         agree = "agrees" if parity.tie_equivalent == 1 else "agree"
         self._display.done(label, f"{counts} {agree} with the exact reference")
@@ -163,15 +156,13 @@ class References:
         combined, run, spec = outcome.combined, outcome.run, outcome.trial.spec
         if combined is None or run is None or any(label not in self._exact for label in combined.of):
             return None
-        parts = tuple(Part(label, self._exact[label].run, self._components[label]) for label in combined.of)
+        parts = tuple(Part(label, self._exact[label][0], self._components[label]) for label in combined.of)
         reference = FusedReference(spec.name, parts, partial(fuse_runs, spec))
-        tolerance = max(self._exact[label].tolerance for label in combined.of)
+        tolerance = max(self._exact[label][1] for label in combined.of)
         if outcome.trial.label in self._components:
-            self._exact[outcome.trial.label] = _Exact(reference.retrieve(self._k), tolerance)
-        hypotheses = hits_of_components(parts)
-        return OutcomeParity(
-            compare_run(run, reference, k=self._k, tolerance=tolerance, hypotheses=hypotheses), exact=None
-        )
+            self._exact[outcome.trial.label] = reference.retrieve(self._k), tolerance
+        causes = hits_of_components(parts)
+        return OutcomeParity(compare_run(run, reference, k=self._k, tolerance=tolerance, hypotheses=causes), exact=None)
 
     def _references_for(
         self,
@@ -204,13 +195,11 @@ class References:
             candidates = _candidates(dataset, dataset.corpus.ids if external is None else external.ids)
         references: dict[str, Reference] = {}
         if kind != "dense":
-            recipe = _recipe(card.reference, vectors, dataset, parameters, record)
-            recipe = replace(recipe, candidates=candidates)
+            recipe = replace(_recipe(card.reference, vectors, dataset, parameters, record), candidates=candidates)
             name = "sparse" if card.reference.scoring is None else "terms"
             references[name] = SparseReference(recipe, threads=threads, divided=self._divided)
         if kind in ("dense", "hybrid"):
-            dense = _dense_recipe(vectors, dataset, parameters, external)
-            dense = replace(dense, candidates=candidates)
+            dense = replace(_dense_recipe(vectors, dataset, parameters, external), candidates=candidates)
             references["dense"] = DenseReference(dense, threads=threads, divided=self._divided)
         return references
 
@@ -263,10 +252,10 @@ def _recipe(
     counts = vectors.terms.counts if vectors.terms is not None else None
     documents, queries = vectors.sparse if vectors.sparse is not None else (None, None)
     ids, matching, external, placement = dataset.corpus.ids, _matching(dataset), record.external, record.placement
+    count = int(parameters.get("shards", 1))
+    shards, order = shards_of(len(dataset.corpus), count) if count > 1 else None, None
     if placement is not None:
         shards, order = placement.shards, placement.order
-    else:
-        shards, order = _shards(parameters, len(dataset.corpus)), None
     if external is not None:
         # it has documents, and an order of them that ties may show, of its own; it numbers its points by rules of its
         # own too, so in which shard they lie is not known; and it is not filtered
@@ -299,9 +288,3 @@ def _candidates(dataset: Dataset, documents: Ids) -> Run | None:
     listed = candidate_rows(dataset.queries.ids, documents, dataset.candidates)
     matching = _matching(dataset)
     return listed if matching is None else hits_at(listed, np.flatnonzero(matching[listed.rows]))
-
-
-def _shards(parameters: Mapping[str, ParameterValue], documents: int) -> Int32Array | None:
-    """Return the shard of each document of a backend with the parameter ``shards``; None for a single shard."""
-    shards = int(parameters.get("shards", 1))
-    return shards_of(documents, shards) if shards > 1 else None

@@ -9,7 +9,17 @@ from typing import Literal
 import numpy as np
 
 from harness.data.filtering import BoolArray
-from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Run, Similarity, SparseVectors, TermCounts
+from harness.data.types import (
+    Float32Array,
+    Ids,
+    Int32Array,
+    Int64Array,
+    Run,
+    Similarity,
+    SparseVectors,
+    TermCounts,
+    owners,
+)
 from harness.encoders import bm25
 from harness.errors import UsageError
 from harness.exact import bm25_idf, document_frequencies
@@ -17,15 +27,6 @@ from harness.exact.bm25_models import Bm25Formula, formula_of, weigh
 from harness.exact.shards import shard_count
 from harness.exact.weights import to_impacts, with_idf
 from harness.registry.parameters import ParameterValue
-
-__all__ = [
-    "DenseRecipe",
-    "Recipe",
-    "empty_rows",
-    "idf_by_shard",
-    "make_recipe",
-    "with_formula",
-]
 
 Formula = Callable[[Int64Array, int], Float32Array]
 """IDF from document frequencies int64 (V,) and the number of documents."""
@@ -170,12 +171,7 @@ def with_formula(recipe: Recipe, counts: TermCounts, formula: Bm25Formula) -> Re
 
 def empty_rows(vectors: SparseVectors, rows: Int32Array) -> SparseVectors:
     """Return the same vectors with nothing left in ``rows``."""
-    lengths = np.diff(vectors.indptr)
-    emptied = np.zeros(len(vectors), dtype=np.bool_)
-    emptied[rows] = True
-    kept = ~np.repeat(emptied, lengths)
-    indptr = np.concatenate([[0], np.cumsum(np.where(emptied, 0, lengths))]).astype(np.int64)
-    return SparseVectors(indptr, vectors.indices[kept], vectors.values[kept], vectors.dimensions)
+    return vectors.only(~np.isin(owners(vectors.indptr), rows))
 
 
 def idf_by_shard(recipe: Recipe, formula: Formula, *, over_all: bool = False) -> Float32Array:

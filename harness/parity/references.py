@@ -7,44 +7,41 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
 from harness.data import ranking
 from harness.data.ranking import TieBreak
-from harness.data.types import Float32Array, Float64Array, Ids, Int32Array, Int64Array, Run, SparseVectors
+from harness.data.types import (
+    Float32Array,
+    Float64Array,
+    Ids,
+    Int32Array,
+    Int64Array,
+    Run,
+    SparseVectors,
+    UInt32Array,
+    owners,
+)
 from harness.engines.interface import ComparedVectors
 from harness.errors import BackendError, DataError
-from harness.exact import DenseIndex, LuceneIndex, SparseIndex, TopK, bm25_idf
+from harness.exact import DenseIndex, TopK, bm25_idf
 from harness.exact.dense import FilteredDenseIndex, vector_lengths
-from harness.exact.float32_sums import Float32SumIndex
 from harness.exact.lucene import LuceneWeights
 from harness.exact.shards import shard_count, spread_documents, spread_queries
 from harness.exact.weights import with_idf
 from harness.parity.recipes import DenseRecipe, Recipe, idf_by_shard
-from harness.worker.exact_search import DividedSearch, score_rows
+from harness.worker.divided_search import DividedSearch
+from harness.worker.exact_search import ExactIndex, exact_index, score_rows
 from harness.worker.failure import RemoteError
-from harness.worker.jobs import DenseSearchJob, SparseSearchJob
-
-__all__ = [
-    "DenseReference",
-    "Fuse",
-    "FusedReference",
-    "Part",
-    "Reference",
-    "SparseReference",
-    "hit_keys",
-    "references_of_compared",
-]
+from harness.worker.jobs import Arithmetic, DenseSearchJob, SparseSearchJob
 
 _log = logging.getLogger("harness")
 Fuse = Callable[[Sequence[Run], int | None], Run]
 """Fuses runs, cut to so many hits a query; None cuts nothing."""
 
 
-@runtime_checkable
 class Reference(Protocol):
     """The exact result for a fixed list of queries over a fixed corpus."""
 
@@ -70,22 +67,36 @@ class Reference(Protocol):
         """Base of relative tolerances, float64 (Q,), where it is above the scores; None: the scores themselves."""
 
 
-class _IndexReference(ABC):
-    """A reference that searches an index, built when first needed; the last retrieval is kept.
+AnyRecipe = TypeVar("AnyRecipe", Recipe, DenseRecipe)
 
-    ``divided`` searches the documents in parts where there are enough of them: no index of all is built then.
+
+class _IndexReference(ABC, Generic[AnyRecipe]):
+    """A reference that searches an index, built when first needed; its deepest retrieval is kept.
+
+    ``threads`` and ``divided`` are for retrieval and change no bit of the result. ``divided`` searches the documents in
+    parts where there are enough of them: no index of all is built then. ``whole`` is a reference with the same
+    documents, whose index is shared.
     """
 
-    recipe: Recipe | DenseRecipe
-    _divided: DividedSearch | None = None
-    retrieved: tuple[int, Run] | None = None
-    """The last k, and its run."""
+    def __init__(
+        self,
+        recipe: AnyRecipe,
+        *,
+        threads: int = 1,
+        whole: Self | None = None,
+        divided: DividedSearch | None = None,
+    ) -> None:
+        self.recipe: AnyRecipe = recipe
+        self._threads, self._whole, self._divided = threads, whole, divided
+        self.retrieved: tuple[int, Run] | None = None
+        """The deepest retrieval: its k, and its run."""
 
     def retrieve(self, k: int) -> Run:
         """Return the exact best ``k`` of every query, in the reference's own order of ties."""
-        if self.retrieved is None or self.retrieved[0] != k:
+        if self.retrieved is None or self.retrieved[0] < k:
             self.retrieved = k, self._search(k)
-        return self.retrieved[1]
+        depth, run = self.retrieved
+        return run if depth == k else ranking.cut(run, k)
 
     @abstractmethod
     def _search(self, k: int) -> Run: ...
@@ -117,32 +128,73 @@ class _IndexReference(ABC):
     @abstractmethod
     def _best_in_parts(self, parts: DividedSearch, k: int) -> TopK: ...
 
-    def _retrieved_of(self, rows: Int32Array) -> tuple[int, Run] | None:
-        """Return the last retrieval for some of the queries."""
-        return None if self.retrieved is None else (self.retrieved[0], self.retrieved[1].of_queries(rows))
+    def of_queries(self, rows: Int32Array) -> Self:
+        """Return the same reference for some of its queries, sharing its index."""
+        recipe = self.recipe
+        part = replace(
+            recipe,
+            query_ids=Ids.of(recipe.query_ids.take(rows)),
+            queries=recipe.queries.take(rows, axis=0) if isinstance(recipe, DenseRecipe) else recipe.queries.take(rows),
+            candidates=recipe.candidates.of_queries(rows) if recipe.candidates is not None else None,
+        )
+        reference = type(self)(part, threads=self._threads, whole=self, divided=self._divided)
+        if self.retrieved is not None:
+            k, run = self.retrieved
+            reference.retrieved = k, run.of_queries(rows)
+        return reference
 
 
-class SparseReference(_IndexReference):
+class _Weighted(NamedTuple):
+    """Documents weighted as a recipe says, what weighs queries, and how both become scores."""
+
+    documents: SparseVectors
+    weigh: Callable[[SparseVectors], SparseVectors]
+    arithmetic: Arithmetic
+    tie_break: UInt32Array
+
+
+def _weighted(recipe: Recipe) -> _Weighted:
+    """Weigh documents and queries so that a document's score depends on no other document any more."""
+    ties = ~np.arange(len(recipe.documents), dtype=np.uint32)
+    if recipe.mode == "lucene" and recipe.counts is not None:
+        if recipe.order is not None:
+            ties[recipe.order] = ~np.arange(len(recipe.order), dtype=np.uint32)
+        counts = replace(recipe.counts, documents=recipe.documents)
+        documents, queries = LuceneWeights.of(
+            counts, k1=recipe.k1, b=recipe.b, k1_plus_1=recipe.k1_plus_1, shards=recipe.shards
+        )
+        return _Weighted(documents, queries.weigh, "lucene", ties)
+    if recipe.formula is not None:
+        return _Weighted(
+            recipe.documents, lambda queries: queries, "float32" if recipe.formula.float32_sums else "textbook", ties
+        )
+    idf = idf_by_shard(recipe, bm25_idf) if isinstance(recipe.idf, str) else recipe.idf
+    documents, shards = recipe.documents, recipe.shards
+    if shards is not None:
+        documents = spread_documents(documents, shards)
+
+    def weigh(queries: SparseVectors) -> SparseVectors:
+        spread = queries if shards is None else spread_queries(queries, shard_count(shards))
+        return spread if idf is None else with_idf(spread, idf.ravel())
+
+    return _Weighted(documents, weigh, "textbook", recipe.doc_ids.tie_rank)
+
+
+class _Indexed(NamedTuple):
+    """The index of all documents, and what weighs queries for it."""
+
+    documents: ExactIndex
+    weigh: Callable[[SparseVectors], SparseVectors]
+
+
+class SparseReference(_IndexReference[Recipe]):
     """The reference of a sparse recipe.
 
     Equal scores come by descending id, in ``lucene`` mode in the recipe's order, and for an engine's own BM25 by row.
-    ``threads`` and ``divided`` are for retrieval and change no bit of the result; ``whole`` is a reference with the
-    same documents, whose index is shared.
     """
 
     name = "sparse"
     scale = None
-
-    def __init__(
-        self,
-        recipe: Recipe,
-        *,
-        threads: int = 1,
-        whole: SparseReference | None = None,
-        divided: DividedSearch | None = None,
-    ) -> None:
-        self.recipe: Recipe = recipe
-        self._threads, self._whole, self._divided = threads, whole, divided
 
     @property
     def mode(self) -> str:
@@ -160,125 +212,48 @@ class SparseReference(_IndexReference):
         return ranking.cut(ordered, k)
 
     def _best_here(self, k: int) -> TopK:
-        return self.searched.retrieve(self._queries, k, threads=self._threads)
+        return self.searched.retrieve(self.indexed.weigh(self.recipe.queries), k, threads=self._threads)
 
     def _best_in_parts(self, parts: DividedSearch, k: int) -> TopK:
-        return parts.retrieve_sparse(replace(self.job, k=k))
+        return parts.retrieve(self._job(k))
 
     def score(self, run: Run) -> Float32Array:
         """Return the exact score of every hit of ``run``: float32 (H,)."""
         if self._parts is not None:
-            return score_rows(self.job, run.indptr, run.rows)
-        return self.index.score(self._queries, run.indptr, run.rows)
-
-    def of_queries(self, rows: Int32Array) -> SparseReference:
-        """Return the same reference for some of its queries, sharing its index."""
-        recipe = self.recipe
-        part = replace(
-            recipe,
-            query_ids=Ids.of(recipe.query_ids.take(rows)),
-            queries=recipe.queries.take(rows),
-            candidates=recipe.candidates.of_queries(rows) if recipe.candidates is not None else None,
-        )
-        reference = SparseReference(part, threads=self._threads, whole=self, divided=self._divided)
-        reference.retrieved = self._retrieved_of(rows)
-        return reference
+            return score_rows(self._job(run.hits), run.indptr, run.rows)
+        return self.indexed.documents.score(self.indexed.weigh(self.recipe.queries), run.indptr, run.rows)
 
     @cached_property
-    def index(self) -> SparseIndex | LuceneIndex | Float32SumIndex:
+    def weighted(self) -> _Weighted:
+        """Weighted documents, kept for searches in parts."""
+        return _weighted(self.recipe) if self._whole is None else self._whole.weighted
+
+    def _job(self, k: int) -> SparseSearchJob:
+        documents, weigh, arithmetic, ties = self.weighted
+        recipe = self.recipe
+        return SparseSearchJob(documents, weigh(recipe.queries), arithmetic, ties, k, recipe.matching, recipe.absent)
+
+    @cached_property
+    def indexed(self) -> _Indexed:
         """The index of all documents."""
         if self._whole is not None:
-            return self._whole.index
-        recipe = self.recipe
-        if recipe.mode == "lucene" and recipe.counts is not None:
-            counts = replace(recipe.counts, documents=recipe.documents)
-            return LuceneIndex.build(
-                counts,
-                k1=recipe.k1,
-                b=recipe.b,
-                k1_plus_1=recipe.k1_plus_1,
-                shards=recipe.shards,
-                order=recipe.order,
-            )
-        if recipe.formula is not None:
-            if recipe.formula.float32_sums:
-                return Float32SumIndex.build(recipe.documents, recipe.absent)
-            return SparseIndex.build(recipe.documents)
-        documents, idf = self._columns
-        return SparseIndex.build(documents, idf=idf, tie_break=recipe.doc_ids.tie_rank)
+            return self._whole.indexed
+        documents, weigh, arithmetic, ties = _weighted(self.recipe)  # dropped: the index has its own copy
+        return _Indexed(exact_index(documents, arithmetic, ties, self.recipe.absent), weigh)
 
     @cached_property
-    def job(self) -> SparseSearchJob:
-        """The search of all documents, which may be divided; its ``k`` is yet to be said."""
-        recipe = self.recipe
-        if self._whole is not None:
-            whole = self._whole.job
-            rows = self._whole.recipe.query_ids.rows_of(recipe.query_ids)
-            return replace(whole, queries=whole.queries.take(rows))
-        ties = ~np.arange(len(recipe.documents), dtype=np.uint32)
-        if recipe.mode == "lucene" and recipe.counts is not None:
-            if recipe.order is not None:
-                ties[recipe.order] = ~np.arange(len(recipe.order), dtype=np.uint32)
-            weights = LuceneWeights.of(
-                replace(recipe.counts, documents=recipe.documents),
-                k1=recipe.k1,
-                b=recipe.b,
-                k1_plus_1=recipe.k1_plus_1,
-                shards=recipe.shards,
-            )
-            queries = weights.queries.weigh(recipe.queries)
-            return SparseSearchJob(weights.documents, queries, "lucene", ties, 0, recipe.matching)
-        if recipe.formula is not None:
-            kind: Literal["float32", "textbook"] = "float32" if recipe.formula.float32_sums else "textbook"
-            return SparseSearchJob(recipe.documents, recipe.queries, kind, ties, 0, recipe.matching, recipe.absent)
-        documents, idf = self._columns
-        queries = self._queries if idf is None else with_idf(self._queries, idf)
-        return SparseSearchJob(documents, queries, "textbook", recipe.doc_ids.tie_rank, 0, recipe.matching)
-
-    @property
-    def _columns(self) -> tuple[SparseVectors, Float32Array | None]:
-        """Return the documents over the columns of all shards, and the IDF of these."""
-        recipe = self.recipe
-        idf = idf_by_shard(recipe, bm25_idf) if isinstance(recipe.idf, str) else recipe.idf
-        if recipe.shards is None or recipe.mode != "textbook":
-            return recipe.documents, idf
-        return spread_documents(recipe.documents, recipe.shards), None if idf is None else idf.ravel()
-
-    @cached_property
-    def searched(self) -> SparseIndex | LuceneIndex | Float32SumIndex:
+    def searched(self) -> ExactIndex:
         """The index, or the part of it that a filter leaves."""
         if self._whole is not None:
             return self._whole.searched
-        matching = self.recipe.matching
-        return self.index if matching is None else self.index.filtered(matching)
-
-    @cached_property
-    def _queries(self) -> SparseVectors:
-        """The queries over the columns of the index."""
-        recipe = self.recipe
-        if recipe.shards is None or recipe.mode != "textbook":
-            return recipe.queries
-        return spread_queries(recipe.queries, shard_count(recipe.shards))
+        matching, index = self.recipe.matching, self.indexed.documents
+        return index if matching is None else index.filtered(matching)
 
 
-class DenseReference(_IndexReference):
-    """Exact cosine, dot product or negative squared distance; equal scores come by descending id.
-
-    ``threads``, ``whole`` and ``divided`` as in :class:`SparseReference`.
-    """
+class DenseReference(_IndexReference[DenseRecipe]):
+    """Exact cosine, dot product or negative squared distance; equal scores come by descending id."""
 
     name = "dense"
-
-    def __init__(
-        self,
-        recipe: DenseRecipe,
-        *,
-        threads: int = 1,
-        whole: DenseReference | None = None,
-        divided: DividedSearch | None = None,
-    ) -> None:
-        self.recipe: DenseRecipe = recipe
-        self._threads, self._whole, self._divided = threads, whole, divided
 
     @property
     def mode(self) -> str:
@@ -301,11 +276,10 @@ class DenseReference(_IndexReference):
 
     def _best_in_parts(self, parts: DividedSearch, k: int) -> TopK:
         recipe = self.recipe
-        ties, rows = recipe.doc_ids.tie_rank, len(recipe.documents)
-        return parts.retrieve_dense(
-            recipe.documents,
-            DenseSearchJob(Path(), 0, rows, recipe.queries, recipe.similarity, ties, k, recipe.matching),
-        )
+        rows, ties = len(recipe.documents), recipe.doc_ids.tie_rank
+        with parts.file_of(recipe.documents) as vectors:
+            job = DenseSearchJob(vectors, 0, rows, recipe.queries, recipe.similarity, ties, k, recipe.matching)
+            return parts.retrieve(job)
 
     def score(self, run: Run) -> Float32Array:
         """Return the exact score of every hit of ``run``: float32 (H,)."""
@@ -316,24 +290,10 @@ class DenseReference(_IndexReference):
             return index.score(queries, run.indptr, places.astype(np.int32), similarity=similarity)
         return self.index.score(queries, run.indptr, run.rows, similarity=similarity)
 
-    def of_queries(self, rows: Int32Array) -> DenseReference:
-        """Return the same reference for some of its queries, sharing its index."""
-        recipe = self.recipe
-        part = replace(
-            recipe,
-            query_ids=Ids.of(recipe.query_ids.take(rows)),
-            queries=np.ascontiguousarray(recipe.queries[rows]),
-            candidates=recipe.candidates.of_queries(rows) if recipe.candidates is not None else None,
-        )
-        reference = DenseReference(part, threads=self._threads, whole=self, divided=self._divided)
-        reference.retrieved = self._retrieved_of(rows)
-        return reference
-
     def without(self, missing: Int32Array) -> DenseReference:
         """Return the same reference, which never returns some rows."""
-        return DenseReference(
-            replace(self.recipe, missing=missing), threads=self._threads, whole=self, divided=self._divided
-        )
+        recipe = replace(self.recipe, missing=missing)
+        return DenseReference(recipe, threads=self._threads, whole=self, divided=self._divided)
 
     @cached_property
     def index(self) -> DenseIndex:
@@ -415,15 +375,13 @@ def _listed_by(run: Run, order: Int32Array) -> Run:
     """Return the hits of each query in the order in which their rows stand in ``order``."""
     places = np.empty(len(order), dtype=np.int64)
     places[order] = np.arange(len(order))
-    query = np.repeat(np.arange(len(run.query_ids)), np.diff(run.indptr))
-    listed = np.lexsort((places[run.rows], query))
+    listed = np.lexsort((places[run.rows], owners(run.indptr)))
     return replace(run, rows=run.rows[listed], scores=run.scores[listed])
 
 
 def hit_keys(run: Run) -> Int64Array:
     """Number each hit by query and document."""
-    query = np.repeat(np.arange(len(run.query_ids), dtype=np.int64), np.diff(run.indptr))
-    return query * len(run.doc_ids) + run.rows
+    return owners(run.indptr) * len(run.doc_ids) + run.rows
 
 
 def references_of_compared(
@@ -435,15 +393,11 @@ def references_of_compared(
     """
     if compared is None or not isinstance(reference, DenseReference):
         return None, None
-    recipe = replace(
-        reference.recipe,
-        documents=compared.documents,
-        queries=compared.queries,
-        similarity=compared.similarity,
-    )
-    scored, ordered = DenseReference(recipe, threads=threads), None
+    documents, queries, similarity = compared.documents, compared.queries, compared.similarity
+    recipe = replace(reference.recipe, documents=documents, queries=queries, similarity=similarity)
+    scored = DenseReference(recipe, threads=threads)
+    if compared.index_documents is None or compared.index_queries is None or compared.index_similarity is None:
+        return scored, None
     documents, queries, similarity = compared.index_documents, compared.index_queries, compared.index_similarity
-    if documents is not None and queries is not None and similarity is not None:
-        in_index = replace(recipe, documents=documents, queries=queries, similarity=similarity)
-        ordered = DenseReference(in_index, threads=threads)
-    return scored, ordered
+    in_index = replace(recipe, documents=documents, queries=queries, similarity=similarity)
+    return scored, DenseReference(in_index, threads=threads)

@@ -16,8 +16,6 @@ from harness.parity.causes import HYPOTHESES, UNKNOWN, Case, Hypothesis
 from harness.parity.levels import Judgements, Level, Parity, QueryParity, judge
 from harness.parity.references import DenseReference, Reference
 
-__all__ = ["compare_run", "explain"]
-
 _SHALLOW = 10
 
 
@@ -56,7 +54,10 @@ def compare_run(
     if k < 1 or not 0 <= tolerance < 1:
         raise UsageError(f"parity at k = {k} and tolerance {tolerance}", fix="k is at least 1, the tolerance in [0, 1)")
     exact = reference.retrieve(k)
-    _check(run, exact)
+    same_axes(run, exact)
+    if len(run.rows) and not (run.rows.min() >= 0 and run.rows.max() < len(run.doc_ids)):
+        raise RankingError("a run names documents outside its corpus", fix="this is a defect of the engine")
+    ranking.check(run)
     queries = len(run.query_ids)
     depth, allowed = np.full(queries, k, dtype=np.int64), np.full(queries, tolerance)
     verdict = judge(run, reference.score(run), exact, depth, allowed, reference.scale)
@@ -76,13 +77,6 @@ def compare_run(
         cause=tuple(cause),
     )
     return _summarise(reference, tolerance, k, verdict, per_query)
-
-
-def _check(run: Run, exact: Run) -> None:
-    same_axes(run, exact)
-    if len(run.rows) and not (run.rows.min() >= 0 and run.rows.max() < len(run.doc_ids)):
-        raise RankingError("a run names documents outside its corpus", fix="this is a defect of the engine")
-    ranking.check(run)
 
 
 def explain(case: Case, hypotheses: Sequence[Hypothesis] = HYPOTHESES) -> list[str]:

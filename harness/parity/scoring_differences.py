@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +18,6 @@ from harness.registry.cards import BackendCard
 from harness.registry.parameters import ParameterValue
 from harness.worker.outcome import Outcome
 
-__all__ = ["DEPTH", "FormulaChange", "ScoringDifference", "formula_in_effect", "scoring_differences"]
-
 DEPTH = 10
 """How deep rankings are compared under one change."""
 _MOST_POSTINGS = 50_000_000
@@ -30,18 +29,6 @@ _IDF = {
     "bm25l": "ln((N + 1) / (df + 0.5))",
     "bm25+": "ln((N + 1) / df)",
 }
-
-
-class _Part(NamedTuple):
-    """A part of a formula: its name, its fields, and its words."""
-
-    name: str
-    fields: tuple[str, ...]
-    words: Callable[[Bm25Formula], str]
-
-
-def _length(formula: Bm25Formula) -> str:
-    return "in one byte" if formula.byte_lengths else "exact"
 
 
 def _idf(formula: Bm25Formula) -> str:
@@ -58,15 +45,16 @@ def _saturation(formula: Bm25Formula) -> str:
     return "BM25" if formula.saturation == "bm25" else f"{formula.saturation.upper()}, delta {formula.delta:g}"
 
 
-_PARTS = (
-    _Part("k1", ("k1",), lambda formula: f"{formula.k1:g}"),
-    _Part("b", ("b",), lambda formula: f"{formula.b:g}"),
-    _Part("length of a document", ("byte_lengths",), _length),
-    _Part("IDF", ("idf", "idf_floor"), _idf),
-    _Part("N and avgdl", ("all_documents", "least_average"), _counted),
-    _Part("saturation", ("saturation", "delta"), _saturation),
-    _Part("factor (k1 + 1)", ("k1_plus_1",), lambda formula: "in" if formula.k1_plus_1 else "left out"),
+_PARTS: tuple[tuple[str, tuple[str, ...], Callable[[Bm25Formula], str]], ...] = (
+    ("k1", ("k1",), lambda formula: f"{formula.k1:g}"),
+    ("b", ("b",), lambda formula: f"{formula.b:g}"),
+    ("length of a document", ("byte_lengths",), lambda formula: "in one byte" if formula.byte_lengths else "exact"),
+    ("IDF", ("idf", "idf_floor"), _idf),
+    ("N and avgdl", ("all_documents", "least_average"), _counted),
+    ("saturation", ("saturation", "delta"), _saturation),
+    ("factor (k1 + 1)", ("k1_plus_1",), lambda formula: "in" if formula.k1_plus_1 else "left out"),
 )
+"""Parts of a formula: name, fields, and how they are said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +114,10 @@ def scoring_differences(
     known = [known for outcome in outcomes if outcome.trial.label in exact and (known := _known(outcome)) is not None]
     if len(known) < 2 or dataset.candidates is not None:
         return []
-    base = next((one for one in known if one.label == first), known[0])
-    ranking = _Rankings(base.counts, dataset)
-    others = [one for one in known if one.formula != base.formula and one.place == base.place]
-    differences = [ScoringDifference(base.label, one.label, tuple(_changes(base, one, ranking))) for one in others]
+    base = next((backend for backend in known if backend.label == first), known[0])
+    ranked = cache(partial(_ranked, base.counts, dataset))
+    others = [other for other in known if other.formula != base.formula and other.place == base.place]
+    differences = [ScoringDifference(base.label, other.label, tuple(_changes(base, other, ranked))) for other in others]
     return [difference for difference in differences if difference.changes]
 
 
@@ -152,36 +140,29 @@ def _known(outcome: Outcome) -> _Known | None:
     return _Known(outcome.trial.label, formula, vectors.terms.counts, vectors.terms.folder)
 
 
-class _Rankings:
-    """Best documents under formulas, each ranked once, in float64."""
-
-    def __init__(self, counts: TermCounts, dataset: Dataset) -> None:
-        self._counts, self._dataset = counts, dataset
-        self._made: dict[Bm25Formula, Run | None] = {}
-
-    def under(self, formula: Bm25Formula) -> Run | None:
-        """Return the best documents of every query; None for a collection that is too large."""
-        if self._counts.documents.nnz > _MOST_POSTINGS:
-            return None
-        plain = replace(formula, arithmetic="float64", float32_sums=True)
-        if plain not in self._made:
-            counts, dataset = self._counts, self._dataset
-            matching = dataset.filtered.matching if dataset.filtered is not None else None
-            recipe = Recipe(
-                "formula", dataset.corpus.ids, dataset.queries.ids, counts.documents, counts.queries, matching=matching
-            )
-            self._made[plain] = SparseReference(with_formula(recipe, counts, plain)).retrieve(DEPTH)
-        return self._made[plain]
+def _ranked(counts: TermCounts, dataset: Dataset, formula: Bm25Formula) -> Run | None:
+    """Return the best documents of every query under a formula, in float64; None for a collection that is too large."""
+    if counts.documents.nnz > _MOST_POSTINGS:
+        return None
+    recipe = Recipe(
+        "formula",
+        dataset.corpus.ids,
+        dataset.queries.ids,
+        counts.documents,
+        counts.queries,
+        matching=dataset.filtered.matching if dataset.filtered is not None else None,
+    )
+    plain = replace(formula, arithmetic="float64", float32_sums=True)
+    return SparseReference(with_formula(recipe, counts, plain)).retrieve(DEPTH)
 
 
-def _changes(base: _Known, other: _Known, ranking: _Rankings) -> Iterator[FormulaChange]:
-    before = ranking.under(base.formula)
+def _changes(base: _Known, other: _Known, ranked: Callable[[Bm25Formula], Run | None]) -> Iterator[FormulaChange]:
+    before = ranked(base.formula)
     for name, fields, words in _PARTS:
-        values = {field: getattr(other.formula, field) for field in fields}
-        changed = replace(base.formula, **values)
+        changed = replace(base.formula, **{field: getattr(other.formula, field) for field in fields})
         if changed == base.formula:
             continue
-        after = ranking.under(changed)
+        after = ranked(changed)
         queries, overlap = _compared(before, after) if before is not None and after is not None else (None, None)
         yield FormulaChange(name, words(base.formula), words(other.formula), queries, overlap)
 
@@ -190,6 +171,6 @@ def _compared(before: Run, after: Run) -> tuple[int, float]:
     """Count the queries with other documents, and return the mean share of common ones."""
     shares = []
     for query in range(len(before.query_ids)):
-        one, other = (set(run.rows[run.indptr[query] : run.indptr[query + 1]].tolist()) for run in (before, after))
-        shares.append(len(one & other) / max(len(one), len(other), 1) if one or other else 1.0)
+        first, second = (set(run.rows[run.of_query(query)].tolist()) for run in (before, after))
+        shares.append(len(first & second) / max(len(first), len(second)) if first or second else 1.0)
     return sum(share < 1 for share in shares), float(np.mean(shares))

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
-from harness.data.types import Float64Array, Ids, Int32Array, Run, SparseVectors
+from harness.data.types import Float64Array, Ids, Int32Array, Run, SparseVectors, owners
 from harness.exact.bm25_models import idf_of, weigh
-from harness.parity.causes import Case, Hypothesis, Rescore, Rescored, of_those_returned
+from harness.parity.causes import Case, Hypothesis, Rescore, Rescored, of_those_returned, with_reference
 from harness.parity.recipes import Recipe
 from harness.parity.references import DenseReference, Reference, SparseReference, hit_keys
 from harness.registry.parameters import ParameterValue
 from harness.worker.jobs import TrialRecord
-
-__all__ = [
-    "OUTSIDE_THE_INDEX",
-    "QUANTISED_SCORES",
-    "SMALL_WEIGHTS",
-    "causes_of_trial",
-    "rescored_by",
-    "rows_outside_the_index",
-]
 
 OUTSIDE_THE_INDEX = "rows outside the index"
 """The cause where documents that no index has taken in yet are scored by other statistics than those of the index."""
@@ -62,11 +54,7 @@ def rescored_by(reference: SparseReference) -> Rescore:
 
 
 def _rescored(reference: SparseReference, case: Case) -> Rescored:
-    queries = reference.recipe.query_ids.rows_of(case.run.query_ids)
-    part = reference.of_queries(queries)
-    tolerance = np.full(len(queries), case.tolerance)
-    k = np.full(len(queries), case.k, dtype=np.int64)
-    return Rescored(case.run, part.retrieve(case.k), part.score(case.run), k, tolerance, tolerance)
+    return with_reference(case, reference.of_queries(reference.recipe.query_ids.rows_of(case.run.query_ids)))
 
 
 def rows_outside_the_index(recipe: Recipe, rows: Int32Array, beside: str = "") -> Iterator[Hypothesis]:
@@ -81,7 +69,7 @@ def rows_outside_the_index(recipe: Recipe, rows: Int32Array, beside: str = "") -
     def rescore(case: Case) -> Rescored:
         indexed = np.setdiff1d(np.arange(len(counts.documents)), rows).astype(np.int32)
         values = recipe.documents.values.copy()
-        inside = np.isin(np.repeat(np.arange(len(counts.documents)), np.diff(recipe.documents.indptr)), indexed)
+        inside = np.isin(owners(recipe.documents.indptr), indexed)
         values[inside] = weigh(counts.of_documents(indexed), formula).documents.values
         changed = replace(recipe, documents=replace(recipe.documents, values=values))
         return _rescored(SparseReference(changed), case)
@@ -130,9 +118,8 @@ def _small_weights_left_out(reference: SparseReference, ratio: float) -> Hypothe
 
 def _without_smallest(queries: SparseVectors, weights: Float64Array, ratio: np.float32) -> SparseVectors:
     kept = np.ones(queries.nnz, dtype=np.bool_)
-    for start, stop in zip(queries.indptr[:-1], queries.indptr[1:], strict=True):
+    for start, stop in pairwise(queries.indptr):
         dropped = int(ratio * np.float32(stop - start))
         if dropped:
             kept[start:stop] = weights[start:stop] >= np.sort(weights[start:stop])[dropped]
-    indptr = np.concatenate([[0], np.cumsum(kept)])[queries.indptr]
-    return SparseVectors(indptr, queries.indices[kept], queries.values[kept], queries.dimensions)
+    return queries.only(kept)

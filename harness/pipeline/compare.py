@@ -55,7 +55,7 @@ from harness.store.environment import harness_state, machine, package_versions
 from harness.store.result_folder import check_target
 from harness.store.scratch import scratch_folder
 from harness.wording import counted
-from harness.worker.exact_search import DividedSearch
+from harness.worker.divided_search import DividedSearch
 from harness.worker.executor import cluster_facts, create_executor
 from harness.worker.failure import Failure, failure_of
 from harness.worker.outcome import Outcome

@@ -40,11 +40,12 @@ from harness.worker.builds import SharedBuild, SharedBuilds, builds_of, of_build
 from harness.worker.candidate_hits import save_candidates
 from harness.worker.embeddings import CacheCheck
 from harness.worker.encodings import Encodings
-from harness.worker.executor import Executor, create_clients, create_executor, side_by_side
+from harness.worker.executor import Executor, create_clients, create_executor
 from harness.worker.failure import failure_of
 from harness.worker.jobs import TrialJob, TrialRecord
 from harness.worker.outcome import Outcome, checked_run, refuse_lost_documents, refuse_unmatched
 from harness.worker.second_stages import SecondStage, fuse, second_stage
+from harness.worker.threads import side_by_side
 from harness.worker.vectors import Vectors
 
 __all__ = ["run_plan", "warm_up_queries"]
@@ -173,7 +174,7 @@ class _Trials:
         )
         vectors = None
         if trial.spec.name == "dense":
-            vectors = self.encodings.model_vectors(trial, "dense")
+            vectors = self.encodings.embeddings.vectors(trial, "dense")
             if vectors.dense is None:
                 raise AssertionError("a dense model without dense vectors")
             reranked_run, reranked = stage.run_with_vectors(trial, run, vectors.dense)

@@ -16,8 +16,6 @@ from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.remote.credentials import hide, read_key, shown
 from harness.wording import counted
 
-__all__ = ["Limits", "RemoteCalls", "allowed_calls", "calls_in_words", "calls_refused"]
-
 Answer = TypeVar("Answer")
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 """What may be otherwise a moment later."""
@@ -241,13 +239,9 @@ def _retry_after(headers: Any) -> float | None:  # noqa: ANN401 - httpx's own cl
         return None
     if said.strip().isdigit():
         return float(said)
-    until = _date(said)
-    return None if until is None else max(0.0, (until - dt.datetime.now(dt.UTC)).total_seconds())
-
-
-def _date(text: str) -> dt.datetime | None:
     try:
-        date = parsedate_to_datetime(text)
+        until = parsedate_to_datetime(said)
     except ValueError:
         return None
-    return date if date.tzinfo is not None else date.replace(tzinfo=dt.UTC)
+    until = until if until.tzinfo is not None else until.replace(tzinfo=dt.UTC)
+    return max(0.0, (until - dt.datetime.now(dt.UTC)).total_seconds())

@@ -9,8 +9,6 @@ from urllib.parse import quote, quote_plus
 
 from harness.errors import EngineUnavailableError
 
-__all__ = ["hide", "read_key", "shown"]
-
 _SENDABLE = re.compile(r"[\x20-\x7e]*")
 """What a header of HTTP and the metadata of gRPC can carry."""
 _SHOWN = 300

@@ -23,22 +23,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from harness.errors import CacheError
 
-__all__ = [
-    "JSON",
-    "MANIFEST",
-    "UNFINISHED",
-    "Cache",
-    "Continued",
-    "LockedEntry",
-    "entry_lock",
-    "entry_name",
-    "file_digest",
-    "files_fault",
-    "recover",
-]
-
 JSON = str | int | float | bool | None | Sequence["JSON"] | Mapping[str, "JSON"]
 Content = TypeVar("Content")
+_State = tuple[tuple[str, int, int], ...]
+"""Name, size and time of change of each file of an entry."""
 
 MANIFEST = "manifest.json"
 """The file of an entry that holds its key and the checksums of the others."""
@@ -82,7 +70,7 @@ class Cache:
     def __init__(self, root: Path | None = None) -> None:
         """``root`` defaults to ``$HARNESS_CACHE``, else to the platform's cache folder; it is made when first used."""
         self.root = _default_root() if root is None else root
-        self._verified: dict[Path, tuple[tuple[str, int, int], ...]] = {}
+        self._verified: dict[Path, _State] = {}
         self._handed_out: dict[Path, None] = {}
 
     def folder(self, name: str) -> Path:
@@ -208,21 +196,7 @@ class Cache:
 
     def _fault(self, entry: Path, key: str) -> str | None:
         """Return what is wrong with an entry, or None; checksums are computed once per process and file state."""
-        try:
-            manifest = json.loads((entry / MANIFEST).read_text(encoding="utf-8"))
-            if manifest["key"] != json.loads(key):
-                return "its manifest names another key"
-            state = _state(entry, manifest["files"])
-        except OSError as error:
-            return f"'{error.filename}': {error.strerror}"
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            return f"its manifest cannot be read: {error}"
-        if self._verified.get(entry) == state:
-            return None
-        fault = files_fault(entry)
-        if fault is None:
-            self._verified[entry] = state
-        return fault
+        return entry_fault(entry, key, self._verified)
 
 
 class LockedEntry(NamedTuple):
@@ -280,11 +254,20 @@ def entry_lock(entry: Path, *, timeout_s: float | None = None) -> Iterator[None]
         lock.release()
 
 
-def files_fault(entry: Path) -> str | None:
-    """Return what an entry's checksums say is wrong with it, or None."""
+def entry_fault(entry: Path, key: str | None = None, verified: dict[Path, _State] | None = None) -> str | None:
+    """Return what an entry's manifest says is wrong with it, or None.
+
+    ``key`` is the one that it must be of, None for any. ``verified`` are the states of entries whose checksums were
+    right before: these are not computed again.
+    """
     try:
-        files = json.loads((entry / MANIFEST).read_text(encoding="utf-8"))["files"]
-        for name, expected in files.items():
+        manifest = json.loads((entry / MANIFEST).read_text(encoding="utf-8"))
+        if key is not None and manifest["key"] != json.loads(key):
+            return "its manifest names another key"
+        state = _state(entry, manifest["files"])
+        if verified is not None and verified.get(entry) == state:
+            return None
+        for name, expected in manifest["files"].items():
             path = entry / name
             if path.stat().st_size != expected["bytes"] or file_digest(path) != expected["sha256"]:
                 return f"the checksum of '{name}' is wrong"
@@ -292,6 +275,8 @@ def files_fault(entry: Path) -> str | None:
         return f"'{error.filename}': {error.strerror}"
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         return f"its manifest cannot be read: {error}"
+    if verified is not None:
+        verified[entry] = state
     return None
 
 
@@ -365,7 +350,7 @@ def _temporary(entry: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{entry.name}.", suffix=".tmp", dir=entry.parent))
 
 
-def _state(entry: Path, files: Mapping[str, Any]) -> tuple[tuple[str, int, int], ...]:
+def _state(entry: Path, files: Mapping[str, Any]) -> _State:
     stats = ((name, (entry / name).stat()) for name in files)
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
 

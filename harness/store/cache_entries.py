@@ -11,22 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.store.cache import JSON, MANIFEST, UNFINISHED, Cache, entry_lock, files_fault, recover
+from harness.store.cache import JSON, MANIFEST, UNFINISHED, Cache, entry_fault, entry_lock, recover
 from harness.store.scratch import in_use, sweep_scratch
-
-__all__ = [
-    "COMPARISON",
-    "PREPARED",
-    "WORK",
-    "Entry",
-    "comparison_running",
-    "leave_entry",
-    "list_entries",
-    "note_user",
-    "remove_entry",
-    "sweep",
-    "users_of",
-]
 
 WORK = "work"
 """The sub-folder of the cache where running comparisons keep what is theirs alone."""
@@ -71,7 +57,7 @@ class Entry(NamedTuple):
             return None
 
         with suppress(Timeout), entry_lock(self.path, timeout_s=_PATIENCE_S):
-            return files_fault(self.path) if self.path.exists() else None
+            return entry_fault(self.path) if self.path.exists() else None
         return None
 
 
@@ -158,11 +144,8 @@ def _entry_folders(cache: Cache) -> Iterator[Path]:
         if kind.is_dir() and kind.name != WORK:
             for folder, names, _ in os.walk(kind):  # passes over what another process removes meanwhile
                 paths = (Path(folder, name) for name in sorted(names))
-                yield from (path for path in paths if _NAME.fullmatch(path.stem) and _is_entry(path))
-
-
-def _is_entry(path: Path) -> bool:
-    return path.is_dir() and path.suffix in ("", UNFINISHED)
+                found = (path for path in paths if _NAME.fullmatch(path.stem) and path.suffix in ("", UNFINISHED))
+                yield from filter(Path.is_dir, found)
 
 
 def _entry(path: Path, root: Path) -> Entry:

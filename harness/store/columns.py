@@ -17,19 +17,6 @@ import pyarrow as pa
 from harness.data.types import Float32Array, Ids, SparseVectors
 from harness.errors import CacheError
 
-__all__ = [
-    "load_column",
-    "load_ids",
-    "load_sparse",
-    "load_table",
-    "load_vectors",
-    "readable",
-    "save_column",
-    "save_ids",
-    "save_sparse",
-    "save_table",
-]
-
 
 def save_table(path: Path, table: pa.Table) -> None:
     """Write an Arrow table as an uncompressed IPC file, which can be memory-mapped; see :func:`save_column`."""

@@ -14,8 +14,6 @@ from pathlib import Path
 from harness.errors import CacheError
 from harness.store.cache import JSON, Cache, file_digest
 
-__all__ = ["steady_digest"]
-
 _KIND = "digests"
 _SETTLED_NS = 2_000_000_000
 """Clocks of file systems tick in up to two seconds: a file changed since then may change again and look the same."""

@@ -18,8 +18,6 @@ import numpy.typing as npt
 from harness.data.progress import Progress
 from harness.errors import EngineUnavailableError
 
-__all__ = ["allocated_bytes", "copy_folder", "drop_from_page_cache", "resident_share", "spooled"]
-
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 _CHUNK_BYTES = 1 << 26

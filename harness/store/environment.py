@@ -13,8 +13,6 @@ from pathlib import Path
 
 from harness._version import __version__
 
-__all__ = ["HarnessState", "Machine", "harness_state", "machine", "package_versions"]
-
 _PACKAGES = (
     "apsw",
     "bm25s",

@@ -19,8 +19,6 @@ import pyarrow as pa
 from harness.data.types import Ids
 from harness.store.columns import load_ids, readable, save_column, save_ids
 
-__all__ = ["is_saved", "load", "save"]
-
 Record = TypeVar("Record")
 
 

@@ -18,20 +18,6 @@ from pathlib import Path
 from harness.errors import ResultError, UsageError
 from harness.store.scratch import scratch_folder
 
-__all__ = [
-    "FORMER_CHANGE",
-    "LATENCIES",
-    "PARITY",
-    "PER_QUERY",
-    "QRELS",
-    "QUERIES",
-    "REPORT_NAME",
-    "RUNS",
-    "Building",
-    "check_target",
-    "result_folder",
-]
-
 REPORT_NAME = "report.json"
 PER_QUERY, PARITY, LATENCIES = "per_query.parquet", "parity.parquet", "latencies.parquet"
 RUNS, QRELS, QUERIES = "runs", "qrels", "queries"

@@ -5,10 +5,8 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-
-__all__ = ["in_use", "scratch_folder", "sweep_scratch"]
 
 
 @contextmanager
@@ -39,15 +37,12 @@ def sweep_scratch(parent: Path, prefix: str, rescue: Callable[[Path], None] | No
     from filelock import FileLock, Timeout
 
     for path in parent.glob(f"{prefix}*.lock"):
-        try:
-            with FileLock(path, timeout=0):
-                folder = path.with_suffix("")
-                if rescue is not None and folder.is_dir():
-                    rescue(folder)
-                shutil.rmtree(folder, ignore_errors=True)
-                path.unlink(missing_ok=True)
-        except Timeout:  # its process is alive
-            continue
+        with suppress(Timeout), FileLock(path, timeout=0):  # else its process is alive
+            folder = path.with_suffix("")
+            if rescue is not None and folder.is_dir():
+                rescue(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+            path.unlink(missing_ok=True)
 
 
 def in_use(parent: Path, prefix: str) -> bool:

@@ -17,21 +17,6 @@ from harness.data.languages import language_name, primary_code
 from harness.data.types import SparseVectors
 from harness.errors import UnknownNameError
 
-__all__ = [
-    "ENGLISH",
-    "Analyzer",
-    "CountingAnalyzer",
-    "TermCounter",
-    "Texts",
-    "WhitespaceAnalyzer",
-    "analyzer_identity",
-    "analyzer_names",
-    "create_analyzer",
-    "in_words",
-    "known_language",
-    "preferred_analyzers",
-]
-
 ENGLISH = "english"
 """The language of text where nothing states it."""
 _UNDETERMINED = frozenset({"", "mis", "mul", "und", "zxx"})

@@ -20,11 +20,9 @@ import pyarrow as pa
 
 from harness.data.jit import kernel
 from harness.data.progress import Progress
-from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors, TermCounts
+from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors, TermCounts, offsets_of
 from harness.store.columns import load_column, load_ids, load_sparse, save_ids, save_sparse
 from harness.text.analyzers import Analyzer, CountingAnalyzer, Texts
-
-__all__ = ["count_terms", "load_counts", "save_counts"]
 
 
 def count_terms(
@@ -140,7 +138,7 @@ class _Parts:
 
     def join(self, column_of: Int32Array) -> SparseVectors:
         """Return all rows as one CSR, mapped from the files, under the final column numbers, ascending in each row."""
-        indptr = np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), *self._lengths]))
+        indptr = offsets_of(np.concatenate([np.zeros(0, dtype=np.int64), *self._lengths]))
         indices: Int32Array = _mapped(self._indices, np.dtype(np.int32))
         values: Float32Array = _mapped(self._values, np.dtype(np.float32))
         _renumber(indptr, column_of, indices, values)

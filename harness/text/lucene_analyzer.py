@@ -13,14 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from harness.data.arrow import strings
-from harness.data.types import Int32Array, SparseVectors
+from harness.data.types import Int32Array, SparseVectors, offsets_of
 from harness.errors import UnknownNameError
 from harness.java.bridge import JavaBridge, java_errors
 from harness.java.jvm import find_jar, start
 from harness.store.digests import steady_digest
 from harness.text.analyzers import TermCounter, Texts
-
-__all__ = ["LuceneAnalyzer", "identity", "language_code", "languages"]
 
 # fmt: off
 _CODES = {
@@ -174,7 +172,10 @@ def _terms_in(answer: bytes, texts: int) -> list[list[str]]:
     numbers = _ints(answer)
     ends = np.cumsum(numbers[:texts])
     terms = int(ends[-1]) if texts else 0
-    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(numbers[texts : texts + terms], dtype=np.int64)])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(answer[4 * (texts + terms) :])]
+    buffers = [
+        None,
+        pa.py_buffer(offsets_of(numbers[texts : texts + terms])),
+        pa.py_buffer(answer[4 * (texts + terms) :]),
+    ]
     flat: list[str] = pa.Array.from_buffers(pa.large_string(), terms, buffers).to_pylist()
     return [flat[start:end] for start, end in pairwise([0, *ends.tolist()])]

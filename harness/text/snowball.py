@@ -27,8 +27,6 @@ import Stemmer
 
 from harness.errors import UnknownNameError
 
-__all__ = ["SnowballAnalyzer", "Tokenizer", "identity", "languages"]
-
 # fmt: off
 _LUCENE_ENGLISH = frozenset({
     "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no",

@@ -15,10 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import numbers, strings
-from harness.data.types import Ids, Int32Array, SparseVectors, TermCounts
+from harness.data.types import Ids, Int32Array, SparseVectors, TermCounts, offsets_of
 from harness.store.columns import load_table
-
-__all__ = ["load_term_texts", "save_term_texts", "term_texts", "tokens_of"]
 
 Side = Literal["documents", "queries"]
 _ROWS_AT_ONCE = 10_000
@@ -71,6 +69,6 @@ def _joined(rows: SparseVectors, tokens: pa.Array) -> pa.Array:
     """Return the text of each row of counts."""
     counts = np.asarray(rows.values).astype(np.int64)
     repeated: Int32Array = np.repeat(np.asarray(rows.indices), counts)
-    ends = np.concatenate([[0], np.cumsum(counts)])[np.asarray(rows.indptr) - rows.indptr[0]]
+    ends = offsets_of(counts)[np.asarray(rows.indptr) - rows.indptr[0]]
     lists = pa.ListArray.from_arrays(numbers(ends.astype(np.int32)), tokens.take(numbers(repeated)))
     return pc.binary_join(lists, " ")

@@ -34,8 +34,6 @@ from harness.text import load_counts
 from harness.worker.failure import harness_error
 from harness.worker.jobs import ExternalIndexRecord, TrialJob
 
-__all__ = ["Fingerprint", "Ready", "attach", "changed_too", "fingerprint", "read_only", "unchanged"]
-
 _EXAMPLES = 3
 _SAMPLED = 16
 """Documents whose vectors are compared with the model's: enough for a part of an index that another model made."""
@@ -181,16 +179,14 @@ def _collection_rows(handle: IndexHandle, ids: Ids) -> Int32Array:
         )
     rows = ids.rows_of(handle.ids)
     if len(ids) and not np.any(rows >= 0):
-        external, own = (_examples(handle.ids), _examples(ids))
+        external, own = (
+            ", ".join(f"'{name}'" for name in column.values[:_EXAMPLES].to_pylist()) for column in (handle.ids, ids)
+        )
         raise RejectedInputError(
             f"no document of the external index is in the dataset: the index has {external}, the dataset {own}",
             fix="name the dataset that was indexed, or where the index keeps the document ids (its card says how)",
         )
     return rows
-
-
-def _examples(ids: Ids) -> str:
-    return ", ".join(f"'{doc_id}'" for doc_id in ids.values[:_EXAMPLES].to_pylist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +237,10 @@ def unchanged(folder: Path, progress: Progress, pending: Path) -> Iterator[Finge
     :func:`changed_too`.
     """
     before = fingerprint(folder, progress, "hash before")
-    _save(pending, folder, before)
+    content = {"folder": str(folder), "files": dict(before.files), "bytes": before.bytes}
+    unfinished = pending.with_suffix(".tmp")
+    unfinished.write_text(json.dumps(content), encoding="utf-8")  # not orjson: names of files may be no UTF-8
+    unfinished.rename(pending)
     try:
         yield before
     except Exception as error:
@@ -262,20 +261,12 @@ def changed_too(pending: Path, failure: HarnessError, progress: Progress) -> Har
     """
     if not pending.exists():
         return failure
-    # not orjson: names of files that are no UTF-8 are in it
     kept = json.loads(pending.read_text(encoding="utf-8"))
     pending.unlink()
     changed = _changed(Path(kept["folder"]), Fingerprint(kept["files"], kept["bytes"]), progress)
     if changed is None:
         return failure
     return IndexChangedError(f"{changed}; the search failed too: {failure.what}", fix=_FIX, log=failure.log)
-
-
-def _save(pending: Path, folder: Path, before: Fingerprint) -> None:
-    content = {"folder": str(folder), "files": dict(before.files), "bytes": before.bytes}
-    unfinished = pending.with_suffix(".tmp")
-    unfinished.write_text(json.dumps(content), encoding="utf-8")
-    unfinished.rename(pending)
 
 
 def _changed(folder: Path, before: Fingerprint, progress: Progress) -> str | None:

@@ -17,8 +17,6 @@ from harness.plan.plan import Plan, Trial, may_be_server
 from harness.registry.lookup import load_engine
 from harness.worker.jobs import TrialJob, TrialRecord
 
-__all__ = ["SharedBuild", "SharedBuilds", "builds_of", "of_build"]
-
 
 @dataclass(eq=False, slots=True)
 class SharedBuild:

@@ -15,8 +15,6 @@ from harness.engines.interface import SearchResult
 from harness.store.columns import load_table, save_table
 from harness.worker.jobs import TrialJob
 
-__all__ = ["CandidateHits", "save_candidates"]
-
 
 def save_candidates(path: Path, candidates: Run) -> None:
     """Write the rows of each query's candidates."""

@@ -27,9 +27,7 @@ from harness.engines.interface import (
 )
 from harness.errors import EngineFailureError
 from harness.worker.jobs import ChurnJob, ChurnPass, ChurnRecord
-from harness.worker.trial import create_engine, load_documents, load_queries, plain_state, search_all, warm_up
-
-__all__ = ["run_churn"]
+from harness.worker.trial import create_engine, load_both, plain_state, search_all, warm_up
 
 _Number = TypeVar("_Number", bound=np.generic)
 
@@ -40,7 +38,7 @@ def run_churn(job: ChurnJob, progress: Progress, clock: Clock, *, before_open: C
     At the end the documents that are there are indexed anew, in another folder, and searched: what changes cost. Every
     query is asked once in each state. ``before_open`` is called when everything but the engine is in memory.
     """
-    documents, queries = load_documents(job.trial), load_queries(job.trial)
+    documents, queries = load_both(job.trial)
     content = job.order[: job.first]
     first = documents.take(content)
     engine = create_engine(job.trial)

@@ -19,8 +19,6 @@ import psutil
 
 from harness.worker.spawn import MARK_VARIABLE
 
-__all__ = ["Used", "end_family", "family_memory", "guard_group", "has_ended", "memory_of", "started_by"]
-
 _POLL_S = 0.02
 _GUARD = "trap '' TERM; read _; kill -9 0"
 

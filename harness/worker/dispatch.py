@@ -38,8 +38,6 @@ from harness.worker.jobs import (
     TrialRecord,
 )
 
-__all__ = ["job_class", "run_job"]
-
 _BATCH = 2000
 """Documents that are analysed at a time."""
 _POLL_S = 0.05

@@ -42,12 +42,11 @@ from harness.store.cache import JSON, Cache, Continued, entry_name
 from harness.store.columns import load_vectors
 from harness.store.record_files import load, save
 from harness.wording import counted
-from harness.worker.executor import Executor, side_by_side
+from harness.worker.executor import Executor
 from harness.worker.failure import failure_of
 from harness.worker.jobs import Encoded, EncodeJob, EncodePart
+from harness.worker.threads import side_by_side
 from harness.worker.vectors import DensePair, Folders, SparsePair, Vectors
-
-__all__ = ["CacheCheck", "Embeddings", "embedding_keys", "remote_calls"]
 
 _KIND = "embeddings"
 _ROLES: tuple[Role, ...] = ("documents", "queries")
@@ -93,6 +92,7 @@ class Embeddings:
         """
         self._cache, self._dataset, self._texts, self._work = cache, dataset, texts, work
         self._display, self._executor, self._check = display, executor, check
+        self._counts: Mapping[Role, int] = {"documents": len(dataset.corpus), "queries": len(dataset.queries)}
         self._vectors: dict[tuple[str, ...], Vectors] = {}
         self._failed: dict[Hashable, HarnessError] = {}
         self._one_at_a_time = threading.Lock()
@@ -146,26 +146,14 @@ class Embeddings:
             if missing:
                 folders = {role: entries[role].folder for role in missing}
                 self._refuse_calls(settings, folders)
-                if self._in_parts(settings, folders):
-                    encoded = self._encode_apart(settings, trial, folders)
-                else:
-                    encoded = self._encode(settings, trial, folders, self._texts, {})
+                encoded = self._encode_missing(settings, trial, folders)
         return _Entries(Folders(*(entries[role].entry for role in _ROLES)), frozenset(missing), encoded)
-
-    def _in_parts(self, settings: Settings, folders: Mapping[Role, Path]) -> bool:
-        """Whether there is work for several jobs; calls of an endpoint are counted by one process."""
-        if settings.source.kind == "http" or self._executor.slots(settings.device) == 1:
-            return False
-        counts = {"documents": len(self._dataset.corpus), "queries": len(self._dataset.queries)}
-        left = [len(shards(folder, counts[role], role, settings)) for role, folder in folders.items()]
-        return all(left) and max(left) > 1
 
     def _refuse_calls(self, settings: Settings, folders: Mapping[Role, Path]) -> None:
         """Raise EngineUnavailableError where texts are to be encoded by an endpoint that may not be called at all."""
         if settings.limits.max_calls != 0:
             return
-        counts = {"documents": len(self._dataset.corpus), "queries": len(self._dataset.queries)}
-        left = {role: counts[role] - rows_begun(folder) for role, folder in folders.items()}
+        left = {role: self._counts[role] - rows_begun(folder) for role, folder in folders.items()}
         if calls := sum(calls_for(count, settings) for count in left.values()):
             what = " and ".join(f"{count:,} {role}" for role, count in left.items() if count)
             raise calls_refused(settings.endpoint, calls, f"vectors of {what}")
@@ -240,25 +228,27 @@ class Embeddings:
         parts = [EncodePart(role, texts[role], target) for role, target in targets.items()]
         return self._run(settings, trial, parts, limit, self._display.section(settings.source.shown))
 
-    def _encode_apart(self, settings: Settings, trial: Trial, targets: Mapping[Role, Path]) -> Encoded:
-        """Encode in as many jobs as the executor runs at once, each with its share of the texts, and join the parts."""
-        counts = {"documents": len(self._dataset.corpus), "queries": len(self._dataset.queries)}
-        pieces = {role: shards(target, counts[role], role, settings) for role, target in targets.items()}
-        parts = [
-            EncodePart(role, self._texts[role], shard.folder, shard.start, shard.stop)
-            for role in targets
-            for shard in pieces[role]
-        ]
+    def _encode_missing(self, settings: Settings, trial: Trial, targets: Mapping[Role, Path]) -> Encoded:
+        """Encode into ``targets``: in one job, or in as many as the executor runs at once, whose parts are joined.
+
+        Calls of an endpoint are counted by one process.
+        """
+        slots = 1 if settings.source.kind == "http" else self._executor.slots(settings.device)
+        pieces = {
+            role: shards(target, self._counts[role], role, settings) for role, target in targets.items() if slots > 1
+        }
+        counts = [len(role_pieces) for role_pieces in pieces.values()]
+        if not all(counts) or max(counts, default=1) == 1:
+            return self._encode(settings, trial, targets, self._texts, {})
+        every = [(role, shard) for role in targets for shard in pieces[role]]
+        parts = [EncodePart(role, self._texts[role], shard.folder, shard.start, shard.stop) for role, shard in every]
         for part in parts:
             part.target.mkdir(parents=True, exist_ok=True)
-        left = np.array(
-            [shard.stop - shard.start - rows_begun(shard.folder) for role in targets for shard in pieces[role]]
-        )
-        groups = _balanced(parts, left, self._executor.slots(settings.device))
-        count = len(groups)
-        phase = f"encode in {counted(count, 'job')}"
+        left = np.array([shard.stop - shard.start - rows_begun(shard.folder) for _, shard in every])
+        groups = _balanced(parts, left, slots)
+        phase = f"encode in {counted(len(groups), 'job')}"
         progress = CombinedProgress(self._display.section(settings.source.shown), phase, int(left.sum()))
-        done = side_by_side(lambda group: self._run(settings, trial, group, {}, progress), groups, jobs=count)
+        done = side_by_side(lambda group: self._run(settings, trial, group, {}, progress), groups, jobs=len(groups))
         for role, target in targets.items():
             join(target, pieces[role], role, settings, applied_prompt(settings, role).text)
         rows: dict[str, int] = {role: sum(encoded.rows.get(role, 0) for encoded in done) for role in targets}

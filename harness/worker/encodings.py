@@ -23,7 +23,7 @@ from harness.registry.parameters import ParameterValue
 from harness.store.cache import JSON, Cache
 from harness.store.columns import load_sparse, save_sparse
 from harness.store.record_files import load, save
-from harness.text import TermCounts, analyzer_identity, load_counts
+from harness.text import analyzer_identity, load_counts
 from harness.text.term_texts import save_term_texts
 from harness.wording import counted
 from harness.worker.embeddings import CacheCheck, Embeddings, embedding_keys
@@ -31,8 +31,6 @@ from harness.worker.executor import Executor
 from harness.worker.jobs import Analysed, AnalyseJob
 from harness.worker.spawn import start_next
 from harness.worker.vectors import Folders, SparsePair, Terms, Vectors, both
-
-__all__ = ["Encodings", "encoder_key"]
 
 _SCHEME = 1
 _BM25 = "bm25"
@@ -53,28 +51,28 @@ class Encodings:
         executor: Executor,
         check: CacheCheck,
     ) -> None:
-        """``executor`` runs each analysis and encoding, within the limits of a trial; ``check`` is of cached ones."""
+        """``executor`` runs each analysis and encoding, within the limits of a trial; ``check`` is of cached ones.
+
+        ``embeddings`` are those of models: whatever a card says, for second stages.
+        """
         self._cache, self._dataset, self._work, self._display = cache, dataset, work, display
         self._corpus, self._queries, self._executor = corpus, queries, executor
         self._took_ns: dict[Path, int] = {}
         self._failed: dict[tuple[object, ...], HarnessError] = {}
         texts: Mapping[Role, Path] = {"documents": corpus, "queries": queries}
-        self._embeddings = Embeddings(cache, dataset, texts, work, display, executor, check)
+        self.embeddings = Embeddings(cache, dataset, texts, work, display, executor, check)
 
     def vectors(self, trial: Trial, *, weights: bool, term_texts: bool = False) -> Vectors | None:
         """Return what a trial's encoder makes: a model's vectors, or BM25 term counts with or without ``weights``.
 
-        ``term_texts`` also stores the terms as texts, for an engine that weighs them itself.
-
-        An encoder that is made of two makes both.
-
-        None for a backend whose card says that nothing encodes its input.
+        ``term_texts`` also stores the terms as texts, for an engine that weighs them itself. An encoder that is made of
+        two makes both. None for a backend whose card says that nothing encodes its input.
         May be called from several threads: whoever comes second waits for the lock of the cache entry.
         Raises whatever the analyzer raises, and DataError when no document has a term: every score would be 0.
         """
         terms, model = _encoders_of(trial)
         of_terms = self._of_terms(trial, weights=weights, term_texts=term_texts) if terms else None
-        of_model = self._embeddings.vectors(trial, model) if model is not None else None
+        of_model = self.embeddings.vectors(trial, model) if model is not None else None
         return both(of_terms, of_model) if of_terms is not None and of_model is not None else of_terms or of_model
 
     def _of_terms(self, trial: Trial, *, weights: bool, term_texts: bool) -> Vectors:
@@ -89,7 +87,10 @@ class Encodings:
                 fix="choose an analyzer for the dataset's language and script (analyzer=)",
             )
         analyse_ns = self._took_ns.get(counts_folder)
-        texts = self._term_texts(counts_key, counts) if term_texts else None
+        texts = None
+        key: dict[str, JSON] = {"terms": counts_key, "scheme": _SCHEME}
+        if term_texts:
+            texts = self._entry("term-texts", key, lambda target: save_term_texts(target, counts))
         terms = Terms(analyzer, counts, counts_folder, texts)
         if not weights:
             return Vectors(
@@ -97,13 +98,11 @@ class Encodings:
             )
         k1, b = float(trial.parameters["k1"]), float(trial.parameters["b"])
         factor = bool(trial.parameters.get("k1_plus_1", False))
-        key: dict[str, JSON] = {"terms": counts_key, "scheme": _SCHEME, "k1": k1, "b": b, "k1_plus_1": factor}
+        key |= {"k1": k1, "b": b, "k1_plus_1": factor}
 
-        def weigh(target: Path) -> int:
-            started = time.perf_counter_ns()
+        def weigh(target: Path) -> None:
             save_sparse(target, "documents", bm25.document_weights(counts, k1=k1, b=b, k1_plus_1=factor))
             save_sparse(target, "queries", counts.queries)
-            return time.perf_counter_ns() - started
 
         folder = self._entry("bm25", key, weigh)
         documents = load_sparse(folder, "documents")
@@ -116,29 +115,18 @@ class Encodings:
             facts=_facts(terms),
         )
 
-    def _term_texts(self, counts_key: Mapping[str, JSON], counts: TermCounts) -> Path:
-        """Return the folder of the terms as texts, which the cache keeps beside their counts."""
+    def _entry(self, kind: str, key: Mapping[str, JSON], make: Callable[[Path], int | None]) -> Path:
+        """Return the cache's entry, made by ``make``, which may return its own time; all who share it get that time."""
 
-        def write(target: Path) -> int:
+        def timed(target: Path) -> None:
             started = time.perf_counter_ns()
-            save_term_texts(target, counts)
-            return time.perf_counter_ns() - started
+            own_ns = make(target)
+            took.append(time.perf_counter_ns() - started if own_ns is None else own_ns)
 
-        return self._entry("term-texts", {"terms": dict(counts_key), "scheme": _SCHEME}, write)
-
-    def model_vectors(self, trial: Trial, encoder: EncoderName) -> Vectors:
-        """Return the vectors of the model that a trial's parameters name, whatever its card says: for second stages.
-
-        Raises as :meth:`vectors`.
-        """
-        return self._embeddings.vectors(trial, encoder)
-
-    def _entry(self, kind: str, key: Mapping[str, JSON], make: Callable[[Path], int]) -> Path:
-        """Return the cache's entry; ``make`` returns how long making it took, which holds for all who share it."""
-        made_ns: list[int] = []
-        folder = self._cache.get_or_build(kind, key, lambda target: made_ns.append(make(target)))
-        if made_ns:
-            self._took_ns[folder] = made_ns[0]
+        took: list[int] = []
+        folder = self._cache.get_or_build(kind, key, timed)
+        if took:
+            self._took_ns[folder] = took[0]
         return folder
 
     def _analyse(self, analyzer: str, java: Mapping[str, str], target: Path) -> int:

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from harness.errors import BackendError, EngineFailureError, HarnessError
 
-__all__ = ["Failure", "RemoteError", "ReportedError", "failure_of", "harness_error"]
-
 
 @dataclass(frozen=True, slots=True)
 class ReportedError:

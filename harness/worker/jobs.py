@@ -7,7 +7,7 @@ A job folder holds a job, whatever columns it reads that lie nowhere else, and a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -37,39 +37,13 @@ from harness.engines.interface import (
 from harness.registry.parameters import ParameterValue
 from harness.stats.timing import Samples
 
-__all__ = [
-    "HELD",
-    "RELEASED",
-    "TARGET_FOLDER",
-    "AnalyseJob",
-    "Analysed",
-    "AskJob",
-    "ChangeStep",
-    "ChurnJob",
-    "ChurnPass",
-    "ChurnRecord",
-    "ClientJob",
-    "ClientRecord",
-    "DenseSearchJob",
-    "EncodeJob",
-    "EncodePart",
-    "Encoded",
-    "ExternalIndexRecord",
-    "Identity",
-    "IdentityJob",
-    "LoadKind",
-    "RerankJob",
-    "SparseSearchJob",
-    "TrialJob",
-    "TrialRecord",
-]
-
 HELD = "held open for clients"
 """The phase that a trial announces when it keeps a server's index until its ``release`` file is there."""
 RELEASED = "close"
 """The phase that follows: the time until then was not the trial's own."""
 TARGET_FOLDER = "{target_folder}"
 """Stands for the target folder of an AskJob in the parameters of a store that was saved there."""
+Arithmetic = Literal["textbook", "lucene", "float32"]
 LoadKind = Literal["cold", "closed", "open"]
 """Measurements of a finished index: every query once from disk, clients that wait for answers, or a given rate."""
 
@@ -294,11 +268,17 @@ class SparseSearchJob:
 
     documents: SparseVectors
     queries: SparseVectors
-    arithmetic: Literal["textbook", "lucene", "float32"]
+    arithmetic: Arithmetic
     tie_break: UInt32Array
     k: int
     matching: BoolArray | None = None
     absent: Float32Array | None = None
+
+    def of_rows(self, start: int, stop: int) -> SparseSearchJob:
+        """Return the same search of the documents from ``start`` to ``stop`` alone."""
+        matching = None if self.matching is None else self.matching[start:stop]
+        documents, ties = self.documents.slice(start, stop), self.tie_break[start:stop]
+        return replace(self, documents=documents, tie_break=ties, matching=matching)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -317,6 +297,12 @@ class DenseSearchJob:
     tie_break: UInt32Array
     k: int
     matching: BoolArray | None = None
+
+    def of_rows(self, start: int, stop: int) -> DenseSearchJob:
+        """Return the same search of the documents from ``start`` to ``stop``, counted from this one's first, alone."""
+        matching = None if self.matching is None else self.matching[start:stop]
+        ties = self.tie_break[start:stop]
+        return replace(self, start=self.start + start, stop=self.start + stop, tie_break=ties, matching=matching)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,22 +30,7 @@ from harness.store.disk import drop_from_page_cache, resident_share
 from harness.store.record_files import load
 from harness.worker.candidate_hits import CandidateHits
 from harness.worker.jobs import ClientJob, ClientRecord, TrialJob, TrialRecord
-from harness.worker.trial import create_engine, load_documents, load_queries, restrict
-
-__all__ = [
-    "DUE",
-    "GO",
-    "READY",
-    "Call",
-    "CallLog",
-    "Schedule",
-    "Sleep",
-    "Tickets",
-    "closed_loop",
-    "once",
-    "open_loop",
-    "run_client",
-]
+from harness.worker.trial import create_engine, load_both, restrict
 
 READY = "waiting for the other clients"
 """The phase that a client announces when it could begin."""
@@ -74,7 +59,7 @@ def run_client(
     A cold client drops the index from the page cache first and asks every query once, without any warm-up.
     """
     trial = job.trial
-    documents, queries = load_documents(trial), load_queries(trial)
+    documents, queries = load_both(trial)
     kept = CandidateHits.load(trial, queries.ids, documents.ids)
     resident = None
     if job.kind == "cold":
@@ -82,7 +67,8 @@ def run_client(
         resident = resident_share(trial.index_folder)
     engine = create_engine(trial)
     before_open()
-    try:
+    clients = [Client(engine, trial.k, clock, job.client + thread, kept) for thread in range(job.threads)]
+    with closing(engine):
         started = clock()
         engine.open(trial.index_folder, documents.ids)
         opened = clock()
@@ -90,67 +76,40 @@ def run_client(
         size = _LARGEST_CALL
         if job.kind != "cold":
             progress.start("warm-up", trial.warm_up_queries)
-            size = _call_size(_warm_up(engine, _calls(queries, 0, _LARGEST_CALL), trial, clock))
+            size = _call_size(warm_up(Client(engine, trial.k, clock), _calls(queries, 0, _LARGEST_CALL), trial))
         progress.start(READY, None)
-        logs = _ask(job, engine, queries, size, kept, _start_ns(job.folder, sleep), clock, sleep)
-    finally:
-        engine.close()
+        run = partial(_ask, job, queries, size, _start_ns(job.folder, sleep), sleep)
+        if len(clients) == 1:
+            run(clients[0])
+        else:
+            with ThreadPoolExecutor(len(clients)) as pool:
+                list(pool.map(run, clients))
+    expected = load(job.hits, TrialRecord).hits
     return ClientRecord(
-        samples=Samples.joined([log.samples() for log in logs]),
-        first_error=next((log.first_error for log in logs if log.first_error is not None), None),
-        gave_up=next((log.gave_up for log in logs if log.gave_up is not None), None),
-        different_queries=_different(logs, load(job.hits, TrialRecord).hits, exactly=engine.capabilities.deterministic),
+        samples=Samples.joined([client.samples() for client in clients]),
+        first_error=next((client.first_error for client in clients if client.first_error is not None), None),
+        gave_up=next((client.gave_up for client in clients if client.gave_up is not None), None),
+        different_queries=_different(clients, expected, exactly=engine.capabilities.deterministic),
         open_ns=opened - started,
         resident_share=resident,
     )
 
 
-def _ask(
-    job: ClientJob,
-    engine: EngineProtocol,
-    queries: Inputs,
-    size: int,
-    kept: CandidateHits | None,
-    start_ns: int,
-    clock: Clock,
-    sleep: Sleep,
-) -> list[CallLog]:
-    logs = [CallLog(job.client + thread, kept) for thread in range(job.threads)]
-    run = partial(_ask_once, job, engine, queries, size, start_ns, clock, sleep)
-    if len(logs) == 1:
-        run(logs[0])
-    else:
-        with ThreadPoolExecutor(len(logs)) as pool:
-            list(pool.map(run, logs))
-    return logs
-
-
-def _ask_once(
-    job: ClientJob,
-    engine: EngineProtocol,
-    queries: Inputs,
-    size: int,
-    start_ns: int,
-    clock: Clock,
-    sleep: Sleep,
-    log: CallLog,
-) -> None:
+def _ask(job: ClientJob, queries: Inputs, size: int, start_ns: int, sleep: Sleep, client: Client) -> None:
     """Run the loop of one client. Clients begin at different queries, so that they do not all ask the same one."""
-    end_ns = start_ns + int(job.seconds * 1e9)
-    k = job.trial.k
+    end_ns = start_ns + int(job.seconds * _NS_PER_S)
     if job.kind == "open":
-        calls = _calls(queries, 0, 1)
         with closing(Tickets(job.folder / _TICKETS)) as tickets:
             due = np.load(job.folder / DUE, allow_pickle=False) + start_ns
-            schedule = Schedule(due, tickets.take, end_ns + int(job.patience_s * 1e9))
-            open_loop(engine, calls, k, schedule, clock, sleep, log)
+            schedule = Schedule(due, tickets.take, end_ns + int(job.patience_s * _NS_PER_S))
+            client.open_loop(_calls(queries, 0, 1), schedule, sleep)
         return
-    calls = _calls(queries, log.client * len(queries) // job.clients, size)
-    sleep(max(0.0, (start_ns - clock()) / 1e9))
+    calls = _calls(queries, client.number * len(queries) // job.clients, size)
+    sleep(max(0.0, (start_ns - client.clock()) / _NS_PER_S))
     if job.kind == "cold":
-        once(engine, calls, k, clock, log)
+        client.once(calls)
     else:
-        closed_loop(engine, calls, k, end_ns, clock, log)
+        client.closed_loop(calls, end_ns)
 
 
 def _start_ns(folder: Path, sleep: Sleep) -> int:
@@ -161,20 +120,20 @@ def _start_ns(folder: Path, sleep: Sleep) -> int:
     return int(go.read_text(encoding="ascii"))
 
 
-def _warm_up(engine: EngineProtocol, calls: Sequence[Call], trial: TrialJob, clock: Clock) -> float:
+def warm_up(client: Client, calls: Sequence[Call], trial: TrialJob) -> float:
     """Make calls whose times are forgotten, until enough queries have run or the time is over.
 
     Returns the nanoseconds a query of the last call, when the engine was warmest; 0 when there was none. Single queries
     that fail are no reason to stop: they will be counted.
     """
-    log, done, query_ns = CallLog(0), 0, 0.0
-    until_ns = clock() + int(trial.warm_up_seconds * 1e9)
+    done, query_ns = 0, 0.0
+    until_ns = client.clock() + int(trial.warm_up_seconds * _NS_PER_S)
     for call in itertools.cycle(calls):
-        if done >= trial.warm_up_queries or clock() >= until_ns or log.gave_up is not None:
+        begun = client.clock()
+        if done >= trial.warm_up_queries or begun >= until_ns or client.gave_up is not None:
             break
-        begun = clock()
-        log.ask(engine, call, trial.k, clock, until_ns=until_ns)
-        query_ns = (clock() - begun) / len(call.rows)
+        client.ask(call, until_ns=until_ns)
+        query_ns = (client.clock() - begun) / len(call.rows)
         done += len(call.rows)
     return query_ns
 
@@ -186,36 +145,29 @@ def _call_size(query_ns: float) -> int:
 
 def _calls(queries: Inputs, first: int, size: int) -> list[Call]:
     """Return calls of all queries from ``first`` on, then those before it, ``size`` to a call."""
-    bounds = [(start, min(start + size, len(queries))) for start in range(first, len(queries), size)]
-    bounds += [(start, min(start + size, first)) for start in range(0, first, size)]
-    calls = []
-    for start, stop in bounds:
-        rows = np.arange(start, stop, dtype=np.int32)
-        singles = [_call(queries, row, row + 1) for row in range(start, stop)] if stop - start > 1 else []
-        calls.append(Call(rows, queries.slice(start, stop), singles))
-    return calls
+
+    def call(start: int, stop: int) -> Call:
+        singles = [call(row, row + 1) for row in range(start, stop)] if stop - start > 1 else []
+        return Call(np.arange(start, stop, dtype=np.int32), queries.slice(start, stop), singles)
+
+    count = len(queries)
+    later = [call(start, min(start + size, count)) for start in range(first, count, size)]
+    return later + [call(start, min(start + size, first)) for start in range(0, first, size)]
 
 
-def _call(queries: Inputs, start: int, stop: int) -> Call:
-    return Call(np.arange(start, stop, dtype=np.int32), queries.slice(start, stop))
-
-
-def _different(logs: Sequence[CallLog], expected: SearchResult, *, exactly: bool) -> tuple[int, ...]:
+def _different(clients: Sequence[Client], expected: SearchResult, *, exactly: bool) -> tuple[int, ...]:
     """Return the rows of queries that were answered otherwise than the single client's, ascending.
 
     ``exactly`` False compares scores alone.
     """
     different = set()
-    for log in logs:
-        for call, result in log.answers:
-            for place, query in enumerate(call.rows.tolist()):
-                here = slice(int(result.indptr[place]), int(result.indptr[place + 1]))
-                there = slice(int(expected.indptr[query]), int(expected.indptr[query + 1]))
-                same = np.array_equal(result.scores[here], expected.scores[there])
-                if exactly:
-                    same = same and np.array_equal(result.rows[here], expected.rows[there])
-                if not same:
-                    different.add(query)
+    for call, result in itertools.chain.from_iterable(client.answers for client in clients):
+        for place, query in enumerate(call.rows.tolist()):
+            here = slice(int(result.indptr[place]), int(result.indptr[place + 1]))
+            there = slice(int(expected.indptr[query]), int(expected.indptr[query + 1]))
+            same = np.array_equal(result.scores[here], expected.scores[there])
+            if not same or (exactly and not np.array_equal(result.rows[here], expected.rows[there])):
+                different.add(query)
     return tuple(sorted(different))
 
 
@@ -233,14 +185,26 @@ class Call(NamedTuple):
         return self.queries.sparse is None or self.queries.sparse.nnz > 0
 
 
-@dataclass(eq=False, slots=True)
-class CallLog:
-    """Log of one client: every call with its times, and the first answers, to be compared when all is over.
+class Schedule(NamedTuple):
+    """When queries are due (``due_ns`` int64, rising), who gives out the next one, and when clients give up."""
 
-    Of answers only what is ``kept`` of a single client's is kept: hits among candidates, or all of them.
+    due_ns: Int64Array
+    take: Callable[[], int]
+    give_up_ns: int
+
+
+@dataclass(eq=False, slots=True)
+class Client:
+    """One client of an engine: its loops, the times of all its calls, and the first answer to each.
+
+    Answers are compared when all is over. Of them only what is ``kept`` of a single client's is kept: hits among
+    candidates, or all of them. ``gave_up`` says why it stopped early.
     """
 
-    client: int
+    engine: EngineProtocol
+    k: int
+    clock: Clock
+    number: int = 0
     kept: CandidateHits | None = None
     first_error: str | None = None
     gave_up: str | None = None
@@ -249,74 +213,91 @@ class CallLog:
     _seen: set[int] = field(default_factory=set)
     _failed_calls: int = 0
 
-    def ask(
-        self,
-        engine: EngineProtocol,
-        call: Call,
-        k: int,
-        clock: Clock,
-        *,
-        due_ns: int | None = None,
-        until_ns: int | None = None,
-    ) -> None:
+    def once(self, calls: Sequence[Call]) -> None:
+        """Ask every call once, however long it takes, unless the client gives up."""
+        for call in calls:
+            if self.gave_up is None:
+                self.ask(call)
+
+    def closed_loop(self, calls: Sequence[Call], until_ns: int) -> None:
+        """Ask all calls again and again, each when the last one is answered; only the first begins after ``until_ns``.
+
+        It also ends when the client gives up.
+        """
+        for call in itertools.cycle(calls):
+            self.ask(call, until_ns=until_ns)
+            if self.gave_up is not None or self.clock() >= until_ns:
+                return
+
+    def open_loop(self, calls: Sequence[Call], schedule: Schedule, sleep: Sleep) -> None:
+        """Take the next query that nobody took whenever free, wait until it is due, and ask it, late when it is late.
+
+        ``calls`` are of one query each, and begin again where the schedule is longer. A client that is still behind
+        when it is time to give up asks nothing more, nor does one whose calls fail one after the other.
+        """
+        while self.gave_up is None and (number := schedule.take()) < len(schedule.due_ns):
+            due, now = int(schedule.due_ns[number]), self.clock()
+            if now > schedule.give_up_ns:
+                return
+            if due > now:
+                sleep((due - now) / _NS_PER_S)
+            self.ask(calls[number % len(calls)], due_ns=due)
+
+    def ask(self, call: Call, *, due_ns: int | None = None, until_ns: int | None = None) -> None:
         """Make one call; when it fails, ask its queries again one by one, and one that fails alone is an error.
 
         Not so when the engine is away or silent, and no more of them after ``until_ns``. ``gave_up`` says why when it
         was the last of too many calls in a row of which nothing was answered.
         """
-        started = clock()
-        error = self._answered(engine, call, k, clock, due_ns)
+        started = self.clock()
+        error = self._answered(call, due_ns)
         if error is not None and (not call.singles or isinstance(error, _AWAY)):
-            self._fail(call, due_ns, started, clock(), error)
-        elif error is not None and self._ask_singly(engine, call, k, clock, due_ns, until_ns):
+            self._fail(call, due_ns, started, error)
+        elif error is not None and self._ask_singly(call, due_ns, until_ns):
             error = None
-        if error is not None:
-            self._failed_calls += 1
-        elif call.sent:
-            self._failed_calls = 0
-        if error is not None and self._failed_calls == _FAILED_CALLS:
+        if error is None:
+            self._failed_calls = 0 if call.sent else self._failed_calls
+            return
+        self._failed_calls += 1
+        if self._failed_calls == _FAILED_CALLS:
             self.gave_up = f"gave up after {_FAILED_CALLS} failed calls in a row: {_sentence(error)}"
 
-    def _ask_singly(
-        self, engine: EngineProtocol, call: Call, k: int, clock: Clock, due_ns: int | None, until_ns: int | None
-    ) -> bool:
+    def _ask_singly(self, call: Call, due_ns: int | None, until_ns: int | None) -> bool:
         """Send the queries of a failed call one by one; return whether any was answered."""
         answered = False
         for single in call.singles:
-            started = clock()
+            started = self.clock()
             if until_ns is not None and started >= until_ns:
                 break
-            error = self._answered(engine, single, k, clock, due_ns)
+            error = self._answered(single, due_ns)
             if error is None:
                 answered = answered or single.sent
                 continue
-            self._fail(single, due_ns, started, clock(), error)
+            self._fail(single, due_ns, started, error)
             if isinstance(error, _AWAY):
                 break
         return answered
 
-    def _answered(
-        self, engine: EngineProtocol, call: Call, k: int, clock: Clock, due_ns: int | None
-    ) -> HarnessError | None:
-        """Note the answer, or give the error."""
-        started = clock()
+    def _answered(self, call: Call, due_ns: int | None) -> HarnessError | None:
+        """Note the answer, or return the error."""
+        started = self.clock()
         try:
-            result = engine.search(call.queries, k, clock)
+            result = self.engine.search(call.queries, self.k, self.clock)
         except HarnessError as error:
             return error
-        self._timed.append(_Timed(call.rows, due_ns, started, clock(), result.search_ns, result.transfer_ns))
+        self._timed.append(_Timed(call.rows, due_ns, started, self.clock(), result.search_ns, result.transfer_ns))
         if int(call.rows[0]) not in self._seen:
             self._seen.add(int(call.rows[0]))
             self.answers.append((call, result if self.kept is None else self.kept.of(result, call.rows)))
         return None
 
-    def _fail(self, call: Call, due_ns: int | None, started_ns: int, ended_ns: int, error: HarnessError) -> None:
+    def _fail(self, call: Call, due_ns: int | None, started_ns: int, error: HarnessError) -> None:
         self.first_error = self.first_error or _sentence(error)
-        self._timed.append(_Timed(call.rows, due_ns, started_ns, ended_ns, None, None))
+        self._timed.append(_Timed(call.rows, due_ns, started_ns, self.clock(), None, None))
 
     def samples(self) -> Samples:
         """Return one row a query. In a call each query starts when the ones before it had ended."""
-        return Samples.joined([_samples_of(self.client, timed) for timed in self._timed])
+        return Samples.joined([_samples_of(self.number, timed) for timed in self._timed])
 
 
 class _Timed(NamedTuple):
@@ -350,27 +331,6 @@ def _samples_of(client: int, timed: _Timed) -> Samples:
     )
 
 
-def once(engine: EngineProtocol, calls: Sequence[Call], k: int, clock: Clock, log: CallLog) -> None:
-    """Ask every call once, however long it takes, unless the client gives up."""
-    for call in calls:
-        if log.gave_up is not None:
-            return
-        log.ask(engine, call, k, clock)
-
-
-def closed_loop(
-    engine: EngineProtocol, calls: Sequence[Call], k: int, until_ns: int, clock: Clock, log: CallLog
-) -> None:
-    """Ask all calls again and again, each when the last one is answered; none begins after ``until_ns`` but the first.
-
-    It also ends when the client gives up.
-    """
-    for call in itertools.cycle(calls):
-        log.ask(engine, call, k, clock, until_ns=until_ns)
-        if log.gave_up is not None or clock() >= until_ns:
-            return
-
-
 class Tickets:
     """Numbers from 0, each given once, to whichever process or thread asks next: a counter in a locked file."""
 
@@ -390,31 +350,6 @@ class Tickets:
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
-
-
-class Schedule(NamedTuple):
-    """When queries are due (``due_ns`` int64, rising), who gives out the next one, and when clients give up."""
-
-    due_ns: Int64Array
-    take: Callable[[], int]
-    give_up_ns: int
-
-
-def open_loop(
-    engine: EngineProtocol, calls: Sequence[Call], k: int, schedule: Schedule, clock: Clock, sleep: Sleep, log: CallLog
-) -> None:
-    """Take the next query that nobody took whenever free, wait until it is due, and ask it, late when it is late.
-
-    ``calls`` are of one query each, and begin again where the schedule is longer. A client that is still behind when it
-    is time to give up asks nothing more, nor does one whose calls fail one after the other.
-    """
-    while log.gave_up is None and (number := schedule.take()) < len(schedule.due_ns):
-        due, now = int(schedule.due_ns[number]), clock()
-        if now > schedule.give_up_ns:
-            return
-        if due > now:
-            sleep((due - now) / _NS_PER_S)
-        log.ask(engine, calls[number % len(calls)], k, clock, due_ns=due)
 
 
 def _sentence(error: HarnessError) -> str:

@@ -29,8 +29,6 @@ from harness.worker.dispatch import run_job
 from harness.worker.failure import ReportedError
 from harness.worker.spawn import JOB_END
 
-__all__ = ["main"]
-
 
 @dataclass(frozen=True, slots=True)
 class PipeProgress:

@@ -20,8 +20,6 @@ from harness.worker.jobs import TrialRecord
 from harness.worker.process import Finished
 from harness.worker.vectors import Vectors
 
-__all__ = ["Combined", "Measurements", "Outcome", "checked_run", "refuse_lost_documents", "refuse_unmatched"]
-
 _NAMED = 20
 Measurements = Mapping[str, object]
 """Names of probes -> the records of what they measured on one trial."""

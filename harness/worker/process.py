@@ -29,8 +29,6 @@ from harness.worker.descendants import Used, end_family, family_memory, has_ende
 from harness.worker.failure import RemoteError, ReportedError
 from harness.worker.jobs import HELD
 
-__all__ = ["Finished", "Worker"]
-
 _POLL_S = 0.02
 _FAMILY_POLL_S = 0.2
 """Less often: every process of the machine is looked at."""

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -36,15 +37,13 @@ from harness.errors import (
     UsageError,
 )
 from harness.registry.optional import require
-from harness.registry.parameters import ParameterValue
 from harness.store.record_files import is_saved, load
-from harness.worker.executor import Aside, ClusterFacts
+from harness.wording import counted
 from harness.worker.failure import RemoteError
 from harness.worker.jobs import AskJob, ChurnJob, EncodeJob, RerankJob, TrialJob
 from harness.worker.process import Finished, Worker
 from harness.worker.ray_files import Returned, SentFiles, send_files, write_returned
-
-__all__ = ["Cluster", "RayExecutor", "cluster"]
+from harness.worker.threads import Aside
 
 _SEEN = "seen.txt"
 """Holds a number that a node reads to prove that it sees the folder."""
@@ -60,6 +59,26 @@ _TIMED = (TrialJob, ChurnJob, AskJob)
 _OF_WORKERS = (EngineFailureError, EngineTimeoutError, EngineUnavailableError, MemoryLimitError)
 """Errors that a worker or its node raises itself; any other is known by its name."""
 _log = logging.getLogger("harness")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """A cluster as a result records it: Ray's version, nodes that are alive, and the seconds that reaching it took.
+
+    ``lost`` counts the jobs that ran again because their node was lost.
+    """
+
+    ray: str
+    nodes: int
+    cores: int
+    gpus: int
+    start_seconds: float
+    lost: int = 0
+
+    def __str__(self) -> str:
+        gpus = f", {counted(self.gpus, 'GPU')}" if self.gpus else ""
+        size = f"{counted(self.nodes, 'node')}, {counted(self.cores, 'core')}{gpus}"
+        return f"{size} with Ray {self.ray}, reached in {self.start_seconds:.1f} s"
 
 
 class Began(NamedTuple):
@@ -215,8 +234,9 @@ class Cluster:
                 if ready or self._can_run(needs):
                     feasible = time.monotonic()
                 elif time.monotonic() - feasible > _PATIENCE_S:
+                    gpu = " and a GPU" if needs.get("num_gpus") else ""
                     raise EngineUnavailableError(
-                        f"no node of the Ray cluster has {_in_words(needs)}",
+                        f"no node of the Ray cluster has {counted(int(needs['num_cpus']), 'core')}{gpu} for it",
                         fix="add such a node, or start the cluster's nodes again: ray status shows them",
                     )
         except BaseException:
@@ -457,12 +477,11 @@ def _error(failed: Failed) -> HarnessError:
 
 def _device(folder: Path) -> str:
     """Return the device that a job's model is asked to run on, 'cpu' for a job without a model."""
-    parameters: Mapping[str, ParameterValue] = {}
-    if is_saved(folder, EncodeJob):
-        parameters = load(folder, EncodeJob).parameters
-    elif is_saved(folder, RerankJob):
-        parameters = load(folder, RerankJob).parameters
-    return str(parameters.get("device", "cpu"))
+    kinds: tuple[type[EncodeJob | RerankJob], ...] = (EncodeJob, RerankJob)
+    for kind in kinds:
+        if is_saved(folder, kind):
+            return str(load(folder, kind).parameters.get("device", "cpu"))
+    return "cpu"
 
 
 def _clear_indexes(folder: Path) -> None:
@@ -478,11 +497,6 @@ def _clear_indexes(folder: Path) -> None:
     if trial.built is None and not trial.external:
         shutil.rmtree(trial.index_folder, ignore_errors=True)
         trial.index_folder.mkdir(parents=True)
-
-
-def _in_words(needs: Mapping[str, float]) -> str:
-    gpu = " and a GPU" if needs.get("num_gpus") else ""
-    return f"{needs['num_cpus']:g} core{'' if needs['num_cpus'] == 1 else 's'}{gpu} for it"
 
 
 def _reason(error: Exception) -> str:

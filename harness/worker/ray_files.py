@@ -20,8 +20,6 @@ from harness.store.record_files import load, save
 from harness.worker.dispatch import job_class
 from harness.worker.jobs import DenseSearchJob, RerankJob
 
-__all__ = ["Returned", "SentFiles", "send_files", "write_returned"]
-
 
 class Returned(NamedTuple):
     """A file as the job left it, by its path where the command runs; None where the job removed it."""

@@ -15,7 +15,7 @@ import numpy as np
 from harness.data import ranking
 from harness.data.dataset import Dataset
 from harness.data.progress import CombinedProgress, Display, Progress
-from harness.data.types import Float32Array, Int32Array, Int64Array, Run, Similarity
+from harness.data.types import Float32Array, Int32Array, Int64Array, Run, Similarity, ranks_in
 from harness.errors import DataError, RankingError, RejectedInputError
 from harness.exact.dense import DenseIndex
 from harness.plan.backend_spec import BackendSpec
@@ -27,12 +27,11 @@ from harness.rerank.stage import Reranked
 from harness.store.cache import Cache
 from harness.store.record_files import load, save
 from harness.wording import counted
-from harness.worker.executor import Executor, side_by_side
+from harness.worker.executor import Executor
 from harness.worker.jobs import RerankJob
 from harness.worker.outcome import Combined
+from harness.worker.threads import side_by_side
 from harness.worker.vectors import DensePair
-
-__all__ = ["SecondStage", "fuse", "fuse_runs", "second_stage"]
 
 _SHOWN = 5
 
@@ -219,8 +218,6 @@ def _joined(parts: Sequence[Reranked]) -> Reranked:
 
 def _apart(candidates: Run, scores: Float32Array) -> Float32Array:
     """Add to whole numbers a fraction below 1 that keeps equal ones in the order of the first stage."""
-    lengths = np.diff(candidates.indptr)
-    place = np.arange(candidates.hits) - np.repeat(candidates.indptr[:-1], lengths)
-    count = np.repeat(lengths, lengths)
-    apart: Float32Array = (scores + (count - 1 - place) / np.maximum(count, 1)).astype(np.float32)
+    count = np.repeat(np.diff(candidates.indptr), np.diff(candidates.indptr))
+    apart: Float32Array = (scores + (count - 1 - ranks_in(candidates.indptr)) / np.maximum(count, 1)).astype(np.float32)
     return apart

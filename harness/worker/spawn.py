@@ -18,17 +18,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
-__all__ = [
-    "JOB_END",
-    "MARK_VARIABLE",
-    "WorkerProcess",
-    "send_job",
-    "start_early",
-    "start_next",
-    "start_worker",
-    "take_worker",
-]
-
 MARK_VARIABLE = "HARNESS_WORKER"
 """Set to the mark of a worker in its environment, and so in that of all its descendants."""
 JOB_END = b"\0"

@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
-from harness.data.types import Ids, Int64Array, SparseVectors
+from harness.data.types import Ids, SparseVectors, offsets_of
 from harness.engines.interface import (
     Caveats,
     EngineProtocol,
@@ -36,18 +36,6 @@ from harness.text.term_texts import load_term_texts
 from harness.worker.attach import Ready, attach, read_only
 from harness.worker.candidate_hits import CandidateHits
 from harness.worker.jobs import TrialJob, TrialRecord
-
-__all__ = [
-    "create_engine",
-    "load_documents",
-    "load_inputs",
-    "load_queries",
-    "plain_state",
-    "restrict",
-    "run_trial",
-    "search_all",
-    "warm_up",
-]
 
 _CHUNK = 32
 _CHUNK_HITS = 1_000_000
@@ -72,7 +60,7 @@ def run_trial(
     the index is still there; that one is the harness's own. The first query on the fresh index is timed on its own;
     then ``warm_up_queries`` run unmeasured, then every query ``repeats`` times, always in the same order.
     """
-    documents, queries = load_documents(job), load_queries(job)
+    documents, queries = load_both(job)
     if job.metadata is not None:
         documents = replace(documents, metadata=load_table(job.metadata))
     kept = CandidateHits.load(job, queries.ids, documents.ids)
@@ -182,20 +170,14 @@ def load_inputs(
     return inputs
 
 
-def load_documents(job: TrialJob) -> Inputs:
-    """Load the documents of a job; see :func:`load_inputs`."""
+def load_both(job: TrialJob) -> tuple[Inputs, Inputs]:
+    """Load the documents and the queries of a job; see :func:`load_inputs`."""
     documents = load_inputs(job.corpus, job.document_vectors, "documents", dimensions=job.dimensions)
-    return _with_terms(documents, job, "documents")
-
-
-def load_queries(job: TrialJob) -> Inputs:
-    """Load the queries of a job; see :func:`load_inputs`."""
     queries = load_inputs(job.queries, job.query_vectors, "queries", dimensions=job.dimensions)
-    return _with_terms(queries, job, "queries")
-
-
-def _with_terms(inputs: Inputs, job: TrialJob, side: Literal["documents", "queries"]) -> Inputs:
-    return inputs if job.term_texts is None else replace(inputs, terms=load_term_texts(job.term_texts, side))
+    if job.term_texts is not None:
+        documents = replace(documents, terms=load_term_texts(job.term_texts, "documents"))
+        queries = replace(queries, terms=load_term_texts(job.term_texts, "queries"))
+    return documents, queries
 
 
 def create_engine(job: TrialJob) -> EngineProtocol:
@@ -279,9 +261,8 @@ def _join(parts: list[SearchResult]) -> SearchResult:
         return SearchResult(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), nothing, nothing)
     if len(parts) == 1:
         return parts[0]
-    lengths: Int64Array = np.concatenate([np.diff(part.indptr) for part in parts])
     return SearchResult(
-        indptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        indptr=offsets_of(np.concatenate([np.diff(part.indptr) for part in parts])),
         rows=np.concatenate([part.rows for part in parts]),
         scores=np.concatenate([part.scores for part in parts]),
         search_ns=np.concatenate([part.search_ns for part in parts]),

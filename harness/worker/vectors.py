@@ -11,8 +11,6 @@ from harness.data.types import Float32Array, SparseVectors
 from harness.registry.parameters import ParameterValue
 from harness.text import TermCounts
 
-__all__ = ["DensePair", "Folders", "SparsePair", "Terms", "Vectors", "both"]
-
 
 class Terms(NamedTuple):
     """The analyzer's term counts, stored in ``folder``; ``texts`` is the folder of the terms as texts, if needed."""

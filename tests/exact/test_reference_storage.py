@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from harness.data.types import Ids, SparseVectors, TermCounts
+from harness.data.types import Ids, SparseVectors
 from harness.errors import CacheError, DataError, UsageError
-from harness.exact import DenseIndex, Encoded, LuceneIndex, SparseIndex, load_encoded, save_encoded
+from harness.exact import DenseIndex, Encoded, SparseIndex, load_encoded, save_encoded
 
 VECTORS = SparseVectors.from_scipy(csr_array(np.array([[1, 0, 2], [0, 0, 0], [0, 3, 1]], dtype=np.float32)))
 QUERY = csr_array(np.array([[1, 1, 1]], dtype=np.float32))
@@ -65,8 +65,6 @@ def test_folders_may_be_text(tmp_path: Path):
     assert load_encoded(folder).ids.to_list() == ["a", "b", "c"]
     DenseIndex.build(np.ones((2, 4), dtype=np.float32)).save(folder)
     assert len(DenseIndex.load(folder)) == 2
-    LuceneIndex.build(TermCounts(VECTORS, VECTORS, Ids.of("abc"), np.zeros(3, dtype=np.int32))).save(folder)
-    assert len(LuceneIndex.load(folder)) == 3
 
 
 def test_an_index_without_idf_and_tie_breaks_replaces_one_with(folder: Path):
@@ -76,25 +74,11 @@ def test_an_index_without_idf_and_tie_breaks_replaces_one_with(folder: Path):
     assert loaded.retrieve(QUERY, 5).scores.tolist() == [4.0, 3.0]
 
 
-def test_a_lucene_index_comes_back(tmp_path: Path):
-    counts = TermCounts(VECTORS, VECTORS, Ids.of("abc"), np.zeros(3, dtype=np.int32))
-    built = LuceneIndex.build(counts, k1=1.2, b=0.75)
-    built.save(tmp_path)
-    loaded = LuceneIndex.load(tmp_path)
-    assert loaded.queries is not None
-    assert (loaded.queries.k1, loaded.queries.b, len(loaded), loaded.dimensions) == (1.2, 0.75, 3, 3)
-    assert loaded.retrieve(QUERY, 5).scores.tolist() == built.retrieve(QUERY, 5).scores.tolist()
-    placed = LuceneIndex.build(
-        counts, k1_plus_1=True, shards=np.array([0, 1, 0], dtype=np.int32), order=np.array([2, 0, 1], dtype=np.int32)
-    )
-    placed.save(tmp_path / "placed")
-    loaded = LuceneIndex.load(tmp_path / "placed")
-    assert loaded.queries is not None
-    assert (loaded.queries.k1_plus_1, loaded.dimensions) == (True, 3)
-    assert loaded.retrieve(QUERY, 5).rows.tolist() == placed.retrieve(QUERY, 5).rows.tolist()
-    assert loaded.retrieve(QUERY, 5).scores.tolist() == placed.retrieve(QUERY, 5).scores.tolist()
-    with pytest.raises(DataError, match=r"holds harness\.reference\.lucene version 1, expected harness\.reference\.sp"):
-        SparseIndex.load(tmp_path)
+def test_an_index_of_another_kind_is_refused(folder: Path):
+    with pytest.raises(
+        DataError, match=r"holds harness\.reference\.sparse version 1, expected harness\.reference\.dense"
+    ):
+        DenseIndex.load(folder)
 
 
 def files(folder: Path) -> list[Path]:
@@ -171,7 +155,7 @@ def test_nothing_is_pickled(folder: Path):
         np.load(path, allow_pickle=False)
 
 
-@pytest.mark.parametrize("kind", [SparseIndex, DenseIndex, LuceneIndex])
+@pytest.mark.parametrize("kind", [SparseIndex, DenseIndex])
 def test_a_folder_without_an_index_is_named(kind: type[SparseIndex], tmp_path: Path):
     with pytest.raises(CacheError, match=r"there is no saved index in '.*nowhere'"):
         kind.load(tmp_path / "nowhere")

@@ -139,10 +139,10 @@ def test_listed_names_exist(modules: list[Module]) -> None:
             continue
         if name.startswith("harness.integrations.sentence_transformers") and find_spec("sentence_transformers") is None:
             continue  # its classes are subclasses of that library's
-        public = getattr(importlib.import_module(name), "__all__", None)
+        loaded = importlib.import_module(name)
+        public = getattr(loaded, "__all__", None)
         if module.path.name == "__init__.py" and public is None:
             assert len(module.tree.body) == 1, f"{name} defines names but no __all__"
-        loaded = importlib.import_module(name)
         assert [item for item in public or () if not hasattr(loaded, item)] == [], name
 
 

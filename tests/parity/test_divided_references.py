@@ -21,9 +21,9 @@ from harness.parity import DenseRecipe, DenseReference, SparseReference
 from harness.parity.recipes import Recipe, make_recipe
 from harness.registry.lookup import find_cards
 from harness.store.columns import load_column, save_column
-from harness.worker import exact_search
+from harness.worker import divided_search
 from harness.worker.dispatch import run_job
-from harness.worker.exact_search import DividedSearch
+from harness.worker.divided_search import DividedSearch
 from harness.worker.failure import RemoteError
 from harness.worker.process import Finished
 
@@ -134,7 +134,7 @@ def test_sparse(problem: Problem, shards: int, backend: str) -> None:
     with tempfile.TemporaryDirectory() as work:
         parts = SparseReference(recipe, divided=AtPlaces(problem.places, Path(work)))
         assert bits(parts.retrieve(problem.k)) == bits(whole.retrieve(problem.k))
-        assert "index" not in vars(parts)
+        assert "indexed" not in vars(parts)
         everything = SparseReference(replace(recipe, matching=None)).retrieve(problem.documents)
         assert parts.score(everything).tobytes() == whole.score(everything).tobytes()
         some = np.array([3, 1], dtype=np.int32)
@@ -197,7 +197,7 @@ def test_a_part_that_fails_is_searched_here(
 
 def test_there_are_as_many_parts_as_jobs_and_none_is_small(tmp_path: Path) -> None:
     search = DividedSearch(HereAndNow(), tmp_path, SilentDisplay())
-    least = exact_search._LEAST_ROWS
+    least = divided_search._LEAST_ROWS
     assert not search.divides(2 * least - 1)
     assert search.bounds(2 * least) == [0, least, 2 * least]
     assert search.bounds(30 * least) == [0, 10 * least, 20 * least, 30 * least]

@@ -13,7 +13,7 @@ from harness.data import ranking
 from harness.data.types import Ids, Run
 from harness.parity import UNKNOWN, DenseRecipe, DenseReference, Parity, Recipe, SparseReference
 from harness.parity.causes import FLOAT32_FUSION, WITHIN_LISTS
-from harness.parity.fused_lists import EngineLists, compare_fused, fuse_like_qdrant
+from harness.parity.fused_lists import EngineFusion, compare_fused, fuse_like_qdrant
 from harness.testing.expected import to_vectors
 
 DOCUMENTS, QUERIES, DEPTH, K = 60, 8, 20, 15
@@ -45,8 +45,9 @@ def fused(method: str, runs: list[Run]) -> Run:
 def held(method: str, actual: dict[str, Run], run: Run | None = None, *, approximate: bool = False) -> Parity:
     found = fused(method, list(actual.values())) if run is None else run
     fuse = partial(fuse_like_qdrant, method, 2)
-    lists = EngineLists(actual, oracles(), DEPTH, by_rank=method == "rrf", as_engine=fuse, approximate=approximate)
-    return compare_fused(found, lists, method, fuse, k=K, tolerance=TOLERANCE).parity
+    fusion = EngineFusion(method, DEPTH, method == "rrf", fuse, fuse)
+    parity, _ = compare_fused(found, actual, oracles(), fusion, k=K, tolerance=TOLERANCE, approximate=approximate)
+    return parity
 
 
 def exact() -> dict[str, Run]:
@@ -114,9 +115,9 @@ def test_a_fusion_in_float32_is_told_from_the_lists_that_it_fuses() -> None:
         return fuse_like_qdrant("dbsf", 2, [replace(run, scores=np.round(run.scores, 1)) for run in runs], k)
 
     lists, exactly = exact(), partial(fuse_like_qdrant, "dbsf", 2)
-    engine = EngineLists(lists, oracles(), DEPTH, by_rank=False, as_engine=coarse)
+    fusion = EngineFusion("dbsf", DEPTH, by_rank=False, fuse=exactly, as_engine=coarse)
     run = coarse(list(lists.values()), K)
-    parity = compare_fused(run, engine, "dbsf", exactly, k=K, tolerance=TOLERANCE).parity
+    parity, _ = compare_fused(run, lists, oracles(), fusion, k=K, tolerance=TOLERANCE)
     assert parity.causes == {FLOAT32_FUSION: QUERIES}
 
 

@@ -10,7 +10,7 @@ from small_world import write_cards, write_collection
 import harness
 from harness.data.progress import SilentDisplay
 from harness.exact import SparseIndex
-from harness.parity import references
+from harness.worker import exact_search
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             calls.append("build")
             return SparseIndex.build(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(references, "SparseIndex", Counting)
+    monkeypatch.setattr(exact_search, "SparseIndex", Counting)
     return calls
 
 

@@ -19,7 +19,7 @@ from harness.errors import EngineFailureError, EngineUnavailableError, HarnessEr
 from harness.stats.timing import arrivals_ns
 from harness.stats.timing import open_loop as statistics
 from harness.worker.jobs import TrialJob
-from harness.worker.load_client import Call, CallLog, Schedule, Tickets, _warm_up, closed_loop, once, open_loop
+from harness.worker.load_client import Call, Client, Schedule, Tickets, warm_up
 
 MS = 1_000_000
 S = 1000 * MS
@@ -85,17 +85,17 @@ def numbers() -> Callable[[], int]:
 
 def test_a_closed_loop_hides_a_stall_that_an_open_loop_shows() -> None:
     closed_time = Time()
-    closed = CallLog(0)
-    closed_loop(Stalls(closed_time, at=500), [call("q")], 10, 10 * S, closed_time, closed)
+    closed = Client(Stalls(closed_time, at=500), 10, closed_time)
+    closed.closed_loop([call("q")], 10 * S)
     hidden = np.sort(closed.samples().search_ns)
     assert np.count_nonzero(hidden > 100 * MS) == 1  # of 9,001 samples
     assert np.percentile(hidden, 99) == MS
 
     open_time = Time()
-    opened = CallLog(0)
     due = arrivals_ns(100, 10, "constant", seed=1)
     schedule = Schedule(due, numbers(), give_up_ns=20 * S)
-    open_loop(Stalls(open_time, at=500), [call("q")], 10, schedule, open_time, open_time.sleep, opened)
+    opened = Client(Stalls(open_time, at=500), 10, open_time)
+    opened.open_loop([call("q")], schedule, open_time.sleep)
     found = statistics(due, opened.samples(), end_ns=10 * S, gave_up_ns=20 * S, clients=1)
     assert len(found.latency_ns) == 1000
     # the stall lasts 1 s, then a millisecond each: those due in it wait, the first for all of it
@@ -106,10 +106,11 @@ def test_a_closed_loop_hides_a_stall_that_an_open_loop_shows() -> None:
 
 
 def test_a_server_that_is_too_slow_is_an_overload_and_its_waits_are_counted() -> None:
-    time, log = Time(), CallLog(0)
+    time = Time()
     due = arrivals_ns(2000, 1, "constant", seed=1)
     schedule = Schedule(due, numbers(), give_up_ns=round(1.5 * S))
-    open_loop(Stalls(time), [call("q")], 10, schedule, time, time.sleep, log)
+    log = Client(Stalls(time), 10, time)
+    log.open_loop([call("q")], schedule, time.sleep)
     found = statistics(due, log.samples(), end_ns=S, gave_up_ns=round(1.5 * S), clients=1)
     assert found.overloaded
     assert found.backlog == 999  # one was being answered
@@ -119,9 +120,10 @@ def test_a_server_that_is_too_slow_is_an_overload_and_its_waits_are_counted() ->
 
 
 def test_queries_come_in_turn_and_begin_again() -> None:
-    time, log = Time(), CallLog(3)
+    time = Time()
     schedule = Schedule(np.arange(5, dtype=np.int64) * S, numbers(), give_up_ns=10 * S)
-    open_loop(Stalls(time), [call("a"), call("b", first=1)], 10, schedule, time, time.sleep, log)
+    log = Client(Stalls(time), 10, time, 3)
+    log.open_loop([call("a"), call("b", first=1)], schedule, time.sleep)
     found = log.samples()
     assert found.query.tolist() == [0, 1, 0, 1, 0]
     assert found.started_ns.tolist() == found.due_ns.tolist() == [0, S, 2 * S, 3 * S, 4 * S]
@@ -129,8 +131,9 @@ def test_queries_come_in_turn_and_begin_again() -> None:
 
 
 def test_a_cold_pass_asks_every_query_once() -> None:
-    time, log = Time(), CallLog(0)
-    once(Stalls(time), [call("a", "b"), call("c", first=2)], 10, time, log)
+    time = Time()
+    log = Client(Stalls(time), 10, time)
+    log.once([call("a", "b"), call("c", first=2)])
     found = log.samples()
     assert found.query.tolist() == [0, 1, 2]
     assert found.started_ns.tolist() == [0, MS, 2 * MS]
@@ -139,8 +142,9 @@ def test_a_cold_pass_asks_every_query_once() -> None:
 
 
 def test_only_the_query_that_fails_is_an_error() -> None:
-    time, log = Time(), CallLog(0)
-    once(Refuses(time), [call("a", "bad", "c"), call("d", first=3)], 10, time, log)
+    time = Time()
+    log = Client(Refuses(time), 10, time)
+    log.once([call("a", "bad", "c"), call("d", first=3)])
     found = log.samples()
     assert found.query.tolist() == [0, 1, 2, 3]
     assert found.ok.tolist() == [True, False, True, True]
@@ -166,21 +170,23 @@ MANY = [call(*(f"q{row}" for row in range(first, first + 32)), first=first) for 
 
 @pytest.mark.parametrize("error", [EngineUnavailableError, EngineFailureError])
 def test_a_level_ends_with_the_call_under_way_when_the_server_dies(error: type[HarnessError]) -> None:
-    time, log = Time(), CallLog(0)
-    closed_loop(Gone(time, since_ns=S, error=error), MANY, 10, 5 * S, time, log)
+    time = Time()
+    log = Client(Gone(time, since_ns=S, error=error), 10, time)
+    log.closed_loop(MANY, 5 * S)
     assert S < time.now_ns < 32 * S
     assert log.gave_up is None
 
 
 def test_no_call_begins_when_the_time_is_over_however_many_queries_there_are() -> None:
-    time, log = Time(), CallLog(0)
-    closed_loop(Stalls(time), MANY, 10, 40 * MS, time, log)
+    time = Time()
+    log = Client(Stalls(time), 10, time)
+    log.closed_loop(MANY, 40 * MS)
     assert time.now_ns == 64 * MS
     assert len(log.samples()) == 64
 
 
 def test_queries_without_terms_prove_no_server_to_be_there() -> None:
-    time, log = Time(), CallLog(0)
+    time = Time()
     empty = SparseVectors(np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), dimensions=1)
     unsent = Call(np.array([1], np.int32), Inputs(Ids.of(["empty"]), sparse=empty))
 
@@ -192,31 +198,36 @@ def test_queries_without_terms_prove_no_server_to_be_there() -> None:
                 else super().search(queries, k, clock)
             )
 
-    closed_loop(Away(time), [call("q"), unsent], 10, 3600 * S, time, log)
+    log = Client(Away(time), 10, time)
+    log.closed_loop([call("q"), unsent], 3600 * S)
     assert log.gave_up == "gave up after 3 failed calls in a row: nobody answers"
     assert time.now_ns == 90 * S + 2 * MS
 
 
 def test_a_client_gives_up_after_three_failed_calls_in_a_row() -> None:
-    time, log = Time(), CallLog(0)
-    closed_loop(Gone(time), MANY, 10, 3600 * S, time, log)
+    time = Time()
+    log = Client(Gone(time), 10, time)
+    log.closed_loop(MANY, 3600 * S)
     assert time.now_ns == 90 * S
     assert log.gave_up == "gave up after 3 failed calls in a row: nobody answers"
     assert log.samples().ok.tolist() == [False] * 96  # none of them was asked again alone
 
-    time, log = Time(), CallLog(0)
-    once(Gone(time), MANY, 10, time, log)
+    time = Time()
+    log = Client(Gone(time), 10, time)
+    log.once(MANY)
     assert time.now_ns == 90 * S
 
-    time, log = Time(), CallLog(0)
+    time = Time()
     schedule = Schedule(np.arange(50, dtype=np.int64) * S, numbers(), give_up_ns=3600 * S)
-    open_loop(Gone(time, since_ns=10 * S), [call("q")], 10, schedule, time, time.sleep, log)
+    log = Client(Gone(time, since_ns=10 * S), 10, time)
+    log.open_loop([call("q")], schedule, time.sleep)
     assert log.samples().ok.tolist() == [True] * 10 + [False] * 3
 
 
 def test_a_call_of_which_some_query_is_answered_did_not_fail() -> None:
-    time, log = Time(), CallLog(0)
-    once(Refuses(time), [call("a", "bad")] * 4, 10, time, log)
+    time = Time()
+    log = Client(Refuses(time), 10, time)
+    log.once([call("a", "bad")] * 4)
     assert log.gave_up is None
     assert log.samples().ok.tolist() == [True, False] * 4
 
@@ -237,7 +248,7 @@ def test_the_warm_up_stops_in_time_when_the_server_is_away() -> None:
     )
     for error in (EngineUnavailableError, EngineFailureError):
         time = Time()
-        _warm_up(Gone(time, error=error), MANY, job, time)
+        warm_up(Client(Gone(time, error=error), 10, time), MANY, job)
         assert time.now_ns == 30 * S
 
 

@@ -28,9 +28,9 @@ from harness.text import analyzer_identity
 from harness.worker.dispatch import run_job
 from harness.worker.embeddings import CacheCheck, _balanced
 from harness.worker.encodings import Encodings
-from harness.worker.executor import side_by_side
 from harness.worker.jobs import AnalyseJob
 from harness.worker.process import Finished
+from harness.worker.threads import side_by_side
 
 
 class WhiteSpace:

@@ -39,13 +39,13 @@ from harness.registry.parameters import encoder_parameters
 from harness.store.columns import save_table
 from harness.store.record_files import load, save
 from harness.testing.samples import RecordingProgress
-from harness.worker import exact_search, ray_executor
-from harness.worker.executor import Aside
+from harness.worker import divided_search, ray_executor
 from harness.worker.failure import RemoteError
 from harness.worker.jobs import Encoded, EncodeJob, EncodePart, TrialJob, TrialRecord
 from harness.worker.process import Finished, Worker
 from harness.worker.ray_executor import Cluster, Failed, RayExecutor, run_on_node
 from harness.worker.ray_files import SentFiles
+from harness.worker.threads import Aside
 
 skip_module_without("ray")
 pytestmark = pytest.mark.integration
@@ -349,11 +349,11 @@ class TestComparison:
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         monkeypatch.setattr(stream, "_SHARD_CHUNKS", 2)
-        monkeypatch.setattr(exact_search, "_LEAST_ROWS", 100)
+        monkeypatch.setattr(divided_search, "_LEAST_ROWS", 100)
         parts: list[int] = []
-        merged = exact_search._merged
+        merged = divided_search._merged
         monkeypatch.setattr(
-            exact_search, "_merged", lambda tops, *others: parts.append(len(tops)) or merged(tops, *others)
+            divided_search, "_merged", lambda tops, *others: parts.append(len(tops)) or merged(tops, *others)
         )
         monkeypatch.setenv("CALLS", str(nodes.calls))
         local = self.compare(collection, tmp_path / "local", "local", monkeypatch)

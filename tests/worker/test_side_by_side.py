@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness.worker.executor import side_by_side
+from harness.worker.threads import side_by_side
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 8])

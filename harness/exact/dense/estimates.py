@@ -20,16 +20,6 @@ import numpy as np
 from harness.data.types import Float32Array, Float64Array, Int64Array
 from harness.exact.dense.scores import COSINE, L2, Pair
 
-__all__ = [
-    "Estimates",
-    "Rule",
-    "Scaling",
-    "error_bound",
-    "estimates_for",
-    "rule_for",
-    "scaling_of",
-]
-
 _ROUNDOFF = 2.0**-24
 _TINIEST = 2.0**-149
 _UNDERFLOW = 2.0**-126

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,9 @@ from harness.exact.dense.on_device import choose_device, keys_on_device
 from harness.exact.dense.scores import CODES, L2, Pair, exact_keys, vector_lengths
 from harness.exact.dense.search import Blocks, Job, best_keys
 from harness.exact.postings import read_only
-from harness.exact.storage import begin, damaged, finish, load_optional, open_header, save_optional
+from harness.exact.storage import damaged, load_optional, open_header, save_optional, writing
 from harness.exact.topk import TopK, check_lists, decode, refuse_overflow, tie_order
 from harness.store.columns import load_column, save_column
-
-__all__ = ["DenseIndex", "FilteredDenseIndex"]
 
 _LAST = np.uint32(0xFFFFFFFF)
 _TOGETHER = 1024
@@ -191,7 +189,11 @@ class DenseIndex:
 
     def save(self, folder: Path | str) -> None:
         """Write the index into ``folder`` (made when missing): ``.npy`` files and a JSON header, nothing pickled."""
-        _save(Path(folder), np.ascontiguousarray(self.vectors), self._lengths, self._order)
+        folder, vectors = Path(folder), np.ascontiguousarray(self.vectors)
+        with writing(folder, _KIND, {"documents": vectors.shape[0], "dimensions": vectors.shape[1]}):
+            save_column(folder / "vectors.npy", vectors)
+            save_column(folder / "lengths.npy", self._lengths)
+            save_optional(folder, order=self._order)
 
     @classmethod
     def load(cls, folder: Path | str, *, verify: bool = True) -> DenseIndex:
@@ -200,7 +202,20 @@ class DenseIndex:
         ``verify`` reads everything once to compare checksums. Raises CacheError for a missing or damaged file,
         DataError for a folder that holds something else or a newer format.
         """
-        return cls(*_load(Path(folder), verify=verify))
+        folder = Path(folder)
+        header = open_header(folder, _KIND, verify=verify)
+        vectors, lengths = load_column(folder / "vectors.npy"), load_column(folder / "lengths.npy")
+        order = load_optional(folder, "order", header)
+        count, dimensions = header["counts"]["documents"], header["counts"]["dimensions"]
+        kinds = (vectors.dtype.str, lengths.dtype.str, "<i4" if order is None else order.dtype.str)
+        shapes = (vectors.shape, lengths.shape, (count,) if order is None else order.shape)
+        if kinds != ("<f4", "<f8", "<i4") or shapes != ((count, dimensions), (count,), (count,)):
+            raise damaged(
+                folder, f"arrays of shape {shapes}, the header says {count} documents of {dimensions} dimensions"
+            )
+        if order is not None and not np.array_equal(np.sort(order), np.arange(count)):
+            raise damaged(folder, "the order of ties is none")
+        return cls(vectors, lengths, order)
 
     def _pair(self, queries: Any, similarity: Similarity) -> Pair:  # noqa: ANN401 - whatever NumPy takes
         if similarity not in CODES:
@@ -285,35 +300,3 @@ def _refuse_zero(lengths: Float64Array, source: str) -> None:
     zero = np.flatnonzero(lengths == 0.0)
     if len(zero):
         raise DataError(source, [f"row {row}: a zero vector has no cosine" for row in zero.tolist()])
-
-
-class _Stored(NamedTuple):
-    """An index's arrays: vectors (n, d), their lengths (n,), rows in the order of ties (n,) or None."""
-
-    documents: Float32Array
-    lengths: Float64Array
-    order: Int32Array | None
-
-
-def _save(folder: Path, documents: Float32Array, lengths: Float64Array, order: Int32Array | None) -> None:
-    """Write an index; the header comes last, so that an interrupted save is noticed."""
-    begin(folder)
-    save_column(folder / "vectors.npy", documents)
-    save_column(folder / "lengths.npy", lengths)
-    save_optional(folder, "order", order)
-    finish(folder, _KIND, {"counts": {"documents": documents.shape[0], "dimensions": documents.shape[1]}})
-
-
-def _load(folder: Path, *, verify: bool) -> _Stored:
-    """Memory-map an index; see :meth:`DenseIndex.load`."""
-    header = open_header(folder, _KIND, verify=verify)
-    documents, lengths = load_column(folder / "vectors.npy"), load_column(folder / "lengths.npy")
-    order = load_optional(folder, "order", header)
-    count, dimensions = header["counts"]["documents"], header["counts"]["dimensions"]
-    kinds = (documents.dtype.str, lengths.dtype.str, "<i4" if order is None else order.dtype.str)
-    shapes = (documents.shape, lengths.shape, (count,) if order is None else order.shape)
-    if kinds != ("<f4", "<f8", "<i4") or shapes != ((count, dimensions), (count,), (count,)):
-        raise damaged(folder, f"arrays of shape {shapes}, the header says {count} documents of {dimensions} dimensions")
-    if order is not None and not np.array_equal(np.sort(order), np.arange(count)):
-        raise damaged(folder, "the order of ties is none")
-    return _Stored(documents, lengths, order)

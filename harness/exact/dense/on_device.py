@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.data.types import Float32Array, Int64Array, UInt64Array
+from harness.data.types import Float32Array, Int64Array, UInt64Array, offsets_of
 from harness.errors import UsageError
 from harness.exact.dense.scores import Pair, exact_keys
 from harness.exact.dense.search import Blocks, Job, best_keys
 from harness.registry.devices import MISSING_DEVICE_FIX, missing_device
-
-__all__ = ["choose_device", "keys_on_device"]
 
 _DRIVER = Path("/proc/driver/nvidia/version")
 _QUERIES = 1024
@@ -103,7 +101,7 @@ def _largest(
 def _exact(pair: Pair, part: slice, wanted: np.ndarray, rows: Int64Array) -> UInt64Array:
     """Return the keys of the wanted rows of each query, ascending; 0 for the others."""
     some = pair._replace(queries=pair.queries[part], query_lengths=pair.query_lengths[part])
-    indptr = np.concatenate([[0], np.cumsum(wanted.sum(axis=1))]).astype(np.int64)
+    indptr = offsets_of(wanted.sum(axis=1))
     listed = rows[wanted].astype(np.int32)
     indptr.flags.writeable = listed.flags.writeable = False
     flat = np.empty(len(listed), dtype=np.uint64)

@@ -17,8 +17,6 @@ from harness.data.jit import inner_kernel, kernel, reordering_kernel
 from harness.data.ranking import pack_key
 from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, Similarity, UInt32Array, UInt64Array
 
-__all__ = ["CODES", "COSINE", "DOT", "L2", "Pair", "exact_keys", "key_of", "vector_lengths"]
-
 COSINE, DOT, L2 = 0, 1, 2
 CODES: dict[Similarity, int] = {"cosine": COSINE, "dot": DOT, "l2": L2}
 _ROUNDOFF = 2.0**-53

@@ -29,8 +29,6 @@ from harness.exact.dense.estimates import Estimates, Scaling
 from harness.exact.dense.scores import Pair, key_of
 from harness.exact.selection import keep_largest_beside, nth_largest
 
-__all__ = ["Blocks", "Job", "best_keys", "single_threaded_blas"]
-
 _STEP = np.uint64(32)
 """Estimates that are compared together."""
 _TOGETHER = np.uint64(512)

@@ -27,10 +27,11 @@ from harness.stats.timing import Arrivals, OpenLoop, Samples, arrivals_ns, laten
 from harness.store.disk import copy_folder
 from harness.store.record_files import load, save
 from harness.wording import counted
-from harness.worker.executor import Executor, side_by_side
+from harness.worker.executor import Executor
 from harness.worker.jobs import ClientJob, ClientRecord, LoadKind, TrialJob, TrialRecord
 from harness.worker.load_client import DUE, GO, READY
 from harness.worker.process import Finished
+from harness.worker.threads import side_by_side
 
 __all__ = ["LoadRecord", "LoadRecords", "LoadRuns", "rate_level", "scheduled"]
 

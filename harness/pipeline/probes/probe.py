@@ -24,9 +24,10 @@ from harness.results.schema import TrialResult
 from harness.results.schema_costs import LatencyStats
 from harness.results.scored import Scored
 from harness.stats.timing import latency
-from harness.worker.executor import Aside, Executor
+from harness.worker.executor import Executor
 from harness.worker.jobs import HELD, TrialJob
 from harness.worker.outcome import Measurements, Outcome
+from harness.worker.threads import Aside
 
 __all__ = ["REUSED", "HeldOpen", "Probe", "ProbedTrial", "label_cell", "latency_stats", "run_probes"]
 

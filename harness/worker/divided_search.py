@@ -1,0 +1,91 @@
+"""Exact search of a corpus in parts, one job each: the best of all rows are among the best of the parts."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from harness.data import ranking
+from harness.data.progress import CombinedProgress, Display
+from harness.data.types import Float32Array, UInt32Array
+from harness.exact import TopK
+from harness.store.columns import load_column, save_column
+from harness.store.record_files import load, save
+from harness.wording import counted
+from harness.worker.executor import Executor
+from harness.worker.jobs import DenseSearchJob, SparseSearchJob
+from harness.worker.threads import side_by_side
+
+_LEAST_ROWS = 100_000
+"""Fewer are found sooner than a job has started."""
+
+
+class DividedSearch:
+    """Searches a corpus in as many jobs at once as an executor runs."""
+
+    def __init__(self, executor: Executor, work: Path, display: Display) -> None:
+        """``work`` is a folder for the jobs, gone after the last search."""
+        self._executor, self._work, self._display = executor, work, display
+
+    def bounds(self, documents: int) -> list[int]:
+        """Return the rows at which the parts of so many documents begin, and where the last one ends."""
+        count = max(1, min(self._executor.slots(), documents // _LEAST_ROWS))
+        bounds: list[int] = np.linspace(0, documents, count + 1).astype(int).tolist()
+        return bounds
+
+    def divides(self, documents: int) -> bool:
+        """Tell whether there are enough jobs and documents to divide a search."""
+        return len(self.bounds(documents)) > 2
+
+    def retrieve(self, whole: SparseSearchJob | DenseSearchJob) -> TopK:
+        """Return the best of all documents of a search; raises what a job raises."""
+        bounds = self.bounds(len(whole.tie_break))
+        count = len(bounds) - 1
+        phase = f"exact reference in {counted(count, 'job')}"
+        progress = CombinedProgress(self._display.section("reference"), phase, count * len(whole.queries))
+
+        def run(rows: tuple[int, int]) -> TopK:
+            with self._folder() as folder:
+                save(folder, whole.of_rows(*rows))
+                self._executor.run(folder, progress)
+                top = load(folder, TopK)
+                # in memory: its files go with the folder
+                return TopK(np.array(top.indptr), np.array(top.rows), np.array(top.scores))
+
+        tops = side_by_side(run, list(itertools.pairwise(bounds)), jobs=count)
+        return _merged(tops, bounds[:-1], whole.tie_break, whole.k)
+
+    @contextmanager
+    def file_of(self, vectors: Float32Array) -> Iterator[Path]:
+        """Give a ``.npy`` file that holds exactly these vectors: their own, or one that is gone after the block."""
+        if isinstance(vectors, np.memmap) and vectors.filename is not None and vectors.flags.c_contiguous:
+            path = Path(vectors.filename)
+            whole = load_column(path)
+            if whole.shape == vectors.shape and whole.dtype == vectors.dtype:
+                yield path
+                return
+        with self._folder() as folder:
+            save_column(folder / "documents.npy", vectors)
+            yield folder / "documents.npy"
+
+    @contextmanager
+    def _folder(self) -> Iterator[Path]:
+        """Make a folder that is removed afterwards; a node that was given up may still write into it."""
+        with tempfile.TemporaryDirectory(prefix="search-", dir=self._work, ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+
+
+def _merged(parts: Sequence[TopK], starts: Sequence[int], tie_break: UInt32Array, k: int) -> TopK:
+    """Return the best ``k`` of the hits of all parts, whose rows begin at ``starts``; ties by rows of the whole."""
+    count = len(parts[0].indptr) - 1
+    queries = np.concatenate([np.repeat(np.arange(count, dtype=np.uint32), np.diff(part.indptr)) for part in parts])
+    rows = np.concatenate([part.rows + np.int32(start) for part, start in zip(parts, starts, strict=True)])
+    scores = np.concatenate([part.scores for part in parts])
+    kept = ranking.best(queries, scores, tie_break[rows], k)
+    indptr = np.searchsorted(queries[kept], np.arange(count + 1)).astype(np.int64)
+    return TopK(indptr, rows[kept], scores[kept])
