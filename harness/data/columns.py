@@ -17,22 +17,6 @@ from harness.data.judgments import Judgments, grade_problem
 from harness.data.problems import Problems
 from harness.errors import UnknownNameError, UsageError
 
-__all__ = [
-    "DOCUMENT_ROLES",
-    "JUDGMENT_ROLES",
-    "OPTION",
-    "QUERY_ROLES",
-    "ColumnMap",
-    "RecordBatch",
-    "Role",
-    "TextBatch",
-    "columns_text",
-    "judgments_of",
-    "parse_columns",
-    "shown",
-    "text_batches",
-]
-
 _ITEM = re.compile(r"""(?:[^,"]|"(?:[^"]|"")*")+""")
 _NEAR_TITLE = 0.8
 OPTION = "--columns"

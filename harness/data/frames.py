@@ -22,21 +22,6 @@ from harness.data.types import Qrels, Run
 from harness.errors import DataError
 from harness.wording import counted
 
-__all__ = [
-    "DOCUMENT",
-    "GRADE",
-    "QUERY",
-    "SCORE",
-    "as_table",
-    "described",
-    "first_of",
-    "id_column",
-    "is_id",
-    "lacking",
-    "qrels_from_frame",
-    "run_from_frame",
-]
-
 _SHORT = Repr()
 _SHORT.maxstring, _SHORT.maxlist, _SHORT.maxtuple, _SHORT.maxset, _SHORT.maxdict, _SHORT.maxlevel = 40, 3, 3, 3, 2, 3
 _SHOWN = (str, bytes, int, float, list, tuple, dict, set, frozenset)

@@ -35,28 +35,6 @@ from harness.data.grouping import build_judgments, build_run
 from harness.data.types import Qrels, Run
 from harness.errors import DataError, UsageError
 
-__all__ = [
-    "HITS",
-    "JUDGED",
-    "QRELS",
-    "RUNS",
-    "Accepted",
-    "PartOfFile",
-    "QueryShape",
-    "Shape",
-    "are_hits",
-    "are_predictions",
-    "described_shape",
-    "examples_of",
-    "first_unfit",
-    "part_of_file",
-    "qrels_from_dict",
-    "read_shape",
-    "run_from_dict",
-    "run_from_predictions",
-    "shape_of",
-]
-
 Built = TypeVar("Built", Run, Qrels)
 Build = Callable[[pa.ChunkedArray, pa.ChunkedArray, npt.NDArray[np.float64]], Built]
 

@@ -17,8 +17,6 @@ from harness.encoders.settings import DEFAULT_MODEL, ModelSource, Settings
 from harness.errors import DataError, EngineUnavailableError, MissingExtraError, UsageError
 from harness.registry.optional import require
 
-__all__ = ["chosen_files", "find_module", "is_whole", "model_files", "model_folder", "remote_code"]
-
 _NO_PART = (
     *(".md", ".png", ".jpg", ".gif", ".pdf", ".gitattributes", ".gitignore", ".lock", ".pyc"),
     *(".h5", ".msgpack", ".ot", ".onnx", ".tflite", ".mlmodel", ".gguf"),

@@ -19,8 +19,6 @@ from harness.encoders.settings import Role, Settings
 from harness.errors import DataError, UsageError
 from harness.registry.strict_toml import Table, read_document
 
-__all__ = ["KnownPrompts", "Prompt", "applied_prompt", "declared_prompts", "known_prompts", "prompted", "text_list"]
-
 _TABLE = Path(__file__).with_name("prompts.toml")
 _OWN_NAMES: Mapping[Role, tuple[str, ...]] = {"queries": ("query",), "documents": ("document", "passage", "corpus")}
 """Declared names that sentence-transformers' encode_query and encode_document apply; the first that exists wins."""

@@ -17,8 +17,6 @@ from harness.encoders.settings import Facts, Role, Rows, Settings
 from harness.errors import DataError, UsageError
 from harness.exact import encode_documents
 
-__all__ = ["PythonEncoder"]
-
 Encode = Callable[[list[str]], Any]
 _DOCUMENTS = ("encode_documents", "encode", "embed_documents", "get_text_embedding_batch")
 """Methods that encode several documents: of the harness, and of embeddings of LangChain and LlamaIndex."""

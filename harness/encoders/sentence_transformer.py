@@ -17,8 +17,6 @@ from harness.errors import DataError, EngineUnavailableError
 from harness.registry.devices import require_device
 from harness.registry.optional import require
 
-__all__ = ["SentenceTransformerModel"]
-
 _CLASSES = {"dense": "SentenceTransformer", "splade": "SparseEncoder"}
 _VERSIONS = ("sentence-transformers", "transformers", "tokenizers", "torch")
 

@@ -16,20 +16,6 @@ from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.registry.parameters import NO_PROMPT, ParameterValue, encoder_parameters
 from harness.remote.calls import Limits, allowed_calls
 
-__all__ = [
-    "DEFAULT_MODEL",
-    "MODEL_ENCODERS",
-    "EncoderName",
-    "Facts",
-    "Model",
-    "ModelSource",
-    "Role",
-    "Rows",
-    "Settings",
-    "model_encoder",
-    "parse_source",
-]
-
 EncoderName = Literal["dense", "splade"]
 MODEL_ENCODERS: tuple[EncoderName, ...] = get_args(EncoderName)
 Role = Literal["documents", "queries"]

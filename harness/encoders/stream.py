@@ -30,8 +30,6 @@ from harness.errors import DataError
 from harness.registry.parameters import ParameterValue
 from harness.store.columns import load_vectors
 
-__all__ = ["Done", "Made", "Shard", "encode_into", "join", "read_made", "rows_begun", "shards", "truncate"]
-
 _BATCHES = 8
 """Batches in a chunk: enough of them that sorting its texts by length saves padding."""
 _CALLS = 1

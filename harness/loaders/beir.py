@@ -24,8 +24,6 @@ from harness.loaders.parts import (
 from harness.loaders.records import format_of
 from harness.loaders.source import Source, open_source
 
-__all__ = ["LAYOUT", "BeirLoader", "corpus_member"]
-
 LAYOUT = "BEIR layout is corpus.jsonl, queries.jsonl and qrels/<split>.tsv"
 _NO_QUERIES = (
     'queries.jsonl holds what is asked, one {"_id": …, "text": …} a line; or name another file: --queries FILE. '

@@ -24,8 +24,6 @@ from harness.loaders.text_index import RepeatedTexts, TextIndex, hashes_of, inde
 from harness.store.cache import Cache
 from harness.wording import counted
 
-__all__ = ["DATASET_CHECKS", "dataset_findings"]
-
 _SHOWN = 3
 _NO_TEXT = tuple(
     "".join(letters)

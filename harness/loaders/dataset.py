@@ -40,19 +40,6 @@ from harness.registry.lookup import find_dataset, unknown_dataset
 from harness.store.cache import Cache
 from harness.wording import counted
 
-__all__ = [
-    "LoadedCorpus",
-    "Located",
-    "check_dataset",
-    "filter_dataset",
-    "load_corpus",
-    "load_dataset",
-    "load_documents",
-    "load_golden_of",
-    "load_metadata",
-    "locate_dataset",
-]
-
 GOLDEN = "golden.jsonl"
 _FILES = (*ENDINGS, ".gz")
 """A name that ends so, and is not there, is a missing file and no unknown dataset."""

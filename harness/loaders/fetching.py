@@ -13,8 +13,6 @@ from harness.loaders.dataset import Located, load_dataset, locate_dataset
 from harness.store.cache import Cache
 from harness.store.cache_entries import Entry, comparison_running, leave_entry, list_entries, remove_entry, users_of
 
-__all__ = ["Fetched", "Stored", "fetch_dataset", "remove_dataset", "stored_files", "subsets_of"]
-
 _PREPARED = ("texts", "metadata", "judgments")
 """Kinds of cache entries that are made of a dataset's files alone."""
 

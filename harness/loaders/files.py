@@ -19,8 +19,6 @@ from harness.loaders.records import ENDINGS, format_of
 from harness.loaders.source import Source
 from harness.loaders.trec_markup import is_trectext, read_trectext
 
-__all__ = ["GoldenLoader", "TableLoader", "TextFolderLoader", "TrecLoader"]
-
 _TEXT_ENDINGS = (".txt", ".md", ".markdown", ".rst")
 _PATH_ROLES = (Role("id", "path"), Role("text", "text"))
 _LISTED = 3

@@ -27,8 +27,6 @@ from harness.errors import nearest
 from harness.loaders.records import DELIMITERS, format_of, read_records, unit_of
 from harness.loaders.source import Source
 
-__all__ = ["golden_of_records", "is_golden", "load_golden", "read_golden"]
-
 _IDS = ("id", "_id", "query_id", "qid")
 _QUESTIONS = ("question", "query")
 _EXPECTED = ("expected_relevant_doc_ids", "expected", "relevant_doc_ids", "expected_doc_ids", "expected_ids")

@@ -11,8 +11,6 @@ from typing import Literal
 from harness.errors import UnknownNameError, UsageError
 from harness.loaders.hub_repository import Repository
 
-__all__ = ["LAYOUTS", "FileLayout", "HubParts", "Language", "Part"]
-
 
 @dataclass(frozen=True)
 class Part:

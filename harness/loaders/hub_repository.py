@@ -31,16 +31,6 @@ from harness.registry.optional import require
 from harness.store.cache import JSON, Cache, file_digest
 from harness.store.digests import steady_digest
 
-__all__ = [
-    "Config",
-    "FolderRepository",
-    "HubRepository",
-    "Listing",
-    "Repository",
-    "UnknownRepositoryError",
-    "remove_files",
-]
-
 _FEATURE = "a dataset of the Hugging Face hub"
 _KIND = "hub"
 _SCHEME = 2

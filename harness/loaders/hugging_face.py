@@ -38,8 +38,6 @@ from harness.loaders.records import ENDINGS, format_of, read_records, unit_of
 from harness.loaders.source import read_lines
 from harness.wording import counted
 
-__all__ = ["HubLoader"]
-
 _PREFIX = "hf:"
 _SPEC = re.compile(r"(?P<name>\w[\w.-]*(?:/[\w.-]+)?)(?:@(?P<revision>[^:]+))?(?::(?P<config>.+))?")
 _FOLDER = re.compile(r"(?P<folder>[./~][^:]*)(?::(?P<config>.+))?")

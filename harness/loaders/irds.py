@@ -24,8 +24,6 @@ from harness.loaders.irds_files import Part, files_of, reading, stored_paths, ve
 from harness.registry.optional import require
 from harness.store.cache import JSON
 
-__all__ = ["IrdsLoader"]
-
 _PREFIX = "irds:"
 _SCHEME = 1
 _BATCH = 2048

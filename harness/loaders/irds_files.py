@@ -25,8 +25,6 @@ from harness.errors import DataError
 from harness.loaders.base import OFFLINE, is_offline
 from harness.store.digests import steady_digest
 
-__all__ = ["Part", "RemoteFile", "Shown", "files_of", "reading", "stored_paths", "verify"]
-
 _STORE = ".pklz4"
 """What the library adds to a file's name for its own index of the documents."""
 _PATHS = ("_cache_path", "_extract_path", "extract_path", "_output_file", "_docstore_path", "_affected_files")

@@ -24,8 +24,6 @@ from harness.store.cache import Cache
 from harness.store.cache_entries import note_user
 from harness.store.columns import load_table
 
-__all__ = ["prepare_metadata", "text_of"]
-
 _SCHEME = 2
 _TABLE = "metadata.arrow"
 _NESTED = "metadata"

@@ -42,8 +42,6 @@ from harness.loaders.mteb_files import UNDIVIDED, Reading, belongings, hub_folde
 from harness.registry.optional import require
 from harness.store.cache import JSON, Cache
 
-__all__ = ["MtebLoader", "document_batches", "language_of", "query_batches"]
-
 _PREFIX = "mteb:"
 _SCHEME = 1
 _BATCH = 2048

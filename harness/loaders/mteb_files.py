@@ -16,8 +16,6 @@ from typing import NamedTuple
 from harness.loaders.base import size_of
 from harness.loaders.hub_repository import HubRepository, remove_files
 
-__all__ = ["UNDIVIDED", "Belongings", "Reading", "belongings", "hub_folders", "remove_belongings"]
-
 UNDIVIDED = "default"
 """MTEB's name for the only subset of a task in one language."""
 _PARTS = ("corpus", "queries", "qrels", "top_ranked", "instruction")

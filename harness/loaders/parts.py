@@ -28,17 +28,6 @@ from harness.loaders.source import Source
 from harness.loaders.trec_markup import is_topics, read_topics
 from harness.store.cache import JSON
 
-__all__ = [
-    "Files",
-    "Questions",
-    "choose_split",
-    "documents_in",
-    "judged_elsewhere",
-    "judgments_in",
-    "questions_in",
-    "text_source",
-]
-
 _SCHEME = 1
 
 ReadRecords: TypeAlias = Callable[[Problems, list[str]], Iterator[RecordBatch]]

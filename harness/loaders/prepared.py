@@ -21,8 +21,6 @@ from harness.store.cache_entries import PREPARED, WORK, note_user
 from harness.store.columns import load_table
 from harness.store.scratch import scratch_folder
 
-__all__ = ["Texts", "prepare_texts"]
-
 _SCHEME = 3
 _TABLE, _FACTS = "texts.arrow", "facts.json"
 

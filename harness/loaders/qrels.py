@@ -18,8 +18,6 @@ from harness.loaders.source import Source, read_lines
 from harness.loaders.structured_files import qrels_of_json
 from harness.wording import counted
 
-__all__ = ["read_judgment_lines", "read_judgments"]
-
 _TREC_COLUMNS = 4
 _TREC_LAYOUT = "query 0 document grade"
 _ITERATIONS = ("0", "Q0")

@@ -17,8 +17,6 @@ from harness.loaders.irds import IrdsLoader
 from harness.loaders.mteb import MtebLoader
 from harness.registry.dataset_cards import DatasetCard
 
-__all__ = ["ENTRY_POINT_GROUP", "loader_for", "loader_of", "loaders", "parts_of"]
-
 ENTRY_POINT_GROUP = "harness.loaders"
 
 _log = logging.getLogger("harness")

@@ -17,8 +17,6 @@ from harness.errors import DataError, nearest
 from harness.store.cache import file_digest
 from harness.wording import counted
 
-__all__ = ["Block", "Line", "Source", "is_blank", "note_blank", "open_source", "read_blocks", "read_lines"]
-
 _BUFFER_BYTES = 1 << 20
 _START_BYTES = 4096
 _BOM = b"\xef\xbb\xbf"

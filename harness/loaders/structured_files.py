@@ -34,8 +34,6 @@ from harness.data.problems import Problems
 from harness.data.types import Qrels, Run
 from harness.errors import DataError
 
-__all__ = ["is_structured", "qrels_of_json", "read_structured_run", "states_order", "whole_content"]
-
 Built = TypeVar("Built", Run, Qrels)
 
 _UNORDERED = (".json", ".jsonl")

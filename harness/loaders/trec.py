@@ -30,8 +30,6 @@ from harness.loaders.source import Source
 from harness.loaders.structured_files import is_structured, read_structured_run, whole_content
 from harness.wording import counted
 
-__all__ = ["TaggedRun", "read_qrels", "read_run", "read_tagged_run"]
-
 _BLOCK_BYTES = 1 << 24
 _RUN = ("query", "Q0", "document", "rank", "score", "tag")
 _QRELS = ("query", "iteration", "document", "grade")

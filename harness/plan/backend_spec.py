@@ -21,11 +21,9 @@ from harness.plan.expressions import (
     without_parentheses,
 )
 from harness.plan.stages import Stage, fusions, parse_weights, rerankers
-from harness.registry.cards import BackendCard, Parameter
+from harness.registry.cards import BackendCard
 from harness.registry.lookup import find_cards
-from harness.registry.parameters import NO_PROMPT, ParameterValue, current_spelling
-
-__all__ = ["BackendSpec", "parse_backend_specs", "parse_backends", "spell", "with_components"]
+from harness.registry.parameters import NO_PROMPT, Parameter, ParameterValue, current_spelling
 
 _RUN = "run"
 _URL = "url"

@@ -14,8 +14,6 @@ from harness.plan.plan import Plan
 from harness.registry.lookup import load_engine
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["OWN_ADAPTERS", "refuse_impossible"]
-
 OWN_ADAPTERS = "harness.engines."
 """Prefix of the engines of the harness itself: what their parameters mean is known."""
 

@@ -21,45 +21,6 @@ if TYPE_CHECKING:
 else:
     Dataset = GoldenSet = object  # importing them takes longer than all else here; who reads one looks at its type
 
-__all__ = [
-    "AUDIT_METRICS",
-    "CACHE_KINDS",
-    "COMPARE_METRICS",
-    "EVAL_METRICS",
-    "GROUPS",
-    "BackendsRequest",
-    "CacheRemoveRequest",
-    "CacheRequest",
-    "CheckOutput",
-    "CheckRequest",
-    "ClientKind",
-    "CompareOutput",
-    "CompareRequest",
-    "DatasetRequest",
-    "DiffRequest",
-    "DoctorRequest",
-    "DownRequest",
-    "EvalRequest",
-    "FetchRequest",
-    "GateOptions",
-    "InfoRequest",
-    "InitRequest",
-    "Isolation",
-    "JudgedOutput",
-    "ListRequest",
-    "Output",
-    "RegressRequest",
-    "RemoveRequest",
-    "ReportRequest",
-    "Resume",
-    "ScoreOptions",
-    "SearchRequest",
-    "UpRequest",
-    "VerifyOutput",
-    "VerifyRequest",
-    "rerun_fields",
-]
-
 COMPARED = "What to compare"
 SEARCH = "How to search"
 MEASURED = "What to measure"

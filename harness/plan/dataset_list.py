@@ -26,9 +26,6 @@ from harness.plan.option_fields import Mistakes
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.lookup import dataset_names, find_dataset
 
-__all__ = ["DatasetList", "NamedDataset", "in_dataset_list", "parse_datasets"]
-
-
 _LOADER_OPTION = re.compile(r"\w+=")
 """A further option of a loader spec, which has commas of its own: ``qrels=labels`` of ``hf:x/y:queries=a,qrels=b``."""
 

@@ -21,24 +21,6 @@ from typing import Any, Literal, TypeVar, cast
 from harness.errors import HarnessError, UnknownNameError, UsageError, near_name, nearest
 from harness.plan.expressions import in_list
 
-__all__ = [
-    "LARGEST",
-    "Mistakes",
-    "Option",
-    "OptionField",
-    "Options",
-    "checked",
-    "command_words",
-    "flat",
-    "from_keywords",
-    "keyword_arguments",
-    "keywords_of",
-    "option_fields",
-    "option_words",
-    "raise_together",
-    "require",
-]
-
 LARGEST = 999_999_999
 """The largest number of any option but a seed: the largest cutoff of a metric, and within 32 bits for every engine."""
 Settings = TypeVar("Settings", bound="Options")

@@ -13,21 +13,6 @@ from harness.errors import UsageError
 from harness.plan.config import LOCAL, ClientKind, Isolation
 from harness.stats.timing import Arrivals
 
-__all__ = [
-    "SWEEP",
-    "WARM_UP_SECONDS",
-    "ChurnOptions",
-    "ExecutionOptions",
-    "LoadOptions",
-    "parse_churn",
-    "parse_filter_sweep",
-    "parse_levels",
-    "parse_rates",
-    "share",
-    "size_in_bytes",
-    "warm_up_seconds",
-]
-
 SWEEP = "sweep"
 """What ``--rate`` is for rates that rise to saturation."""
 WARM_UP_SECONDS = 5.0

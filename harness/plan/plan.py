@@ -40,17 +40,6 @@ from harness.registry.parameters import ParameterValue
 from harness.rerank.rerankers import require_sense
 from harness.text import ENGLISH, analyzer_names, in_words, known_language, preferred_analyzers
 
-__all__ = [
-    "Plan",
-    "Trial",
-    "among_candidates_of_dataset",
-    "execution_of",
-    "identical_ids_rule",
-    "in_language",
-    "make_plan",
-    "may_be_server",
-]
-
 Resolved = TypeVar("Resolved")
 _AUTO = "auto"
 """The analyzer that follows the dataset's language."""

@@ -25,8 +25,6 @@ from harness.registry.strict_toml import Table, card_name, read_document
 if TYPE_CHECKING:  # protocols brings numpy; cards are read by commands that answer without it
     from harness.registry.parameters import ParameterValue
 
-__all__ = ["BackendCard", "ExternalIndexRules", "Parameter", "ReferenceRule", "read_backend_card"]
-
 ReferenceKind = Literal["sparse", "lucene", "dense", "hybrid", "none"]
 
 _ENCODERS = ("bm25", "dense", "splade", "bm25+dense", "none")

@@ -16,8 +16,6 @@ from typing import Any, Literal, cast
 from harness.registry.published import Published, published_in
 from harness.registry.strict_toml import Document, Table, card_name, read_document
 
-__all__ = ["DatasetCard", "DatasetFamily", "read_dataset_card", "read_dataset_family"]
-
 _FIELDS = ("title", "text")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MEMBER = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*")

@@ -27,18 +27,6 @@ from harness.registry.strict_toml import Document, read_document
 if TYPE_CHECKING:
     from harness.engines.interface import EngineProtocol
 
-__all__ = [
-    "ENTRY_POINT_GROUP",
-    "dataset_names",
-    "engine_module",
-    "find_cards",
-    "find_dataset",
-    "find_families",
-    "is_shipped",
-    "load_engine",
-    "unknown_dataset",
-]
-
 ENTRY_POINT_GROUP = "harness.backends"
 Kind = Literal["backends", "datasets"]
 C = TypeVar("C", BackendCard, DatasetCard, DatasetFamily)

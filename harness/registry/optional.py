@@ -8,8 +8,6 @@ from types import ModuleType
 
 from harness.errors import EngineFailureError, MissingExtraError
 
-__all__ = ["require", "versions_of"]
-
 
 def versions_of(*packages: str) -> dict[str, str]:
     """Return the installed version of each package, ``not installed`` where there is none."""

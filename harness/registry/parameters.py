@@ -13,19 +13,6 @@ from typing import Any, Literal, cast
 
 from harness.registry.strict_toml import Table, read_document
 
-__all__ = [
-    "NO_PROMPT",
-    "Parameter",
-    "ParameterValue",
-    "Scope",
-    "check_values",
-    "current_spelling",
-    "declared",
-    "encoder_parameters",
-    "read_parameter",
-    "shared_parameters",
-]
-
 ParameterValue = str | int | float | bool
 ParameterType = Literal["float", "int", "str", "bool"]
 Scope = Literal["encoder", "engine", "search"]

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from harness.errors import CardError, nearest
 
-__all__ = ["Document", "Table", "card_name", "read_document"]
-
 T = TypeVar("T", str, int, float, bool, list[Any], dict[str, Any])
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")

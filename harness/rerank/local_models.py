@@ -21,8 +21,6 @@ from harness.registry.parameters import ParameterValue, encoder_parameters
 from harness.rerank.reranker import Facts, Reranker
 from harness.store.cache import JSON
 
-__all__ = ["LOCAL_MODELS", "Classifier", "CrossEncoder", "LocalModel", "Qwen3", "Transformer"]
-
 _SHARED = ("model", "revision", "dtype", "trust_remote_code")
 _CANNOT_LOAD = (OSError, ValueError, RuntimeError, ImportError, KeyError, AttributeError, TypeError)
 _NO_LIMIT = 100_000

@@ -131,8 +131,8 @@ def test_asserts_check_nothing_at_run_time(modules: list[Module]) -> None:
     ] == []
 
 
-def test_public_names_are_listed_and_exist(modules: list[Module]) -> None:
-    """Their order is the linter's to check (RUF022)."""
+def test_listed_names_exist(modules: list[Module]) -> None:
+    """A package that defines names lists them; in a module an underscore marks what is private."""
     for module in modules:
         name = ".".join(("harness", *module.path.with_suffix("").parts)).removesuffix(".__init__")
         if name == "harness.__main__":
@@ -143,9 +143,8 @@ def test_public_names_are_listed_and_exist(modules: list[Module]) -> None:
         if module.path.name == "__init__.py" and public is None:
             assert len(module.tree.body) == 1, f"{name} defines names but no __all__"
             continue
-        assert public is not None, f"{name} has no __all__"
         loaded = importlib.import_module(name)
-        assert [item for item in public if not hasattr(loaded, item)] == [], name
+        assert [item for item in public or () if not hasattr(loaded, item)] == [], name
 
 
 def test_golden_files_belong_to_tests(repository: Path, golden_orphans: list[Path]) -> None:
