@@ -98,7 +98,7 @@ def _items(text: str) -> list[str]:
 
 def _in_family(item: str, family: DatasetFamily, cards: Path | None) -> str:
     """Return the full name of an item that follows a member of ``family``."""
-    if not _is_plain(item):
+    if re.search(r"^[.~]|[/:]", item) or os.sep in item:  # a path, or a loader's spec
         return item
     is_path, is_name = Path(item).exists(), find_dataset(item, cards) is not None
     if family.member(item) is None:
@@ -113,10 +113,6 @@ def _in_family(item: str, family: DatasetFamily, cards: Path | None) -> str:
             fix=f"write {family.name}/{item}, or put {f'./{item}' if is_path else item} first in the list",
         )
     return f"{family.name}/{item}"
-
-
-def _is_plain(item: str) -> bool:
-    return os.sep not in item and "/" not in item and ":" not in item and not item.startswith((".", "~"))
 
 
 def _family_of(name: str, cards: Path | None) -> DatasetFamily | None:
