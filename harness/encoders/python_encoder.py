@@ -94,9 +94,5 @@ def _methods(encoder: Any) -> dict[Role, Encode]:  # noqa: ANN401 - the user's o
         for names in (_DOCUMENTS, _QUERIES, _ONE_QUERY)
     )
     if queries is None and one is not None:
-        queries = _each(one)
+        return {} if documents is None else {"documents": documents, "queries": lambda texts: list(map(one, texts))}
     return {} if documents is None or queries is None else {"documents": documents, "queries": queries}
-
-
-def _each(encode: Callable[[str], Any]) -> Encode:
-    return lambda texts: [encode(text) for text in texts]
