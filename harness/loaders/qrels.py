@@ -22,7 +22,7 @@ _TREC_COLUMNS = 4
 _TREC_LAYOUT = "query 0 document grade"
 _ITERATIONS = ("0", "Q0")
 _OBJECTS = re.compile(rb"\s*\[\s*\{")
-"""How a list of objects begins, which is a table."""
+"""The beginning of a list of objects, which is a table."""
 
 
 def read_judgments(
