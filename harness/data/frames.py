@@ -199,21 +199,18 @@ def _ids_of_arrow(source: str, column: str, values: pa.ChunkedArray) -> pa.Chunk
     if values.null_count:
         raise DataError(source, [f"column '{column}' lacks {counted(values.null_count, 'id')}"])
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-    textual = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, _is_string_view)
-    if not any(fits(kind) for fits in textual):
+    textual = pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view"
+    if not textual and not pa.types.is_integer(kind):
         raise DataError(source, [f"column '{column}' holds {kind}, expected text or whole numbers as ids"])
-    chunks = [_as_text(chunk) for chunk in values.chunks]
+    chunks = [
+        pa.DictionaryArray.from_arrays(
+            chunk.indices, chunk.dictionary.cast(pa.string())
+        )  # Arrow decodes no string views
+        if isinstance(chunk, pa.DictionaryArray)
+        else chunk.cast(pa.string())
+        for chunk in values.chunks
+    ]
     return pa.chunked_array(chunks) if chunks else pa.chunked_array([], pa.string())
-
-
-def _as_text(chunk: pa.Array) -> pa.Array:
-    if isinstance(chunk, pa.DictionaryArray):  # the values alone: Arrow decodes no dictionary of string views
-        return pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(pa.string()))
-    return chunk.cast(pa.string())
-
-
-def _is_string_view(kind: pa.DataType) -> bool:
-    return str(kind) == "string_view"  # older versions of Arrow have no such type
 
 
 def _numbers_of_arrow(source: str, column: str, values: pa.ChunkedArray) -> npt.NDArray[np.float64]:

@@ -472,7 +472,8 @@ def _read_texts(
         try:
             documents()
         except DataError as other:
-            raise DataError.of_files([fault, other]) from fault
+            if other.problems != fault.problems:  # those of one archive, which holds both, are said once
+                raise DataError.of_files([fault, other]) from fault
         raise
     return documents(), queries
 

@@ -8,14 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeAlias
 
-from harness.data.columns import (
-    DOCUMENT_ROLES,
-    QUERY_ROLES,
-    ColumnMap,
-    RecordBatch,
-    TextBatch,
-    text_batches,
-)
+from harness.data.columns import DOCUMENT_ROLES, QUERY_ROLES, ColumnMap, RecordBatch, TextBatch, text_batches
 from harness.data.golden_set import GoldenSet
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems

@@ -26,7 +26,7 @@ _BATCH = 8192
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 """Ending -> what separates cells, which are text."""
 _KEY_MARK = re.compile(rb'"[ \t\r\n]*:')
-"""What stands behind each key."""
+"""The mark behind each key."""
 _IN_STRING = re.compile(rb'\\"[ \t\r\n]*:')
 """The same inside a string, where a quotation mark has a backslash before it."""
 _OTHER_DELIMITERS = re.compile(r"[,;\t|]")

@@ -304,8 +304,8 @@ def cut_at(place: int) -> Any:
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (raw(200, b"<html>moved</html>"), "what was downloaded is another file"),
-        (raw(404, b"not here"), "what was downloaded is another file"),
+        (raw(200, b"<html>moved</html>"), "the downloaded file is another one"),
+        (raw(404, b"not here"), "the downloaded file is another one"),
         (dead, "the download failed"),
     ],
 )
