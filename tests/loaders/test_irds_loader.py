@@ -311,8 +311,9 @@ def cut_at(place: int) -> Any:
 )
 def test_says_what_came_instead_of_the_file(home: Home, act: Any, words: str) -> None:
     home.server.fail("get", act)
-    with pytest.raises(DataError, match=words):
+    with pytest.raises(DataError, match=words) as caught:
         load_dataset(SPEC)
+    assert str(caught.value).count(words) == 1  # of queries and documents, which lie in one archive
     assert home.files() == []
 
 
