@@ -12,8 +12,9 @@ from harness.document.model import Block, Cell, Column, Document, Facts, Section
 from harness.errors import BackendError, CardError, UnknownNameError
 from harness.plan.config import BackendsRequest
 from harness.plan.stages import Stage, fusions, rerankers
-from harness.registry.cards import BackendCard, Parameter, ReferenceRule
+from harness.registry.cards import BackendCard, ReferenceRule
 from harness.registry.lookup import find_cards, load_engine
+from harness.registry.parameters import Parameter
 
 __all__ = ["backends", "name_column", "sentence_column", "texts_table"]
 

@@ -20,7 +20,7 @@ from harness.errors import UnknownNameError, UsageError
 _ITEM = re.compile(r"""(?:[^,"]|"(?:[^"]|"")*")+""")
 _NEAR_TITLE = 0.8
 OPTION = "--columns"
-"""What messages call the names of fields; in Python it is another word."""
+"""The option of names of fields, as messages call it; in Python it is another word."""
 _SHOWN = 40
 
 
@@ -178,16 +178,12 @@ class ColumnMap:
                     f"'{near[0]}' looks like a misspelt 'title'; if it is one: {self.called} title={near[0]}"
                 )
         if missing:
-            problems.insert(0, _missing(missing, names, self.called))
+            folded = {name.lower().strip("_"): name for name in names}
+            closest = {role: difflib.get_close_matches(role, folded, n=1, cutoff=0.6) for role in missing}
+            named_so = ",".join(f"{role}={folded[close[0]] if close else '…'}" for role, close in closest.items())
+            listed, them = " and the ".join(missing), "it" if len(missing) == 1 else "them"
+            problems.insert(0, f"no field for the {listed}; name {them}, as {self.called} {named_so}")
         return f"{'; '.join(problems)} (there are: {', '.join(names) or 'no fields'})" if problems else fields
-
-
-def _missing(roles: Sequence[str], names: Sequence[str], called: str) -> str:
-    folded = {name.lower().strip("_"): name for name in names}
-    near = [difflib.get_close_matches(role, folded, n=1, cutoff=0.6) for role in roles]
-    named = ",".join(f"{role}={folded[close[0]] if close else '…'}" for role, close in zip(roles, near, strict=True))
-    listed = " and the ".join(roles)
-    return f"no field for the {listed}; name {'it' if len(roles) == 1 else 'them'}, as {called} {named}"
 
 
 def shown(value: object) -> str:
@@ -205,17 +201,16 @@ def text_batches(batches: Iterable[RecordBatch], columns: ColumnMap, problems: P
     An id is a string or an integer, which becomes a string; a text is a string. A null text or title, which is how
     tables write an empty cell, is empty, and so is a missing title.
     """
-    roles = [role.name for role in columns.roles]  # of an id, of a text, and perhaps of a title
+    roles = [role.name for role in columns.roles]
     for batch in batches:
         fields = [columns.resolve(names) for names in dict.fromkeys(map(tuple, batch.records))]
-        plain = _plain(batch, fields[0], roles) if fields and all(other == fields[0] for other in fields) else None
+        alike = bool(fields) and all(other == fields[0] for other in fields)
+        plain = _plain(batch, fields[0], roles) if alike and not isinstance(fields[0], str) else None
         yield plain or _careful(batch, columns, roles, problems)
 
 
-def _plain(batch: RecordBatch, fields: Fields | str, roles: Sequence[str]) -> TextBatch | None:
+def _plain(batch: RecordBatch, fields: Fields, roles: Sequence[str]) -> TextBatch | None:
     """Return the batch where every value is a string; None sends it to :func:`_careful`, a third as fast."""
-    if isinstance(fields, str):
-        return None
     columns: list[list[Any] | None] = []
     for role in roles:
         values = [record[fields[role]] for record in batch.records] if role in fields else None

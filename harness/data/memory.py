@@ -91,12 +91,9 @@ def _of_mapping(value: Mapping[object, object]) -> _Numbered:
     return _Numbered(value.keys(), value.values())
 
 
-def _of_pairs(value: Sequence[Sequence[object]]) -> _Numbered:
-    return _Numbered([pair[0] for pair in value], [pair[1] for pair in value])
-
-
-def _of_hits(value: Sequence[Mapping[str, object]]) -> _Numbered:
-    return _Numbered([hit["corpus_id"] for hit in value], [hit["score"] for hit in value])
+def _of_items(document: int | str, number: int | str) -> Callable[[Any], _Numbered]:
+    """Read a list of pairs or dictionaries, which have a document's id and its number under these keys."""
+    return lambda items: _Numbered([item[document] for item in items], [item[number] for item in items])
 
 
 def _of_ranks(value: object) -> _Numbered:
@@ -112,19 +109,19 @@ def _of_relevant(value: object) -> _Numbered:
 
 HITS = (
     QueryShape("{document id: score}", _is_mapping, _of_mapping),
-    QueryShape("[(document id, score), …]", _lists(_is_pair), _of_pairs),
-    QueryShape('[{"corpus_id": document id, "score": score}, …]', _lists(_is_hit), _of_hits),
+    QueryShape("[(document id, score), …]", _lists(_is_pair), _of_items(0, 1)),
+    QueryShape('[{"corpus_id": document id, "score": score}, …]', _lists(_is_hit), _of_items("corpus_id", "score")),
     QueryShape("[document id, …], best first", _lists(is_id), _of_ranks),
 )
-"""How the hits of a query are written; an empty list is of the first shape that takes it."""
+"""Shapes of the hits of a query; an empty list is of the first shape that takes it."""
 
 JUDGED = (
     QueryShape("{document id: grade}", _is_mapping, _of_mapping),
-    QueryShape("[(document id, grade), …]", _lists(_is_pair), _of_pairs),
+    QueryShape("[(document id, grade), …]", _lists(_is_pair), _of_items(0, 1)),
     QueryShape("[document id, …] or {document id, …}, each of grade 1", _are_ids, _of_relevant),
     QueryShape("document id, of grade 1", is_id, lambda value: _of_relevant([value])),
 )
-"""How the judgments of a query are written."""
+"""Shapes of the judgments of a query."""
 
 
 def first_unfit(table: Mapping[Any, Any], shapes: Sequence[QueryShape]) -> str | None:
@@ -175,17 +172,16 @@ def are_hits(value: object) -> bool:
 
 def _places(row: object, number: Sequence[str]) -> tuple[Any, Any, Any] | None:
     """Return what a row is indexed by for query id, document id and number; None for no such row."""
-    if isinstance(row, Mapping):
-        named = [first_of(names, list(row)) for names in (QUERY, DOCUMENT, number)]
-        return None if None in named else (named[0], named[1], named[2])
-    if not isinstance(row, tuple | list):
+    if not isinstance(row, Mapping | tuple | list):
         return None
-    fields: tuple[str, ...] | None = getattr(row, "_fields", None)
+    fields = list(row) if isinstance(row, Mapping) else getattr(row, "_fields", None)
     if fields is None:
         return (0, 1, 2) if len(row) == 3 and is_id(row[0]) and is_id(row[1]) else None
-    named = [first_of(names, fields) for names in (QUERY, DOCUMENT, number)]
-    query, document, value = (fields.index(name) if name is not None else None for name in named)
-    return None if query is None or document is None or value is None else (query, document, value)
+    named = [name for names in (QUERY, DOCUMENT, number) if (name := first_of(names, fields)) is not None]
+    if len(named) < 3:
+        return None
+    query, document, value = named if isinstance(row, Mapping) else map(fields.index, named)
+    return query, document, value
 
 
 def _grouped(rows: Sequence[Any], number: Sequence[str]) -> dict[Any, list[tuple[Any, Any]]]:
@@ -360,7 +356,7 @@ RUNS: Accepted[Run] = Accepted(
         ),
     ),
 )
-"""What a run may be as an object. Predictions come before other dictionaries, which they are too."""
+"""Shapes of a run. Predictions come before other dictionaries, which they are too."""
 
 QRELS: Accepted[Qrels] = Accepted(
     "the judgments are",
@@ -376,7 +372,7 @@ QRELS: Accepted[Qrels] = Accepted(
         ),
     ),
 )
-"""What judgments may be as an object."""
+"""Shapes of judgments."""
 
 
 def read_shape(value: object, accepted: Accepted[Built]) -> Built:

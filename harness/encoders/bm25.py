@@ -22,8 +22,6 @@ from harness.data.jit import kernel
 from harness.data.types import Float32Array, Int64Array, SparseVectors, TermCounts
 from harness.errors import UsageError
 
-__all__ = ["K1", "B", "Statistics", "check_parameters", "document_weights", "statistics"]
-
 K1 = 0.9
 """Anserini's default; the lower, the faster repeats of a term stop counting."""
 B = 0.4

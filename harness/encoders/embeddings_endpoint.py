@@ -13,8 +13,6 @@ from harness.encoders.prompts import prompted
 from harness.encoders.settings import Facts, Role, Settings
 from harness.remote.calls import RemoteCalls
 
-__all__ = ["CHARACTERS_A_TOKEN", "EndpointModel", "Spent", "calls_for"]
-
 CHARACTERS_A_TOKEN = 4
 """A rough figure for English; the exact number of tokens is the server's tokenizer's."""
 

@@ -15,8 +15,6 @@ from typing import Any
 from harness.errors import EngineUnavailableError
 from harness.registry.optional import require
 
-__all__ = ["CONFIG", "load_whole", "refuse_more_tokens", "refuse_other_kind", "token_places"]
-
 CONFIG = "config_sentence_transformers.json"
 _SHOWN = 3
 _TABLE = "position_embeddings"

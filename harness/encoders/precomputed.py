@@ -17,8 +17,6 @@ from harness.encoders.settings import Facts, Role, Rows, Settings
 from harness.errors import DataError
 from harness.exact.postings import as_sparse
 
-__all__ = ["Precomputed", "find_files"]
-
 _SUFFIXES = (".npy", ".npz", ".parquet")
 _IDS = ".ids.txt"
 _SHOWN = 20

@@ -19,8 +19,6 @@ from harness.encoders.settings import Role, Settings
 from harness.errors import DataError, UsageError
 from harness.registry.strict_toml import Table, read_document
 
-__all__ = ["KnownPrompts", "Prompt", "applied_prompt", "declared_prompts", "known_prompts", "prompted", "text_list"]
-
 _TABLE = Path(__file__).with_name("prompts.toml")
 _OWN_NAMES: Mapping[Role, tuple[str, ...]] = {"queries": ("query",), "documents": ("document", "passage", "corpus")}
 """Declared names that sentence-transformers' encode_query and encode_document apply; the first that exists wins."""
@@ -80,7 +78,11 @@ def applied_prompt(settings: Settings, role: Role) -> Prompt:
         names = [name for name in (*_OWN_NAMES[role], configuration.get("default_prompt_name")) if name in declared]
         text = declared[names[0]] if names else ""
         return Prompt(text, f"its configuration's '{names[0]}'" if text else "")
-    hub_name = _hub_name(settings)
+    source, hub_name = settings.source, ""  # a folder's own name is anybody's choice
+    if source.kind == "hub":
+        hub_name = source.name
+    elif source.has_files:
+        hub_name = str(_read(model_folder(settings) / "config.json").get("_name_or_path") or "")
     needed = known_prompts().get(hub_name.casefold())
     text = "" if needed is None else needed.query if role == "queries" else needed.document
     return Prompt(text, f"what {hub_name} needs" if text else "")
@@ -113,14 +115,6 @@ def _configuration(settings: Settings) -> Mapping[str, Any]:
 
 def _declared(configuration: Mapping[str, Any]) -> dict[str, str]:
     return {str(name): str(text or "") for name, text in (configuration.get("prompts") or {}).items()}
-
-
-def _hub_name(settings: Settings) -> str:
-    """Return a model's name on the hub, "" where nothing states it: a folder's own name is anybody's choice."""
-    source = settings.source
-    if source.kind == "hub":
-        return source.name
-    return str(_read(model_folder(settings) / "config.json").get("_name_or_path") or "") if source.has_files else ""
 
 
 def _read(path: Path) -> Mapping[str, Any]:

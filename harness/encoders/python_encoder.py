@@ -17,8 +17,6 @@ from harness.encoders.settings import Facts, Role, Rows, Settings
 from harness.errors import DataError, UsageError
 from harness.exact import encode_documents
 
-__all__ = ["PythonEncoder"]
-
 Encode = Callable[[list[str]], Any]
 _DOCUMENTS = ("encode_documents", "encode", "embed_documents", "get_text_embedding_batch")
 """Methods that encode several documents: of the harness, and of embeddings of LangChain and LlamaIndex."""
@@ -96,9 +94,5 @@ def _methods(encoder: Any) -> dict[Role, Encode]:  # noqa: ANN401 - the user's o
         for names in (_DOCUMENTS, _QUERIES, _ONE_QUERY)
     )
     if queries is None and one is not None:
-        queries = _each(one)
+        return {} if documents is None else {"documents": documents, "queries": lambda texts: list(map(one, texts))}
     return {} if documents is None or queries is None else {"documents": documents, "queries": queries}
-
-
-def _each(encode: Callable[[str], Any]) -> Encode:
-    return lambda texts: [encode(text) for text in texts]

@@ -15,8 +15,6 @@ from harness.encoders.settings import Role, Settings
 from harness.errors import CacheError
 from harness.store.columns import load_table, load_vectors, save_table
 
-__all__ = ["TOLERANCES", "Sample", "compare_sample", "draw_sample"]
-
 TOLERANCES = {"float32": 1e-3, "float16": 5e-2, "bfloat16": 5e-2}
 """Largest difference, relative to a vector's length, that batches of other sizes, other machines and other versions of
 libraries may leave, by the precision that the model computes in. Another model is far beyond it."""

@@ -17,10 +17,8 @@ from harness.errors import DataError, EngineUnavailableError
 from harness.registry.devices import require_device
 from harness.registry.optional import require
 
-__all__ = ["SentenceTransformerModel"]
-
 _CLASSES = {"dense": "SentenceTransformer", "splade": "SparseEncoder"}
-_VERSIONS = ("sentence-transformers", "transformers", "tokenizers", "torch")
+VERSIONS = ("sentence-transformers", "transformers", "tokenizers", "torch")
 
 
 class SentenceTransformerModel:
@@ -73,7 +71,7 @@ class SentenceTransformerModel:
             "device": str(self._model.device),
             "parameters_millions": sum(weights.numel() for weights in self._model.parameters()) / 1e6,
             **({"max_seq_length": int(limit)} if limit is not None else {}),
-            **{f"version of {name}": version(name) for name in _VERSIONS},
+            **{f"version of {name}": version(name) for name in VERSIONS},
         }
 
     def encode(self, texts: Inputs, role: Role) -> Rows:

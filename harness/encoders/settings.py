@@ -16,20 +16,6 @@ from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.registry.parameters import NO_PROMPT, ParameterValue, encoder_parameters
 from harness.remote.calls import Limits, allowed_calls
 
-__all__ = [
-    "DEFAULT_MODEL",
-    "MODEL_ENCODERS",
-    "EncoderName",
-    "Facts",
-    "Model",
-    "ModelSource",
-    "Role",
-    "Rows",
-    "Settings",
-    "model_encoder",
-    "parse_source",
-]
-
 EncoderName = Literal["dense", "splade"]
 MODEL_ENCODERS: tuple[EncoderName, ...] = get_args(EncoderName)
 Role = Literal["documents", "queries"]
@@ -81,7 +67,7 @@ class ModelSource(NamedTuple):
 
     @property
     def has_files(self) -> bool:
-        """Whether the model is a folder of weights that sentence-transformers loads."""
+        """True for a folder of weights that sentence-transformers loads."""
         return self.kind in ("hub", "folder", "package")
 
 
@@ -154,8 +140,7 @@ class Settings:
         model, key_env = values["model"], values.get("endpoint_key_env", "")
         if not model and encoder != "dense":
             raise UsageError(
-                f"encoder '{encoder}' has no model of its own",
-                fix=f"name one with model=: {_FORMS_OF_ANY}",
+                f"encoder '{encoder}' has no model of its own", fix=f"name one with model=: {_FORMS_OF_ANY}"
             )
         source = parse_source(str(model or DEFAULT_MODEL))
         stray = [

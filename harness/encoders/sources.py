@@ -17,8 +17,6 @@ from harness.encoders.settings import Facts, Model, Role, Settings
 from harness.errors import UsageError
 from harness.store.cache import JSON, file_digest
 
-__all__ = ["RandomVectors", "create_model", "encoding_key"]
-
 _SCHEME = 1
 """Version of the key: raised when a change of the harness changes the vectors that some model gives."""
 _DIMENSIONS = 384

@@ -8,8 +8,6 @@ import numpy as np
 
 from harness.data.types import Float64Array, Int64Array, SparseVectors
 
-__all__ = ["DimensionCounts", "Sparsity", "sparsity", "sparsity_of", "strongest"]
-
 
 class Sparsity(NamedTuple):
     """Mean active dimensions of a text, the share of dimensions that are not active, and ``avg_flops``.

@@ -12,6 +12,7 @@ import logging
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,8 +30,6 @@ from harness.encoders.sparsity import strongest
 from harness.errors import DataError
 from harness.registry.parameters import ParameterValue
 from harness.store.columns import load_vectors
-
-__all__ = ["Done", "Made", "Shard", "encode_into", "join", "read_made", "rows_begun", "shards", "truncate"]
 
 _BATCHES = 8
 """Batches in a chunk: enough of them that sorting its texts by length saves padding."""
@@ -117,31 +116,21 @@ def encode_into(
     """
     if (folder / _MADE).exists():
         return Done(0, 0)
-    begun = state = _read_state(folder, len(texts), role, settings)
+    state = _read_state(folder, len(texts), role, settings)
     before = f", {state.rows:,} done before" if state.rows else ""
     progress.start(f"encode {role}{before}", len(texts) - state.rows)
-    columns: _Columns | None = None
     size = _chunk(settings)
-    try:
+    with closing(_Columns(folder, role, state)) as columns:
         for start in range(state.rows, len(texts), size):
             part = texts.slice(start, start + size)
             started = clock()
             rows = _finished(model.encode(part, role), part, role, settings)
-            took = clock() - started
-            _refuse_other_width(rows, f"'{part.ids[0]}'", state)
-            if columns is None:
-                columns = _Columns(folder, role, state, rows)
-            state = columns.append(rows, replace(state, took_ns=state.took_ns + took, chunks=state.chunks + 1))
-            _write(folder / _PROGRESS, asdict(state))
+            columns.append(rows, f"'{part.ids[0]}'", took_ns=clock() - started)
+            _write(folder / _PROGRESS, asdict(columns.state))
             progress.advance(len(part))
-        if columns is None:
-            columns = _Columns(folder, role, state, _no_rows(settings, state))
-        columns.finish()
-    finally:
-        if columns is not None:
-            columns.close()
-    _complete(folder, role, state, settings, prompt, model.facts)
-    return Done(state.rows - begun.rows, state.chunks - begun.chunks)
+        columns.finish(settings)
+    _complete(folder, role, columns.state, settings, prompt, model.facts)
+    return Done(columns.state.rows - state.rows, columns.state.chunks - state.chunks)
 
 
 def shards(folder: Path, rows: int, role: Role, settings: Settings) -> list[Shard]:
@@ -161,24 +150,16 @@ def join(folder: Path, parts: Sequence[Shard], role: Role, settings: Settings, p
     Raises DataError when their vectors have different widths: the machines have different models.
     """
     state = _read_state(folder, parts[-1].stop, role, settings)
-    columns: _Columns | None = None
     facts: Mapping[str, ParameterValue] = {}
-    try:
+    with closing(_Columns(folder, role, state)) as columns:
         for part in parts:
             rows, made = load_vectors(part.folder, role), read_made(part.folder)
-            if len(rows) != part.stop - part.start or state.rows != part.start:
-                raise AssertionError(f"'{part.folder}' holds {len(rows)} rows, to be put after {state.rows}")
-            _refuse_other_width(rows, f"text {part.start}", state)
-            columns = columns or _Columns(folder, role, state, rows)
+            if len(rows) != part.stop - part.start or columns.state.rows != part.start:
+                raise AssertionError(f"'{part.folder}' holds {len(rows)} rows, to be put after {columns.state.rows}")
+            columns.append(rows, f"text {part.start}", took_ns=made.took_ns, chunks=made.chunks)
             facts = facts or made.facts
-            done = replace(state, took_ns=state.took_ns + made.took_ns, chunks=state.chunks + made.chunks)
-            state = columns.append(rows, done)
-        if columns is not None:
-            columns.finish()
-    finally:
-        if columns is not None:
-            columns.close()
-    _complete(folder, role, state, settings, prompt, facts)
+        columns.finish(settings)
+    _complete(folder, role, columns.state, settings, prompt, facts)
 
 
 def _chunk(settings: Settings) -> int:
@@ -222,14 +203,11 @@ def truncate(source: Path, target: Path, ids: Ids, role: Role, settings: Setting
     if not isinstance(rows, np.ndarray):
         raise AssertionError("only dense vectors are truncated")
     width = settings.truncate_dim or made.dimensions
-    column = _NpyWriter(target / f"{role}.npy", np.float32, rows=0, width=width)
-    try:
+    with closing(_NpyWriter(target / f"{role}.npy", np.float32, rows=0, width=width)) as column:
         for start in range(0, len(rows), _ROWS):
             part = Inputs(ids).slice(start, start + _ROWS)
             column.append(_truncated(rows[start : start + _ROWS], part, role, settings))
         column.finish()
-    finally:
-        column.close()
     _write(target / _MADE, asdict(replace(made, dimensions=width)))
 
 
@@ -249,19 +227,19 @@ def read_made(folder: Path) -> Made:
 
 
 class _Columns:
-    """Growing files of dense or sparse vectors, of the kind and width of ``example``."""
+    """Growing files of dense or sparse vectors, of the kind and width of the first that are added."""
 
-    def __init__(self, folder: Path, role: Role, state: _State, example: Rows) -> None:
-        width = None if isinstance(example, SparseVectors) else example.shape[1]
-        self._files = {
-            name: _NpyWriter(path, dtype, rows=rows, width=width)
-            for name, path, dtype, rows in _files(folder, role, state, sparse=width is None)
-        }
-        if width is None and not state.rows:
-            self._files["indptr"].append(np.zeros(1, dtype=np.int64))
+    def __init__(self, folder: Path, role: Role, state: _State) -> None:
+        self._folder, self._role, self.state = folder, role, state
+        self._files: dict[str, _NpyWriter] = {}
 
-    def append(self, rows: Rows, state: _State) -> _State:
-        """Add rows, wait until the disk has them, and return the new state."""
+    def append(self, rows: Rows, first: str, *, took_ns: int, chunks: int = 1) -> None:
+        """Add rows, the first of which is called ``first``, wait until the disk has them, and count them."""
+        state = self.state
+        if state.rows and not isinstance(rows, SparseVectors) and rows.shape[1] != state.dimensions:
+            problem = f"{rows.shape[1]} dimensions from {first} on, {state.dimensions} before"
+            raise DataError("the model's vectors", [problem])
+        self._open(rows)
         if isinstance(rows, SparseVectors):
             self._files["indptr"].append(rows.indptr[1:] + state.values)
             self._files["indices"].append(rows.indices)
@@ -272,15 +250,32 @@ class _Columns:
             self._files[""].append(rows)
         for file in self._files.values():
             file.sync()
-        return replace(state, rows=state.rows + len(rows), values=values, dimensions=dimensions)
+        self.state = _State(state.rows + len(rows), values, dimensions, state.took_ns + took_ns, state.chunks + chunks)
 
-    def finish(self) -> None:
+    def finish(self, settings: Settings) -> None:
+        """Write the number of rows into all files."""
+        dimensions = self.state.dimensions
+        if settings.encoder == "dense":
+            self._open(np.empty((0, dimensions), dtype=np.float32))
+        else:
+            indices, values = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
+            self._open(SparseVectors(np.zeros(1, dtype=np.int64), indices, values, dimensions))
         for file in self._files.values():
             file.finish()
 
     def close(self) -> None:
+        """Close the files as they are."""
         for file in self._files.values():
             file.close()
+
+    def _open(self, example: Rows) -> None:
+        if self._files:
+            return
+        width = None if isinstance(example, SparseVectors) else example.shape[1]
+        for name, path, dtype, rows in _files(self._folder, self._role, self.state, sparse=width is None):
+            self._files[name] = _NpyWriter(path, dtype, rows=rows, width=width)
+        if width is None and not self.state.rows:
+            self._files["indptr"].append(np.zeros(1, dtype=np.int64))
 
 
 def _files(folder: Path, role: Role, state: _State, *, sparse: bool) -> list[tuple[str, Path, npt.DTypeLike, int]]:
@@ -295,12 +290,6 @@ def _files(folder: Path, role: Role, state: _State, *, sparse: bool) -> list[tup
             ("values", np.float32, state.values),
         )
     ]
-
-
-def _refuse_other_width(rows: Rows, first: str, state: _State) -> None:
-    if state.rows and not isinstance(rows, SparseVectors) and rows.shape[1] != state.dimensions:
-        problem = f"{rows.shape[1]} dimensions from {first} on, {state.dimensions} before"
-        raise DataError("the model's vectors", [problem])
 
 
 def _finished(rows: Rows, texts: Inputs, role: Role, settings: Settings) -> Rows:
@@ -348,13 +337,6 @@ def _refuse(source: str, what: str, ids: Ids, bad: Any) -> None:  # noqa: ANN401
     if named:
         more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
         raise DataError(source, [f"{what}: {', '.join(named[:_SHOWN])}{more}"], fix="mend the model, or these texts")
-
-
-def _no_rows(settings: Settings, state: _State) -> Rows:
-    if settings.encoder == "dense":
-        return np.empty((0, state.dimensions), dtype=np.float32)
-    indices, values = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
-    return SparseVectors(np.zeros(1, dtype=np.int64), indices, values, state.dimensions)
 
 
 def _read_state(folder: Path, texts: int, role: Role, settings: Settings) -> _State:

@@ -193,7 +193,7 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
                 fix=NOT_THESE_VECTORS,
             )
         with as_backend_errors(_KEEP):
-            stored = load_index(self.folder, "sparse", verify=False)
+            stored = load_index(self.folder, verify=False)
             vectors = _saved_vectors(stored)
             every = np.arange(len(vectors), dtype=np.int32)
             other = compare_sparse(content, len(vectors), [(every, vectors)], progress)

@@ -2,7 +2,6 @@
 
 from harness.loaders.dataset import (
     LoadedCorpus,
-    Located,
     check_dataset,
     filter_dataset,
     load_corpus,
@@ -10,12 +9,10 @@ from harness.loaders.dataset import (
     load_documents,
     load_golden_of,
     load_metadata,
-    locate_dataset,
 )
 
 __all__ = [
     "LoadedCorpus",
-    "Located",
     "check_dataset",
     "filter_dataset",
     "load_corpus",
@@ -23,5 +20,4 @@ __all__ = [
     "load_documents",
     "load_golden_of",
     "load_metadata",
-    "locate_dataset",
 ]

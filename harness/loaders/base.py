@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from harness.data.columns import TextBatch
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems
 from harness.data.progress import Progress
-from harness.errors import HarnessError
+from harness.errors import DataError, HarnessError
 from harness.store.cache import JSON
 
 __all__ = [
@@ -92,6 +93,14 @@ class TextSource:
     digests: Mapping[str, str] = field(default_factory=dict)
     state: Callable[[], object] = lambda: None
     unit: str = "line"
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Raise DataError where the files change inside the block, which reads them."""
+        before = self.state()
+        yield
+        if self.state() != before:
+            raise DataError(self.label, ["changed while it was being read"], fix="try again")
 
     @classmethod
     def failing(cls, error: HarnessError, label: str = "queries") -> TextSource:
@@ -173,7 +182,7 @@ def size_of(path: Path) -> int:
 
 
 class Removal(NamedTuple):
-    """How many bytes a removal freed, and the other datasets on this machine for which shared files were kept."""
+    """Bytes that a removal freed, and the other datasets on this machine for which shared files were kept."""
 
     freed: int
     needed_by: tuple[str, ...] = ()

@@ -24,8 +24,6 @@ from harness.loaders.parts import (
 from harness.loaders.records import format_of
 from harness.loaders.source import Source, open_source
 
-__all__ = ["LAYOUT", "BeirLoader", "corpus_member"]
-
 LAYOUT = "BEIR layout is corpus.jsonl, queries.jsonl and qrels/<split>.tsv"
 _NO_QUERIES = (
     'queries.jsonl holds what is asked, one {"_id": …, "text": …} a line; or name another file: --queries FILE. '
@@ -33,7 +31,7 @@ _NO_QUERIES = (
 )
 _FOLDER = "qrels/"
 _JUDGMENT_ENDINGS = (".txt", ".qrels")
-"""Of files that hold judgments in lines, beside those of tables."""
+"""Endings of files of judgments in lines, beside those of tables."""
 
 
 class BeirLoader:
@@ -83,14 +81,11 @@ def corpus_member(source: Source) -> str | None:
 
 def _member(source: Source, stem: str) -> str | None:
     """Return the table of that name; raises DataError where there are several."""
-    tables = sorted(name for name in source.members if _stem(name) == stem and format_of(name) is not None)
+    stems = {name: PurePosixPath(name.removesuffix(".gz")).with_suffix("") for name in source.members}
+    tables = sorted(name for name, of_member in stems.items() if str(of_member) == stem and format_of(name) is not None)
     if len(tables) > 1:
-        raise DataError(str(source.path), [f"holds both '{tables[0]}' and '{tables[1]}'"], fix="remove one of them")
+        raise _both(source, *tables[:2])
     return tables[0] if tables else None
-
-
-def _stem(member: str) -> str:
-    return str(PurePosixPath(member.removesuffix(".gz")).with_suffix(""))
 
 
 def _splits(source: Source) -> Mapping[str, str]:
@@ -107,8 +102,10 @@ def _splits(source: Source) -> Mapping[str, str]:
         else:
             continue
         if split in members:
-            raise DataError(
-                str(source.path), [f"holds both '{members[split]}' and '{member}'"], fix="remove one of them"
-            )
+            raise _both(source, members[split], member)
         members[split] = member
     return members
+
+
+def _both(source: Source, one: str, other: str) -> DataError:
+    return DataError(str(source.path), [f"holds both '{one}' and '{other}'"], fix="remove one of them")

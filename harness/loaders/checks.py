@@ -24,15 +24,13 @@ from harness.loaders.text_index import RepeatedTexts, TextIndex, hashes_of, inde
 from harness.store.cache import Cache
 from harness.wording import counted
 
-__all__ = ["DATASET_CHECKS", "dataset_findings"]
-
 _SHOWN = 3
 _NO_TEXT = tuple(
     "".join(letters)
     for word in ("nan", "none", "null", "n/a")
     for letters in product(*({letter, letter.upper()} for letter in word))
 )
-"""What programs write where there is no text, in upper and lower case."""
+"""Words that programs write where there is no text, in upper and lower case."""
 
 
 def dataset_findings(dataset: Dataset, relevance: int = 1, cache: Cache | None = None) -> list[Finding]:
@@ -74,6 +72,10 @@ class _Loaded:
         return _JudgedPairs(query[there], document[there], (qrels.grades >= self.relevance)[there])
 
 
+def _warning(check: str, message: str, fix: str, examples: tuple[str, ...] = ()) -> Finding:
+    return Finding(check, "warning", message, fix, examples)
+
+
 class _JudgedPairs(NamedTuple):
     """Rows of query and document of each judgment, and whether it is relevant; all (J,)."""
 
@@ -94,9 +96,8 @@ def _few_judged_queries(loaded: _Loaded) -> Finding | None:
     judged = int(np.count_nonzero(queries.ids.rows_of(qrels.query_ids) >= 0))
     if 20 * judged >= len(queries):
         return None
-    return Finding(
+    return _warning(
         "wrong-split",
-        "warning",
         f"{judged:,} of {len(queries):,} queries are judged ({judged / len(queries):.1%}); the others are searched and "
         "count in nothing",
         "look whether the judgments are of the split that the queries are of (--split, --qrels), or leave the queries "
@@ -117,9 +118,8 @@ def _pool_as_relevant(loaded: _Loaded) -> Finding | None:
     counts = np.diff(qrels.indptr)
     if len(counts) < 5 or counts.mean() < 8 or counts.var() >= counts.mean() / 4:
         return None
-    return Finding(
+    return _warning(
         "negatives-as-relevant",
-        "warning",
         f"all {len(qrels):,} judgments are relevant, and each of {len(counts):,} queries has nearly as many of them "
         f"({counts.min():,} to {counts.max():,}, {counts.mean():.1f} on average), as a list of candidates has that "
         "holds negatives too",
@@ -140,9 +140,8 @@ def _scale_without_zero(loaded: _Loaded) -> Finding | None:
     lowest, count = int(levels[0]), int(counts[0])
     if len(levels) < 3 or lowest < max(1, loaded.relevance) or 2 * count <= len(qrels):
         return None
-    return Finding(
+    return _warning(
         "negatives-as-relevant",
-        "warning",
         f"grades are {', '.join(map(str, levels.tolist()))}, and {count:,} of {len(qrels):,} judgments have the "
         f"lowest, {lowest}, which counts as relevant",
         f"if {lowest} means 'not relevant': write 0 for it, or --relevance {int(levels[1])} (nDCG counts every grade "
@@ -167,9 +166,8 @@ def _duplicate_texts(loaded: _Loaded) -> Finding | None:
     cost = f"; {len(twins):,} of {relevant:,} relevant judgments are of a document whose twin is not judged"
     first = repeated.group[twins.min() if len(twins) else 0]
     shown = loaded.dataset.corpus.ids.take(repeated.rows[repeated.group == first][:_SHOWN])
-    return Finding(
+    return _warning(
         "duplicate-texts",
-        "warning",
         f"{count:,} of {documents:,} documents have the text of another one" + (cost if len(twins) else ""),
         "leave the repeated documents out, or judge them as their twins are: engines rank equal texts in any order, "
         "and an unjudged twin counts as wrong",
@@ -206,9 +204,8 @@ def _near_empty_documents(loaded: _Loaded) -> Finding | None:
     relevant = f", and {counted(lost, 'relevant judgment')} of them" if lost else ""
     shown = filled[:_SHOWN]
     texts = take_rows(loaded.dataset.corpus.texts, shown).to_pylist()
-    return Finding(
+    return _warning(
         "near-empty-documents",
-        "warning",
         f"{len(lacking):,} of {documents:,} documents have no text ({len(empty):,} empty, {len(filled):,} with 'nan', "
         f"'None', 'null' or 'N/A'){relevant}",
         "look whether the text is in another field (--columns text=FIELD), or was lost when the file was made",
@@ -240,9 +237,8 @@ def _queries_as_documents(loaded: _Loaded) -> Finding | None:
         return _in_the_way(dataset, in_the_way, equal)
     if len(given_away) < max(5, len(dataset.queries) / 2):
         return None
-    return Finding(
+    return _warning(
         "query-is-document",
-        "warning",
         f"the text of {len(given_away):,} of {counted(len(dataset.queries), 'query', 'queries')} is the whole text of "
         "a document that is relevant for it",
         "ask as people do, in other words than the document's: any backend finds an equal text first",
@@ -273,9 +269,8 @@ def _in_the_way(dataset: Dataset, queries: Sequence[int], equal: Mapping[int, Se
         fix = f"--identical-ids drop leaves {by_id:,} of them out before scoring; take the others out of the corpus"
     else:
         fix = "take these documents out of the corpus, or judge them"
-    return Finding(
+    return _warning(
         "query-is-document",
-        "warning",
         f"the text of {len(queries):,} of {counted(len(dataset.queries), 'query', 'queries')} is the text of a "
         "document that is not relevant for it, and comes first",
         fix,
@@ -296,9 +291,8 @@ def _titles_missing(loaded: _Loaded) -> Finding | None:
     titles = loaded.dataset.titles
     if titles is None or titles.records < 20 or not 0 < 10 * titles.filled < titles.records:
         return None
-    return Finding(
+    return _warning(
         "title-missing",
-        "warning",
         f"{titles.filled:,} of {titles.records:,} documents have a title ({titles.filled / titles.records:.1%})",
         "look whether the titles of the others were lost, or are in another field",
     )
@@ -314,9 +308,8 @@ def _titles_unused(loaded: _Loaded) -> Finding | None:
     if titles is None or titles.records < 20:
         return None
     if not titles.searched and 2 * titles.filled >= titles.records:
-        return Finding(
+        return _warning(
             "title-missing",
-            "warning",
             f"{titles.filled:,} of {titles.records:,} documents have a title, and it is not searched: texts are joined "
             f"by the rule '{loaded.dataset.provenance.get('join', 'text alone')}'",
             'write fields = ["title", "text"] into [text] of the card, unless figures are to be those of texts alone',
@@ -324,9 +317,8 @@ def _titles_unused(loaded: _Loaded) -> Finding | None:
     field, filled = max(titles.unused.items(), key=lambda item: item[1], default=("", 0))
     if titles.filled or 2 * filled < titles.records:
         return None
-    return Finding(
+    return _warning(
         "title-missing",
-        "warning",
         f"{filled:,} of {titles.records:,} documents have a field '{field}', which is not searched, and none has a "
         "title",
         f"if it is the title: --columns title={field}",

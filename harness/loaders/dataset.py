@@ -7,6 +7,7 @@ import os
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,19 +40,6 @@ from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.lookup import find_dataset, unknown_dataset
 from harness.store.cache import Cache
 from harness.wording import counted
-
-__all__ = [
-    "LoadedCorpus",
-    "Located",
-    "check_dataset",
-    "filter_dataset",
-    "load_corpus",
-    "load_dataset",
-    "load_documents",
-    "load_golden_of",
-    "load_metadata",
-    "locate_dataset",
-]
 
 GOLDEN = "golden.jsonl"
 _FILES = (*ENDINGS, ".gz")
@@ -100,12 +88,11 @@ def load_dataset(
         UsageError: for a split that is not there, for the name of a family, for a dataset that its owners give out, and
             where a folder has the name of a family or of its member.
     """
-    place = _locate(name_or_path, files or DatasetFiles(), cards)._replace(fields=fields)
+    place = _locate(name_or_path, files, cards)._replace(fields=fields)
     if card is not None:
         elsewhere = replace(card, location=None, spec=place.spec.location, splits=(), sha256={})
         place = place._replace(name=card.name, card=elsewhere)
     card, loaded = place.card, place.load(split, progress)
-    cache = cache or Cache()
     query_source = loaded.queries or TextSource.failing(
         DataError(
             place.spec.location,
@@ -114,26 +101,21 @@ def load_dataset(
         ),
         place.spec.location,
     )
-    queries, documents = _read_texts(loaded, query_source, place, cache, progress)
-    unknown_documents = card.judgments_of_unknown_documents.get(loaded.split, 0) if card is not None else 0
-    judged = None
-    if loaded.judgments is not None:
-        known = _Known(queries.ids, documents.ids, query_source.name, loaded.documents.name, unknown_documents)
-        judged = _read_judgments(loaded.judgments, loaded.split, known)
-    parts = _Read(loaded, query_source, documents, queries, judged)
+    loaded = replace(loaded, queries=query_source)
+    documents, queries = _read_texts(place, loaded, query_source, cache or Cache(), progress)
+    read = _Read(loaded, documents, queries, _read_judgments(place, loaded, documents, queries))
     kept = _without(queries, loaded.queries_of_other_splits)
     if card is not None and fields is None:
-        _check_card(card, parts, len(kept))
-    for note in parts.notes:
+        _check_card(card, read, len(kept))
+    for note in read.notes:
         _log.info("%s: %s", place.spec.location, note)
     corpus = _corpus(place, documents)
-    qrels = judged.qrels if judged is not None else None
     return Dataset(
         place.name,
         corpus,
         kept,
-        qrels,
-        _provenance(place, parts, corpus, kept),
+        read.judged.qrels if read.judged is not None else None,
+        _provenance(place, read, corpus, kept),
         identical_ids=place.identical_ids(loaded),
         language=place.language(loaded),
         analyzer=place.analyzer,
@@ -143,7 +125,7 @@ def load_dataset(
 
 
 def _candidates(
-    place: _Place, loaded: LoadedDataset, corpus: Corpus, queries: Queries
+    place: Located, loaded: LoadedDataset, corpus: Corpus, queries: Queries
 ) -> Mapping[str, Sequence[str]] | None:
     """Return the candidates of the queries; None without any, and where a file took the queries' place."""
     candidates_of = loaded.candidates() if loaded.candidates is not None and place.spec.queries is None else {}
@@ -151,9 +133,7 @@ def _candidates(
         return None
     problems = Problems(f"{place.spec.location} candidates", "query")
     listed = {query: candidates_of.get(query, ()) for query in queries.ids}
-    documents = list(
-        dict.fromkeys(document for documents_of_query in listed.values() for document in documents_of_query)
-    )
+    documents = list(dict.fromkeys(chain.from_iterable(listed.values())))
     for row in unknown_rows(documents, corpus.ids):
         problems.add(None, f"document '{documents[row]}' is a candidate, and is not in {loaded.documents.name}")
     for number, (query, candidates) in enumerate(listed.items(), 1):
@@ -194,23 +174,16 @@ def load_metadata(
 
     Raises UnknownNameError for a field that no document has.
     """
-    place, cache = _locate(name_or_path, files or DatasetFiles(), cards), cache or Cache()
-    source = place.load(None, progress).documents
-    texts = prepare_texts(source, place.rule, cache, None, about=place.spec.location)
-    metadata = prepare_metadata(
-        source, fields, cache=cache, progress=progress, total=len(texts.ids), about=place.spec.location
-    )
-    if place.drops_empty:
-        metadata = metadata.take(numbers(_filled_rows(texts)))
-    return metadata
+    place, cache = _locate(name_or_path, files, cards), cache or Cache()
+    source, about = place.load(None, progress).documents, place.spec.location
+    texts = prepare_texts(source, place.rule, cache, None, about=about)
+    metadata = prepare_metadata(source, fields, cache=cache, progress=progress, total=len(texts.ids), about=about)
+    return metadata.take(numbers(_filled_rows(texts))) if place.drops_empty else metadata
 
 
 def check_dataset(name_or_path: str | Path, *, files: DatasetFiles | None = None, cards: Path | None = None) -> None:
     """Refuse a dataset that is not there, without reading it; errors as in :func:`load_dataset`."""
-    place = _locate(name_or_path, files or DatasetFiles(), cards)
-    if place.loader is None:
-        raise _unreadable(place.spec)
-    qrels = place.spec.qrels
+    qrels = locate_dataset(name_or_path, files=files, cards=cards).spec.qrels
     if qrels is not None and not qrels.is_file():
         raise UsageError(f"--qrels {qrels}: no such file{_near_file(qrels)}", fix="look at its name")
 
@@ -246,21 +219,15 @@ def load_documents(
     progress: Progress | None = None,
 ) -> LoadedCorpus:
     """Return the documents of a dataset with what it says of them; arguments as in :func:`load_dataset`."""
-    place = _locate(name_or_path, files or DatasetFiles(), cards)
-    loaded = place.load(None, progress)
-    about = place.spec.location
+    place = _locate(name_or_path, files, cards)
+    loaded, about = place.load(None, progress), place.spec.location
     texts = prepare_texts(loaded.documents, place.rule, cache or Cache(), progress, place.expected, about=about)
     corpus = _corpus(place, texts)
-    return LoadedCorpus(
-        corpus,
-        place.identical_ids(loaded),
-        place.language(loaded),
-        place.analyzer,
-        empty_left_out=len(texts.ids) - len(corpus),
-    )
+    left_out = len(texts.ids) - len(corpus)
+    return LoadedCorpus(corpus, place.identical_ids(loaded), place.language(loaded), place.analyzer, left_out)
 
 
-def _corpus(place: _Place, texts: Texts) -> Corpus:
+def _corpus(place: Located, texts: Texts) -> Corpus:
     """Return the documents, without empty ones where the card says so."""
     if not place.drops_empty:
         return Corpus(texts.ids, texts.texts, texts.digest, texts.path)
@@ -279,7 +246,7 @@ def load_golden_of(name_or_path: str | Path, *, cards: Path | None = None) -> tu
 
     Raises UnknownNameError for an unknown name, DataError for a missing or faulty file.
     """
-    place = _locate(name_or_path, DatasetFiles(), cards, "golden set")
+    place = _locate(name_or_path, None, cards, "golden set")
     path = place.spec.path
     if path.is_file() and path.suffix.lower() != ".zip":
         return load_golden(path), False
@@ -295,35 +262,7 @@ def load_golden_of(name_or_path: str | Path, *, cards: Path | None = None) -> tu
 
 
 class Located(NamedTuple):
-    """A dataset that was named: how reports call it, the loader that reads it, and what that gets for each split.
-
-    ``specs`` are by split; those of a dataset whose loader knows the splits are one, under "".
-    """
-
-    name: str
-    loader: Loader
-    specs: Mapping[str, DatasetSpec]
-
-    @property
-    def locations(self) -> frozenset[str]:
-        """Return what the specs name: prepared texts are noted under it."""
-        return frozenset(spec.location for spec in self.specs.values())
-
-
-def locate_dataset(name_or_path: str | Path, *, cards: Path | None = None) -> Located:
-    """Return who reads a dataset, without reading it; errors as of :func:`check_dataset`."""
-    place = _locate(name_or_path, DatasetFiles(), cards)
-    if place.loader is None:
-        raise _unreadable(place.spec)
-    specs = {"": place.spec}
-    if place.card is not None and place.card.splits:
-        card = place.card
-        specs = {split: replace(place.spec, location=card.location_of(split)) for split in card.splits}
-    return Located(place.name, place.loader, specs)
-
-
-class _Place(NamedTuple):
-    """Where a dataset is, and who reads it; ``loader`` is None where nobody does.
+    """A dataset that was named: how reports call it, where it is, and the loader that reads it, None where none does.
 
     ``fields`` take the place of the card's.
     """
@@ -335,16 +274,31 @@ class _Place(NamedTuple):
     fields: tuple[str, ...] | None = None
 
     @property
+    def specs(self) -> Mapping[str, DatasetSpec]:
+        """Return what the loader gets for each split; one, under "", where the loader knows the splits."""
+        if self.card is None or not self.card.splits:
+            return {"": self.spec}
+        return {split: replace(self.spec, location=self.card.location_of(split)) for split in self.card.splits}
+
+    @property
+    def locations(self) -> frozenset[str]:
+        """Return what the specs name: prepared texts are noted under it."""
+        return frozenset(spec.location for spec in self.specs.values())
+
+    @property
     def rule(self) -> JoinRule:
+        """Return how title and text are joined."""
         rule = JoinRule() if self.card is None else JoinRule(self.card.fields, self.card.separator)
         return rule if self.fields is None else rule._replace(fields=self.fields)
 
     @property
     def drops_empty(self) -> bool:
+        """Return whether documents without text are left out."""
         return self.card is not None and self.card.drop_empty
 
     @property
     def expected(self) -> int | None:
+        """Return the number of documents that the card states."""
         return None if self.card is None else self.card.documents
 
     def identical_ids(self, loaded: LoadedDataset) -> IdenticalIds | None:
@@ -361,20 +315,26 @@ class _Place(NamedTuple):
         return (self.card.language if self.card is not None else None) or loaded.language
 
     def load(self, split: str | None, progress: Progress | None) -> LoadedDataset:
+        """Find the parts, with files of the user in place of the dataset's own; errors as in :func:`load_dataset`."""
+        spec, card = self.spec, self.card
         if self.loader is None:
-            raise _unreadable(self.spec)
-        spec = self.spec
+            raise _unreadable(spec)
         if spec.qrels is not None and split is not None:
-            raise UsageError(
-                f"--split {split} with --qrels: the judgments are in one file", fix="leave one of them out"
-            )
-        if split is None and self.card is not None and (spec.qrels is None or self.card.splits):
-            split = self.card.split
-        loaded = self._loaded(self.loader, split, progress)
+            what = f"--split {split} with --qrels: the judgments are in one file"
+            raise UsageError(what, fix="leave one of them out")
+        if split is None and card is not None and (spec.qrels is None or card.splits):
+            split = card.split
+        if card is None or not card.splits:
+            loaded = self.loader.load(spec, split, progress)
+        elif split not in card.splits:
+            what = f"{self.name} has no split '{split}'{nearest(split or '', card.splits)}"
+            raise UsageError(what, fix=f"known: {', '.join(card.splits)}")
+        else:
+            loaded = self.loader.load(replace(spec, location=card.location_of(split)), None, progress)
+            loaded = replace(loaded, split=split, splits=card.splits)
         if split is not None and loaded.split != split:
-            raise UsageError(
-                f"{spec.location} has no split '{split}': its judgments have none", fix="leave --split out"
-            )
+            what = f"{spec.location} has no split '{split}': its judgments have none"
+            raise UsageError(what, fix="leave --split out")
         if spec.queries is not None:
             questions = questions_in(Files.at(spec.queries), spec)
             loaded = replace(loaded, queries=questions.queries)
@@ -384,18 +344,15 @@ class _Place(NamedTuple):
             loaded = _judged_by(loaded, judgments_in(Files.at(spec.qrels), spec))
         return loaded
 
-    def _loaded(self, loader: Loader, split: str | None, progress: Progress | None) -> LoadedDataset:
-        """Let the loader choose the split, or the card where it says how the spec of each split reads."""
-        card = self.card
-        if card is None or not card.splits:
-            return loader.load(self.spec, split, progress)
-        if split not in card.splits:
-            raise UsageError(
-                f"{self.name} has no split '{split}'{nearest(split or '', card.splits)}",
-                fix=f"known: {', '.join(card.splits)}",
-            )
-        loaded = loader.load(replace(self.spec, location=card.location_of(split)), None, progress)
-        return replace(loaded, split=split, splits=card.splits)
+
+def locate_dataset(
+    name_or_path: str | Path, *, files: DatasetFiles | None = None, cards: Path | None = None
+) -> Located:
+    """Return who reads a dataset, without reading it; errors as in :func:`load_dataset`."""
+    located = _locate(name_or_path, files, cards)
+    if located.loader is None:
+        raise _unreadable(located.spec)
+    return located
 
 
 def _judged_by(loaded: LoadedDataset, judgments: JudgmentSource) -> LoadedDataset:
@@ -415,8 +372,8 @@ def _unreadable(spec: DatasetSpec) -> DataError:
     return DataError(spec.location, ["is no file of documents that the harness knows"], fix=f"give {known}")
 
 
-def _locate(name_or_path: str | Path, files: DatasetFiles, cards: Path | None, what: str = "dataset") -> _Place:
-    text = os.fspath(name_or_path)
+def _locate(name_or_path: str | Path, files: DatasetFiles | None, cards: Path | None, what: str = "dataset") -> Located:
+    text, files = os.fspath(name_or_path), files or DatasetFiles()
     if not text:
         raise UsageError(f"the {what} is an empty name", fix="give a card's name, or a folder (. for this one)")
     path = Path(text).expanduser()
@@ -438,7 +395,7 @@ def _locate(name_or_path: str | Path, files: DatasetFiles, cards: Path | None, w
         raise UsageError(
             f"there is no file '{text}'{_near_file(path)}", fix="look at its name, and at the current folder"
         )
-    return _Place(_name_of(path) if path.exists() else text, spec, None, loader)
+    return Located(_name_of(path) if path.exists() else text, spec, None, loader)
 
 
 def _refuse_unknown(text: str, what: str, cards: Path | None) -> None:
@@ -465,7 +422,7 @@ def _several(what: str, members: Iterable[DatasetCard]) -> UsageError:
     return UsageError(what, fix="\n  ".join(["name one of them:", *names]))
 
 
-def _of_card(card: DatasetCard, files: DatasetFiles, cards: Path | None) -> _Place:
+def _of_card(card: DatasetCard, files: DatasetFiles, cards: Path | None) -> Located:
     if card.obtain is not None:
         raise UsageError(
             f"'{card.name}' cannot be downloaded, because its owners give it out themselves",
@@ -482,7 +439,7 @@ def _of_card(card: DatasetCard, files: DatasetFiles, cards: Path | None) -> _Pla
         files.qrels or card.qrels_file,
         {**parse_columns(card.columns), **files.columns},
     )
-    return _Place(card.name, spec, card, loader_of(card))
+    return Located(card.name, spec, card, loader_of(card))
 
 
 def _name_of(path: Path) -> str:
@@ -501,9 +458,9 @@ def _near_file(path: Path) -> str:
 
 
 def _read_texts(
-    loaded: LoadedDataset, query_source: TextSource, place: _Place, cache: Cache, progress: Progress | None
+    place: Located, loaded: LoadedDataset, query_source: TextSource, cache: Cache, progress: Progress | None
 ) -> tuple[Texts, Texts]:
-    """Return queries and documents; the problems of both files are reported together."""
+    """Return documents and queries; the problems of both files are reported together."""
     about = place.spec.location if place.card is None else place.card.location_of(loaded.split)
 
     def documents() -> Texts:
@@ -515,9 +472,10 @@ def _read_texts(
         try:
             documents()
         except DataError as other:
-            raise DataError.of_files([fault, other]) from fault
+            if other.problems != fault.problems:  # those of one archive, which holds both, are said once
+                raise DataError.of_files([fault, other]) from fault
         raise
-    return queries, documents()
+    return documents(), queries
 
 
 class _Judged(NamedTuple):
@@ -528,39 +486,36 @@ class _Judged(NamedTuple):
     notes: tuple[str, ...]
 
 
-class _Known(NamedTuple):
-    """The queries and documents that judgments may name, and how many of them name unknown documents all the same."""
+def _read_judgments(place: Located, loaded: LoadedDataset, documents: Texts, queries: Texts) -> _Judged | None:
+    """Return the judgments, None without any; raises DataError for those of unknown queries and documents.
 
-    query_ids: Ids
-    doc_ids: Ids
-    queries: str
-    documents: str
-    unknown_documents: int
-
-
-def _read_judgments(source: JudgmentSource, split: str, known: _Known) -> _Judged:
+    A card may state how many judgments name unknown documents all the same.
+    """
+    source = loaded.judgments
+    if source is None or loaded.queries is None:
+        return None
     problems, notes = Problems(source.label, source.unit), list[str]()
     judgments = source.read(problems, notes)
     if not judgments.lines and not problems.count:
         problems.add(None, "the file holds no judgments")
     qrels = group_judgments(judgments, problems)
-    strange_queries = unknown_rows(judgments.query_ids, known.query_ids)
+    reasons, fixes, named = list[str | None](), list[str](), loaded.queries.name
+    strange_queries = unknown_rows(judgments.query_ids, queries.ids)
     for row in strange_queries:
-        problems.add(judgments.lines[row], f"query '{judgments.query_ids[row]}' is not in {known.queries}")
-    strangers = unknown_rows(judgments.doc_ids, known.doc_ids)
-    stated = len(strangers) == known.unknown_documents != len(judgments.lines)
-    if stated and strangers:
+        problems.add(judgments.lines[row], f"query '{judgments.query_ids[row]}' is not in {named}")
+    if strange_queries:
+        reasons.append(unmet_queries(qrels.query_ids, queries.ids, named))
+        fixes.append(_UNKNOWN_QUERIES_FIX.format(named))
+    strangers, named = unknown_rows(judgments.doc_ids, documents.ids), loaded.documents.name
+    allowed = place.card.judgments_of_unknown_documents.get(loaded.split, 0) if place.card is not None else 0
+    if strangers and len(strangers) == allowed != len(judgments.lines):
         verb = "names a document that is" if len(strangers) == 1 else "name documents that are"
         notes.append(f"{counted(len(strangers), 'judgment')} {verb} not in the corpus")
-    reasons, fixes = list[str | None](), list[str]()
-    if strange_queries:
-        reasons.append(unmet_queries(qrels.query_ids, known.query_ids, known.queries))
-        fixes.append(_UNKNOWN_QUERIES_FIX.format(known.queries))
-    if strangers and not stated:
+    elif strangers:
         for row in strangers:
-            problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {known.documents}")
-        reasons.append(unmet_documents(qrels.doc_ids, known.doc_ids, known.documents))
-        fixes.append(_UNKNOWN_FIX.format(split or "test", len(strangers)))
+            problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {named}")
+        reasons.append(unmet_documents(qrels.doc_ids, documents.ids, named))
+        fixes.append(_UNKNOWN_FIX.format(loaded.split or "test", len(strangers)))
     problems.raise_if_any(fix="; ".join(fixes) or None, because="; ".join(filter(None, reasons)) or None)
     return _Judged(qrels, len(strangers), tuple(notes))
 
@@ -578,26 +533,20 @@ class _Read(NamedTuple):
     """The parts of a dataset after they were read; ``queries`` are all of the file."""
 
     loaded: LoadedDataset
-    query_source: TextSource
     documents: Texts
     queries: Texts
     judged: _Judged | None
 
     @property
     def digests(self) -> dict[str, str]:
-        parts: list[TextSource | JudgmentSource | None] = [
-            self.loaded.documents,
-            self.query_source,
-            self.loaded.judgments,
-        ]
+        parts = (self.loaded.documents, self.loaded.queries, self.loaded.judgments)
         return {name: digest for part in parts if part is not None for name, digest in part.digests.items()}
 
     @property
     def notes(self) -> list[str]:
-        parts = [(self.loaded.documents.name, self.documents.notes), (self.query_source.name, self.queries.notes)]
-        if self.loaded.judgments is not None and self.judged is not None:
-            parts.append((self.loaded.judgments.name, self.judged.notes))
-        return [f"{name}: {note}" for name, notes in parts for note in notes]
+        sources = (self.loaded.documents, self.loaded.queries, self.loaded.judgments)
+        parts = zip(sources, (self.documents, self.queries, self.judged), strict=True)
+        return [f"{source.name}: {note}" for source, part in parts if source and part for note in part.notes]
 
 
 def _check_card(card: DatasetCard, parts: _Read, kept: int) -> None:
@@ -641,7 +590,7 @@ def _check_card(card: DatasetCard, parts: _Read, kept: int) -> None:
         )
 
 
-def _provenance(place: _Place, parts: _Read, corpus: Corpus, kept: Queries) -> dict[str, str]:
+def _provenance(place: Located, parts: _Read, corpus: Corpus, kept: Queries) -> dict[str, str]:
     card, loaded, spec = place.card, parts.loaded, place.spec
     provenance = {
         # of a card's dataset the content counts, not where this machine keeps it

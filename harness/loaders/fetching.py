@@ -13,8 +13,6 @@ from harness.loaders.dataset import Located, load_dataset, locate_dataset
 from harness.store.cache import Cache
 from harness.store.cache_entries import Entry, comparison_running, leave_entry, list_entries, remove_entry, users_of
 
-__all__ = ["Fetched", "Stored", "fetch_dataset", "remove_dataset", "stored_files", "subsets_of"]
-
 _PREPARED = ("texts", "metadata", "judgments")
 """Kinds of cache entries that are made of a dataset's files alone."""
 
@@ -55,13 +53,14 @@ def stored_files(name: str, *, cards: Path | None = None, cache: Cache | None = 
 
 def subsets_of(name: str, *, cards: Path | None = None) -> tuple[str, ...]:
     """Return the names of the datasets that a name stands for together, () for one that names a dataset."""
-    loader, specs = (located := locate_dataset(name, cards=cards)).loader, located.specs
-    return tuple(loader.subsets(next(iter(specs.values())))) if isinstance(loader, Divided) else ()
+    located = locate_dataset(name, cards=cards)
+    loader, spec = located.loader, next(iter(located.specs.values()))
+    return tuple(loader.subsets(spec)) if isinstance(loader, Divided) else ()
 
 
 def _stored(located: Located, cache: Cache) -> Stored:
     downloaded: dict[str, LocalFiles] | None = None
-    if isinstance(located.loader, Downloader):
+    if located.loader is not None and isinstance(located.loader, Downloader):
         by_split = {split: located.loader.local_files(spec) for split, spec in located.specs.items()}
         downloaded = {split: local for split, local in by_split.items() if local is not None} or None
     prepared = [entry for entry in list_entries(cache) if entry.kind in _PREPARED]
@@ -94,9 +93,10 @@ def remove_dataset(name: str, *, cards: Path | None = None, cache: Cache | None 
     """
     cache, located = cache or Cache(), locate_dataset(name, cards=cards)
     here, freed, needed_by = _stored(located, cache), 0, list[str]()
-    if isinstance(located.loader, Downloader) and here.downloaded is not None:
+    loader = located.loader
+    if loader is not None and isinstance(loader, Downloader) and here.downloaded is not None:
         for spec in located.specs.values():
-            removal = located.loader.remove(spec)
+            removal = loader.remove(spec)
             freed += removal.freed
             needed_by += removal.needed_by
     if not comparison_running(cache):

@@ -19,8 +19,6 @@ from harness.loaders.records import ENDINGS, format_of
 from harness.loaders.source import Source
 from harness.loaders.trec_markup import is_trectext, read_trectext
 
-__all__ = ["GoldenLoader", "TableLoader", "TextFolderLoader", "TrecLoader"]
-
 _TEXT_ENDINGS = (".txt", ".md", ".markdown", ".rst")
 _PATH_ROLES = (Role("id", "path"), Role("text", "text"))
 _LISTED = 3
@@ -56,10 +54,8 @@ class TrecLoader:
         files = _files_of(spec.path)
         if files is None:
             raise DataError(spec.location, ["holds no files"])
-        documents = text_source(
-            files, files.records(read_trectext), ColumnMap(DOCUMENT_ROLES, spec.columns), "document"
-        )
-        return LoadedDataset(documents)
+        columns = ColumnMap(DOCUMENT_ROLES, spec.columns)
+        return LoadedDataset(text_source(files, files.records(read_trectext), columns, "document"))
 
 
 class GoldenLoader:
@@ -130,14 +126,12 @@ def _files_of(path: Path) -> Files | None:
     """Return a file, or all files of a folder and its subfolders whose names do not begin with a dot."""
     if path.is_file():
         return Files.at(path)
-    if not path.is_dir():
-        return None
     names = sorted(_visible(path))
     return Files(Source(path), tuple(names)) if names else None
 
 
 def _text_files(path: Path) -> Iterator[str]:
-    yield from (name for name in _visible(path) if PurePosixPath(name).suffix.lower() in _TEXT_ENDINGS)
+    return (name for name in _visible(path) if PurePosixPath(name).suffix.lower() in _TEXT_ENDINGS)
 
 
 def _visible(path: Path) -> Iterator[str]:

@@ -27,8 +27,6 @@ from harness.errors import nearest
 from harness.loaders.records import DELIMITERS, format_of, read_records, unit_of
 from harness.loaders.source import Source
 
-__all__ = ["golden_of_records", "is_golden", "load_golden", "read_golden"]
-
 _IDS = ("id", "_id", "query_id", "qid")
 _QUESTIONS = ("question", "query")
 _EXPECTED = ("expected_relevant_doc_ids", "expected", "relevant_doc_ids", "expected_doc_ids", "expected_ids")
@@ -83,19 +81,15 @@ def golden_of_records(records: Sequence[Mapping[str, Any]], name: str = "golden 
 
 
 def _records(batches: Iterable[RecordBatch], ending: str, problems: Problems) -> Iterator[_Record]:
-    """Yield each record with its number; cells of tables, which are text, as the values that they stand for."""
+    """Yield each record with its number; of tables expected ids as lists, and no id for an empty cell."""
     for batch in batches:
         for number, values in zip(batch.lines, batch.records, strict=True):
-            yield _Record(number, _cells(number, values, problems) if ending in DELIMITERS else values)
-
-
-def _cells(number: int, cells: dict[str, str], problems: Problems) -> dict[str, Any]:
-    """Return a row's values: expected ids as lists, an empty id as none."""
-    values: dict[str, Any] = dict(cells)
-    for name in _EXPECTED:
-        if name in cells:
-            values[name] = _listed(number, name, cells[name].strip(), problems)
-    return {name: value for name, value in values.items() if name not in _IDS or value.strip()}
+            if ending in DELIMITERS:
+                for name in [name for name in _EXPECTED if name in values]:
+                    values[name] = _listed(number, name, values[name].strip(), problems)
+                for name in [name for name in _IDS if not values.get(name, "id").strip()]:
+                    del values[name]
+            yield _Record(number, values)
 
 
 def _listed(number: int, name: str, cell: str, problems: Problems) -> Any:  # noqa: ANN401 - checked with JSON's values

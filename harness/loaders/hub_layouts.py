@@ -11,8 +11,6 @@ from typing import Literal
 from harness.errors import UnknownNameError, UsageError
 from harness.loaders.hub_repository import Repository
 
-__all__ = ["LAYOUTS", "FileLayout", "HubParts", "Language", "Part"]
-
 
 @dataclass(frozen=True)
 class Part:
@@ -57,7 +55,7 @@ class Language:
 
 @dataclass(frozen=True)
 class FileLayout:
-    """Where the files of a collection in several languages lie.
+    """Places of the files of a collection in several languages.
 
     ``documents``, ``queries`` and ``judgments`` are names of files with ``{language}``, ``{split}`` and ``{number}``.
     ``corpus`` is the repository of the documents, where it is another. With ``pairs`` documents and queries may be in

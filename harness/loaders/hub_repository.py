@@ -13,14 +13,13 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-import orjson
+import msgspec
 
 from harness.data.progress import Progress
 from harness.errors import DataError, UsageError
@@ -31,25 +30,15 @@ from harness.registry.optional import require
 from harness.store.cache import JSON, Cache, file_digest
 from harness.store.digests import steady_digest
 
-__all__ = [
-    "Config",
-    "FolderRepository",
-    "HubRepository",
-    "Listing",
-    "Repository",
-    "UnknownRepositoryError",
-    "remove_files",
-]
-
 _FEATURE = "a dataset of the Hugging Face hub"
 _KIND = "hub"
-_SCHEME = 2
+_SCHEME = 3
 _STORED = "listing.json"
 _README = "README.md"
 _EVERYWHERE = (_README, ".gitattributes")
 """Small files, of which every repository has at least the second."""
 _METADATA = b"---"
-"""How a card begins that says something about configurations or languages."""
+"""The beginning of a card that says something about configurations or languages."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHOWN = 12
 _NAMED = 4
@@ -89,54 +78,24 @@ class UnknownRepositoryError(DataError):
     """The hub has no such repository, or shows it to others only."""
 
 
-class Repository(Protocol):
-    """Files below a folder, all of them there or, of the hub, downloaded when they are asked for."""
-
-    @property
-    def label(self) -> str:
-        """Return how the user names it."""
-
-    @property
-    def folder(self) -> Path:
-        """Return where the files lie."""
-
-    @property
-    def listing(self) -> Listing:
-        """Return the configurations, and the files of each."""
-
-    @property
-    def identity(self) -> Mapping[str, str]:
-        """Name the content, for keys and for the report."""
-
-    def source(self) -> Source:
-        """Return the files to read from."""
-
-    def has(self, name: str) -> bool:
-        """Return whether a file is on this machine, whole."""
-
-    def fetch(self, names: Sequence[str], progress: Progress | None) -> None:
-        """Download the files that are not there; raises DataError when that cannot be done."""
-
-    def lacking_offline(self, names: Sequence[str]) -> DataError | None:
-        """Return the error of the files that are not there and may not be downloaded; None where all can be had."""
-
-    def paired(self) -> Repository | None:
-        """Return the repository that holds the judgments of this one, called so with ``-qrels``; None without one."""
-
-
-class FolderRepository:
+class Repository:
     """A repository in a folder of this machine, as ``hf download --local-dir`` makes them."""
 
     def __init__(self, folder: Path, name: str | None = None) -> None:
         """``name`` is the folder as the user wrote it, ``./FOLDER``: a path forgets the dot."""
-        self.folder = folder.expanduser()
+        self._folder = folder.expanduser()
         self.label = f"hf:{name or folder}"
-        if not self.folder.is_dir():
+        if not self._folder.is_dir():
             raise UnknownRepositoryError(self.label, ["there is no such folder"], fix="name a folder, or ORG/NAME")
 
     @property
+    def folder(self) -> Path:
+        """Return where the files lie."""
+        return self._folder
+
+    @property
     def identity(self) -> Mapping[str, str]:
-        """Return nothing: the files' digests name the content."""
+        """Name the content, for keys and for the report; nothing for a folder, whose files' digests do that."""
         return {}
 
     def source(self) -> Source:
@@ -144,30 +103,30 @@ class FolderRepository:
         return Source(self.folder)
 
     def has(self, name: str) -> bool:
-        """Return whether a file is there."""
+        """Return whether a file is on this machine, whole."""
         return (self.folder / name).is_file()
 
     @cached_property
     def listing(self) -> Listing:
-        """Return the configurations that the folder's card or its files' names tell."""
+        """Return the configurations that the repository's card or its files' names tell."""
         return _listing_of(_files_below(self.folder), self.folder)
 
     def fetch(self, names: Sequence[str], progress: Progress | None) -> None:  # noqa: ARG002 - nothing is downloaded
-        """Raise DataError where a file is missing."""
+        """Download the files that are not there; raises DataError when that cannot be done."""
         error = self.lacking_offline(names)
         if error is not None:
             raise error
 
     def lacking_offline(self, names: Sequence[str]) -> DataError | None:
-        """Return the error of the files that are missing; None where none is."""
+        """Return the error of the files that are not there and may not be downloaded; None where all can be had."""
         missing = [f"there is no '{name}'" for name in names if not self.has(name)]
         return DataError(self.label, missing, fix="download the repository") if missing else None
 
     def paired(self) -> Repository | None:
-        """Return the folder beside this one that is called so with ``-qrels``."""
+        """Return the repository that holds the judgments of this one, called so with ``-qrels``; None without one."""
         folder = self.folder.resolve()
         beside = folder.with_name(f"{folder.name}-qrels")
-        return FolderRepository(beside) if beside.is_dir() else None
+        return Repository(beside) if beside.is_dir() else None
 
 
 class _Snapshot(Source):
@@ -186,7 +145,7 @@ class _Snapshot(Source):
         return digest
 
 
-class HubRepository:
+class HubRepository(Repository):
     """A repository of the hub at one commit.
 
     Args:
@@ -261,9 +220,7 @@ class HubRepository:
         if _README in names:
             self.fetch([_README], None)
         listing = _listing_of(names, self.folder)
-        configs = {name: [config.splits, config.columns] for name, config in listing.configs.items()}
-        write = _json_writer({**listing._asdict(), "configs": configs})
-        cache.put(_KIND, key, write, about=self.label)
+        self._remember(key, listing, about=self.label)
         return listing
 
     def files_here(self) -> frozenset[Path]:
@@ -272,21 +229,14 @@ class HubRepository:
             return frozenset()
         return frozenset(self.folder / name for name in _files_below(self.folder) if name not in _EVERYWHERE)
 
-    def files_by_config(self) -> Mapping[str, frozenset[Path]]:
-        """Return the files on this machine that each configuration is made of, by the card; {} where no card says so.
-
-        A configuration that has no file here has none. Raises DataError for a damaged card.
-        """
-        if not self.has(_README):
-            return {}
-        here = self.files_here()
-        return {
-            config: here.intersection(chain.from_iterable(_matching(pattern, self.folder) for pattern in patterns))
-            for config, patterns in _patterns_of_card(self.folder / _README).items()
-        }
-
     def _key(self, *, holds: str) -> Mapping[str, JSON]:
         return {"scheme": _SCHEME, "repository": self.name, "commit": self.commit, "holds": holds}
+
+    def _remember(self, key: Mapping[str, JSON], content: object, *, about: str) -> None:
+        def write(folder: Path) -> None:
+            (folder / _STORED).write_bytes(msgspec.json.encode(content))
+
+        Cache().put(_KIND, key, write, about=about)
 
     def _listing_of_snapshot(self) -> Listing:
         """Return what this machine has of a commit whose files somebody downloaded with the hub's own tools."""
@@ -310,7 +260,7 @@ class HubRepository:
         try:
             _ = other.commit
         except UnknownRepositoryError:
-            cache.put(_KIND, key, _json_writer({}), about=f"{self.label}: no qrels elsewhere")
+            self._remember(key, {}, about=f"{self.label}: no qrels elsewhere")
             return None
         return other
 
@@ -467,42 +417,6 @@ def _files_below(folder: Path) -> list[str]:
     return sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
 
 
-def _patterns_of_card(card: Path) -> Mapping[str, Sequence[str]]:
-    """Return the patterns of the files of each configuration that a card names."""
-    hub: Any = require("huggingface_hub", extra="hub", feature=_FEATURE)
-    metadata: Any = require("datasets.utils.metadata", extra="hub", feature=_FEATURE)
-    data_files: Any = require("datasets.data_files", extra="hub", feature=_FEATURE)
-    yaml: Any = require("yaml", extra="hub", feature=_FEATURE)
-    if not card.read_bytes().startswith(_METADATA):
-        return {}
-    try:
-        named = metadata.MetadataConfigs.from_dataset_card_data(
-            hub.DatasetCard.load(card, ignore_metadata_errors=True).data
-        )
-    except (ValueError, yaml.YAMLError) as error:
-        raise DataError(str(card), [f"is no card of a dataset: {_first_line(error)}"]) from error
-    return {
-        name: [
-            (PurePosixPath(about.get("data_dir", "")) / pattern).as_posix()
-            for patterns in data_files.sanitize_patterns(about["data_files"]).values()
-            for pattern in patterns
-        ]
-        for name, about in named.items()
-        if "data_files" in about
-    }
-
-
-def _matching(pattern: str, folder: Path) -> Iterable[Path]:
-    """Return the files here that a card's pattern names; none where it names an address."""
-    data_files: Any = require("datasets.data_files", extra="hub", feature=_FEATURE)
-    if "://" in pattern:
-        return []
-    try:
-        return [Path(file) for file in data_files.resolve_pattern(pattern, str(folder))]
-    except FileNotFoundError:  # its files are not on this machine
-        return []
-
-
 def _lacking_shards(names: Iterable[str]) -> list[str]:
     """Return the parts that numbered files, ``corpus-00000-of-00003.parquet``, say there are and that are not there."""
     present = set(names)
@@ -515,20 +429,8 @@ def _lacking_shards(names: Iterable[str]) -> list[str]:
     return sorted(expected - present)
 
 
-def _json_writer(content: object) -> Callable[[Path], None]:
-    def write(folder: Path) -> None:
-        (folder / _STORED).write_bytes(orjson.dumps(content))
-
-    return write
-
-
 def _stored_listing(folder: Path) -> Listing:
-    content = orjson.loads((folder / _STORED).read_bytes())
-    configs = {
-        name: Config({split: tuple(files) for split, files in splits.items()}, tuple(columns))
-        for name, (splits, columns) in content["configs"].items()
-    }
-    return Listing(configs, tuple(content["languages"]), tuple(content["unassigned"]))
+    return msgspec.json.decode((folder / _STORED).read_bytes(), type=Listing)
 
 
 def _listing_of(names: Iterable[str], folder: Path) -> Listing:

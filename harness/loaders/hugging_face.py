@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, permutations
@@ -24,21 +24,12 @@ from harness.data.progress import Progress
 from harness.errors import DataError, UsageError, nearest
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, Removal, TextSource
 from harness.loaders.hub_layouts import LAYOUTS, FileLayout, HubParts, Part
-from harness.loaders.hub_repository import (
-    Config,
-    FolderRepository,
-    HubRepository,
-    Listing,
-    Repository,
-    remove_files,
-)
+from harness.loaders.hub_repository import Config, HubRepository, Listing, Repository, remove_files
 from harness.loaders.parts import Files, choose_split, judged_elsewhere, text_source
 from harness.loaders.qrels import read_judgments
 from harness.loaders.records import ENDINGS, format_of, read_records, unit_of
 from harness.loaders.source import read_lines
 from harness.wording import counted
-
-__all__ = ["HubLoader"]
 
 _PREFIX = "hf:"
 _SPEC = re.compile(r"(?P<name>\w[\w.-]*(?:/[\w.-]+)?)(?:@(?P<revision>[^:]+))?(?::(?P<config>.+))?")
@@ -74,7 +65,7 @@ class HubLoader:
         Without a split it is the collection's usual one, ``test``, or the only one there is. Documents and queries are
         of that split where they have it, else of their only one.
         """
-        parts = _parts_of(spec, network=True)
+        parts = _parts_at(_Place.parse(spec.location, network=True), spec)
         chosen, undecided = "", None
         try:
             chosen = _choose_split(spec, parts, split)
@@ -82,12 +73,13 @@ class HubLoader:
             if split is not None or len(parts.documents) > 1:
                 raise
             undecided = JudgmentSource.failing(error)  # whoever reads the documents alone needs no split
-        wanted = _Wanted.of(parts, chosen, spec)
-        wanted.fetch(progress)
-        queries = None if wanted.queries is None else _texts(wanted.queries, "queries", spec, parts.unread)
+        wanted = _wanted(parts, chosen, spec)
+        _fetch(wanted, progress)
+        (documents,) = wanted.documents.values()
+        queries, candidates = (next(iter(splits.values()), None) for splits in (wanted.queries, wanted.candidates))
         return LoadedDataset(
-            _texts(wanted.documents, "documents", spec),
-            queries,
+            _texts(documents, "documents", spec),
+            _texts(queries, "queries", spec, parts.unread) if queries is not None else None,
             undecided or (_judgments(parts.judgments[chosen], spec) if chosen in parts.judgments else None),
             chosen,
             tuple(parts.judgments),
@@ -97,21 +89,19 @@ class HubLoader:
             parts.identical_ids,
             {**_provenance(parts), **parts.facts},
             parts.language,
-            partial(_candidates, wanted.candidates) if wanted.candidates is not None else None,
+            partial(_candidates, candidates) if candidates is not None else None,
         )
 
     def local_files(self, spec: DatasetSpec) -> LocalFiles | None:
         """Return the dataset's files in the hub's cache, of all splits; None for a folder of the user's own."""
         place = _Place.parse(spec.location, network=False)
-        if isinstance(place.repository, FolderRepository):
+        if not isinstance(place.repository, HubRepository):
             return None
         try:
             parts = _parts_at(place, spec)
         except DataError:  # nothing says which files there are
             return LocalFiles((), 0, complete=False)
-        paths = sorted(
-            {part.repository.folder / name for part in _all(parts) for name in part.names if part.repository.has(name)}
-        )
+        paths = sorted(_paths_here(_all(parts)))
         return LocalFiles(tuple(paths), sum(path.stat().st_size for path in paths), _completeness(spec, parts))
 
     def remove(self, spec: DatasetSpec) -> Removal:
@@ -120,15 +110,15 @@ class HubLoader:
         Raises UsageError for a folder, which is the user's own.
         """
         place = _Place.parse(spec.location, network=False)
-        if isinstance(place.repository, FolderRepository):
+        if not isinstance(place.repository, HubRepository):
             raise UsageError(f"'{place.repository.folder}' is a folder of yours", fix="delete it yourself")
         try:
-            doomed = _paths(_all(_parts_at(place, spec)))
+            doomed = _paths_here(_all(_parts_at(place, spec)))
         except DataError:  # nothing says which files there are
             return Removal(0)
-        others = {config: _paths(_all(parts)) for config, parts in _others_here(place, spec)}
+        others = {config: _paths_here(_all(parts)) for config, parts in _others_here(place, spec).items()}
         at = place.repository.label
-        sharing = tuple(f"{at}:{config}" for config, paths in others.items() if any(map(Path.exists, doomed & paths)))
+        sharing = tuple(f"{at}:{config}" for config, paths in others.items() if doomed & paths)
         return Removal(remove_files(doomed.difference(*others.values())), sharing)
 
 
@@ -145,7 +135,7 @@ class _Place(NamedTuple):
         text = location.removeprefix(_PREFIX)
         folder = _FOLDER.fullmatch(text)
         if folder is not None:
-            return cls(FolderRepository(Path(folder["folder"]), folder["folder"]), folder["config"] or "", network)
+            return cls(Repository(Path(folder["folder"]), folder["folder"]), folder["config"] or "", network)
         words = _SPEC.fullmatch(text)
         if words is None or ".." in (words["revision"] or "").split("/"):
             raise UsageError(
@@ -158,10 +148,6 @@ class _Place(NamedTuple):
     def other(self, name: str) -> HubRepository:
         """Open another repository of the hub, as it is now."""
         return HubRepository(name, "main", network=self.network)
-
-
-def _parts_of(spec: DatasetSpec, *, network: bool) -> HubParts:
-    return _parts_at(_Place.parse(spec.location, network=network), spec)
 
 
 def _parts_at(place: _Place, spec: DatasetSpec) -> HubParts:
@@ -320,26 +306,22 @@ def _layout(repository: Repository) -> FileLayout | None:
     return LAYOUTS.get(repository.name) if isinstance(repository, HubRepository) else None
 
 
-def _others_here(place: _Place, spec: DatasetSpec) -> Iterator[tuple[str, HubParts]]:
-    """Yield the other subsets that are on this machine, and the pairs of two, by name.
+def _others_here(place: _Place, spec: DatasetSpec) -> dict[str, HubParts]:
+    """Return the other subsets that are on this machine, and the pairs of two, by name.
 
     Where both languages of a pair are here by themselves, so is the pair, whether anybody asked for it or not, and it
     counts for nothing: otherwise neither language could be removed.
     """
-    here = dict[str, HubParts]()
-    for config in _subsets(place.repository):
-        parts = _parts_at(place._replace(config=config), spec)
-        if _is_here(parts):
-            here[config] = parts
-    layout = _layout(place.repository)
-    pairs = permutations(layout.languages, 2) if layout is not None and layout.pairs else ()
-    for pair in pairs:
-        if not here.keys() >= {*pair}:
-            parts = _parts_at(place._replace(config="-".join(pair)), spec)
-            if _is_here(parts):
-                here["-".join(pair)] = parts
+
+    def parts_here(configs: Iterable[str]) -> dict[str, HubParts]:
+        each = {config: _parts_at(place._replace(config=config), spec) for config in configs}
+        return {config: parts for config, parts in each.items() if _is_here(parts)}
+
+    here, layout = parts_here(_subsets(place.repository)), _layout(place.repository)
+    if layout is not None and layout.pairs:
+        here |= parts_here("-".join(pair) for pair in permutations(layout.languages, 2) if not here.keys() >= {*pair})
     own = place.config if layout is None else place.config.lower()
-    yield from ((config, parts) for config, parts in here.items() if config != own)
+    return {config: parts for config, parts in here.items() if config != own}
 
 
 def _subsets(repository: Repository) -> tuple[str, ...]:
@@ -352,53 +334,43 @@ def _subsets(repository: Repository) -> tuple[str, ...]:
     return tuple(dict.fromkeys(match[1] for match in matches if match is not None))
 
 
-class _Wanted(NamedTuple):
-    """The parts that one split needs; ``judgments`` are those of all splits where queries are judged elsewhere."""
+def _wanted(parts: HubParts, split: str, spec: DatasetSpec) -> HubParts:
+    """Return the parts that one split needs; judgments of all splits where one set of queries serves them all.
 
-    documents: Part
-    queries: Part | None
-    judgments: Mapping[str, Part]
-    candidates: Part | None
-
-    @classmethod
-    def of(cls, parts: HubParts, split: str, spec: DatasetSpec) -> _Wanted:
-        """Choose them; raises UsageError where a part has several splits and not this one."""
-        queries = _of_split(parts.queries, split, "queries", spec) if parts.queries else None
-        common = len(parts.queries) == 1 or spec.queries is not None
-        judgments = (
-            parts.judgments if common else {name: part for name, part in parts.judgments.items() if name == split}
-        )
-        candidates = _of_split(parts.candidates, split, "candidates", spec) if parts.candidates else None
-        return cls(_of_split(parts.documents, split, "documents", spec), queries, judgments, candidates)
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """Return all of them, the small ones first."""
-        others = (self.queries, self.candidates)
-        return (*self.judgments.values(), *(part for part in others if part is not None), self.documents)
-
-    def fetch(self, progress: Progress | None) -> None:
-        """Download what is missing, the small files first; raises DataError, offline for all files at once."""
-        names: dict[str, list[str]] = {}
-        repositories = {part.repository.label: part.repository for part in self.parts}
-        for part in self.parts:
-            names.setdefault(part.repository.label, []).extend(part.names)
-        lacking = [repositories[label].lacking_offline(names[label]) for label in names]
-        if errors := [error for error in lacking if error is not None]:
-            raise DataError.of_files(errors)
-        for label, repository in repositories.items():
-            repository.fetch(names[label], progress)
+    Raises UsageError where a part has several splits and not this one.
+    """
+    common = len(parts.queries) == 1 or spec.queries is not None
+    return replace(
+        parts,
+        documents=_of_split(parts.documents, split, "documents", spec),
+        queries=_of_split(parts.queries, split, "queries", spec),
+        judgments={name: part for name, part in parts.judgments.items() if common or name == split},
+        candidates=_of_split(parts.candidates, split, "candidates", spec),
+    )
 
 
-def _of_split(parts: Mapping[str, Part], split: str, what: str, spec: DatasetSpec) -> Part:
-    """Return the files of a split, or those of the only one: MTEB's rule."""
+def _fetch(wanted: HubParts, progress: Progress | None) -> None:
+    """Download what is missing, the documents last; raises DataError, offline for all files at once."""
+    repositories, names = dict[str, Repository](), dict[str, list[str]]()
+    for part in reversed(_all(wanted)):
+        repositories[part.repository.label] = part.repository
+        names.setdefault(part.repository.label, []).extend(part.names)
+    lacking = [repository.lacking_offline(names[label]) for label, repository in repositories.items()]
+    if errors := [error for error in lacking if error is not None]:
+        raise DataError.of_files(errors)
+    for label, repository in repositories.items():
+        repository.fetch(names[label], progress)
+
+
+def _of_split(parts: Mapping[str, Part], split: str, what: str, spec: DatasetSpec) -> Mapping[str, Part]:
+    """Return the part of a split, else the only one there is, which is MTEB's rule; nothing of nothing."""
     if split in parts:
-        return parts[split]
-    if len(parts) == 1:
-        return next(iter(parts.values()))
-    known = ", ".join(parts) or "none"
+        return {split: parts[split]}
+    if len(parts) == 1 or (not parts and what != "documents"):
+        return parts
     problem = f"the {what} of {spec.location} have no split '{split}'" if split else f"the {what} have several splits"
-    raise UsageError(f"{problem}; there are: {known}", fix="choose another, or name the parts: :documents=CONFIG/SPLIT")
+    fix = "choose another, or name the parts: :documents=CONFIG/SPLIT"
+    raise UsageError(f"{problem}; there are: {', '.join(parts) or 'none'}", fix=fix)
 
 
 def _choose_split(spec: DatasetSpec, parts: HubParts, wanted: str | None) -> str:
@@ -412,8 +384,8 @@ def _all(parts: HubParts) -> list[Part]:
     return [*chain(*(splits.values() for splits in by_split))]
 
 
-def _paths(parts: Sequence[Part]) -> set[Path]:
-    return {part.repository.folder / name for part in parts for name in part.names}
+def _paths_here(parts: Sequence[Part]) -> set[Path]:
+    return {part.repository.folder / name for part in parts for name in part.names if part.repository.has(name)}
 
 
 def _lie_here(parts: Sequence[Part]) -> bool:
@@ -422,17 +394,17 @@ def _lie_here(parts: Sequence[Part]) -> bool:
 
 def _is_here(parts: HubParts) -> bool:
     """Return whether some split's documents and queries are on this machine."""
-    each = [[_lie_here([part]) for part in splits.values()] for splits in (parts.documents, parts.queries) if splits]
-    return bool(each) and all(map(any, each))
+    needed = [splits.values() for splits in (parts.documents, parts.queries) if splits]
+    return bool(needed) and all(any(_lie_here([part]) for part in splits) for splits in needed)
 
 
 def _completeness(spec: DatasetSpec, parts: HubParts) -> bool | None:
     """Return whether the split that is taken by itself is on this machine, or all; None where another one may be."""
     try:
-        wanted = _Wanted.of(parts, _choose_split(spec, parts, None), spec).parts
+        wanted = _wanted(parts, _choose_split(spec, parts, None), spec)
     except UsageError:
-        wanted = tuple(_all(parts))
-    if _lie_here(wanted):
+        wanted = parts
+    if _lie_here(_all(wanted)):
         return True
     return None if _is_here(parts) else False
 
@@ -444,13 +416,9 @@ def _provenance(parts: HubParts) -> Mapping[str, str]:
     return {"repositories": ", ".join(named)} if named else {}
 
 
-def _files(part: Part) -> Files:
-    return Files(part.repository.source(), part.names)
-
-
 def _texts(part: Part, what: str, spec: DatasetSpec, unread: Sequence[str] = ()) -> TextSource:
     """Return documents or queries, with the repository and its commit in the key."""
-    files = _files(part)
+    files = Files(part.repository.source(), part.names)
     columns = ColumnMap(DOCUMENT_ROLES if what == "documents" else QUERY_ROLES, spec.columns)
     unit = "line" if part.tabbed else unit_of(part.names[0])
 
@@ -475,12 +443,11 @@ def _records(
     for name in part.names:
         last = 0
         with files.source.open(name) as stream:
+            ending, is_header = format_of(name) or "", columns.is_header
             if part.tabbed:
                 batches = _tabbed(read_lines(stream, problems, notes), problems)
             else:
-                batches = read_records(
-                    stream, problems, notes, ending=format_of(name) or "", is_header=columns.is_header
-                )
+                batches = read_records(stream, problems, notes, ending=ending, is_header=is_header)
             for batch in batches:
                 last = max(batch.lines, default=last)
                 yield RecordBatch([number + before for number in batch.lines], batch.records)
@@ -509,7 +476,7 @@ def _tabbed(lines: Iterator[Any], problems: Problems) -> Iterator[RecordBatch]:
 
 
 def _judgments(part: Part, spec: DatasetSpec) -> JudgmentSource:
-    files = _files(part)
+    files = Files(part.repository.source(), part.names)
     label = f"{part.repository.label}/{part.names[0]}"
 
     def read(problems: Problems, notes: list[str]) -> Judgments:
@@ -535,10 +502,10 @@ def _check_md5(part: Part, label: str) -> None:
 
 def _candidates(part: Part) -> Mapping[str, Sequence[str]]:
     """Return the documents that each query is to be ranked among; raises DataError."""
-    files, candidates = _files(part), dict[str, list[str]]()
+    source, candidates = part.repository.source(), dict[str, list[str]]()
     problems = Problems(f"{part.repository.label}/{part.names[0]}", unit_of(part.names[0]))
     for name in part.names:
-        with files.source.open(name) as stream:
+        with source.open(name) as stream:
             for batch in read_records(stream, problems, [], ending=format_of(name) or "", nested=True):
                 for line, record in zip(batch.lines, batch.records, strict=True):
                     if not isinstance(record.get("corpus-ids"), list) or "query-id" not in record:

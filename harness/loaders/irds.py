@@ -24,8 +24,6 @@ from harness.loaders.irds_files import Part, files_of, reading, stored_paths, ve
 from harness.registry.optional import require
 from harness.store.cache import JSON
 
-__all__ = ["IrdsLoader"]
-
 _PREFIX = "irds:"
 _SCHEME = 1
 _BATCH = 2048
@@ -54,9 +52,9 @@ class IrdsLoader:
         """
         dataset = _dataset(spec)
         name = spec.location.removeprefix(_PREFIX)
+        below = [judged_id for judged_id in _ids_with("qrels") if judged_id.startswith(f"{name}/")]
         if split is not None:
-            below = [qrels_id for qrels_id in _ids_with("qrels") if qrels_id.startswith(f"{name}/")]
-            listed = ", ".join(_PREFIX + qrels_id for qrels_id in below)
+            listed = ", ".join(_PREFIX + judged_id for judged_id in below)
             fix = f"splits are part of the id: {listed}" if below else "leave it out"
             raise UsageError(f"{spec.location} has no split '{split}'", fix=fix)
         if not dataset.has_docs():
@@ -64,7 +62,7 @@ class IrdsLoader:
         judgments = _judgments(spec, dataset, progress)
         if not dataset.has_queries():
             queries = TextSource.failing(_lacks(spec.location, "queries"))
-        elif judgments is None and spec.qrels is None and _is_above_judgments(name):
+        elif judgments is None and spec.qrels is None and below:  # one of those is meant
             queries = TextSource.failing(_lacks(spec.location, "qrels"))
         else:
             queries = _queries(spec, dataset, progress)
@@ -169,11 +167,6 @@ def _lacks(location: str, part: str) -> UsageError:
     return UsageError(f"{location} has no {_WORDS[part]}", fix=f"of these ids there are: {listed or 'none'}{own}")
 
 
-def _is_above_judgments(name: str) -> bool:
-    """Return whether an id below this one has judgments: it is then the one that is meant."""
-    return any(dataset_id.startswith(f"{name}/") for dataset_id in _ids_with("qrels"))
-
-
 def _documents(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> TextSource:  # noqa: ANN401
     part = _part_of(spec, dataset, "docs")
     cls = dataset.docs_cls()
@@ -185,7 +178,8 @@ def _documents(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Te
             documents = iter(dataset.docs_iter())
             start = 1
             while batch := list(islice(documents, _BATCH)):
-                shown.resume(f"reading {spec.location}")
+                if start == 1:  # the library's own phases, downloads for example, come before
+                    shown.start(f"reading {spec.location}", None)
                 yield TextBatch(
                     [document.doc_id for document in batch],
                     [_text(document, text) for document in batch],
@@ -210,9 +204,8 @@ def _queries(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Text
             queries = list(dataset.queries_iter())
         yield TextBatch([query.query_id for query in queries], [_text(query, text) for query in queries])
 
-    return TextSource(
-        f"{spec.location} queries", read, f"{spec.location} queries", _key(part, {"text": text}), unit="query"
-    )
+    name = f"{spec.location} queries"
+    return TextSource(name, read, name, _key(part, {"text": text}), unit="query")
 
 
 def _judgments(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> JudgmentSource | None:  # noqa: ANN401
@@ -242,7 +235,8 @@ def _judgments(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Ju
             [int(judgment.relevance) for judgment in judged],
         )
 
-    return JudgmentSource(f"{spec.location} judgments", read, f"{spec.location} judgments", unit="judgment")
+    name = f"{spec.location} judgments"
+    return JudgmentSource(name, read, name, unit="judgment")
 
 
 def _text(record: Any, field: str | None) -> str:  # noqa: ANN401

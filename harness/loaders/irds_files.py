@@ -20,15 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.data.progress import Progress
+from harness.data.progress import Progress, SilentDisplay
 from harness.errors import DataError
 from harness.loaders.base import OFFLINE, is_offline
 from harness.store.digests import steady_digest
 
-__all__ = ["Part", "RemoteFile", "Shown", "files_of", "reading", "stored_paths", "verify"]
-
 _STORE = ".pklz4"
-"""What the library adds to a file's name for its own index of the documents."""
+"""The ending of the library's own index of the documents in a file."""
 _PATHS = ("_cache_path", "_extract_path", "extract_path", "_output_file", "_docstore_path", "_affected_files")
 """Attributes of the library's objects that name what they write."""
 _FAULTS = (
@@ -65,15 +63,13 @@ class RemoteFile:
 
     ``urls`` are empty for a file that only its owners give away; ``instructions`` then say how to get it. ``place`` is
     where the library looks for it before it downloads, None where it reads from the network each time. ``kept`` says
-    whether it stays there; otherwise it is deleted once it was read. ``size_estimate`` is the library's, in bytes, and
-    for some files counts rows; None where there is none.
+    whether it stays there; otherwise it is deleted once it was read.
     """
 
     urls: tuple[str, ...]
     place: Path | None
     kept: bool
     md5: str | None
-    size_estimate: int | None
     terms: str | None
     instructions: str | None
 
@@ -85,7 +81,7 @@ class RemoteFile:
     @property
     def how_to_get(self) -> str:
         """Return what to put where, for somebody without a network."""
-        facts = f" (MD5 {self.md5})" if self.md5 else ""  # sizes of the library are not: some are counts of rows
+        facts = f" (MD5 {self.md5})" if self.md5 else ""
         if not self.urls:
             return self.instructions or f"ask its owners for the file, and put it at {self.place}"
         if self.place is None:
@@ -106,7 +102,7 @@ def files_of(handlers: Iterable[Any]) -> list[RemoteFile]:
         elif isinstance(part, ExpectedFile):
             place = Path(part._path)  # noqa: SLF001 - the library tells it in no other way
             instructions = (part._instructions or "").format(path=place) or None  # noqa: SLF001
-            file = RemoteFile((), place, True, part._expected_md5, None, None, instructions)  # noqa: SLF001
+            file = RemoteFile((), place, True, part._expected_md5, None, instructions)  # noqa: SLF001
         if file is not None:
             files.setdefault((str(file.place), file.md5 or ""), file)
     return [files[key] for key in sorted(files)]
@@ -124,7 +120,6 @@ def _of_download(download: Any) -> RemoteFile:  # noqa: ANN401 - the library has
         None if place is None else Path(place),
         kept,
         download.expected_md5,
-        download._size_hint,  # noqa: SLF001
         download.dua,
         None if local is None or urls else local._message,  # noqa: SLF001
     )
@@ -146,12 +141,8 @@ def stored_paths(handlers: Iterable[Any], home: Path) -> set[Path]:
             named += [Path(path) for path in listed if isinstance(path, str | Path)]
     named += [path.with_name(path.name + _STORE) for path in named]
     there = {path for path in named if path != home and path.is_relative_to(home) and path.exists()}
-    return {path for path in there if not _is_empty_index(path)}
-
-
-def _is_empty_index(path: Path) -> bool:
-    content = path / "bin"
-    return path.name.endswith(_STORE) and content.is_file() and content.stat().st_size == 0
+    empty = {path for path in there if path.name.endswith(_STORE) and (path / "bin").is_file()}
+    return there - {path for path in empty if (path / "bin").stat().st_size == 0}
 
 
 def _objects(roots: Iterable[Any]) -> Iterator[Any]:
@@ -202,48 +193,23 @@ class _OfflineError(RuntimeError):
     """Something would have been downloaded."""
 
 
-class Shown:
-    """Where the progress of a part is shown: phases of the library's come between those of reading."""
-
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress, self._interrupted = progress, False
-
-    def start(self, phase: str, total: int | None) -> None:
-        """Begin a phase of the library's."""
-        self._interrupted = True
-        if self._progress is not None:
-            self._progress.start(phase, total)
-
-    def advance(self, amount: int) -> None:
-        """Count what the library did."""
-        if self._progress is not None:
-            self._progress.advance(amount)
-
-    def resume(self, phase: str) -> None:
-        """Go back to reading, if another phase came between."""
-        if self._interrupted and self._progress is not None:
-            self._progress.start(phase, None)
-        self._interrupted = False
-
-
 class _Bar:
     """Stand-in for the library's progress bar."""
 
-    def __init__(self, shown: Shown) -> None:
-        self.n, self._shown = 0, shown
-        self.bar_format = ""
+    def __init__(self, progress: Progress) -> None:
+        self.n, self.bar_format, self._progress = 0, "", progress
 
     def update(self, amount: int = 1) -> None:
         self.n += amount
-        self._shown.advance(amount)
+        self._progress.advance(amount)
 
     def set_postfix(self, *args: object, **kwargs: object) -> None:
         """Say nothing: the phase's name is enough."""
 
 
 @contextmanager
-def reading(part: Part, progress: Progress | None) -> Iterator[Shown]:
-    """Let the library read a part: its progress and its log are ours, and so are its errors.
+def reading(part: Part, progress: Progress | None) -> Iterator[Progress]:
+    """Let the library read a part: its progress, its log and its errors become ours.
 
     Raises DataError for whatever fails: the network, a checksum, a full disk, a damaged archive, a missing module; and
     for a file that is not here where ``HARNESS_OFFLINE`` forbids to download it.
@@ -251,7 +217,7 @@ def reading(part: Part, progress: Progress | None) -> Iterator[Shown]:
     from ir_datasets.log import Logger
     from ir_datasets.util.download import GoogleDriveDownload, RequestsDownload
 
-    shown = Shown(progress)
+    shown: Progress = progress or SilentDisplay()
 
     @contextmanager
     def bar(logger: object, *args: object, **kwargs: Any) -> Iterator[_Bar]:  # noqa: ARG001, ANN401
@@ -314,7 +280,9 @@ def _translated(part: Part, error: Exception) -> DataError:
     from ir_datasets.lazy_libs import requests
     from ir_datasets.util import HashVerificationError, home_path
 
-    causes = [error, *(cause for _, cause in error.args[1])] if _is_of_mirrors(error) else [error]
+    causes: list[Exception] = [error]
+    if isinstance(error, RuntimeError) and len(error.args) > 1 and isinstance(error.args[1], list):
+        causes += [cause for _, cause in error.args[1]]  # of each place in which the library looked for a file
     cause = next((fault for fault in reversed(causes) if not isinstance(fault, FileNotFoundError)), causes[-1])
     missing = [file for file in files_of([part.handler]) if not file.is_here]
     place = f"{part.spec} ({part.name})"
@@ -325,44 +293,26 @@ def _translated(part: Part, error: Exception) -> DataError:
         problem = f"{OFFLINE} is set, and this machine lacks {names}"
         return DataError(part.spec, [problem], fix=f"{listed}\n  or leave {OFFLINE} out")
     if isinstance(cause, FileNotFoundError) and (closed := [file for file in missing if not file.urls]):
-        return DataError(
-            place,
-            ["its files are given away by their owners only"],
-            fix="; ".join(file.how_to_get for file in closed),
+        problem, fix = "its files are given away by their owners only", "; ".join(file.how_to_get for file in closed)
+    elif isinstance(cause, ImportError):
+        problem, fix = f"ir_datasets needs the Python module '{cause.name}' for it", f"pip install {cause.name}"
+    elif getattr(cause, "errno", None) == errno.ENOSPC or "Insufficient disk space" in str(cause):
+        problem = f"there is no room left: {cause}"
+        fix = (
+            f"nothing half-written was kept: make room below {home_path()}, or name another disk in the environment "
+            "variable IR_DATASETS_HOME"
         )
-    if isinstance(cause, ImportError):
-        return DataError(
-            place, [f"ir_datasets needs the Python module '{cause.name}' for it"], fix=f"pip install {cause.name}"
-        )
-    if getattr(cause, "errno", None) == errno.ENOSPC or "Insufficient disk space" in str(cause):
-        needed = (
-            f" About {sum(file.size_estimate or 0 for file in missing):,} bytes are still to come." if missing else ""
-        )
-        return DataError(
-            place,
-            [f"there is no room left: {cause}"],
-            fix=f"nothing half-written was kept.{needed} Make room below {home_path()}, or name another disk in the "
-            "environment variable IR_DATASETS_HOME",
-        )
-    if isinstance(cause, HashVerificationError):
-        return DataError(
-            place,
-            [f"what was downloaded is another file: {cause}"],
-            fix="nothing of it was kept: try again. If it goes on, its publisher changed it: see whether a newer "
-            "ir_datasets knows it",
-        )
-    if isinstance(cause, requests().exceptions.RequestException):
+    elif isinstance(cause, HashVerificationError):
+        problem = f"the downloaded file is another one: {cause}"
+        fix = "it was not kept: try again; if its publisher changed it, a newer ir_datasets may know it"
+    elif isinstance(cause, requests().exceptions.RequestException):
         listed = "; ".join(file.how_to_get for file in missing if file.place is not None)
-        return DataError(
-            place,
-            [f"the download failed: {cause}"],
-            fix=f"nothing half-written was kept: try again{f', or {listed}' if listed else ''}",
-        )
-    return DataError(
-        place,
-        [f"ir_datasets cannot read it: {type(cause).__name__}: {cause}"],
-        fix=f"if a file below {home_path()} is damaged, remove it, and it is fetched anew",
-    )
+        problem = f"the download failed: {cause}"
+        fix = f"nothing half-written was kept: try again{f', or {listed}' if listed else ''}"
+    else:
+        problem = f"ir_datasets cannot read it: {type(cause).__name__}: {cause}"
+        fix = f"if a file below {home_path()} is damaged, remove it, and it is fetched anew"
+    return DataError(place, [problem], fix=fix)
 
 
 def _missing_files(part: Part, home: Path) -> list[RemoteFile]:
@@ -376,8 +326,3 @@ def _missing_files(part: Part, home: Path) -> list[RemoteFile]:
         if not stored_paths([handler], Path(home)) - places:
             handlers.append(handler)
     return [file for file in files_of(handlers) if not file.is_here]
-
-
-def _is_of_mirrors(error: Exception) -> bool:
-    """Return whether this is the library's error for a file that it found in none of several places."""
-    return isinstance(error, RuntimeError) and len(error.args) > 1 and isinstance(error.args[1], list)

@@ -24,8 +24,6 @@ from harness.store.cache import Cache
 from harness.store.cache_entries import note_user
 from harness.store.columns import load_table
 
-__all__ = ["prepare_metadata", "text_of"]
-
 _SCHEME = 2
 _TABLE = "metadata.arrow"
 _NESTED = "metadata"
@@ -48,15 +46,10 @@ def prepare_metadata(
         key = {"scheme": _SCHEME, **source.key, "fields": wanted}
 
         def build(folder: Path) -> None:
-            before = source.state()
-            with (
-                pa.OSFile(str(folder / _TABLE), "wb") as sink,
-                pa.ipc.new_file(sink, _schema(wanted)) as writer,
-            ):
+            file = str(folder / _TABLE)
+            with source.unchanged(), pa.OSFile(file, "wb") as sink, pa.ipc.new_file(sink, _schema(wanted)) as writer:
                 for batch in _batches(source, wanted, progress, total):
                     writer.write_batch(batch)
-            if source.state() != before:
-                raise DataError(source.label, ["changed while it was being read"], fix="try again")
 
         entry = cache.get_or_build("metadata", key, build, about=about)
         note_user(entry, about)
@@ -93,7 +86,8 @@ def _batches(
         reserved = batch.used | {_NESTED}
         columns = [[_value(record, field, reserved) for record in records] for field in fields]
         for record in records:
-            known.update(_names(record, reserved))
+            nested = record.get(_NESTED)
+            known.update((record.keys() - reserved) | (nested.keys() if isinstance(nested, dict) else set()))
         for field, column in zip(fields, columns, strict=True):
             filled[field] += sum(value is not None for value in column)
         yield pa.record_batch([strings(values) for values in columns], schema=_schema(fields))
@@ -124,8 +118,3 @@ def _value(record: Mapping[str, Any], field: str, reserved: frozenset[str]) -> s
     if isinstance(nested, dict) and field in nested:
         return text_of(nested[field])
     return None if field in reserved else text_of(record.get(field))
-
-
-def _names(record: Mapping[str, Any], reserved: frozenset[str]) -> set[str]:
-    nested = record.get(_NESTED)
-    return (record.keys() - reserved) | (nested.keys() if isinstance(nested, dict) else set())

@@ -38,11 +38,9 @@ from harness.loaders.base import (
     TextSource,
     is_offline,
 )
-from harness.loaders.mteb_files import UNDIVIDED, Reading, belongings, hub_folders, remove_belongings
+from harness.loaders.mteb_files import UNDIVIDED, Belongings, belongings, hub_folders, remove_belongings
 from harness.registry.optional import require
 from harness.store.cache import JSON, Cache
-
-__all__ = ["MtebLoader", "document_batches", "language_of", "query_batches"]
 
 _PREFIX = "mteb:"
 _SCHEME = 1
@@ -50,7 +48,7 @@ _BATCH = 2048
 _LISTED, _FEW = 40, 8
 _PATIENCE_S = 10.0
 _KIND, _REMEMBERED_SCHEME, _FILE = "judgments", 1, "judged.json"
-"""Of the cache entries that hold what was learnt of a task besides its texts: then MTEB is not imported again."""
+"""Cache entries with the facts and judgments of a task: with them, MTEB is not imported again."""
 _COMMIT = re.compile(r"[0-9a-f]{7,}")
 
 _Corpus = Any
@@ -100,13 +98,6 @@ class _Judged(NamedTuple):
     candidates: Mapping[str, Sequence[str]] | None
 
 
-class _Known(NamedTuple):
-    """The facts and the judgments of what was loaded before."""
-
-    about: _About
-    judged: _Judged
-
-
 class _Content(NamedTuple):
     """The content of one subset and split."""
 
@@ -135,9 +126,9 @@ class MtebLoader:
         if split is not None and requested.split not in ("", split):
             raise UsageError(f"--split {split} with {spec.location}", fix="say the split once")
         requested = requested._replace(split=split or requested.split)
-        known = _recall(str(requested))
+        known_about, known_judged = _recall(str(requested)) or (None, None)
         # a program that imported the library may have given it other tasks
-        about = known.about if known is not None and sys.modules.get("mteb") is None else _about(*_chosen(requested))
+        about = known_about if known_about is not None and "mteb" not in sys.modules else _about(*_chosen(requested))
         name = _Name(about.task, about.subset, about.split)
 
         @cache
@@ -157,10 +148,10 @@ class MtebLoader:
 
         @cache
         def judged() -> _Judged:
-            if known is not None and known.about == about:
-                return known.judged
+            if known_judged is not None and known_about == about:
+                return known_judged
             loaded = content().judged
-            _remember(str(requested), _Known(about, loaded), label=spec.location)
+            _remember(str(requested), about, loaded, label=spec.location)
             return loaded
 
         def judgments(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001 - nothing to note
@@ -205,48 +196,46 @@ class MtebLoader:
         name, task = _with_subset(_Name.of(spec.location))
         if Path(str(task.metadata.dataset["path"])).exists():
             return None
-        files = belongings(_reading(task, [name.subset]), {})
-        return LocalFiles(files.paths, files.size, None if files.paths else False)
+        here = _belongings(name, task)
+        return LocalFiles(here.paths, here.size, None if here.paths else False)
 
     def remove(self, spec: DatasetSpec) -> Removal:
-        """Delete what this machine has of a task's subset, but what other tasks and configurations are made of too.
-
-        Raises UsageError where nothing tells the subset's files apart.
-        """
+        """Delete what this machine has of a task's subset; raises UsageError where nothing tells its files apart."""
         name, task = _with_subset(_Name.of(spec.location))
-        others = (other for other in _tasks() if other.metadata.name != name.task and _unfit(other) is None)
-        files = belongings(
-            _reading(task, [name.subset]),
-            {_PREFIX + other.metadata.name: _reading(other, _subsets(other)) for other in others},
-        )
-        if files.also:
-            listed = f"{', '.join(files.also[:_LISTED])}{', …' if len(files.also) > _LISTED else ''}"
-            folders = " and ".join(map(str, hub_folders(str(task.metadata.dataset["path"]))))
+        here, repository = _belongings(name, task), task.metadata.dataset["path"]
+        if here.also:
+            listed = f"{', '.join(here.also[:_LISTED])}{', …' if len(here.also) > _LISTED else ''}"
+            folders = " and ".join(map(str, hub_folders(str(repository))))
             raise UsageError(
-                f"nothing says which files of {task.metadata.dataset['path']} are those of {name} alone, and with them "
-                f"these would go: {listed}",
+                f"nothing says which files of {repository} are those of {name} alone, and with them these would go: "
+                f"{listed}",
                 fix=f"delete {folders} yourself if you need none of them",
             )
-        return Removal(remove_belongings(files), files.needed_by)
+        return Removal(remove_belongings(here.paths))
 
 
-def _recall(name: str) -> _Known | None:
+def _recall(name: str) -> tuple[_About, _Judged] | None:
     """Return what `_remember` kept under this name with the version of MTEB that is installed; None without."""
+
+    def read(folder: Path) -> tuple[_About, _Judged]:
+        facts, judged = orjson.loads((folder / _FILE).read_bytes())
+        return _About(**{**facts, "splits": tuple(facts["splits"])}), _Judged(**judged)
+
     key = _remembered_key(name)
-    return Cache().get(_KIND, key, _read_remembered) if key is not None else None
+    return Cache().get(_KIND, key, read) if key is not None else None
 
 
-def _remember(name: str, known: _Known, *, label: str) -> None:
+def _remember(name: str, about: _About, judged: _Judged, *, label: str) -> None:
     """Keep facts and judgments of a task of MTEB's own whose content never changes; others are not kept.
 
     ``label`` names the dataset to whoever lists the cache.
     """
     key = _remembered_key(name)
-    if key is None or known.about.key is None or not known.about.bundled:
+    if key is None or about.key is None or not about.bundled:
         return
-    content = orjson.dumps([known.about._asdict(), known.judged._asdict()], option=orjson.OPT_SERIALIZE_NUMPY)
 
     def write(folder: Path) -> None:
+        content = orjson.dumps([about._asdict(), judged._asdict()], option=orjson.OPT_SERIALIZE_NUMPY)
         (folder / _FILE).write_bytes(content)
 
     Cache().put(_KIND, key, write, about=label)
@@ -259,11 +248,6 @@ def _remembered_key(name: str) -> Mapping[str, JSON] | None:
         return None
 
 
-def _read_remembered(folder: Path) -> _Known:
-    facts, judged = orjson.loads((folder / _FILE).read_bytes())
-    return _Known(_About(**{**facts, "splits": tuple(facts["splits"])}), _Judged(**judged))
-
-
 def _library() -> Any:  # noqa: ANN401 - its tasks are told apart by what they hold
     return require("mteb", extra="mteb", feature="loader mteb")
 
@@ -274,11 +258,10 @@ def _tasks() -> Sequence[Any]:
 
 
 def _task(name: str) -> Any:  # noqa: ANN401
-    library = _library()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of tasks that a newer one takes the place of: the provenance says so
-            return library.get_task(name)
+            return _library().get_task(name)
     except KeyError as error:
         names = [task.metadata.name for task in _tasks() if _unfit(task) is None]
         raise UnknownNameError("task of MTEB", name, names) from error
@@ -354,7 +337,8 @@ def _one_of(kind: str, sign: str, name: _Name, wanted: str, known: Sequence[str]
         few = f"near are {', '.join(near)}" if near else f"there are {', '.join(known[:_FEW])}, …"
         listed = f"{few}; `harness datasets info {place}` lists all {len(known)}"
     if wanted:
-        raise UsageError(f"{place} has no {kind} '{wanted}'{nearest(wanted, near or known)}", fix=listed)
+        meant = f" (did you mean '{near[0]}'?)" if near else nearest(wanted, known)
+        raise UsageError(f"{place} has no {kind} '{wanted}'{meant}", fix=listed)
     raise UsageError(f"{place} has several {kind}s", fix=f"name one, as {place}{sign}{known[0]}: {listed}")
 
 
@@ -383,7 +367,7 @@ def _documents(name: _Name, content: Callable[[], _Content], key: Mapping[str, J
     def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001 - ids and texts are checked later
         return document_batches(content().corpus)
 
-    return TextSource(f"{name} documents", read, str(name), _part(key, "documents"), unit="document")
+    return TextSource(f"{name} documents", read, str(name), key and {**key, "part": "documents"}, unit="document")
 
 
 def _queries(name: _Name, content: Callable[[], _Content], key: Mapping[str, JSON] | None) -> TextSource:
@@ -400,7 +384,7 @@ def _queries(name: _Name, content: Callable[[], _Content], key: Mapping[str, JSO
         if unjudged:
             notes.append(f"{unjudged:,} without judgments were left out, as MTEB does")
 
-    return TextSource(f"{name} queries", read, f"{name} queries", _part(key, "queries"), unit="query")
+    return TextSource(f"{name} queries", read, f"{name} queries", key and {**key, "part": "queries"}, unit="query")
 
 
 def _judgments(judged_queries: _Judged, problems: Problems) -> Judgments:
@@ -438,7 +422,7 @@ def query_batches(queries: _Corpus) -> Iterator[TextBatch]:
 def language_of(about: Any, subset: str) -> str | None:  # noqa: ANN401
     """Return the language of a subset of a task, by its metadata; None where documents and queries have different ones.
 
-    A code of two letters where there is one, as analyzers have it.
+    The code has two letters where there is such a code, as those of analyzers have.
     """
     listed = about.eval_langs if isinstance(about.eval_langs, list) else about.eval_langs[subset]
     codes = {two_letter_code(code) for code in listed}
@@ -499,10 +483,6 @@ def _key(name: _Name, about: Any) -> Mapping[str, JSON] | None:  # noqa: ANN401
     }
 
 
-def _part(key: Mapping[str, JSON] | None, part: str) -> Mapping[str, JSON] | None:
-    return None if key is None else {**key, "part": part}
-
-
 def _provenance(name: _Name, task: Any) -> dict[str, str]:  # noqa: ANN401
     about = task.metadata
     facts = {
@@ -522,12 +502,9 @@ def _provenance(name: _Name, task: Any) -> dict[str, str]:  # noqa: ANN401
     return {key: str(value) for key, value in facts.items() if value}
 
 
-def _reading(task: Any, subsets: Sequence[str]) -> Reading:  # noqa: ANN401
-    from mteb.abstasks.retrieval import AbsTaskRetrieval
-
-    about = task.metadata
-    usual = type(task).load_data is AbsTaskRetrieval.load_data
-    return Reading.of(str(about.dataset["path"]), str(about.dataset.get("revision", "main")), subsets, usual=usual)
+def _belongings(name: _Name, task: Any) -> Belongings:  # noqa: ANN401
+    about = task.metadata.dataset
+    return belongings(str(about["path"]), str(about.get("revision", "main")), name.subset, _subsets(task))
 
 
 def _subsets(task: Any) -> list[str]:  # noqa: ANN401

@@ -8,14 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeAlias
 
-from harness.data.columns import (
-    DOCUMENT_ROLES,
-    QUERY_ROLES,
-    ColumnMap,
-    RecordBatch,
-    TextBatch,
-    text_batches,
-)
+from harness.data.columns import DOCUMENT_ROLES, QUERY_ROLES, ColumnMap, RecordBatch, TextBatch, text_batches
 from harness.data.golden_set import GoldenSet
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems
@@ -27,17 +20,6 @@ from harness.loaders.records import ENDINGS, first_fields, format_of, read_recor
 from harness.loaders.source import Source
 from harness.loaders.trec_markup import is_topics, read_topics
 from harness.store.cache import JSON
-
-__all__ = [
-    "Files",
-    "Questions",
-    "choose_split",
-    "documents_in",
-    "judged_elsewhere",
-    "judgments_in",
-    "questions_in",
-    "text_source",
-]
 
 _SCHEME = 1
 

@@ -12,8 +12,6 @@ from harness.data.arrow import numbers
 from harness.data.types import Run
 from harness.loaders.trec_write import replacing
 
-__all__ = ["predictions_name", "write_predictions"]
-
 _MODEL = "mteb_model_meta"
 
 

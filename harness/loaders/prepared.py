@@ -14,14 +14,11 @@ from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.data.texts import TEXT_SCHEMA, ContentDigest, JoinRule, TitleCounter, TitleCounts, joined, note_duplicates
 from harness.data.types import Ids, Int64Array
-from harness.errors import DataError
 from harness.loaders.base import TextSource
 from harness.store.cache import JSON, Cache
 from harness.store.cache_entries import PREPARED, WORK, note_user
 from harness.store.columns import load_table
 from harness.store.scratch import scratch_folder
-
-__all__ = ["Texts", "prepare_texts"]
 
 _SCHEME = 3
 _TABLE, _FACTS = "texts.arrow", "facts.json"
@@ -71,30 +68,15 @@ def prepare_texts(
         key = {"scheme": _SCHEME, **source.key, "join": [*rule.fields, rule.separator]}
 
         def build(folder: Path) -> None:
-            _build_unchanged(folder, source, rule, progress, total)
+            with source.unchanged():
+                _build(folder, source, rule, progress, total)
 
         entry = cache.get_or_build("texts", key, build, about=about)
     note_user(entry, about)
     table = load_table(entry / _TABLE)
     facts = orjson.loads((entry / _FACTS).read_bytes())
-    ids = Ids(table.column("id").combine_chunks())
-    return Texts(
-        ids,
-        table.column("text"),
-        facts["digest"],
-        entry / _TABLE,
-        tuple(facts["notes"]),
-        TitleCounts(**facts["titles"]),
-    )
-
-
-def _build_unchanged(
-    folder: Path, source: TextSource, rule: JoinRule, progress: Progress | None, total: int | None
-) -> None:
-    before = source.state()
-    _build(folder, source, rule, progress, total)
-    if source.state() != before:
-        raise DataError(source.label, ["changed while it was being read"], fix="try again")
+    ids, titles = Ids(table.column("id").combine_chunks()), TitleCounts(**facts["titles"])
+    return Texts(ids, table.column("text"), facts["digest"], entry / _TABLE, tuple(facts["notes"]), titles)
 
 
 def _build(folder: Path, source: TextSource, rule: JoinRule, progress: Progress | None, total: int | None) -> str:

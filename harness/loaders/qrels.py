@@ -18,13 +18,11 @@ from harness.loaders.source import Source, read_lines
 from harness.loaders.structured_files import qrels_of_json
 from harness.wording import counted
 
-__all__ = ["read_judgment_lines", "read_judgments"]
-
 _TREC_COLUMNS = 4
 _TREC_LAYOUT = "query 0 document grade"
 _ITERATIONS = ("0", "Q0")
 _OBJECTS = re.compile(rb"\s*\[\s*\{")
-"""How a list of objects begins, which is a table."""
+"""The beginning of a list of objects, which is a table."""
 
 
 def read_judgments(

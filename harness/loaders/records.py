@@ -22,21 +22,11 @@ from harness.data.columns import RecordBatch, shown
 from harness.data.problems import Problems
 from harness.loaders.source import Block, Source, is_blank, note_blank, read_blocks
 
-__all__ = [
-    "DELIMITERS",
-    "ENDINGS",
-    "explain_malformed",
-    "first_fields",
-    "format_of",
-    "read_records",
-    "unit_of",
-]
-
 _BATCH = 8192
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 """Ending -> what separates cells, which are text."""
 _KEY_MARK = re.compile(rb'"[ \t\r\n]*:')
-"""What stands behind each key."""
+"""The mark behind each key."""
 _IN_STRING = re.compile(rb'\\"[ \t\r\n]*:')
 """The same inside a string, where a quotation mark has a backslash before it."""
 _OTHER_DELIMITERS = re.compile(r"[,;\t|]")

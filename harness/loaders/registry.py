@@ -6,7 +6,7 @@ import functools
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 
 from harness.errors import CardError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, Loader
@@ -16,8 +16,6 @@ from harness.loaders.hugging_face import HubLoader
 from harness.loaders.irds import IrdsLoader
 from harness.loaders.mteb import MtebLoader
 from harness.registry.dataset_cards import DatasetCard
-
-__all__ = ["ENTRY_POINT_GROUP", "loader_for", "loader_of", "loaders", "parts_of"]
 
 ENTRY_POINT_GROUP = "harness.loaders"
 
@@ -47,13 +45,19 @@ def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:  # noqa: ARG001 
     )
     known = {loader.name: loader for loader in ours}
     for entry in entry_points(group=ENTRY_POINT_GROUP):
-        loader = _loaded(entry)
-        if loader is None:
+        owner = entry.dist.name if entry.dist is not None else entry.value
+        try:
+            target = entry.load()
+            loader: Loader = target() if isinstance(target, type) else target
+        except Exception as error:  # noqa: BLE001 - whatever the code of another package raises: the other loaders go on
+            _log.warning("loader '%s' of '%s' is not available: %s", entry.name, owner, error)
             continue
+        lacking = [name for name in ("name", "matches", "load") if not hasattr(loader, name)]
+        if lacking:
+            what = f"entry point '{entry.name}' of '{owner}' is no loader: it lacks {', '.join(lacking)}"
+            raise CardError(what, fix="see harness.loaders.base.Loader")
         if loader.name in known:
-            raise CardError(
-                f"two loaders are called '{loader.name}', one of them of '{_owner(entry)}'", fix="uninstall it"
-            )
+            raise CardError(f"two loaders are called '{loader.name}', one of them of '{owner}'", fix="uninstall it")
         known[loader.name] = loader
     return known
 
@@ -90,23 +94,3 @@ def loader_of(card: DatasetCard) -> Loader:
             fix=f"install a package that reads '{prefix}:'; known loaders: {', '.join(loaders())}",
         )
     return loader
-
-
-def _loaded(entry: EntryPoint) -> Loader | None:
-    try:
-        target = entry.load()
-        loader: Loader = target() if isinstance(target, type) else target
-    except Exception as error:  # noqa: BLE001 - whatever the code of another package raises: the other loaders go on
-        _log.warning("loader '%s' of '%s' is not available: %s", entry.name, _owner(entry), error)
-        return None
-    lacking = [name for name in ("name", "matches", "load") if not hasattr(loader, name)]
-    if lacking:
-        raise CardError(
-            f"entry point '{entry.name}' of '{_owner(entry)}' is no loader: it lacks {', '.join(lacking)}",
-            fix="see harness.loaders.base.Loader",
-        )
-    return loader
-
-
-def _owner(entry: EntryPoint) -> str:
-    return entry.dist.name if entry.dist is not None else entry.value

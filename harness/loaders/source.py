@@ -1,4 +1,4 @@
-"""Where a collection's files lie: a folder or a zip archive, each member plain or gzip-compressed."""
+"""The files of a collection in a folder or a zip archive, each plain or gzip-compressed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from harness.data.problems import Problems
 from harness.errors import DataError, nearest
 from harness.store.cache import file_digest
 from harness.wording import counted
-
-__all__ = ["Block", "Line", "Source", "is_blank", "note_blank", "open_source", "read_blocks", "read_lines"]
 
 _BUFFER_BYTES = 1 << 20
 _START_BYTES = 4096
@@ -142,14 +140,9 @@ class _Archive(Source):
                 fix="such an archive was made to overwrite files: get the dataset from where it is published",
             )
         tops = {name.partition("/")[0] for name in names}
-        self._prefix = f"{tops.pop()}/" if len(tops) == 1 and all("/" in name for name in names) else ""
-        if self._prefix == f"{_QRELS}/":
-            self._prefix = ""
-        self._names = frozenset(name.removeprefix(self._prefix) for name in names)
-
-    @cached_property
-    def members(self) -> frozenset[str]:
-        return self._names
+        in_folder = len(tops) == 1 and _QRELS not in tops and all("/" in name for name in names)
+        self._prefix = f"{tops.pop()}/" if in_folder else ""
+        self.members = frozenset(name.removeprefix(self._prefix) for name in names)
 
     def raw_name(self, member: str) -> str:  # noqa: ARG002 - one file holds all members
         return self.path.name
@@ -158,10 +151,8 @@ class _Archive(Source):
         return self.path
 
     def _open_raw(self, member: str) -> BinaryIO:
-        return cast("BinaryIO", io.BufferedReader(self._open_member(member), _BUFFER_BYTES))
-
-    def _open_member(self, member: str) -> io.RawIOBase:
-        return cast("io.RawIOBase", self._zip.open(self._prefix + member))
+        stream = cast("io.RawIOBase", self._zip.open(self._prefix + member))
+        return cast("BinaryIO", io.BufferedReader(stream, _BUFFER_BYTES))
 
 
 def _leads_outside(member: str) -> bool:
@@ -175,13 +166,11 @@ def open_source(path: Path) -> Source:
     if path.is_dir():
         return Source(path)
     if not path.exists():
-        raise DataError(
-            str(path), ["does not exist"], fix="give a folder in BEIR layout, a .zip of one, or a card's name"
-        )
+        fix = "give a folder in BEIR layout, a .zip of one, or a card's name"
+        raise DataError(str(path), ["does not exist"], fix=fix)
     if path.suffix.lower() != ".zip":
-        raise DataError(
-            str(path), ["is neither a folder nor a .zip file"], fix="give the folder that holds corpus.jsonl"
-        )
+        fix = "give the folder that holds corpus.jsonl"
+        raise DataError(str(path), ["is neither a folder nor a .zip file"], fix=fix)
     return _Archive(path)
 
 

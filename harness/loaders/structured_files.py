@@ -34,8 +34,6 @@ from harness.data.problems import Problems
 from harness.data.types import Qrels, Run
 from harness.errors import DataError
 
-__all__ = ["is_structured", "qrels_of_json", "read_structured_run", "states_order", "whole_content"]
-
 Built = TypeVar("Built", Run, Qrels)
 
 _UNORDERED = (".json", ".jsonl")
@@ -123,10 +121,6 @@ def _named(label: str) -> Iterator[None]:
         raise DataError(label, error.problems, fix=error.fix, count=error.count) from error
 
 
-def _json(file: Path) -> Any:  # noqa: ANN401 - whatever it holds
-    return _parsed(whole_content(file), str(file))
-
-
 def _parsed(content: bytes, label: str) -> Any:  # noqa: ANN401 - whatever it holds
     if not content or content.isspace():
         raise DataError(label, ["holds nothing"])
@@ -174,5 +168,5 @@ def _parquet(file: Path) -> pa.Table:
 
 
 _READERS: Mapping[str, Callable[[Path], Any]] = MappingProxyType(
-    {".json": _json, ".jsonl": _json_lines, ".parquet": _parquet}
+    {".json": lambda file: _parsed(whole_content(file), str(file)), ".jsonl": _json_lines, ".parquet": _parquet}
 )

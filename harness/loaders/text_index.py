@@ -22,8 +22,6 @@ from harness.data.types import Corpus, Int32Array, Int64Array
 from harness.store.cache import Cache
 from harness.store.columns import load_column
 
-__all__ = ["RepeatedTexts", "TextIndex", "hashes_of", "index_of"]
-
 _SCHEME = 1
 _HASHES, _ROWS = "hashes.npy", "rows.npy"
 _BATCH = 8192

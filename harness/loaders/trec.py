@@ -8,7 +8,7 @@ line, to name every problem with its line.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,21 +24,17 @@ from harness.data.memory import part_of_file
 from harness.data.problems import Problems
 from harness.data.types import Qrels, Run
 from harness.errors import DataError
-from harness.loaders.qrels import read_judgments
+from harness.loaders.qrels import read_judgment_lines, read_judgments
 from harness.loaders.records import format_of, unit_of
 from harness.loaders.source import Source
 from harness.loaders.structured_files import is_structured, read_structured_run, whole_content
 from harness.wording import counted
-
-__all__ = ["TaggedRun", "read_qrels", "read_run", "read_tagged_run"]
 
 _BLOCK_BYTES = 1 << 24
 _RUN = ("query", "Q0", "document", "rank", "score", "tag")
 _QRELS = ("query", "iteration", "document", "grade")
 _BEIR_TABS = 2
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_LIMIT = 2**31
-_DIGITS = 32
 _ID = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -82,24 +78,20 @@ def read_qrels(path: Path | str) -> Qrels:
     judged twice under one query; and for a file without judgments.
     """
     file = Path(path)
-    qrels = _lines_of_qrels(file) if format_of(file.name) is None else None
-    if qrels is None:
-        problems = Problems(str(file), unit_of(file.name))
-        qrels = group_judgments(read_judgments(Source(file.parent), file.name, {}, problems, []), problems)
-        problems.raise_if_any()
+    problems = Problems(str(file), unit_of(file.name))
+    if format_of(file.name) is not None:
+        judgments = read_judgments(Source(file.parent), file.name, {}, problems, [])
+    else:
+        content = whole_content(file)
+        fast = _fast_qrels(content)
+        if fast is not None:
+            return fast
+        judgments = read_judgment_lines(BytesIO(content), problems, [])
+    qrels = group_judgments(judgments, problems)
+    problems.raise_if_any()
     if not len(qrels):
         raise DataError(str(path), ["the file holds no judgments"])
     return qrels
-
-
-def _lines_of_qrels(path: Path) -> Qrels | None:
-    """Return the judgments of TREC's lines; None for three columns, whose header has to be looked at."""
-    content = whole_content(path)
-    if content.lstrip().split(b"\n", 1)[0].rstrip(b"\r").count(b"\t") == _BEIR_TABS:
-        return None
-    normal = _normalised(content)
-    fast = _fast_qrels(normal)
-    return _parse_qrels_lines(normal, Problems(str(path))) if fast is None else fast
 
 
 def _normalised(content: bytes) -> bytes:
@@ -128,7 +120,10 @@ def _fast_run(content: bytes) -> Run | None:
 
 
 def _fast_qrels(content: bytes) -> Qrels | None:
-    table = _table(content, _QRELS, {"query": _ID, "document": _ID, "grade": pa.int32()})
+    """Return the judgments of TREC's lines by Arrow's reader; None when a line has to be looked at."""
+    if content.lstrip().split(b"\n", 1)[0].rstrip(b"\r").count(b"\t") == _BEIR_TABS:  # it may be a header
+        return None
+    table = _table(_normalised(content), _QRELS, {"query": _ID, "document": _ID, "grade": pa.int32()})
     if table is None:
         return None
     try:
@@ -152,63 +147,36 @@ def _table(content: bytes, names: tuple[str, ...], types: dict[str, Any]) -> pa.
         return None
 
 
-class _Columns(NamedTuple):
-    queries: list[str]
-    documents: list[str]
-    values: list[float]
-    ranks: list[str]
-
-
 def _parse_run_lines(content: bytes, problems: Problems) -> Run:
     """Return a run from normalised lines; raises DataError that names every faulty line."""
-    columns = _read_columns(content, problems, _RUN, _score_problem)
-    whole = all(_INTEGER.fullmatch(rank) for rank in columns.ranks)
-    places = np.array([int(rank) for rank in columns.ranks], dtype=np.float64) if whole else None
-    return build_run(_column(columns.queries), _column(columns.documents), np.array(columns.values), places)
-
-
-def _parse_qrels_lines(content: bytes, problems: Problems) -> Qrels:
-    """Return judgments from normalised lines; raises DataError that names every faulty line."""
-    columns = _read_columns(content, problems, _QRELS, _grade_problem)
-    return build_qrels(_column(columns.queries), _column(columns.documents), np.array(columns.values))
-
-
-def _read_columns(
-    content: bytes, problems: Problems, names: Sequence[str], wrong: Callable[[str], str | None]
-) -> _Columns:
-    """Query, document and number of every line; the number is the fifth column of a run, the fourth of judgments."""
-    columns = _Columns([], [], [], [])
-    first_lines: dict[str, dict[str, int]] = {}
-    at = names.index("score") if "score" in names else names.index("grade")
-    for line, parts in _lines(content, problems):
-        if len(parts) != len(names):
-            problems.add(line, f"{counted(len(parts), 'column')}, expected {len(names)}: {' '.join(names)}")
+    queries, documents, ranks, scores = list[str](), list[str](), list[str](), list[float]()
+    first_lines: dict[tuple[str, str], int] = {}
+    for line, raw in enumerate(content.split(b"\n"), 1):
+        try:
+            parts = raw.decode("utf-8").split(" ")
+        except UnicodeDecodeError as error:
+            problems.add(line, f"not UTF-8: byte 0x{raw[error.start]:02x}")
             continue
-        problem = wrong(parts[at])
+        if len(parts) != len(_RUN):
+            if raw:
+                problems.add(line, f"{counted(len(parts), 'column')}, expected {len(_RUN)}: {' '.join(_RUN)}")
+            continue
+        query, _, document, rank, score, _ = parts
+        problem = _score_problem(score)
+        if problem is None and (before := first_lines.setdefault((query, document), line)) != line:
+            problem = f"document '{document}' is listed for query '{query}' on line {before} already"
         if problem is not None:
             problems.add(line, problem)
             continue
-        query, document = parts[0], parts[2]
-        before = first_lines.setdefault(query, {}).setdefault(document, line)
-        if before != line:
-            problems.add(line, f"document '{document}' is listed for query '{query}' on line {before} already")
-            continue
-        columns.queries.append(query)
-        columns.documents.append(document)
-        columns.values.append(float(parts[at]))
-        columns.ranks.append(parts[3])
+        queries.append(query)
+        documents.append(document)
+        ranks.append(rank)
+        scores.append(float(score))
     problems.raise_if_any()
-    return columns
-
-
-def _lines(content: bytes, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    for line, raw in enumerate(content.split(b"\n"), 1):
-        if not raw:
-            continue
-        try:
-            yield line, raw.decode("utf-8").split(" ")
-        except UnicodeDecodeError as error:
-            problems.add(line, f"not UTF-8: byte 0x{raw[error.start]:02x}")
+    whole = all(map(_INTEGER.fullmatch, ranks))
+    places = np.array(list(map(int, ranks)), dtype=np.float64) if whole else None
+    query_column, document_column = (pa.chunked_array([strings(values)]) for values in (queries, documents))
+    return build_run(query_column, document_column, np.array(scores), places)
 
 
 def _score_problem(text: str) -> str | None:
@@ -223,17 +191,3 @@ def _score_problem(text: str) -> str | None:
     if not np.isfinite(to_float32(np.array(number))):
         return f"the score '{text}' is infinite, or beyond the range of float32"
     return None
-
-
-def _grade_problem(text: str) -> str | None:
-    if not _INTEGER.fullmatch(text):
-        return f"the grade '{text}' is not a whole number"
-    return (
-        None
-        if len(text) <= _DIGITS and -_LIMIT <= int(text) < _LIMIT
-        else f"the grade '{text}' does not fit into 32 bits"
-    )
-
-
-def _column(values: list[str]) -> pa.ChunkedArray:
-    return pa.chunked_array([strings(values)])

@@ -11,8 +11,6 @@ from harness.data.columns import RecordBatch
 from harness.data.problems import Problems
 from harness.loaders.source import read_blocks
 
-__all__ = ["is_topics", "is_trectext", "read_topics", "read_trectext"]
-
 _BATCH = 1024
 _DOCUMENT = re.compile(r"<DOC>(.*?)</DOC>", re.DOTALL | re.IGNORECASE)
 _DOCNO = re.compile(r"<DOCNO>(.*?)</DOCNO>", re.DOTALL | re.IGNORECASE)

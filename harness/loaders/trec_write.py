@@ -18,9 +18,6 @@ from harness.data.arrow import numbers, text_scalar, write_parquet
 from harness.data.types import Qrels, Run
 from harness.errors import DataError
 
-__all__ = ["replacing", "write_qrels", "write_run", "write_run_columns"]
-
-
 _QUERIES_AT_ONCE = 256
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -22,12 +23,11 @@ from harness.plan.expressions import (
     unquoted,
     without_parentheses,
 )
+from harness.plan.option_fields import Mistakes
 from harness.plan.stages import Stage, fusions, parse_weights, rerankers
-from harness.registry.cards import BackendCard, Parameter
+from harness.registry.cards import BackendCard
 from harness.registry.lookup import find_cards
-from harness.registry.parameters import NO_PROMPT, ParameterValue, current_spelling
-
-__all__ = ["BackendSpec", "parse_backend_specs", "parse_backends", "spell", "with_components"]
+from harness.registry.parameters import NO_PROMPT, Parameter, ParameterValue, current_spelling
 
 _RUN = "run"
 _URL = "url"
@@ -96,10 +96,10 @@ def parse_backend_specs(text: str | Sequence[str], cards: Mapping[str, BackendCa
         _refuse_credentials(_ENDPOINT.sub("", item), cards)
     parser = _Parser(cards)
     specs = [spec for item in items if (spec := parser.parse(item.strip())) is not None]
-    problems = [*parser.problems, *_repeated(specs)]
+    parser.errors += _repeated(specs)
     if not items:
-        problems.append(UsageError("no backend is named", fix=f"known: {', '.join(cards)}"))
-    problems = list({str(problem): problem for problem in problems}.values())  # a sweep repeats what is wrong with it
+        parser.refuse("no backend is named", fix=f"known: {', '.join(cards)}")
+    problems = list({str(error): error for error in parser.errors}.values())  # a sweep repeats what is wrong with it
     if len(problems) == 1:
         raise problems[0]
     if problems:
@@ -152,12 +152,12 @@ def _any_of(names: Iterable[str]) -> str:
     return f"(?:{'|'.join(re.escape(name) for name in names)})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Parser:
-    """Parses items of a list of backends, and keeps in ``problems`` all that is wrong with them."""
+class _Parser(Mistakes):
+    """Parses items of a list of backends, and keeps all that is wrong with them."""
 
-    cards: Mapping[str, BackendCard]
-    problems: list[HarnessError] = field(default_factory=list)
+    def __init__(self, cards: Mapping[str, BackendCard]) -> None:
+        super().__init__()
+        self.cards = cards
 
     def parse(self, item: str) -> BackendSpec | None:
         """Parse ``label=backend``, or a backend without a label of its own; None where something is wrong with it."""
@@ -169,11 +169,7 @@ class _Parser:
         return replace(spec, label=labelled["label"], unlabelled=spec.label) if spec is not None else None
 
     def _unlabelled(self, item: str) -> BackendSpec | None:
-        try:
-            return self._parse(without_parentheses(item))
-        except UsageError as error:
-            self.problems.append(error)
-            return None
+        return self.catch(partial(self._parse, without_parentheses(item)))
 
     def _parse(self, item: str) -> BackendSpec | None:
         """Parse a backend; None where its parts are wrong, which problems tell. Raises UsageError for other faults."""
@@ -202,10 +198,10 @@ class _Parser:
             )
         if card is None:
             raise UnknownNameError("backend", name, (*self.cards, *fusions(), f"{_RUN}:FILE", "python:MODULE:FUNCTION"))
-        before = len(self.problems)
+        before = len(self.errors)
         overrides = self._overrides(name, rest, card.parameters) if colon else {}
-        self.problems.extend(_about_external(name, card, overrides))
-        if len(self.problems) > before:
+        self.errors += _about_external(name, card, overrides)
+        if len(self.errors) > before:
             return None
         shown = _spelt(overrides)
         # an external index says some parameters itself: they are empty until it is opened
@@ -232,7 +228,7 @@ class _Parser:
         )
 
     def _fusion(self, method: Stage, rest: str) -> BackendSpec | None:
-        before = len(self.problems)
+        before = len(self.errors)
         try:
             parts = split_fusion(rest)
         except UsageError as error:
@@ -242,19 +238,17 @@ class _Parser:
         components = tuple(component for component in parsed if component is not None)
         weights = parse_weights(str(overrides.get("weights", "")))
         if len(parsed) < 2:
-            fix = f"write {method.name}:NAME+NAME"
-            self.problems.append(UsageError(f"fusion '{method.name}' has fewer than two components", fix=fix))
+            self.refuse(f"fusion '{method.name}' has fewer than two components", f"write {method.name}:NAME+NAME")
         if weights is not None and (len(weights) != len(parsed) or not any(weights)):
             what = f"fusion '{method.name}' has {len(parsed)} components and the weights {overrides['weights']}"
-            self.problems.append(UsageError(what, fix="give one number for each, one of them above 0: weights=0.3+0.7"))
-        self.problems.extend(_repeated(components))
-        if len(self.problems) > before:
+            self.refuse(what, "give one number for each, one of them above 0: weights=0.3+0.7")
+        self.errors += _repeated(components)
+        if len(self.errors) > before:
             return None
         labels = "+".join(in_parentheses(component.label) for component in components)
-        shown = ";".join([labels, *([_spelt(overrides)] if overrides else [])])
         return BackendSpec(
             name=method.name,
-            label=f"{method.name}:{shown}",
+            label=";".join(filter(None, [f"{method.name}:{labels}", _spelt(overrides)])),
             kind="fusion",
             card=None,
             parameters={**method.defaults, **overrides},
@@ -264,14 +258,14 @@ class _Parser:
 
     def _reranked(self, first: BackendSpec | None, stages: Sequence[str]) -> BackendSpec | None:
         """Put second stages after ``first``, each on the hits of the stage before it."""
-        before, spec = len(self.problems), first
+        before, spec = len(self.errors), first
         for stage in stages:
             name, colon, rest = (part.strip() for part in stage.partition(":"))
             if name not in rerankers():  # keywords| and keywords|x: the second bar is followed by no reranker's name
                 raise UnknownNameError("reranker", name.rpartition("|")[2].strip(), rerankers())
             reranker = rerankers()[name]
             overrides = self._overrides(name, rest, reranker.parameters) if colon else {}
-            if spec is None or len(self.problems) > before:
+            if spec is None or len(self.errors) > before:
                 return None
             shown = f"{name}:{_spelt(overrides)}" if overrides else name
             spec = BackendSpec(
@@ -298,24 +292,19 @@ class _Parser:
                 shown = f"'{word}{' …' if more else ''}'"  # what follows a name may be a password
                 if "@" in part:  # it may be a URL whose 'url=' was forgotten
                     shown = "a part"
-                self.problems.append(
-                    UsageError(f"backend '{name}': {shown} is not key=value", fix="separate them with ';'")
-                )
+                self.refuse(f"backend '{name}': {shown} is not key=value", "separate them with ';'")
             elif key == _EXTERNAL and key not in parameters:
-                self.problems.append(
-                    UsageError(f"backend '{name}' cannot search an external index: its engine does not do it")
-                )
+                self.refuse(f"backend '{name}' cannot search an external index: its engine does not do it")
             elif key not in parameters:
-                self.problems.append(UnknownNameError("parameter", key, parameters, of=f"backend '{name}'"))
+                self.errors.append(UnknownNameError("parameter", key, parameters, of=f"backend '{name}'"))
             elif key in overrides:
-                self.problems.append(UsageError(f"backend '{name}': parameter '{key}' is given twice"))
+                self.refuse(f"backend '{name}': parameter '{key}' is given twice")
             else:
+                spelling = _prompt_spelling if key.endswith("_prompt") else unquoted
                 try:
-                    overrides[key] = parameters[key].parse(
-                        _prompt_spelling(text) if key.endswith("_prompt") else unquoted(text)
-                    )
+                    overrides[key] = parameters[key].parse(spelling(text))
                 except ValueError as error:
-                    self.problems.append(UsageError(f"backend '{name}', parameter '{written}': {error}"))
+                    self.refuse(f"backend '{name}', parameter '{written}': {error}")
                     if key == _EXTERNAL:  # parameters about an external index are no second mistake
                         overrides[key] = True
         return overrides
@@ -397,8 +386,7 @@ def _repeated(specs: Sequence[BackendSpec]) -> list[HarnessError]:
         if spec.identity in seen:
             problems.append(UsageError(f"backends '{seen[spec.identity]}' and '{spec.label}' are the same"))
         elif spec.label in seen.values():
-            problems.append(
-                UsageError(f"two backends have the label '{spec.label}'", fix="give another to one of them")
-            )
+            what = f"two backends have the label '{spec.label}'"
+            problems.append(UsageError(what, fix="give another to one of them"))
         seen.setdefault(spec.identity, spec.label)
     return problems

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import cast
 
 from harness.engines.interface import Capabilities, EngineProtocol
 from harness.errors import HarnessError, RejectedInputError, UsageError
 from harness.plan.config import ClientKind
 from harness.plan.option_fields import raise_together
-from harness.plan.options import LoadOptions
 from harness.plan.plan import Plan
 from harness.registry.lookup import load_engine
 from harness.registry.parameters import ParameterValue
-
-__all__ = ["OWN_ADAPTERS", "refuse_impossible"]
 
 OWN_ADAPTERS = "harness.engines."
 """Prefix of the engines of the harness itself: what their parameters mean is known."""
@@ -26,7 +23,7 @@ def refuse_impossible(plan: Plan) -> None:
     An engine that cannot be imported is left to its trial, which tells why. Parameters are tried on the harness's own
     engines alone: what others do when they are made may be slow or fail in ways that only a worker survives.
     """
-    mistakes = []
+    mistakes = list[UsageError]()
     for trial in plan.trials:
         card = trial.spec.card
         if card is None:
@@ -35,42 +32,30 @@ def refuse_impossible(plan: Plan) -> None:
             engine = load_engine(card)
         except HarnessError:
             continue
+        refused = [*_impossible(plan, engine.capabilities, external=trial.external)]
         try:
-            _refuse_load(plan.load, engine.capabilities, external=trial.external)
-            _refuse_filter(plan, engine.capabilities, external=trial.external)
-            if card.engine.startswith(OWN_ADAPTERS):
+            if not refused and card.engine.startswith(OWN_ADAPTERS):
                 cast("Callable[[Mapping[str, ParameterValue]], EngineProtocol]", engine)(trial.parameters)
         except (UsageError, RejectedInputError) as error:
-            mistakes.append(UsageError(f"backend '{trial.label}': {error.what}", fix=error.fix))
+            refused.append((error.what, error.fix))
+        mistakes += [UsageError(f"backend '{trial.label}': {what}", fix=fix) for what, fix in refused]
     raise_together(mistakes)
 
 
-def _refuse_filter(plan: Plan, capabilities: Capabilities, *, external: bool) -> None:
-    """Raise UsageError when searches cannot be filtered on such an engine or index."""
-    if plan.filter and external:
-        raise UsageError(
-            "--filter works on an index that the harness built, with the metadata in it, not on an external one",
-            fix="leave --filter or this backend out",
-        )
-    if plan.filter and not capabilities.filters:
-        raise UsageError("--filter: this engine does not filter searches", fix="leave --filter or this backend out")
-
-
-def _refuse_load(load: LoadOptions, capabilities: Capabilities, *, external: bool) -> None:
-    """Raise UsageError when what is to be measured under load cannot be had of such an engine or index."""
-    if load.wanted and external:
-        raise UsageError(
-            "--cold, --concurrency and --rate are measured on an index that the harness built, not on an external one",
-            fix="leave them or this backend out",
-        )
-    if load.wanted and not capabilities.reopens:
-        raise UsageError(
-            "--cold, --concurrency and --rate need an engine that can open its index again",
-            fix="leave them or this backend out",
-        )
+def _impossible(plan: Plan, capabilities: Capabilities, *, external: bool) -> Iterator[tuple[str, str | None]]:
+    """Yield the options that such an engine or index cannot serve, each with what to do."""
+    load, options, foreign = plan.load, "--cold, --concurrency and --rate", "built, not on an external one"
     several = load.concurrency or load.open_loop
-    if several and load.clients is ClientKind.THREADS and not capabilities.threads:
-        raise UsageError(
-            "--clients threads: this engine's client holds Python's lock while it searches, or may not be shared",
-            fix="use --clients processes",
-        )
+    if load.wanted and external:
+        what = f"{options} are measured on an index that the harness {foreign}"
+        yield what, "leave them or this backend out"
+    elif load.wanted and not capabilities.reopens:
+        yield f"{options} need an engine that can open its index again", "leave them or this backend out"
+    elif several and load.clients is ClientKind.THREADS and not capabilities.threads:
+        what = "--clients threads: this engine's client holds Python's lock while it searches, or may not be shared"
+        yield what, "use --clients processes"
+    if plan.filter and external:
+        what = f"--filter works on an index that the harness {foreign}, with its metadata"
+        yield what, "leave --filter or this backend out"
+    elif plan.filter and not capabilities.filters:
+        yield "--filter: this engine does not filter searches", "leave --filter or this backend out"

@@ -21,45 +21,6 @@ if TYPE_CHECKING:
 else:
     Dataset = GoldenSet = object  # importing them takes longer than all else here; who reads one looks at its type
 
-__all__ = [
-    "AUDIT_METRICS",
-    "CACHE_KINDS",
-    "COMPARE_METRICS",
-    "EVAL_METRICS",
-    "GROUPS",
-    "BackendsRequest",
-    "CacheRemoveRequest",
-    "CacheRequest",
-    "CheckOutput",
-    "CheckRequest",
-    "ClientKind",
-    "CompareOutput",
-    "CompareRequest",
-    "DatasetRequest",
-    "DiffRequest",
-    "DoctorRequest",
-    "DownRequest",
-    "EvalRequest",
-    "FetchRequest",
-    "GateOptions",
-    "InfoRequest",
-    "InitRequest",
-    "Isolation",
-    "JudgedOutput",
-    "ListRequest",
-    "Output",
-    "RegressRequest",
-    "RemoveRequest",
-    "ReportRequest",
-    "Resume",
-    "ScoreOptions",
-    "SearchRequest",
-    "UpRequest",
-    "VerifyOutput",
-    "VerifyRequest",
-    "rerun_fields",
-]
-
 COMPARED = "What to compare"
 SEARCH = "How to search"
 MEASURED = "What to measure"
@@ -109,7 +70,7 @@ LOCAL = "local"
 
 
 class Isolation(StrEnum):
-    """Where a backend runs."""
+    """Place where a backend runs."""
 
     PROCESS = "process"
     """In a worker process of its own."""
@@ -190,7 +151,7 @@ VERBOSE = Option("Print every table, not only the short form of the result.", OU
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions(Options):
-    """How trials run: the options that compare, check and regress share."""
+    """Options of running trials that compare, check and regress share."""
 
     timing: bool = Option("Warm up and time, or only search each query once.", TIMING, common=True).default(True)
     repeat: int = Option(
@@ -245,7 +206,7 @@ class RunOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringOptions(RunOptions):
-    """How hits are scored: the further options that compare and check share."""
+    """Further options, of scoring, that compare and check share."""
 
     relevance: int = RELEVANCE.default(1)
     identical_ids: str = IDENTICAL_IDS.default("auto")
@@ -296,9 +257,7 @@ class CompareRequest(ScoringOptions):
         "Search only this many queries, drawn with --seed; all documents stay.", COMPARED, least=1
     ).default(None)
     max_docs: int | None = Option(
-        "Index every judged document and, up to this many, random others drawn with --seed.",
-        COMPARED,
-        least=1,
+        "Index every judged document and, up to this many, random others drawn with --seed.", COMPARED, least=1
     ).default(None)
     split: str | None = SPLIT.default(None)
     qrels: Path | None = Option(
@@ -391,7 +350,7 @@ class CompareRequest(ScoringOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output(Options):
-    """Where a result goes and how it is shown."""
+    """Place and form of a result."""
 
     out: Path | None = Option(
         "Folder for the result.", OUTPUT, common=True, metavar="DIR", default_text="a new one under reports/"
@@ -410,7 +369,7 @@ class Output(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareOutput(Output):
-    """Where the result of ``harness compare`` goes and how it is shown."""
+    """Place and form of the result of ``harness compare``."""
 
     save_runs: str | None = Option(
         "Also write every backend's hits into the result: TREC run files, or MTEB's TASK_predictions.json in a folder "
@@ -514,7 +473,7 @@ class CheckRequest(ScoringOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedOutput(Output):
-    """Where a verdict goes and how it is shown, in continuous integration too."""
+    """Place and form of a verdict, in continuous integration too."""
 
     junit: Path | None = Option(
         "Also write JUnit XML: one case for each thing that is judged.",
@@ -535,7 +494,7 @@ class JudgedOutput(Output):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOutput(JudgedOutput):
-    """Where the verdict of ``harness check`` goes."""
+    """Place and form of the verdict of ``harness check``."""
 
     junit_per_query: bool = Option(
         "Also one case for each question and backend in --junit.", OUTPUT, recorded=False, keyword=False
@@ -569,14 +528,14 @@ class VerifyRequest(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyOutput(Options):
-    """How the result of ``harness verify`` is shown."""
+    """Form of the result of ``harness verify``."""
 
     format: str = FORMAT.default("table")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreOptions(Options):
-    """How ``harness.evaluate`` and ``harness eval`` score a run."""
+    """Options of scoring a run with ``harness.evaluate`` and ``harness eval``."""
 
     relevance: int = RELEVANCE.default(1)
     ties: str | None = replace(TIES, default_text="trec_eval").default(None)
@@ -624,7 +583,7 @@ class EvalRequest(ScoreOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOptions(Options):
-    """How two results are judged: the options that regress and diff share."""
+    """Options of judging two results that regress and diff share."""
 
     max_drop: float | Mapping[str, float] | Sequence[str] | None = MAX_DROP.default(None)
     margin: float = Option(
@@ -710,7 +669,7 @@ class ReportRequest(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitRequest(Options):
-    """What the ``harness.toml`` that ``harness init`` writes names."""
+    """Content of the ``harness.toml`` that ``harness init`` writes."""
 
     golden: str | None = replace(GOLDEN, argument=False, group=COMPARED, common=True, metavar="FILE").default(None)
     corpus: str | None = replace(CORPUS, repeated=False).default(None)

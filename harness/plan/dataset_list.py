@@ -26,9 +26,6 @@ from harness.plan.option_fields import Mistakes
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.lookup import dataset_names, find_dataset
 
-__all__ = ["DatasetList", "NamedDataset", "in_dataset_list", "parse_datasets"]
-
-
 _LOADER_OPTION = re.compile(r"\w+=")
 """A further option of a loader spec, which has commas of its own: ``qrels=labels`` of ``hf:x/y:queries=a,qrels=b``."""
 
@@ -101,7 +98,7 @@ def _items(text: str) -> list[str]:
 
 def _in_family(item: str, family: DatasetFamily, cards: Path | None) -> str:
     """Return the full name of an item that follows a member of ``family``."""
-    if not _is_plain(item):
+    if re.search(r"^[.~]|[/:]", item) or os.sep in item:  # a path, or a loader's spec
         return item
     is_path, is_name = Path(item).exists(), find_dataset(item, cards) is not None
     if family.member(item) is None:
@@ -116,10 +113,6 @@ def _in_family(item: str, family: DatasetFamily, cards: Path | None) -> str:
             fix=f"write {family.name}/{item}, or put {f'./{item}' if is_path else item} first in the list",
         )
     return f"{family.name}/{item}"
-
-
-def _is_plain(item: str) -> bool:
-    return os.sep not in item and "/" not in item and ":" not in item and not item.startswith((".", "~"))
 
 
 def _family_of(name: str, cards: Path | None) -> DatasetFamily | None:

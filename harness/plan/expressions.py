@@ -22,21 +22,6 @@ from typing import NamedTuple
 
 from harness.errors import UsageError
 
-__all__ = [
-    "FusionParts",
-    "Swept",
-    "expand",
-    "in_list",
-    "in_parentheses",
-    "quoted",
-    "split_fusion",
-    "split_outside",
-    "split_stages",
-    "swept",
-    "unquoted",
-    "without_parentheses",
-]
-
 _QUOTED = r"\"(?:[^\"]|\"\")*+\"|'(?:[^']|'')*+'"
 _BEGINS = re.compile(rf"(?P<before>(?:^|[=:,;+(|])\s*)(?P<quoted>{_QUOTED}|[\"'])")
 """Quoted text, or a quote that nothing closes, where a name or a value begins."""

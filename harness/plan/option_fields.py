@@ -21,29 +21,12 @@ from typing import Any, Literal, TypeVar, cast
 from harness.errors import HarnessError, UnknownNameError, UsageError, near_name, nearest
 from harness.plan.expressions import in_list
 
-__all__ = [
-    "LARGEST",
-    "Mistakes",
-    "Option",
-    "OptionField",
-    "Options",
-    "checked",
-    "command_words",
-    "flat",
-    "from_keywords",
-    "keyword_arguments",
-    "keywords_of",
-    "option_fields",
-    "option_words",
-    "raise_together",
-    "require",
-]
-
 LARGEST = 999_999_999
 """The largest number of any option but a seed: the largest cutoff of a metric, and within 32 bits for every engine."""
 Settings = TypeVar("Settings", bound="Options")
 Function = TypeVar("Function", bound=Callable[..., object])
 Default = TypeVar("Default")
+Resolved = TypeVar("Resolved")
 Kind = Literal["bool", "int", "float", "str", "path", "list"]
 _DECLARATION = "option"
 
@@ -122,7 +105,7 @@ class OptionField:
 
     @property
     def kind(self) -> Kind:
-        """How the command line and ``harness.toml`` give the value."""
+        """The form of the value on the command line and in ``harness.toml``."""
         members = _members(self.hint)
         if self.option.repeated:
             return "list"
@@ -277,7 +260,11 @@ def from_keywords(
         kind(**{name: value for name, value in keywords.items() if name in known and name in option_fields(kind)})
         for kind in kinds
     ]
-    mistakes = [_unknown_keyword(call, name, {*known, *also}) for name in keywords if name not in known]
+    mistakes = [
+        UsageError(f"{call}() has no keyword '{name}'", fix=UnknownNameError("keyword", name, {*known, *also}).fix)
+        for name in keywords
+        if name not in known
+    ]
     if mistakes:
         raise_together([*mistakes, *(problem for options in made for problem in _problems(options).values())])
     return made
@@ -320,10 +307,6 @@ def _missing_keyword(call: str, name: str, keywords: Collection[str]) -> UsageEr
     return UsageError(f"{call}() is called without '{name}'", fix=fix)
 
 
-def _unknown_keyword(call: str, name: str, known: Collection[str]) -> UsageError:
-    return UsageError(f"{call}() has no keyword '{name}'", fix=UnknownNameError("keyword", name, known).fix)
-
-
 def _problems(settings: Options) -> dict[str, UsageError]:
     """Return what is wrong with the values of options, by field."""
     problems = {name: field.problem(getattr(settings, name)) for name, field in option_fields(type(settings)).items()}
@@ -356,6 +339,18 @@ class Mistakes:
     def __init__(self) -> None:
         self.errors: list[HarnessError] = []
 
+    def refuse(self, what: str, fix: str | None = None) -> None:
+        """Keep a mistake of the user's, and what to do."""
+        self.errors.append(UsageError(what, fix=fix))
+
+    def catch(self, resolve: Callable[[], Resolved]) -> Resolved | None:
+        """Return what is resolved; None where it raises UsageError, which is kept."""
+        try:
+            return resolve()
+        except UsageError as error:
+            self.errors.append(error)
+            return None
+
     @contextmanager
     def collected(self, kind: type[HarnessError] = UsageError) -> Iterator[None]:
         """Keep an error of this kind that ends the block."""
@@ -386,7 +381,9 @@ def command_words(settings: Options, resolved: Mapping[str, object] | None = Non
 
 def option_words(field: OptionField, value: object) -> list[str]:
     """Return the words of a command that give an option this value; none for its default."""
-    if not field.option.recorded or value is None or value == field.default or _same(value, field.default):
+    default = field.default
+    is_default = value == default or (default not in (MISSING, None) and _text(value) == _text(default))
+    if not field.option.recorded or value is None or is_default:
         return []
     if field.option.argument:
         return [_text(value)]
@@ -421,10 +418,6 @@ def _flat(value: object) -> str | int | float | list[str] | None:
     if isinstance(value, list | tuple):
         return [str(item) for item in value]
     return str(value)
-
-
-def _same(value: object, default: object) -> bool:
-    return default is not MISSING and default is not None and _text(value) == _text(default)
 
 
 def _text(value: object) -> str:

@@ -13,23 +13,8 @@ from harness.errors import UsageError
 from harness.plan.config import LOCAL, ClientKind, Isolation
 from harness.stats.timing import Arrivals
 
-__all__ = [
-    "SWEEP",
-    "WARM_UP_SECONDS",
-    "ChurnOptions",
-    "ExecutionOptions",
-    "LoadOptions",
-    "parse_churn",
-    "parse_filter_sweep",
-    "parse_levels",
-    "parse_rates",
-    "share",
-    "size_in_bytes",
-    "warm_up_seconds",
-]
-
 SWEEP = "sweep"
-"""What ``--rate`` is for rates that rise to saturation."""
+"""The value of ``--rate`` for rates that rise to saturation."""
 WARM_UP_SECONDS = 5.0
 _WARM_UP_VARIABLE = "HARNESS_WARM_UP"
 _SMALLEST_SIZE = 1024**2
@@ -176,26 +161,24 @@ def parse_churn(value: str | None, seed: int) -> ChurnOptions | None:
     if value is None:
         return None
     parts = [part.partition("=") for part in value.split(",")]
-    names = [name.strip() for name, _, _ in parts]
+    texts = {name.strip(): text.strip() for name, _, text in parts}
     what = f"--churn {value}"
-    strange = [name for name in names if name not in ("insert", "delete", "update", "steps")]
-    if strange or len(set(names)) != len(names):
+    strange = [name for name in texts if name not in ("insert", "delete", "update", "steps")]
+    if strange or len(texts) < len(parts):
         odd = f"'{strange[0]}' is not known" if strange else "a part occurs twice"
         raise UsageError(f"{what}: {odd}", fix=f"write {_CHURN}")
-    texts = {name.strip(): text.strip() for name, _, text in parts}
-    steps = int(texts["steps"]) if texts.get("steps", "1").isdecimal() and "steps" in texts else 1
-    if not 1 <= steps <= _MOST_STEPS or ("steps" in texts and not texts["steps"].isdecimal()):
-        raise UsageError(f"{what}: steps is '{texts['steps']}'", fix=f"give a number from 1 to {_MOST_STEPS}")
-    shares = {name: share(text, f"--churn {name}") for name, text in texts.items() if name != "steps"}
+    of_steps = texts.pop("steps", "1")
+    steps = int(of_steps) if of_steps.isdecimal() else 0
+    if not 1 <= steps <= _MOST_STEPS:
+        raise UsageError(f"{what}: steps is '{of_steps}'", fix=f"give a number from 1 to {_MOST_STEPS}")
+    shares = {name: share(text, f"--churn {name}") for name, text in texts.items()}
     if not shares:
         raise UsageError(f"{what}: it changes nothing", fix=f"write {_CHURN}")
     options = ChurnOptions(**shares, steps=steps, seed=seed)
     left = 1 + (steps - 1) * (options.insert - options.delete) - options.delete - options.update
     if min(left, 1 - options.delete - options.update) <= 0:
-        raise UsageError(
-            f"{what}: in some step more documents would be deleted and updated than there are",
-            fix="give smaller shares, or fewer steps",
-        )
+        what = f"{what}: in some step more documents would be deleted and updated than there are"
+        raise UsageError(what, fix="give smaller shares, or fewer steps")
     return options
 
 
@@ -277,9 +260,8 @@ def parse_filter_sweep(value: str | float | Sequence[str | float] | None) -> Fil
         )
     if len(set(names)) != len(names) or "" in names:
         odd = "a share or a field is empty" if "" in names else "a share or a field occurs twice"
-        raise UsageError(
-            f"--filter-sweep '{_shown(value)}': {odd}", fix="write shares and fields, each once: 0.5,0.1,0.01"
-        )
+        what = f"--filter-sweep '{_shown(value)}': {odd}"
+        raise UsageError(what, fix="write shares and fields, each once: 0.5,0.1,0.01")
     fields = tuple(name for name in names if _number(name.removesuffix("%")) == _NO_NUMBER)
     return FilterSweep(tuple(share(name, "--filter-sweep") for name in names if name not in fields), fields)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from harness.data.columns import columns_text, parse_columns
 from harness.data.dataset import DatasetFiles, IdenticalIds
@@ -40,25 +39,13 @@ from harness.registry.parameters import ParameterValue
 from harness.rerank.rerankers import require_sense
 from harness.text import ENGLISH, analyzer_names, in_words, known_language, preferred_analyzers
 
-__all__ = [
-    "Plan",
-    "Trial",
-    "among_candidates_of_dataset",
-    "execution_of",
-    "identical_ids_rule",
-    "in_language",
-    "make_plan",
-    "may_be_server",
-]
-
-Resolved = TypeVar("Resolved")
 _AUTO = "auto"
 """The analyzer that follows the dataset's language."""
 _LANGUAGELESS = {
     "take the text for English": ("lucene-english", "snowball-english"),
     "cut it at white space": ("whitespace", "lucene-yoruba"),
 }
-"""What can be done with text in a language without an analyzer, and analyzers that do it, the first choice first."""
+"""Ways to analyse text in a language without an analyzer, each with its analyzers, the first choice first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +192,8 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     Raises:
         UsageError: Something is wrong; it is an UnknownNameError if that is one unknown name.
     """
-    mistakes = _Mistakes()
-    request = mistakes.checked(request)
+    mistakes = Mistakes()
+    request, mistakes.errors[:] = checked(request)
     ties = TieRule(request.ties)
     queries = mistakes.catch(lambda: _query_rule(request))
     files = mistakes.catch(lambda: _dataset_files(request))
@@ -214,13 +201,13 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     load = _load(request, mistakes)
     churn = mistakes.catch(lambda: parse_churn(request.churn, request.seed))
     if churn is not None and request.filter:
-        what = "--churn with --filter: an index with metadata to filter by is not changed"
-        mistakes.errors.append(UsageError(what, fix="leave one of the two out"))
+        mistakes.refuse(
+            "--churn with --filter: an index with metadata to filter by is not changed", "leave one of the two out"
+        )
     wanted = mistakes.catch(lambda: parse_filter(request.filter))
     filter_sweep = mistakes.catch(lambda: parse_filter_sweep(request.filter_sweep))
     if wanted and filter_sweep:
-        what = "--filter-sweep with --filter: it compares filters with no filter"
-        mistakes.errors.append(UsageError(what, fix="leave one of the two out"))
+        mistakes.refuse("--filter-sweep with --filter: it compares filters with no filter", "leave one of the two out")
     measures = mistakes.catch(lambda: parse_metrics(request.metrics))
     backends = mistakes.catch(lambda: expand(request.backends, request.sweep) if request.sweep else request.backends)
     parsed = mistakes.catch(lambda: parse_backends(backends, cards=request.cards)) if backends is not None else None
@@ -288,7 +275,7 @@ def in_language(plan: Plan, language: str | None, analyzer: str | None = None) -
     following = [trial for trial in plan.trials if trial.follows_language]
     if not following:
         return plan
-    mistakes = _Mistakes()
+    mistakes = Mistakes()
     trials = tuple(
         (mistakes.catch(partial(_following, trial, known, analyzer, lucene_available=plan.lucene_available)) or trial)
         if trial.follows_language
@@ -345,24 +332,6 @@ def _analyzer_for(spec: BackendSpec, language: str, named: str | None = None, *,
     )
 
 
-class _Mistakes(Mistakes):
-    """Mistakes of a request, whose parts are resolved as far as they can be."""
-
-    def catch(self, resolve: Callable[[], Resolved]) -> Resolved | None:
-        """Return what is resolved; None where it raises UsageError, which is kept."""
-        try:
-            return resolve()
-        except UsageError as error:
-            self.errors.append(error)
-            return None
-
-    def checked(self, request: CompareRequest) -> CompareRequest:
-        """Return the request with defaults in place of wrong values, so that all else can be looked at too."""
-        request, problems = checked(request)
-        self.errors += problems
-        return request
-
-
 def _query_rule(request: CompareRequest) -> QuerySet:
     """Return the queries that means are taken over; the default if only a file is named. Raises UsageError for two."""
     rules = [name for name in request.queries if name in QUERY_RULES]
@@ -384,15 +353,16 @@ def _dataset_files(request: CompareRequest) -> DatasetFiles:
 
 def execution_of(request: CompareRequest) -> ExecutionOptions:
     """Return how a request runs, whatever its backends; raises UsageError."""
-    mistakes = _Mistakes()
-    options = _execution(mistakes.checked(request), mistakes)
+    mistakes = Mistakes()
+    request, mistakes.errors[:] = checked(request)
+    options = _execution(request, mistakes)
     mistakes.raise_if_any()
     if options is None:
         raise AssertionError("a mistake was not reported")
     return options
 
 
-def _execution(request: CompareRequest, mistakes: _Mistakes) -> ExecutionOptions | None:
+def _execution(request: CompareRequest, mistakes: Mistakes) -> ExecutionOptions | None:
     memory_limit_bytes = mistakes.catch(lambda: size_in_bytes(request.memory_limit, "--memory-limit"))
     verify_cache = mistakes.catch(lambda: share(request.verify_cache, "--verify-cache"))
     warm_up = mistakes.catch(lambda: warm_up_seconds(request.warm_up))
@@ -409,15 +379,14 @@ def _execution(request: CompareRequest, mistakes: _Mistakes) -> ExecutionOptions
         memory_limit_bytes=memory_limit_bytes,
         verify_cache=verify_cache or 0.0,
     )
-    for error in options.contradictions():
-        mistakes.errors.append(error)
+    mistakes.errors += options.contradictions()
     if request.warm_up is not None and options.warm_up > 0 and not options.timing:
         what = f"--warm-up {options.warm_up:g} with --no-timing: queries are asked before for the sake of times only"
-        mistakes.errors.append(UsageError(what, fix="leave one of the two out"))
+        mistakes.refuse(what, "leave one of the two out")
     return options
 
 
-def _load(request: CompareRequest, mistakes: _Mistakes) -> LoadOptions | None:
+def _load(request: CompareRequest, mistakes: Mistakes) -> LoadOptions | None:
     concurrency = mistakes.catch(lambda: parse_levels(request.concurrency))
     sweep = request.rate == SWEEP
     rates = mistakes.catch(lambda: parse_rates(None if sweep else request.rate))
@@ -435,22 +404,20 @@ def _load(request: CompareRequest, mistakes: _Mistakes) -> LoadOptions | None:
     )
     if options.wanted and not request.timing:
         what = "--cold, --concurrency and --rate with --no-timing: they do nothing but take times"
-        mistakes.errors.append(UsageError(what, fix="leave --no-timing out, or the others"))
+        mistakes.refuse(what, "leave --no-timing out, or the others")
     if options.wanted and request.executor != LOCAL:
         listed = f"--cold, --concurrency and --rate with --executor {request.executor}"
-        what = f"{listed}: load is measured on the machine that asks"
-        mistakes.errors.append(UsageError(what, fix="leave --executor out, on the machine that is to be measured"))
+        fix = "leave --executor out, on the machine that is to be measured"
+        mistakes.refuse(f"{listed}: load is measured on the machine that asks", fix)
     for option, needs in options.unused():
-        mistakes.errors.append(UsageError(f"{option} without {needs}: it would change nothing", fix=f"add {needs}"))
+        mistakes.refuse(f"{option} without {needs}: it would change nothing", f"add {needs}")
     return options
 
 
 def identical_ids_rule(value: str) -> IdenticalIds | None:
     """Return the rule that ``--identical-ids`` names; None leaves it to the dataset."""
-    match value:
-        case "keep" | "drop":
-            return value
-    return None
+    rules: dict[str, IdenticalIds] = {"keep": "keep", "drop": "drop"}
+    return rules.get(value)
 
 
 def _trial(spec: BackendSpec, request: CompareRequest, *, lucene_available: bool) -> Trial:

@@ -15,8 +15,6 @@ from harness.registry.strict_toml import read_document
 if TYPE_CHECKING:  # protocols brings numpy; expressions are checked by commands that answer without it
     from harness.registry.parameters import ParameterValue
 
-__all__ = ["Stage", "fusions", "parse_weights", "rerankers"]
-
 _PATH = Path(__file__).parent / "stages.toml"
 
 

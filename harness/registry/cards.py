@@ -25,8 +25,6 @@ from harness.registry.strict_toml import Table, card_name, read_document
 if TYPE_CHECKING:  # protocols brings numpy; cards are read by commands that answer without it
     from harness.registry.parameters import ParameterValue
 
-__all__ = ["BackendCard", "ExternalIndexRules", "Parameter", "ReferenceRule", "read_backend_card"]
-
 ReferenceKind = Literal["sparse", "lucene", "dense", "hybrid", "none"]
 
 _ENCODERS = ("bm25", "dense", "splade", "bm25+dense", "none")
@@ -37,7 +35,7 @@ _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 @dataclass(frozen=True, slots=True)
 class ReferenceRule:
-    """How the exact result is computed that a backend is compared with.
+    """Rule for the exact result that a backend is compared with.
 
     ``tolerance`` is relative; 0 means that only exact ties may be exchanged. ``unless`` maps a parameter to the values
     under which there is no reference. ``scoring`` names how an engine with a BM25 of its own weighs a term, in
@@ -104,9 +102,6 @@ def read_backend_card(path: Path) -> BackendCard:
     """Read one backend card; raises CardError with every problem of the file."""
     document = read_document(path)
     table = Table(document.values)
-    if "oracle" in table.values:
-        table.table("oracle")
-        table.problem("the table [oracle] is called [reference] now: rename it")
     encoder = table.choice("encoder", _ENCODERS)
     own = {name: read_parameter(name, sub) for name, sub in _with_shared(table).tables().items()}
     parameters = _with_encoders(table, encoder, own)

@@ -16,8 +16,6 @@ from typing import Any, Literal, cast
 from harness.registry.published import Published, published_in
 from harness.registry.strict_toml import Document, Table, card_name, read_document
 
-__all__ = ["DatasetCard", "DatasetFamily", "read_dataset_card", "read_dataset_family"]
-
 _FIELDS = ("title", "text")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MEMBER = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*")
@@ -184,11 +182,8 @@ def read_dataset_family(path: Path, document: Document | None = None) -> Dataset
         table.problem("the family has no member: [members.NAME]")
     if family.pairs is not None and not all(half in family.pairs for half in ("{documents}", "{queries}")):
         table.problem(f"'pairs.spec' is '{family.pairs}': it must hold {{documents}} and {{queries}}")
-    if (
-        family.pairs is not None
-        and "{split}" not in family.pairs
-        and any(len(card.splits) > 1 for card in family.members.values())
-    ):
+    of_splits = any(len(card.splits) > 1 for card in family.members.values())
+    if family.pairs is not None and "{split}" not in family.pairs and of_splits:
         table.problem(f"'pairs.spec' is '{family.pairs}', which is read for several splits: it must hold {{split}}")
     for card in family.members.values():
         for part in card.parts:
@@ -232,16 +227,20 @@ def _merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
 def _card(table: Table, name: str, path: Path, digest: str, sources: Mapping[str, str] | None) -> DatasetCard:
     text, facts = table.table("text"), table.table("facts")
     identical_ids = table.choice("identical_ids", ("keep", "drop"), default="")
-    place = table.optional("path", str)
+
+    def beside(key: str) -> Path | None:
+        name = table.optional(key, str)
+        return None if name is None else (path.parent / name).absolute()
+
     by_split = isinstance(facts.values.get("queries"), dict)
     card = DatasetCard(
         name=name,
         summary=table.required("summary", str),
         format=table.required("format", str) if "path" in table.values else "",
-        location=None if place is None else (path.parent / place).absolute(),
-        queries_file=_beside(path, table.optional("queries", str)),
-        qrels_file=_beside(path, table.optional("qrels", str)),
-        columns=_columns(table.table("columns")),
+        location=beside("path"),
+        queries_file=beside("queries"),
+        qrels_file=beside("qrels"),
+        columns=table.mapping("columns", str),
         split=table.optional("split", str),
         language=table.required("language", str),
         licence=table.required("licence", str),
@@ -252,10 +251,10 @@ def _card(table: Table, name: str, path: Path, digest: str, sources: Mapping[str
         documents=facts.optional("documents", int),
         empty_documents=facts.optional("empty_documents", int),
         queries=None if by_split else facts.optional("queries", int),
-        split_queries=_counts(facts.table("queries")) if by_split else {},
-        judgments=_counts(facts.table("judgments")),
-        judgments_of_unknown_documents=_counts(facts.table("judgments_of_unknown_documents")),
-        sha256=_digests(table.table("sha256")),
+        split_queries=facts.mapping("queries", int) if by_split else {},
+        judgments=facts.mapping("judgments", int),
+        judgments_of_unknown_documents=facts.mapping("judgments_of_unknown_documents", int),
+        sha256=_digests(table),
         identical_ids=cast('Literal["keep", "drop"]', identical_ids) if identical_ids else None,
         path=path,
         digest=digest,
@@ -305,10 +304,7 @@ def _check_place(table: Table) -> None:
 
 def _sources(table: Table) -> dict[str, str] | None:
     """Return what the short names stand for by which scores name their sources; None without such a table."""
-    if "sources" not in table.values:
-        return None
-    sources = table.table("sources")
-    return {key: sources.required(key, str) for key in sources.values}
+    return table.mapping("sources", str) if "sources" in table.values else None
 
 
 def _published(table: Table, sources: Mapping[str, str] | None, split: str | None) -> tuple[Published, ...]:
@@ -331,21 +327,9 @@ def _fields(table: Table) -> tuple[str, ...]:
     return fields
 
 
-def _beside(card: Path, name: str | None) -> Path | None:
-    return None if name is None else (card.parent / name).absolute()
-
-
-def _columns(table: Table) -> Mapping[str, str]:
-    return {role: table.required(role, str) for role in table.values}
-
-
-def _counts(table: Table) -> Mapping[str, int]:
-    return {split: table.required(split, int) for split in table.values}
-
-
 def _digests(table: Table) -> Mapping[str, str]:
-    digests = {member: table.required(member, str) for member in table.values}
+    digests = table.mapping("sha256", str)
     for member, digest in digests.items():
         if not _SHA256.fullmatch(digest):
-            table.problem(f"'sha256.{member}' is not a SHA-256 in 64 small hexadecimal digits")
+            table.problem(f"'{table.where}sha256.{member}' is not a SHA-256 in 64 small hexadecimal digits")
     return digests

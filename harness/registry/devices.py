@@ -7,8 +7,6 @@ from typing import Any
 from harness.errors import EngineUnavailableError
 from harness.registry.optional import require
 
-__all__ = ["MISSING_DEVICE_FIX", "missing_device", "require_device"]
-
 MISSING_DEVICE_FIX = "take device=cpu, or device=auto for what is there, or install what is missing"
 
 

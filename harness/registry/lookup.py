@@ -15,7 +15,7 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Literal, cast, overload
 
 import harness
 from harness.errors import CardError, EngineUnavailableError, MissingExtraError, UnknownNameError, UsageError
@@ -27,27 +27,14 @@ from harness.registry.strict_toml import Document, read_document
 if TYPE_CHECKING:
     from harness.engines.interface import EngineProtocol
 
-__all__ = [
-    "ENTRY_POINT_GROUP",
-    "dataset_names",
-    "engine_module",
-    "find_cards",
-    "find_dataset",
-    "find_families",
-    "is_shipped",
-    "load_engine",
-    "unknown_dataset",
-]
-
 ENTRY_POINT_GROUP = "harness.backends"
 Kind = Literal["backends", "datasets"]
-C = TypeVar("C", BackendCard, DatasetCard, DatasetFamily)
 
 _log = logging.getLogger("harness")
 _PACKAGE = Path(harness.__file__).parent
 _FAMILY = "members"
-_INPUT_KINDS = ("text", "terms", "sparse", "dense", "hybrid", "terms+dense")
 """The key that a family of datasets has and a card has not."""
+_INPUT_KINDS = ("text", "terms", "sparse", "dense", "hybrid", "terms+dense")
 _SIGNATURE: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
     {"backends": ("engine",), "datasets": ("format", "spec", "obtain", _FAMILY)}
 )
@@ -66,15 +53,19 @@ def find_cards(kind: Kind, folder: Path | None = None) -> Mapping[str, BackendCa
     """
     if kind == "backends":
         own = {stem: read_backend_card(file.path) for stem, file in _card_files(kind, folder).items()}
-        return _sorted(_add_third_party(own))
-    files = _card_files(kind, folder).items()
-    return _sorted({stem: read_dataset_card(file.path, file.document) for stem, file in files if not file.is_family})
+        return MappingProxyType(dict(sorted(_add_third_party(own).items())))
+    files = sorted(_card_files(kind, folder).items())
+    return MappingProxyType(
+        {stem: read_dataset_card(file.path, file.document) for stem, file in files if not file.is_family}
+    )
 
 
 def find_families(folder: Path | None = None) -> Mapping[str, DatasetFamily]:
     """Return every family of datasets by name, sorted; ``folder`` and errors as in :func:`find_cards`."""
-    files = _card_files("datasets", folder).items()
-    return _sorted({stem: read_dataset_family(file.path, file.document) for stem, file in files if file.is_family})
+    files = sorted(_card_files("datasets", folder).items())
+    return MappingProxyType(
+        {stem: read_dataset_family(file.path, file.document) for stem, file in files if file.is_family}
+    )
 
 
 def find_dataset(name: str, folder: Path | None = None) -> DatasetCard | DatasetFamily | None:
@@ -176,10 +167,6 @@ def is_shipped(path: Path) -> bool:
     return path.parent in (_PACKAGE / "_cards" / "backends", _checkout("backends"))
 
 
-def _sorted(cards: Mapping[str, C]) -> Mapping[str, C]:
-    return MappingProxyType(dict(sorted(cards.items())))
-
-
 class _CardFile:
     """A file that may be a card, read when its content is needed and then once."""
 
@@ -197,15 +184,15 @@ class _CardFile:
 
 def _card_files(kind: Kind, folder: Path | None) -> dict[str, _CardFile]:
     """Return the files of a kind by name, without those that are hidden by one of the same name."""
-    first: dict[str, _CardFile] = {}
-    for file in _own_files(kind, folder):
-        first.setdefault(file.path.stem, file)
-    return first
+    return {file.path.stem: file for file in reversed([*_own_files(kind, folder)])}
 
 
 def _own_files(kind: Kind, folder: Path | None) -> Iterator[_CardFile]:
     if folder is not None:
-        yield from map(_CardFile, _toml_files(_checked(folder) / kind))
+        if not any((folder / each).is_dir() for each in _SIGNATURE):
+            what = f"cards folder '{folder}' has no 'backends' or 'datasets' folder"
+            raise UsageError(what, fix="put the cards into one of them")
+        yield from map(_CardFile, _toml_files(folder / kind))
     packaged = _PACKAGE / "_cards" / kind
     shipped = packaged if packaged.is_dir() else _checkout(kind)
     here = Path.cwd() / kind
@@ -217,14 +204,6 @@ def _own_files(kind: Kind, folder: Path | None) -> Iterator[_CardFile]:
         else:
             _log.info("'%s' is not a card: it lacks 'name' or %s", path, " and ".join(map(repr, _SIGNATURE[kind])))
     yield from map(_CardFile, _toml_files(shipped))
-
-
-def _checked(folder: Path) -> Path:
-    if not any((folder / kind).is_dir() for kind in _SIGNATURE):
-        raise UsageError(
-            f"cards folder '{folder}' has no 'backends' or 'datasets' folder", fix="put the cards into one of them"
-        )
-    return folder
 
 
 def _checkout(kind: Kind) -> Path:

@@ -8,8 +8,6 @@ from types import ModuleType
 
 from harness.errors import EngineFailureError, MissingExtraError
 
-__all__ = ["require", "versions_of"]
-
 
 def versions_of(*packages: str) -> dict[str, str]:
     """Return the installed version of each package, ``not installed`` where there is none."""
@@ -32,14 +30,9 @@ def require(module: str, *, extra: str, feature: str, also: str = "") -> ModuleT
     """
     try:
         return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
-            raise MissingExtraError(module, extra=extra, feature=feature, also=also) from error
-        raise EngineFailureError(
-            f"{feature}: importing '{module}' failed: {error}",
-            fix=f"reinstall it: pip install --force-reinstall 'retrieval-harness[{extra}]'",
-        ) from error
     except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            raise MissingExtraError(module, extra=extra, feature=feature, also=also) from error
         raise EngineFailureError(
             f"{feature}: importing '{module}' failed: {error}",
             fix=f"reinstall it: pip install --force-reinstall 'retrieval-harness[{extra}]'",

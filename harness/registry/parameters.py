@@ -13,19 +13,6 @@ from typing import Any, Literal, cast
 
 from harness.registry.strict_toml import Table, read_document
 
-__all__ = [
-    "NO_PROMPT",
-    "Parameter",
-    "ParameterValue",
-    "Scope",
-    "check_values",
-    "current_spelling",
-    "declared",
-    "encoder_parameters",
-    "read_parameter",
-    "shared_parameters",
-]
-
 ParameterValue = str | int | float | bool
 ParameterType = Literal["float", "int", "str", "bool"]
 Scope = Literal["encoder", "engine", "search"]
@@ -36,7 +23,7 @@ NO_PROMPT = "none"
 _TYPES: Mapping[str, type] = {"float": float, "int": int, "str": str, "bool": bool}
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
 _OF_A_VARIABLE = "_env"
-"""How parameters end whose values name environment variables. A key may be given there by mistake."""
+"""Ending of parameters whose values name environment variables. A key may be given there by mistake."""
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _BEYOND = 2**63
 _OF_ENCODERS = Path(__file__).parent.parent / "encoders" / "parameters.toml"
@@ -163,7 +150,6 @@ def declared(fields: Mapping[str, Any], scope: Scope, path: Path) -> Mapping[str
 def read_parameter(name: str, table: Table) -> Parameter:
     """Read the parameter that a card's ``table`` declares; what is wrong with it is noted there."""
     kind = table.choice("type", tuple(_TYPES))
-    bounds = {key: table.optional(key, float) for key in ("minimum", "maximum")}
     default = table.values.get("default")
     parameter = Parameter(
         name=name,
@@ -171,8 +157,8 @@ def read_parameter(name: str, table: Table) -> Parameter:
         default=cast("ParameterValue", "" if default is None else default),
         help=table.required("help", str),
         scope=cast("Scope", table.choice("scope", ("encoder", "engine", "search"))),
-        minimum=bounds["minimum"],
-        maximum=bounds["maximum"],
+        minimum=table.optional("minimum", float),
+        maximum=table.optional("maximum", float),
         choices=tuple(cast("list[ParameterValue]", table.optional("choices", list) or [])),
         pattern=_pattern(name, kind, table),
         affects=cast("Affects", table.choice("affects", ("hits", "times", "nothing"), "hits")),
@@ -184,9 +170,11 @@ def read_parameter(name: str, table: Table) -> Parameter:
     if default is None:
         table.problem(f"parameter '{name}' has no default")
     elif kind in _TYPES:
-        check_values(table, parameter, (default, *parameter.choices))
-        if kind == "float":
-            parameter = _with_float_values(parameter)
+        values = (default, *parameter.choices)
+        check_values(table, parameter, values)
+        if kind == "float":  # default = 1 means 1.0
+            default, *choices = (float(value) if type(value) is int else value for value in values)
+            parameter = replace(parameter, default=default, choices=tuple(choices))
     table.close()
     return parameter
 
@@ -213,12 +201,3 @@ def check_values(table: Table, parameter: Parameter, values: tuple[Any, ...]) ->
             parameter.check(float(value) if parameter.type == "float" and type(value) is int else value)
         except ValueError as error:
             table.problem(f"parameter '{parameter.name}': {error}")
-
-
-def _with_float_values(parameter: Parameter) -> Parameter:
-    """``default = 1`` on a float parameter means 1.0; wrong values were reported before."""
-
-    def as_float(value: ParameterValue) -> ParameterValue:
-        return float(value) if type(value) is int else value
-
-    return replace(parameter, default=as_float(parameter.default), choices=tuple(map(as_float, parameter.choices)))

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-__all__ = ["PROVEN_FILE", "Declared", "Proof", "proven_engines"]
-
 PROVEN_FILE = Path(__file__).with_name("proven.json")
 
 

@@ -16,8 +16,6 @@ from typing import Any
 from harness.errors import CardError
 from harness.registry.strict_toml import Table
 
-__all__ = ["Published", "published_beside", "published_in"]
-
 FILE_NAME = "published.tsv"
 _COLUMNS = ("dataset", "split", "system", "backend", "options", "index", "scores", "source")
 _WORDS = ("ties", "queries", "identical_ids")

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from harness.errors import CardError, nearest
-
-__all__ = ["Document", "Table", "card_name", "read_document"]
+from harness.wording import counted
 
 T = TypeVar("T", str, int, float, bool, list[Any], dict[str, Any])
 
@@ -115,6 +114,11 @@ class Table:
         """Return every value of this table as a sub-table, by key."""
         return {key: self.table(key) for key in self.values}
 
+    def mapping(self, key: str, kind: type[T]) -> dict[str, T]:
+        """Return a sub-table whose values are all of one type; an absent one is empty."""
+        table = self.table(key)
+        return {name: table.required(name, kind) for name in table.values}
+
     def problem(self, text: str) -> None:
         """Note one problem."""
         self.problems.append(text)
@@ -130,8 +134,7 @@ class Table:
         """Raise one CardError with everything noted, if anything was."""
         if self.problems:
             listed = "".join(f"\n  {problem}" for problem in self.problems)
-            count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
-            raise CardError(f"{what} '{path}': {count}{listed}")
+            raise CardError(f"{what} '{path}': {counted(len(self.problems), 'problem')}{listed}")
 
 
 def card_name(table: Table, path: Path) -> str:

@@ -19,7 +19,6 @@ Scores that are not finite and repeated documents raise RankingError, as everywh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data import ranking
-from harness.data.types import Float32Array, Float64Array, Ids, Int32Array, Int64Array, Run
+from harness.data.types import Float64Array, Ids, Int32Array, Int64Array, Run
 from harness.errors import UsageError
 
 __all__ = ["DEFAULT_RRF_K", "Weights", "comb_sum", "dbsf", "min_max", "rrf"]
@@ -94,28 +93,19 @@ def dbsf(runs: Sequence[Run], *, weights: Weights = None) -> Run:
     return _fuse(runs, weights, normalised)
 
 
-class _Axes(NamedTuple):
-    """The id columns of a fusion, and each run's rows in them (None: the same rows)."""
-
-    query_ids: Ids
-    doc_ids: Ids
-    queries: tuple[Int32Array, ...]
-    documents: tuple[Int32Array | None, ...]
-
-
 def _fuse(runs: Sequence[Run], weights: Weights, contribution: Callable[[Run], Float64Array]) -> Run:
     """Add up the ``contribution`` of every hit of each run (float64, aligned with its rows)."""
     shares = _checked(weights, runs)
-    axes = _axes(runs)
+    query_ids, queries = _union([run.query_ids for run in runs])
+    doc_ids, documents = _union([run.doc_ids for run in runs])
     keys: list[Int64Array] = []
     parts: list[Float64Array] = []
-    for run, share, queries, documents in zip(runs, shares, axes.queries, axes.documents, strict=True):
+    for run, share, query_rows, document_rows in zip(runs, shares, queries, documents, strict=True):
         ordered = ranking.order(run)
-        query = np.repeat(queries.astype(np.int64), np.diff(ordered.indptr))
-        document = ordered.rows if documents is None else documents[ordered.rows]
-        keys.append(query * len(axes.doc_ids) + document)
+        query = np.repeat(query_rows.astype(np.int64), np.diff(ordered.indptr))
+        keys.append(query * len(doc_ids) + document_rows[ordered.rows])
         parts.append(share * contribution(ordered))
-    return ranking.order(_sum(axes, np.concatenate(keys), np.concatenate(parts)))
+    return ranking.order(_sum(query_ids, doc_ids, np.concatenate(keys), np.concatenate(parts)))
 
 
 def _checked(weights: Weights, runs: Sequence[Run]) -> tuple[float, ...]:
@@ -131,33 +121,24 @@ def _checked(weights: Weights, runs: Sequence[Run]) -> tuple[float, ...]:
     return tuple(map(float, weights))
 
 
-def _axes(runs: Sequence[Run]) -> _Axes:
-    query_ids, queries = _union([run.query_ids for run in runs])
-    doc_ids, documents = _union([run.doc_ids for run in runs])
-    whole = tuple(np.arange(len(run.query_ids), dtype=np.int32) for run in runs)
-    aligned = tuple(every if rows is None else rows for rows, every in zip(queries, whole, strict=True))
-    return _Axes(query_ids, doc_ids, aligned, documents)
-
-
-def _union(columns: Sequence[Ids]) -> tuple[Ids, tuple[Int32Array | None, ...]]:
-    """Return the first column with what later ones add, and each column's rows in it; None for equal columns."""
+def _union(columns: Sequence[Ids]) -> tuple[Ids, list[Int32Array]]:
+    """Return the first column with what later ones add, and each column's rows in it."""
     first = columns[0]
     if all(column is first or column.values.equals(first.values) for column in columns):
-        return first, (None,) * len(columns)
+        return first, [np.arange(len(first), dtype=np.int32)] * len(columns)
     every = Ids(pc.unique(pa.chunked_array([column.values.cast(pa.string()) for column in columns])))
-    return every, tuple(every.rows_of(column) for column in columns)
+    return every, [every.rows_of(column) for column in columns]
 
 
-def _sum(axes: _Axes, keys: Int64Array, parts: Float64Array) -> Run:
+def _sum(query_ids: Ids, doc_ids: Ids, keys: Int64Array, parts: Float64Array) -> Run:
     """Return one hit for each (query, document) with the sum of its parts, queries in order."""
     order = np.lexsort((parts, keys))
     keys, parts = keys[order], parts[order]
     firsts = np.flatnonzero(np.diff(keys, prepend=-1))
     sums = np.add.reduceat(parts, firsts) if len(firsts) else parts
-    query, document = np.divmod(keys[firsts], max(len(axes.doc_ids), 1))
-    indptr = np.searchsorted(query, np.arange(len(axes.query_ids) + 1)).astype(np.int64)
-    scores: Float32Array = sums.astype(np.float32)
-    return Run(axes.query_ids, axes.doc_ids, indptr, document.astype(np.int32), scores)
+    query, document = np.divmod(keys[firsts], max(len(doc_ids), 1))
+    indptr = np.searchsorted(query, np.arange(len(query_ids) + 1)).astype(np.int64)
+    return Run(query_ids, doc_ids, indptr, document.astype(np.int32), sums.astype(np.float32))
 
 
 def _ranks(run: Run) -> Float64Array:

@@ -17,8 +17,6 @@ from harness.rerank.reranker import Facts, Reranker
 from harness.store.cache import JSON
 from harness.wording import counted
 
-__all__ = ["GRADES", "Judge", "read_grade"]
-
 GRADES = (0, 1, 2, 3)
 _SYSTEM = (
     "You judge how well a passage answers a search query. Grade it with one whole number:\n"

@@ -12,6 +12,7 @@ from harness.data.progress import Progress
 from harness.data.types import Float32Array
 from harness.encoders.model_checks import load_whole, refuse_more_tokens, token_places
 from harness.encoders.model_files import model_folder
+from harness.encoders.sentence_transformer import VERSIONS
 from harness.encoders.settings import Settings
 from harness.encoders.sources import encoding_key
 from harness.errors import EngineUnavailableError, UsageError
@@ -21,14 +22,11 @@ from harness.registry.parameters import ParameterValue, encoder_parameters
 from harness.rerank.reranker import Facts, Reranker
 from harness.store.cache import JSON
 
-__all__ = ["LOCAL_MODELS", "Classifier", "CrossEncoder", "LocalModel", "Qwen3", "Transformer"]
-
 _SHARED = ("model", "revision", "dtype", "trust_remote_code")
 _CANNOT_LOAD = (OSError, ValueError, RuntimeError, ImportError, KeyError, AttributeError, TypeError)
 _NO_LIMIT = 100_000
 """Tokenizers without a limit name a huge one."""
 _USUAL_LIMIT = 512
-_VERSIONS = ("sentence-transformers", "transformers", "tokenizers", "torch")
 
 _QWEN3_SYSTEM = (
     "Judge whether the Document meets the requirements based on the Query and the Instruct provided. "
@@ -77,7 +75,7 @@ class LocalModel(Reranker):
     @property
     def facts(self) -> Facts:
         """Return device and versions."""
-        return {"device": self.device, **{f"version of {name}": version(name) for name in _VERSIONS}}
+        return {"device": self.device, **{f"version of {name}": version(name) for name in VERSIONS}}
 
     def _load_from(self, load: Callable[[Path], Any]) -> Any:  # noqa: ANN401 - classes of optional libraries
         """Call ``load`` with the model's folder.
@@ -257,8 +255,7 @@ class Qwen3(Transformer):
         """Prepare the prompt; raises EngineUnavailableError without chat template, or if yes or no is not a token."""
         if not self.tokenizer.chat_template:
             raise EngineUnavailableError(
-                f"reranker 'qwen3': model '{self.parameters['model']}' has no chat template",
-                fix="use another reranker",
+                f"reranker 'qwen3': model '{self.parameters['model']}' has no chat template", fix="use another reranker"
             )
         self._yes, self._no = (self._token(word) for word in ("yes", "no"))
         # only the last logits are read, and nothing is generated after them

@@ -10,8 +10,6 @@ from harness.data.types import Float32Array
 from harness.registry.parameters import ParameterValue
 from harness.store.cache import JSON
 
-__all__ = ["Facts", "Reranker"]
-
 Facts = Mapping[str, ParameterValue]
 
 

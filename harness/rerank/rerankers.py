@@ -15,8 +15,6 @@ from harness.registry.parameters import ParameterValue
 from harness.rerank.reranker import Reranker
 from harness.store.cache import JSON
 
-__all__ = ["Keywords", "create_reranker", "keyword_count", "require_sense"]
-
 _WORD = re.compile(r"\w+")
 
 

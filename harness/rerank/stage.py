@@ -24,8 +24,6 @@ from harness.rerank.reranker import Reranker
 from harness.store.cache import JSON, Cache, LockedEntry
 from harness.store.columns import load_table, save_table
 
-__all__ = ["Answer", "Candidates", "Reranked", "ScoreCache", "digest", "score_candidates"]
-
 _KIND = "rerank"
 _SCHEME = 1
 _FILE = "scores.arrow"

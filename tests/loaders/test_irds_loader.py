@@ -304,15 +304,16 @@ def cut_at(place: int) -> Any:
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (raw(200, b"<html>moved</html>"), "what was downloaded is another file"),
-        (raw(404, b"not here"), "what was downloaded is another file"),
+        (raw(200, b"<html>moved</html>"), "the downloaded file is another one"),
+        (raw(404, b"not here"), "the downloaded file is another one"),
         (dead, "the download failed"),
     ],
 )
 def test_says_what_came_instead_of_the_file(home: Home, act: Any, words: str) -> None:
     home.server.fail("get", act)
-    with pytest.raises(DataError, match=words):
+    with pytest.raises(DataError, match=words) as caught:
         load_dataset(SPEC)
+    assert str(caught.value).count(words) == 1  # of queries and documents, which lie in one archive
     assert home.files() == []
 
 

@@ -120,37 +120,22 @@ def test_other_files_of_the_repository_stay(
     assert loader.remove(KO).freed > 0
     assert [file.name for file in main.files_here()] == ["corpus-00000-of-00001.parquet"]
     assert all(file.is_file() for file in main.files_here())
-    files = download(hub, "ko")
-    register(hub, monkeypatch, "Tongues.v2")
-    assert set(files) <= set(loader.local_files(KO).paths)
-    assert loader.remove(KO) == (0, ("mteb:Tongues.v2",))
-    assert all(file.is_file() for file in files)
 
 
-def test_a_file_of_two_configurations_stays_with_the_other(
+def test_what_cannot_be_told_apart_is_not_removed(
     hub: DatasetHub, loader: MtebLoader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """By a task's own loader where no file is called after the subset."""
     write(hub)
-    card = hub.root / NAME / "README.md"
-    card.write_text(card.read_text().replace("de-qrels/test-", "ko-qrels/test-"))
-    register(hub, monkeypatch)
-    files = download(hub, "ko", "de")
-    loader.remove(KO)
-    (kept,) = (file for file in files if file.parent.name.startswith("ko-") and file.exists())
-    assert kept.parent.name == "ko-qrels"
-    loader.remove(DE)
-    assert not kept.exists()
-
-
-@pytest.mark.parametrize("card", [True, False])
-def test_what_cannot_be_told_apart_is_not_removed(
-    hub: DatasetHub, loader: MtebLoader, monkeypatch: pytest.MonkeyPatch, card: bool
-) -> None:
-    """Without a card, and by a task's own loader where no configuration is called after the subset."""
-    write(hub, card=card)
     langs = {"korean": ["kor-Hang"], "german": ["deu-Latn"]}
-    own = {"load_data": lambda task: None} if card else {}
-    mteb_task(monkeypatch, "Tongues", Path(NAME), langs=langs, revision=hub.commit_of(NAME), **own)
+    mteb_task(
+        monkeypatch,
+        "Tongues",
+        Path(NAME),
+        langs=langs,
+        revision=hub.commit_of(NAME),
+        load_data=lambda task: None,
+    )
     spec = DatasetSpec("mteb:Tongues:korean")
     assert loader.remove(spec).freed == 0
     files = download(hub, "ko", "de")
@@ -162,20 +147,6 @@ def test_what_cannot_be_told_apart_is_not_removed(
     assert set(files) <= set(loader.local_files(spec).paths)
 
 
-def test_a_loader_of_its_own_may_call_a_configuration_like_the_subset(
-    hub: DatasetHub, loader: MtebLoader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = [{"text": "one"}]
-    parquet_repository(hub.root / NAME, {name: {"test": rows} for name in ("ko-", "de-")})
-    card = hub.root / NAME / "README.md"
-    card.write_text(card.read_text().replace("config_name: ko-", "config_name: ko"))
-    register(hub, monkeypatch, load_data=lambda task: None)
-    files = {file.parent.name: file for file in download(hub, "ko", "de")}
-    loader.remove(KO)
-    assert not files["ko-"].exists()
-    assert files["de-"].exists()
-
-
 def test_a_task_in_one_language_goes_as_a_whole_without_a_card(
     hub: DatasetHub, loader: MtebLoader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,15 +156,6 @@ def test_a_task_in_one_language_goes_as_a_whole_without_a_card(
     assert loader.remove(DatasetSpec("mteb:Single")).freed > 0
     assert not any(file.exists() for file in files)
     assert not any(folder.exists() for folder in hub_folders(NAME))
-
-
-def test_a_damaged_card_is_named(hub: DatasetHub, loader: MtebLoader, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(hub)
-    (hub.root / NAME / "README.md").write_text("---\nconfigs: [\n---\n")
-    register(hub, monkeypatch)
-    download(hub, "ko")
-    with pytest.raises(DataError, match="is no card of a dataset"):
-        loader.remove(KO)
 
 
 @pytest.mark.parametrize("name", ["mteb/MIRACLRetrieval", "taeminlee/Ko-StrategyQA", "mteb/scifact", "squad_kor_v1"])

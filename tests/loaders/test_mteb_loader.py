@@ -141,6 +141,7 @@ def test_reads_the_subset_that_is_named(content: Content, tmp_path: Path, monkey
         ("mteb:CQADupstackRetrieval", UsageError, "mteb:CQADupstackAndroidRetrieval"),
         ("mteb:Banking77Classification", UsageError, "is a task of Classification"),
         ("mteb:MIRACLRetrieval", UsageError, "ko, ru, sw"),
+        ("mteb:MIRACLRetrieval:korean", UsageError, "did you mean 'ko'?"),
         ("mteb:SciFact:de", UsageError, "has no subset 'de'"),
         ("mteb:CUREv1:en", UsageError, "has several splits"),
         ("mteb:CUB200I2IRetrieval", UsageError, "is about image"),

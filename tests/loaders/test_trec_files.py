@@ -100,9 +100,9 @@ def test_all_problems_of_judgments_are_named_with_their_lines(tmp_path):
         read_qrels(path)
     assert str(caught.value).splitlines() == [
         f"{path}: 4 problems",
-        "  line 2: the grade '1.0' is not a whole number",
-        "  line 3: document 'a' is listed for query 'q' on line 1 already",
-        "  line 4: 3 columns, expected 4: query iteration document grade",
+        "  line 2: the grade '1.0' is not an integer",
+        "  line 3: document 'a' was judged for query 'q' on line 1 already",
+        "  line 4: 3 columns, expected TREC's four: query 0 document grade",
         "  line 5: the grade '99999999999' does not fit into 32 bits",
     ]
 

@@ -180,7 +180,7 @@ def test_every_faulty_file_is_reported_at_once(files, capsys):
     files["other.trec"].write_text("q1 Q0 a 1 nan t\n")
     with pytest.raises(HarnessError) as caught:
         _printed(capsys, files, ("run.trec", "other.trec"))
-    assert "the grade 'one' is not a whole number" in str(caught.value)
+    assert "the grade 'one' is not an integer" in str(caught.value)
     assert "the score is NaN" in str(caught.value)
     assert caught.value.exit_code == 3
 
@@ -217,7 +217,7 @@ def test_faulty_judgments_stop_everything(files, capsys):
         with pytest.raises(DataError, match=problem):
             _printed(capsys, files)
     files["qrels"].write_text("q1\n")
-    with pytest.raises(DataError, match="line 1: 1 column, expected 4"):
+    with pytest.raises(DataError, match="line 1: 1 column, expected 3 separated by tabs"):
         _printed(capsys, files)
     assert capsys.readouterr().out == ""
 

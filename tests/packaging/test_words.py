@@ -20,7 +20,6 @@ OTHER_WORDS = {
     "external index": re.compile(r"\b(existing|held) index(es)?\b", re.IGNORECASE),
 }
 ALLOWED = {
-    ("harness/registry/cards.py", "oracle"): "refuses a table by its former name",
     ("harness/results/upgrade.py", "oracle"): "reads results of earlier versions",
     ("harness/rerank/judge.py", "subject"): "a prompt: what a text is about",
     **dict.fromkeys(

@@ -27,8 +27,8 @@ from harness.pipeline.probes.rebuilds import BuildCost, RebuildHits
 from harness.pipeline.resume import SCHEME, Identities, is_kept, trial_key
 from harness.plan.config import CompareRequest
 from harness.plan.plan import make_plan
-from harness.registry.cards import Parameter
 from harness.registry.lookup import find_cards
+from harness.registry.parameters import Parameter
 from harness.store.cache import JSON, Cache
 from harness.worker.executor import InProcess
 from harness.worker.jobs import ChurnPass, ClientRecord, ExternalIndexRecord, TrialRecord

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from harness.errors import UsageError
 from harness.plan.backend_spec import parse_backend_specs, parse_backends, spell
-from harness.registry.cards import BackendCard, Parameter, ReferenceRule
+from harness.registry.cards import BackendCard, ReferenceRule
+from harness.registry.parameters import Parameter
 
 PARAMETERS = {
     "size": Parameter("size", "int", 5, "", "engine", minimum=0),

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import CardError
-from harness.registry.cards import Parameter, read_backend_card
-from harness.registry.parameters import encoder_parameters, shared_parameters
+from harness.registry.cards import read_backend_card
+from harness.registry.parameters import Parameter, encoder_parameters, shared_parameters
 
 BACKEND = """
 name = "toy"

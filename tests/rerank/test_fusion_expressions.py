@@ -9,7 +9,8 @@ import pytest
 from harness.errors import UnknownNameError, UsageError
 from harness.plan.backend_spec import BackendSpec, parse_backend_specs, with_components
 from harness.plan.expressions import in_parentheses, split_outside, without_parentheses
-from harness.registry.cards import BackendCard, Parameter, ReferenceRule
+from harness.registry.cards import BackendCard, ReferenceRule
+from harness.registry.parameters import Parameter
 
 PARAMETERS = {
     "k1": Parameter("k1", "float", 0.9, "", "encoder"),
