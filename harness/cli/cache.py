@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from harness.cli.app import ExitCode
 from harness.cli.output import page, print_json, print_result
 from harness.cli.verb import VerbGroup, verb
+from harness.cli.verbs import ExitCode
 from harness.document.model import Cell, Column, Table
 from harness.errors import CacheError, UsageError
 from harness.plan.config import CacheRemoveRequest, CacheRequest
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from harness.store.cache import JSON, Cache
     from harness.store.cache_entries import Entry
 
-__all__ = ["cache"]
 
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _MEBIBYTE = 1024**2

@@ -15,8 +15,6 @@ from harness.plan.stages import Stage, fusions, rerankers
 from harness.registry.cards import BackendCard, Parameter, ReferenceRule
 from harness.registry.lookup import find_cards, load_engine
 
-__all__ = ["backends", "name_column", "sentence_column", "texts_table"]
-
 
 @verb(BackendsRequest)
 def backends(request: BackendsRequest) -> None:

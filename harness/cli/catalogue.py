@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from harness.loaders.fetching import Stored
 
-__all__ = ["datasets"]
 
 _SHOWN = 5
 

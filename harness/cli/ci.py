@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from harness.plan.config import JudgedOutput
     from harness.results.schema import Result
 
-__all__ = ["check_ci_files", "show_regression", "write_for_ci"]
-
 
 def check_ci_files(junit: Path | None, summary: Path | None, *, per_query: bool = False) -> None:
     """Refuse what cannot be written now, not after an hour of work; raises UsageError."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from harness.cli.app import ExitCode
 from harness.cli.early_worker import early_worker
 from harness.cli.output import named_by_time, print_result, progress_display, stored_at, write_report
 from harness.cli.sort_columns import check_sort_of_comparison
 from harness.cli.verb import verb
+from harness.cli.verbs import ExitCode
 from harness.errors import UsageError
 from harness.plan.config import CompareOutput, CompareRequest
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from harness.plan.plan import Plan
     from harness.results.comparison import Comparison
 
-__all__ = ["compare"]
 
 _DEFAULT_OUT = Path("reports")
 

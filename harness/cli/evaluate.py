@@ -23,8 +23,6 @@ from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, EvalRequest
 from harness.registry.lookup import find_dataset
 from harness.report.documents.evaluate import NamedScores, counts_line, scores_document
 
-__all__ = ["evaluate"]
-
 _TREC_EVAL = "trec_eval"
 
 

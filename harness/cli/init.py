@@ -14,8 +14,6 @@ from harness.errors import ResultError, UnknownNameError, UsageError
 from harness.plan.config import InitRequest
 from harness.plan.expressions import split_outside
 
-__all__ = ["init", "template"]
-
 _FILE = Path("harness.toml")
 _EXAMPLE = "chunking-eval"
 _BASELINE = "reports/baselines/main.json"

@@ -11,8 +11,6 @@ from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
 from harness.registry.proven import Declared, proven_engines
 
-__all__ = ["CAPABILITIES", "LEGEND", "Row", "matrix_row", "matrix_table"]
-
 Answer = Literal["yes", "?", "-"]
 """``yes`` is proven, ``?`` is declared and not verified on a real engine, ``-`` is not there."""
 CAPABILITIES = ("text", "sparse", "dense", "hybrid", "filter", "external", "deletes", "server", "concurrency")

@@ -17,15 +17,13 @@ import typer
 import typer.core
 import typer.main
 
+from harness.cli.config import FILE_NAME, read_settings
 from harness.cli.plain import PlainCommand
 from harness.errors import UsageError
 from harness.plain_url import without_secrets
 from harness.plan.config import COMPARED, GROUPS, OUTPUT
 from harness.plan.option_fields import Mistakes, Option, OptionField, Options, option_fields, require
 
-__all__ = ["DeclaredVerb", "VerbGroup", "command_of", "group_of", "verb"]
-
-FILE_NAME = "harness.toml"
 _STRAY = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", re.DOTALL)
 _WrongCommandLine = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
 """What Typer raises for a wrong command line, and does not export."""
@@ -264,8 +262,6 @@ def _from_file(name: str, declared: DeclaredVerb, config: str | None) -> dict[st
     place = Path(config or FILE_NAME)
     if config is None and not place.is_file():
         return {}
-    from harness.cli.config import read_settings
-
     values = read_settings(place, name)
     taken = [key for key in declared.fields if key in values]
     if taken:

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 from harness.errors import EngineUnavailableError, UnknownNameError
 
-__all__ = ["compose_file", "require_docker", "start", "stop"]
-
 _PACKAGE = Path(__file__).parent.parent
 _NAME = "docker-compose.yml"
 _ELSEWHERE = "or use a server that runs elsewhere: qdrant:url=http://HOST:6333"

@@ -23,22 +23,6 @@ from harness.registry.lookup import find_cards, find_families, is_shipped, load_
 from harness.store.cache import Cache
 from harness.store.cache_entries import list_entries
 
-__all__ = [
-    "CHECKS",
-    "PACKAGES",
-    "Package",
-    "cache",
-    "cards",
-    "disk",
-    "docker",
-    "examine",
-    "java",
-    "lucene_jar",
-    "memory",
-    "package",
-    "python",
-]
-
 _REPORT = "report it with this message"
 _PATIENCE_S = 60
 _OLDEST_PYTHON = (3, 11)

@@ -24,8 +24,6 @@ from harness.engines.remote_server import server_errors
 from harness.errors import BackendError
 from harness.registry.lookup import find_cards
 
-__all__ = ["SERVERS", "EngineServer", "examine_server", "left_collections", "remove_collections"]
-
 _PATIENCE_S = 5
 _PAGE = 100
 _UNKNOWN = "report it with this message"

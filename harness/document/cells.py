@@ -11,38 +11,6 @@ from harness.results.schema_base import ClusterInfo, HarnessInfo, IdenticalIdsIn
 from harness.results.schema_costs import LatencyStats
 from harness.wording import counted
 
-__all__ = [
-    "ABSENT",
-    "BACKEND",
-    "FAILED",
-    "absent",
-    "bars_figure",
-    "count",
-    "empty_documents",
-    "flat_rows",
-    "identical_ids",
-    "interval",
-    "latencies",
-    "latency_columns",
-    "listed",
-    "made_by",
-    "mean",
-    "metric_values",
-    "milliseconds",
-    "notes_on_trials",
-    "number",
-    "percentile_figure",
-    "probability",
-    "provenance",
-    "seconds",
-    "sections_with_content",
-    "signed",
-    "size",
-    "text",
-    "tie_range",
-    "values_of",
-]
-
 ABSENT = "–"
 BACKEND = Column("backend", numeric=False, names=True)
 """The column of labels, first in most tables."""

@@ -17,8 +17,6 @@ from harness.report.render.terminal import render_terminal
 from harness.results.schema import Result
 from harness.results.verification import Verification
 
-__all__ = ["CSV_COLUMNS", "FORMATS", "document_of", "render"]
-
 FORMATS = ("table", "markdown", "csv", "json")
 CSV_COLUMNS = ("dataset", "backend", "metric", "mean", "low", "high", "n")
 Shown = Result | Verification

@@ -9,8 +9,6 @@ from harness.plan.expressions import split_outside
 from harness.results.schema import BackendInfo
 from harness.results.schema_base import Json
 
-__all__ = ["LabelledBackend", "backend_infos", "short_labels"]
-
 _LONGEST = 24
 
 

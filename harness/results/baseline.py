@@ -28,16 +28,6 @@ from harness.results.upgrade import StoredJson, read_stored_json, validated
 if TYPE_CHECKING:
     from harness.results.comparison import Comparison
 
-__all__ = [
-    "DEPTH",
-    "SCHEMA_VERSION",
-    "Baseline",
-    "check_baseline_target",
-    "describe_baseline",
-    "read_baseline",
-    "save_baseline",
-    "write_baseline",
-]
 
 SCHEMA_VERSION = 2
 DEPTH = 10

@@ -12,8 +12,6 @@ from harness.results.check_schema import PreflightProblem
 from harness.results.schema import Result
 from harness.results.schema_base import ErrorInfo
 
-__all__ = ["redacted", "without_questions"]
-
 _DATA = {"questions", "without_expectation", "missed", "examples", "slices"}
 """Fields that hold the user's questions and ids. An id that is a URL has to stay what it is, or nobody can find it."""
 

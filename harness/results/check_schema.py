@@ -12,16 +12,6 @@ from harness.results.schema_base import (
     Record,
 )
 
-__all__ = [
-    "ExpectationResult",
-    "GoldenInfo",
-    "PreflightProblem",
-    "QuestionResult",
-    "RequirementResult",
-    "SliceResult",
-    "Verdict",
-]
-
 Verdict = Literal["passed", "failed", "invalid"]
 
 

@@ -23,7 +23,6 @@ from harness.results.stored import ResultContent, StoredResult, read_stored_run,
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Comparison", "DatasetContent"]
 
 _FAILED_SHARE = 0.1
 

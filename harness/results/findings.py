@@ -33,19 +33,6 @@ from harness.stats.power import detectable_difference, queries_needed
 from harness.wording import counted
 from harness.worker.outcome import Outcome
 
-__all__ = [
-    "METRIC_CHECKS",
-    "RUN_CHECKS",
-    "JudgedRun",
-    "Weights",
-    "difference_finding",
-    "metric_findings",
-    "named_measures",
-    "recorded",
-    "result_findings",
-    "run_findings",
-]
-
 _SHOWN = 3
 _FEW_QUERIES = 5
 _QUERIES_IN_A_ROW = 20

@@ -8,8 +8,6 @@ from harness.plan.expressions import Swept, swept
 from harness.results.schema import FrontierPoint, FrontierStats, TrialResult
 from harness.results.schema_base import DatasetInfo, PlanRecord
 
-__all__ = ["RECALL", "frontier_stats", "on_frontier", "recall_of"]
-
 RECALL = "recall@"
 """What quality is called where there are no judgments."""
 

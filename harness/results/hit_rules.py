@@ -17,8 +17,6 @@ from harness.data.types import Int64Array, Run
 from harness.plan.plan import Plan
 from harness.wording import counted
 
-__all__ = ["HitRules"]
-
 _EXAMPLES = 3
 
 

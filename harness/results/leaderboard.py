@@ -21,8 +21,6 @@ from harness.results.schema import Leaderboard, LeaderboardRow, PairedDifference
 from harness.stats import bootstrap_interval
 from harness.wording import counted
 
-__all__ = ["FEWEST_DATASETS", "Across", "datasets_needed", "differences_across", "make_leaderboard"]
-
 FEWEST_DATASETS = 6
 """Values that an interval of a mean over datasets takes; and what one comparison takes, see `datasets_needed`."""
 _PLACES = 12

@@ -25,8 +25,6 @@ from harness.registry.published import Published
 from harness.results import schema
 from harness.results.verification import printed_value
 
-__all__ = ["PublishedHere", "published_means", "published_numbers"]
-
 _MODEL = "model"
 _NOT_STATED = "settings not stated"
 

@@ -16,8 +16,6 @@ from harness.results.schema import Result, TrialResult
 from harness.results.schema_base import DatasetInfo
 from harness.results.stored import file_name, write_run_file
 
-__all__ = ["SAVED_RUNS", "write_saved_runs"]
-
 SAVED_RUNS = "saved-runs"
 """The folder inside a result folder."""
 LAYOUTS = ("trec", "mteb")

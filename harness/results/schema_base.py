@@ -11,30 +11,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from harness.registry.parameters import current_spelling
 
-__all__ = [
-    "CandidatesInfo",
-    "ClusterInfo",
-    "ContentDigests",
-    "Count",
-    "DatasetInfo",
-    "EngineDescription",
-    "ErrorInfo",
-    "EvaluatedCounts",
-    "FilterInfo",
-    "HarnessInfo",
-    "IdenticalIdsInfo",
-    "Json",
-    "LossStats",
-    "MachineInfo",
-    "MetricValue",
-    "Mode",
-    "Parameters",
-    "ParityStats",
-    "PlanRecord",
-    "QueryCounts",
-    "Record",
-]
-
 Json = str | int | float | bool | None
 Count = Annotated[int, Field(ge=0)]
 

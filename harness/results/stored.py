@@ -42,20 +42,6 @@ from harness.store.result_folder import (
     result_folder,
 )
 
-__all__ = [
-    "FORMER_CHANGE",
-    "ResultContent",
-    "StoredResult",
-    "file_name",
-    "holds_white_space",
-    "read_change",
-    "read_report",
-    "read_stored_run",
-    "write_report",
-    "write_result",
-    "write_run_file",
-]
-
 _VERBS = ("compare", "check", "regress", "diff")
 _LONGEST = 80
 _TREC = ".trec.gz"

@@ -14,8 +14,6 @@ from harness.loaders import load_corpus
 from harness.results.comparison import Comparison
 from harness.results.schema import Result
 
-__all__ = ["Documents", "documents_of", "with_documents"]
-
 
 class Documents(NamedTuple):
     """The documents of a stored result; where they are gone, ``corpus`` is None and ``no_texts`` says why."""

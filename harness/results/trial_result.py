@@ -27,8 +27,6 @@ from harness.worker.jobs import ExternalIndexRecord, TrialRecord
 from harness.worker.outcome import Outcome
 from harness.worker.vectors import Terms, Vectors
 
-__all__ = ["Summary", "failed_result", "trial_results"]
-
 _NAMED = 20
 _STRANGERS = 3
 

@@ -21,8 +21,6 @@ from harness.results.golden import CorpusContent, GoldenContent, golden_dataset
 from harness.results.schema import TrialResult
 from harness.results.schema_base import DatasetInfo, PlanRecord
 
-__all__ = ["StoredJson", "current_figure", "read_stored_json", "validated"]
-
 Object = dict[str, Any]
 Model = TypeVar("Model", bound=BaseModel)
 _PARQUET = b"PAR1"

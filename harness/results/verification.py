@@ -6,17 +6,6 @@ from pydantic import Field, computed_field
 
 from harness.results.schema_base import Count, Record
 
-__all__ = [
-    "Explained",
-    "IndexFact",
-    "PrintedNumber",
-    "Variant",
-    "Verification",
-    "VerifiedDataset",
-    "as_printed",
-    "printed_value",
-]
-
 
 def as_printed(value: float, printed: str) -> str:
     """Write a value with the digits, and as the percentage, that a printed number has."""

@@ -10,8 +10,6 @@ from harness.report.documents.quality import TONES, cut_short_legend, mark_of, m
 from harness.results.schema import BackendInfo, Leaderboard, LeaderboardRow, PairedDifference, Result
 from harness.wording import counted
 
-__all__ = ["across_name", "leaderboard_tables", "leaderboard_values"]
-
 _OTHER_MEANS, _DIFFERENCE, _ABOUT_MODEL, _RANKS, _INTERVAL = 10, 20, 30, 40, 50
 """What columns are left out for want of room: the last first."""
 

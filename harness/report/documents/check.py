@@ -56,8 +56,6 @@ from harness.results.schema import Result, TrialResult
 from harness.results.schema_base import DatasetInfo, MetricValue
 from harness.wording import counted, few_for_interval
 
-__all__ = ["check_document"]
-
 _SHOWN = 20
 _IN_SHORT = 5
 _NAMED = 3

@@ -16,19 +16,6 @@ from harness.results.check_schema import (
 from harness.results.schema import Result, TrialResult
 from harness.wording import counted
 
-__all__ = [
-    "check_annotations",
-    "check_suites",
-    "expected_and_found",
-    "failures",
-    "preflight_text",
-    "problem_headline",
-    "question_case",
-    "requirement_case",
-    "trial_error",
-    "verdict_in_words",
-]
-
 _SHOWN = 20
 
 

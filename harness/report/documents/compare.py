@@ -32,8 +32,6 @@ from harness.results.schema import FindingInfo, PairedDifference, Result, TrialR
 from harness.results.schema_base import CandidatesInfo, DatasetInfo, FilterInfo
 from harness.wording import counted, few_for_interval
 
-__all__ = ["comparison_document", "comparison_header", "comparison_notes", "comparison_values"]
-
 _NAMED = 4
 _REUSED_LEGEND = f"{REUSED}: measured by an earlier comparison and re-used (--resume)"
 

@@ -33,8 +33,6 @@ from harness.report.html.pools import DEPTH, top_of
 from harness.results.comparison import Comparison
 from harness.results.schema import Result, TrialResult
 
-__all__ = ["comparison_figures", "swept_frontiers"]
-
 _DEPTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _DRAWN = 6
 _LEAST = 1e-6

@@ -16,8 +16,6 @@ from harness.metrics.conventions import CONVENTIONS, HARNESS
 from harness.metrics.registry import kind_of
 from harness.wording import shortened
 
-__all__ = ["NamedScores", "audit_document", "counts_line", "scores_document"]
-
 _UNDECIDED = "~"
 _DIFFERS = "*"
 _TIE_RULES = {

@@ -23,8 +23,6 @@ from harness.results.schema import FrontierPoint, FrontierStats, Result, Scoring
 from harness.results.schema_base import LossStats, ParityStats
 from harness.wording import counted
 
-__all__ = ["frontier_notes", "frontier_tables", "parity_tables", "scoring_tables"]
-
 _ON_FRONTIER = "●"
 _ON_RECALL_FRONTIER = "○"
 

@@ -17,8 +17,6 @@ from harness.pipeline.resume import LookUp
 from harness.plan.options import WARM_UP_SECONDS, ExecutionOptions
 from harness.plan.plan import Plan, Trial
 
-__all__ = ["plan_csv", "plan_document", "plan_json"]
-
 
 def plan_document(previews: Sequence[Preview]) -> Document:
     """Return what would run: for each dataset the settings, then what becomes of each backend."""

@@ -10,8 +10,6 @@ from harness.results.schema import PublishedNumber, Result
 from harness.results.verification import printed_value
 from harness.wording import counted
 
-__all__ = ["published_mean_tables", "published_tables", "published_values"]
-
 _CONDITIONS = 90
 """Conditions are left out first for want of room."""
 _LEGEND = "published for the same encoder and parameters, or by another source for the same system"

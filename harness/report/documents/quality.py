@@ -12,18 +12,6 @@ from harness.metrics.registry import kind_of
 from harness.report.documents.verdicts import against_reference, reference_of
 from harness.results.schema import PairedDifference, Result, TrialResult
 
-__all__ = [
-    "TONES",
-    "cut_short",
-    "cut_short_legend",
-    "mark_of",
-    "marked_name",
-    "meanings",
-    "metric_names",
-    "pair_tables",
-    "quality_table",
-]
-
 _BETTER, _WORSE, _UNDECIDED, _EQUAL, _TIED = "▲", "▼", "~", "=", "≈"
 TONES: dict[str, Tone] = {_BETTER: "good", _WORSE: "bad"}
 _CUT_SHORT = "*"

@@ -16,8 +16,6 @@ from harness.results.regression_schema import (
     RankedDocument,
 )
 
-__all__ = ["losers", "query_tables"]
-
 _SHOWN = 5
 _LISTED = 10
 _TO_LABEL = 25

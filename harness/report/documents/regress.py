@@ -53,8 +53,6 @@ from harness.results.schema import Result
 from harness.results.schema_base import DatasetInfo, Json
 from harness.wording import counted, few_for_interval
 
-__all__ = ["change_document", "verdict_line"]
-
 _BEFORE = {"regress": "the baseline", "diff": "an earlier result"}
 _NAMED = 4
 _SHORT = 12

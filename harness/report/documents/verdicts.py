@@ -18,8 +18,6 @@ from harness.results.schema import (
 from harness.results.schema_base import ParityStats
 from harness.wording import counted
 
-__all__ = ["against_reference", "comparison_verdicts", "reference_of"]
-
 _NAMED = 3
 _LINES = 6
 _UNSURE = "no backend is surely best"

@@ -9,8 +9,6 @@ from harness.document.model import Cell, Column, Document, Notes, Section, Table
 from harness.results.verification import IndexFact, PrintedNumber, Variant, Verification, VerifiedDataset, printed_value
 from harness.wording import counted
 
-__all__ = ["verification_document"]
-
 _MORE_DIGITS = 2
 """A measured value is shown with so many digits more than the printed one."""
 

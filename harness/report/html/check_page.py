@@ -17,8 +17,6 @@ from harness.report.html.explorer import Expected, Explorer, queries_of
 from harness.report.html.render import render_page
 from harness.results.schema import Result, TrialResult
 
-__all__ = ["check_html"]
-
 _SHOWN = 3
 """Documents of an expectation that nobody found whose texts are shown."""
 _OWN_DOCUMENTS = "Texts of documents are not in this file: the backends have their own, and gave ids alone."

@@ -44,20 +44,6 @@ from harness.report.html.svg import (
 )
 from harness.wording import counted
 
-__all__ = [
-    "bars",
-    "curves",
-    "differences",
-    "distribution",
-    "draw",
-    "matrix",
-    "percentiles",
-    "saturation",
-    "spread_out",
-    "strips",
-    "tradeoff",
-]
-
 _HEIGHT, _LEFT, _TOP, _BOTTOM, _LEADER, _GAP = 270, 46, 14, 40, 18, 15
 _VALUE_WIDTH, _BAR_ROW, _BAR_THICK = 56, 26, 14
 _DIFFERENCES_HEIGHT, _DIFFERENCES_BOTTOM, _STEPS = 200, 34, 500

@@ -22,8 +22,6 @@ from harness.report.html.payload import payload_of
 from harness.report.html.pictures import draw
 from harness.wording import counted
 
-__all__ = ["LARGEST", "render_page"]
-
 LARGEST = 7_600_000
 """Bytes that a page may come to, as far as the texts of documents decide it."""
 _SCRIPTS = (

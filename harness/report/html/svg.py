@@ -11,28 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-__all__ = [
-    "SERIES",
-    "WIDTH",
-    "Axis",
-    "Node",
-    "Svg",
-    "circle",
-    "figure",
-    "group",
-    "line",
-    "linear",
-    "logarithmic",
-    "marker",
-    "path",
-    "picture",
-    "rect",
-    "room_for",
-    "series",
-    "shortened",
-    "text",
-]
-
 SERIES = 8
 """How many series differ in colour, pattern and marker; further ones begin again."""
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from harness.document.model import Annotation
 
-__all__ = ["SHOWN_BY_GITHUB", "workflow_commands"]
-
 SHOWN_BY_GITHUB = 10
 """Annotations of one kind that GitHub shows of a step; the rest it drops without a word."""
 

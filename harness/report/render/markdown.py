@@ -12,8 +12,6 @@ from html import escape
 from harness.document.model import TIES, Block, Cell, Document, Facts, Notes, Table, Tone
 from harness.wording import readable, shortened
 
-__all__ = ["COMMENT_BYTES", "SUMMARY_BYTES", "code", "render_markdown"]
-
 COMMENT_BYTES = 65_000
 """GitHub takes comments of less than 65,536 characters."""
 SUMMARY_BYTES = 1_000_000

@@ -17,8 +17,6 @@ from harness.metrics.registry import kind_of
 from harness.metrics.trec_names import in_trec_order, trec_name
 from harness.report.documents.evaluate import NamedScores
 
-__all__ = ["audit_json", "query_csv", "scores_json", "trec_eval_text"]
-
 
 def query_csv(runs: Sequence[NamedScores]) -> str:
     """Return a line for each value of each query, in full precision, then those over all queries as query ``all``."""

@@ -16,8 +16,6 @@ from rich.text import Text
 from harness.document.model import TIES, Block, Cell, Column, Document, Facts, Notes, Table, Tone, Verdict
 from harness.wording import counted, readable, shortened
 
-__all__ = ["folded", "render_terminal"]
-
 _UNLIMITED = 10_000
 _RULE = "──"
 _GAP = 2
