@@ -120,7 +120,7 @@ def _legend(
     if any(row.mean is None for row in rows):
         yield "a backend without a value on every dataset has no mean and no rank"
     if any(row.ci_low is not None for row in rows):
-        yield "intervals of means are of 95 %, BCa bootstrap over datasets"
+        yield "95 % intervals of means: BCa bootstrap over datasets"
     if across:
         yield from board.notes
         marks = {cell.mark for row in cells for cell in row}

@@ -62,7 +62,7 @@ _NAMED = 3
 _DRAWN = 4
 _TEXT = 300
 _WORDS = {"ok": ABSENT, "failed": FAILED, "invalid": "invalid"}
-_INTERVALS = "intervals are of 95 %, BCa bootstrap over questions that expect something, exact of 0/1 values"
+_INTERVALS = "95 % intervals: BCa bootstrap over questions that expect something; exact where every value is 0 or 1"
 _OUTCOMES: dict[bool | None, tuple[str, Tone, str]] = {
     True: ("passed", "good", "✓"),
     False: ("failed", "bad", "✕"),

@@ -149,7 +149,7 @@ def _legend(result: Result, trials: Sequence[TrialResult], marks: set[str], than
     """Yield what the marks of the quality table mean; only those that occur."""
     values = [value for trial in trials for value in trial.metrics.values()]
     if any(value.ci_low is not None for value in values):
-        yield "intervals are of 95 %, BCa bootstrap over queries, exact of 0/1 values"
+        yield "95 % intervals: BCa bootstrap over queries; exact where every value is 0 or 1"
     yield from cut_short_legend(result, trials)
     if any(trial.stages is not None and trial.stages.reranking is not None for trial in trials):
         yield "(≤ x): what the best possible order of a second stage's candidates would reach"

@@ -64,7 +64,7 @@ def render_terminal(
             console.print(Text(folded(f"{short} = {shortened(full)}", width)))
     if hidden:
         console.print()
-        page.line(f"--verbose shows {counted(hidden, 'more table')} and notes, the page every query", "dim")
+        page.line(f"--verbose shows {counted(hidden, 'more table')} and notes, the HTML report every query", "dim")
     lines = (line.rstrip() for line in sink.getvalue().splitlines())
     return "\n".join(line[:width] if line.startswith(_RULE) else line for line in lines) + "\n"
 
