@@ -6,11 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from harness.results.schema_base import (
-    Count,
-    MetricValue,
-    Record,
-)
+from harness.results.schema_base import Count, MetricValue, Record
 
 Verdict = Literal["passed", "failed", "invalid"]
 
