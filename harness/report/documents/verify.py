@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from harness.document.cells import ABSENT, FAILED, count
-from harness.document.model import Cell, Column, Document, Notes, Section, Table, Tone, Value, Verdict
+from harness.document.model import Block, Cell, Column, Document, Notes, Section, Table, Tone, Value, Verdict
 from harness.results.verification import IndexFact, PrintedNumber, Variant, Verification, VerifiedDataset, printed_value
 from harness.wording import counted
 
@@ -62,15 +63,10 @@ def _verdict(dataset: VerifiedDataset) -> Verdict:
 def _section(dataset: VerifiedDataset) -> Section:
     sources = list(dict.fromkeys(number.source for number in dataset.numbers))
     size = f"{counted(dataset.documents or 0, 'document')}, {counted(dataset.queries or 0, 'query')}"
-    notes = [
-        *(note for fact in dataset.index for note in _notes_on_index(fact)),
-        *(note for number in dataset.numbers for note in _notes(number)),
-    ]
-    return Section(
-        dataset.name.replace("/", "-"),
-        f"{_name(dataset)}: {size}",
-        [_index(dataset), _scores(dataset, sources), Notes(notes)],
-    )
+    notes = [note for fact in dataset.index for note in _notes_on_index(fact)]
+    notes += [note for number in dataset.numbers for note in _notes(number)]
+    blocks: list[Block] = [_index(dataset), _scores(dataset, sources), Notes(notes)]
+    return Section(dataset.name.replace("/", "-"), f"{_name(dataset)}: {size}", blocks)
 
 
 def _index(dataset: VerifiedDataset) -> Table:
@@ -94,7 +90,7 @@ def _scores(dataset: VerifiedDataset, sources: Sequence[str]) -> Table:
             Cell(number.metric),
             Cell(number.printed, value=printed_value(number.printed)),
             Cell(_digits(number.measured, number.printed), value=number.measured),
-            Cell(_signed(number.difference, number.printed), value=number.difference),
+            Cell(_digits(number.difference, number.printed, sign="+"), value=number.difference),
             _agreement(number.agrees, failed=number.measured is None),
             Cell(f"[{sources.index(number.source) + 1}]"),
         ]
@@ -119,19 +115,12 @@ def _agreement(agrees: bool, *, failed: bool = False) -> Cell:
     return Cell("to the digit", tone="good") if agrees else Cell("differs", tone="bad")
 
 
-def _digits(value: float | None, printed: str) -> str:
-    """Write a value like the printed one, with more digits."""
+def _digits(value: float | None, printed: str, sign: Literal["+", "-"] = "-") -> str:
+    """Write a value like the printed one, with more digits; ``sign`` is Python's option for numbers."""
     if value is None:
         return ABSENT
     digits, percent = len(printed.rstrip("%").partition(".")[2]) + _MORE_DIGITS, printed.endswith("%")
-    return f"{value * (100 if percent else 1):.{digits}f}{'%' if percent else ''}"
-
-
-def _signed(value: float | None, printed: str) -> str:
-    if value is None:
-        return ABSENT
-    text = _digits(abs(value), printed)
-    return f"{'+' if value >= 0 else '−'}{text}"
+    return f"{value * (100 if percent else 1):{sign}.{digits}f}{'%' if percent else ''}".replace("-", "−")
 
 
 def _notes(number: PrintedNumber) -> Iterator[str]:
