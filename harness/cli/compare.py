@@ -92,14 +92,11 @@ def _name_kept(comparison: Comparison) -> None:
         state = trial.index.state if trial.index is not None else {}
         if state.get("kept"):
             kind = next(kind for kind in ("collection", "table", "index") if kind in state)
-            use = (
-                "; it holds the harness's terms, not texts: it is no external index to search"
-                if kind == "index"
-                else ""
-            )
             place = f"{trial.label}: {kind} '{state[kind]}' at {state['server']}"
-            if kind == "collection":
-                use = f"; search it with {trial.name}:url={state['server']};external=true;{kind}={state[kind]}"
+            use = {
+                "collection": f"; search it with {trial.name}:url={state['server']};external=true;{kind}={state[kind]}",
+                "index": "; it holds the harness's terms, not texts: it is no external index to search",
+            }.get(kind, "")
             earlier = ", kept by an earlier comparison, whose outcome was reused" if trial.reused else ""
             typer.echo(f"kept: {place}{earlier}{use}", err=True)
 

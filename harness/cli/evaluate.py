@@ -113,11 +113,10 @@ def _show(scored: list[NamedScores], findings: Sequence[Finding], request: EvalR
     else:
         document = scores_document(scored, request.qrels.name, per_query=request.per_query, findings=findings)
         write_report(document, request.format, verbose=True)
-    if request.format in ("table", "markdown"):
-        return
-    for named in scored:
-        typer.echo(counts_line(named), err=True)
-    if request.format != "json":
+    if request.format not in ("table", "markdown"):
+        for named in scored:
+            typer.echo(counts_line(named), err=True)
+    if request.format in ("csv", _TREC_EVAL):
         for finding in [*findings, *(finding for named in scored for finding in named.named_findings)]:
             typer.echo(str(finding), err=True)
 

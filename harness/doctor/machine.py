@@ -111,9 +111,8 @@ def package(wanted: Package) -> Finding:
     try:
         tried = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
     except subprocess.TimeoutExpired:
-        return verdict(
-            wanted.name, f"{version}, importing it takes more than {_PATIENCE_S} s", "is the machine overloaded?"
-        )
+        detail = f"{version}, importing it takes more than {_PATIENCE_S} s"
+        return verdict(wanted.name, detail, "is the machine overloaded?")
     if tried.returncode != 0:
         words = tried.stderr.strip().splitlines()[-1:] or [f"exit code {tried.returncode}"]
         again = f"pip install --force-reinstall '{wanted.name}=={version}'"
@@ -177,9 +176,8 @@ def cache() -> Finding:
     detail = f"'{kept.root}', {len(entries)} entries, {size:,.0f} MiB"
     damaged = sum(entry.state == _DAMAGED for entry in entries)
     if damaged:
-        return warn(
-            "cache", f"{detail}, {damaged} damaged", "harness cache verify names them; they are rebuilt when used"
-        )
+        remedy = "harness cache verify names them; they are rebuilt when used"
+        return warn("cache", f"{detail}, {damaged} damaged", remedy)
     return ok("cache", detail)
 
 

@@ -49,10 +49,8 @@ def scores_json(runs: Sequence[NamedScores], findings: Sequence[Finding], *, per
 
 
 def _plain_findings(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    return [
-        {"check": finding.check, "message": finding.message, "fix": finding.fix, "examples": list(finding.examples)}
-        for finding in findings
-    ]
+    names = ("check", "message", "fix", "examples")
+    return [{name: getattr(finding, name) for name in names} for finding in findings]
 
 
 def _values(summaries: Sequence[Summary]) -> dict[str, dict[str, float | None]]:

@@ -43,7 +43,6 @@ def render_terminal(
         verbose: All tables and notes; otherwise verdicts and the tables that answer the question.
         styled: Write escape sequences for bold and colours (NO_COLOR is honoured).
     """
-
     sink = io.StringIO()
     console = Console(file=sink, width=_UNLIMITED, force_terminal=styled, highlight=False, emoji=False, markup=False)
     labels = document.labels if width is not None else {}
@@ -55,7 +54,11 @@ def render_terminal(
         page.verdict(verdict)
     hidden = 0
     for section in document.sections:
-        shown = [block for block in section.blocks if verbose or not (section.detail or _is_detail(block))]
+        shown = [
+            block
+            for block in section.blocks
+            if verbose or not (section.detail or (isinstance(block, Table) and block.detail))
+        ]
         hidden += sum(isinstance(block, Table | Notes) for block in section.blocks if block not in shown)
         page.blocks(shown, verbose=verbose)
     if labels:
@@ -69,13 +72,8 @@ def render_terminal(
     return "\n".join(line[:width] if line.startswith(_RULE) else line for line in lines) + "\n"
 
 
-def _is_detail(block: Block) -> bool:
-    return isinstance(block, Table) and block.detail
-
-
 def folded(line: str, width: int | None, hang: int = 2) -> str:
     """Return a line in ``width`` columns, indented by ``hang`` more where it goes on; a word or a path stays whole."""
-
     if width is None:
         return line
     start = len(line) - len(line.lstrip())
@@ -105,13 +103,11 @@ class _Page:
 
     def line(self, text: str, style: str = "") -> None:
         """Print a paragraph; line breaks in it stay."""
-
         for part in readable(self._short(text)).split("\n"):
             self._console.print(Text(folded(part, self._width), style=style))
 
     def verdict(self, verdict: Verdict) -> None:
         """Print a verdict with its sign, and what it rests on below it."""
-
         sign, style = _SIGNS[verdict.tone]
         headline = folded(f"{sign} {readable(self._short(verdict.headline))}", self._width)
         self._console.print(Text(headline, style=f"bold {style}".strip()))
@@ -289,7 +285,6 @@ class _Drawing:
 
     def _rich(self, places: Sequence[int], width: int | None, rows: Sequence[int], *, headed: bool = True) -> RichTable:
         """Return these columns and rows as a table of Rich; texts share what numbers leave of ``width``."""
-
         gaps = (0, _GAP - 1, 0, 0)
         drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=gaps, show_edge=False, show_header=headed)
         widths = self._widths(places, width)
@@ -343,7 +338,6 @@ def _text(column: Column, cell: Cell, *, ties: bool, marked: bool) -> str:
 
 def _broken(text: str, width: int) -> str:
     """Return a text in several lines, broken after blanks, ``;``, ``,``, ``:`` and ``/`` rather than inside a word."""
-
     lines = [""]
     for piece in re.findall(r"[^ ;,:/]*[ ;,:/]?", text):
         if piece.strip() and lines[-1].strip() and cell_len(lines[-1]) + cell_len(piece.rstrip()) > width:
