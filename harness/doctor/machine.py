@@ -22,6 +22,7 @@ from harness.java import jvm
 from harness.registry.lookup import find_cards, find_families, is_shipped, load_engine
 from harness.store.cache import Cache
 from harness.store.cache_entries import list_entries
+from harness.wording import counted
 
 _REPORT = "report it with this message"
 _PATIENCE_S = 60
@@ -81,7 +82,7 @@ def python() -> Finding:
 
 
 def cards() -> Finding:
-    """Name the backends and datasets; raises CardError for a card that is malformed or disagrees with its class."""
+    """Count the backends and datasets; raises CardError for a card that is malformed or disagrees with its class."""
     backends, datasets, families = find_cards("backends"), find_cards("datasets"), find_families()
     unavailable = []
     for name, card in backends.items():
@@ -90,7 +91,8 @@ def cards() -> Finding:
                 load_engine(card)
             except BackendError as error:
                 unavailable.append(f"{name} cannot be used: {error.what}")
-    detail = f"backends {', '.join(backends) or 'none'}; datasets {', '.join((*datasets, *families)) or 'none'}"
+    counts = [counted(len(backends), "backend"), counted(len(datasets), "dataset")]
+    detail = ", ".join([*counts, counted(len(families), "family of datasets", "families of datasets")])
     if not backends or not datasets:
         return fail("cards", detail, "reinstall retrieval-harness: its cards are missing")
     if unavailable:
@@ -106,7 +108,7 @@ def package(wanted: Package) -> Finding:
     except metadata.PackageNotFoundError:
         return verdict(wanted.name, "not installed", f"pip install 'retrieval-harness[{wanted.extra}]'{wanted.also}")
     if wanted.module is None:
-        return ok(wanted.name, f"{version}, of which only files are used")
+        return ok(wanted.name, f"{version} (only its files are used)")
     command = [sys.executable, "-c", f"import {wanted.module}"]
     try:
         tried = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)

@@ -176,7 +176,7 @@ def examine_server(server: EngineServer, url: str) -> Finding:
     """Return how the server at ``url``, or of the environment, is; a failure only where ``url`` names it."""
     name = f"{server.engine} server"
     if not server.is_named(url):
-        return ok(name, f"none named ({server.option}, or {server.variable})")
+        return ok(name, f"not configured ({server.option}, or {server.variable})")
     try:
         with server.session(url) as session:
             names = session.names()

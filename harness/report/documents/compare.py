@@ -19,6 +19,7 @@ from harness.document.cells import (
     sections_with_content,
     text,
     values_of,
+    with_content,
 )
 from harness.document.model import Block, Column, Document, Facts, Figure, Notes, Section, Table, Value
 from harness.pipeline.probes import PROBES
@@ -86,7 +87,7 @@ def _probe_tables(trials: Sequence[TrialResult], cores: int, where: str) -> list
     """Return the tables of all probes that have rows; ``where`` ends their titles."""
     return [
         replace(
-            table,
+            with_content(table),
             title=f"{table.title}{where}",
             legend=[*table.legend, *([_REUSED_LEGEND] if any(row[0].mark == REUSED for row in table.rows) else [])],
         )
