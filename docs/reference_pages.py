@@ -8,11 +8,11 @@ import textwrap
 from collections.abc import Iterator
 from itertools import groupby
 
-from harness.cli.app import VERBS, load_verb
 from harness.cli.config import FILE_NAME, configured_verbs
 from harness.cli.init import Choices, template
 from harness.cli.matrix import CAPABILITIES, LEGEND, matrix_row
 from harness.cli.verb import DeclaredVerb, VerbGroup
+from harness.cli.verbs import VERBS, load_verb
 from harness.encoders.prompts import KnownPrompts, known_prompts
 from harness.metrics.conventions import ASPECTS, CONVENTIONS, HARNESS, Aspect, Convention
 from harness.metrics.kind import Kind, Parameter

@@ -1,16 +1,13 @@
-"""The command ``harness``: its verbs, and the one place where errors become messages and exit codes.
+"""The command ``harness``: the one place where errors become messages and exit codes.
 
-Verbs are a table of names; the module behind a verb is imported when the verb is used, so that ``harness --help`` loads
-neither the numeric stack nor any client. A verb is a function of declared options. It writes results to
-stdout and everything else to stderr, and returns, raises HarnessError, or raises ``typer.Exit`` with a code of the page
-``docs/reference/exit-codes-and-errors.md``.
+A verb writes results to stdout and everything else to stderr, and returns, raises HarnessError, or raises
+``typer.Exit`` with a code of the page ``docs/reference/exit-codes-and-errors.md``.
 """
 
 from __future__ import annotations
 
 import atexit
 import gc
-import importlib
 import os
 import select
 import signal
@@ -18,81 +15,21 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import IntEnum
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, cast
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
 import typer.core
 import typer.main
 
 from harness._version import __version__
+from harness.cli.verbs import VERBS, ExitCode, load_verb
 from harness.errors import HarnessError
 from harness.plain_url import without_secrets
-
-if TYPE_CHECKING:
-    from harness.cli.verb import DeclaredVerb, VerbGroup
-
-__all__ = ["VERBS", "ExitCode", "Verb", "load_verb", "main"]
-
-
-class ExitCode(IntEnum):
-    """Every code that the command ends with."""
-
-    FINE = 0
-    FAILED = 1
-    """A threshold or a regression check failed."""
-    USAGE = 2
-    UNAVAILABLE = 3
-    """A backend was unavailable or failed, or input was found invalid."""
-    DEFECT = 70
-    """An error nobody expected: a defect of the harness (EX_SOFTWARE of BSD's sysexits)."""
-    INTERRUPTED = 130
-    BROKEN_PIPE = 141
-    """Whoever read stdout went away (128 + SIGPIPE, as a shell reports it)."""
-
 
 _COLLECT_AFTER = 100_000
 """New objects between looking for cycles among them: importing makes many and leaves none to collect."""
 _FLUSH_FAILED = 120
 """The interpreter's own exit code for that."""
-
-
-class Verb(NamedTuple):
-    """One verb: where it is (``module:function``, or ``module:app`` with verbs of its own) and its line of help.
-
-    A ``configured`` one takes from ``harness.toml`` what the command line does not say.
-    """
-
-    target: str
-    help: str
-    configured: bool = False
-
-
-VERBS = {
-    "compare": Verb(
-        "harness.cli.compare:compare", "Run backends on a dataset and hold each against its reference.", True
-    ),
-    "check": Verb("harness.cli.check:check", "Hold backends against a golden set of questions.", True),
-    "init": Verb("harness.cli.init:init", "Write a harness.toml, so that CI needs no arguments."),
-    "eval": Verb("harness.cli.evaluate:evaluate", "Score runs against relevance judgments."),
-    "verify": Verb("harness.cli.verify:verify", "Run published configurations and compare every printed digit."),
-    "regress": Verb("harness.cli.regress:regress", "Run a baseline's plan again and judge whether it got worse.", True),
-    "diff": Verb("harness.cli.diff:diff", "Compare two stored results, without running anything."),
-    "report": Verb("harness.cli.report:report", "Print a stored comparison again, in any format."),
-    "backends": Verb("harness.cli.cards:backends", "List the backends, or show one with its parameters."),
-    "datasets": Verb("harness.cli.catalogue:datasets", "List, search, show, fetch or remove datasets."),
-    "doctor": Verb("harness.cli.doctor:doctor", "Look whether everything is here that a comparison needs."),
-    "up": Verb("harness.cli.servers:up", "Start servers in containers, where Docker is."),
-    "down": Verb("harness.cli.servers:down", "Stop the servers that `up` started."),
-    "cache": Verb("harness.cli.cache:cache", "List, verify or remove what earlier commands left for re-use."),
-}
-
-
-def load_verb(name: str) -> DeclaredVerb | VerbGroup:
-    """Import the verb ``name``, or the group of its verbs."""
-    module, _, target = VERBS[name].target.partition(":")
-    verb: DeclaredVerb | VerbGroup = getattr(importlib.import_module(module), target)
-    return verb
 
 
 class _QuickExit:
@@ -210,6 +147,8 @@ def _interruptions() -> Iterator[None]:
     except BrokenPipeError:
         if not _reader_is_gone():  # another pipe broke
             _exit_with_defect()
+        from harness.cli.output import discard_stdout
+
         discard_stdout()
         sys.exit(ExitCode.BROKEN_PIPE)
 
@@ -222,11 +161,6 @@ def _refusals() -> Iterator[None]:
     except _UsageError as refused:
         refused.message = without_secrets(refused.message)
         raise
-
-
-def discard_stdout() -> None:
-    """Drop what could not be written: it stays buffered, and at exit Python would try again and complain."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _reader_is_gone() -> bool:

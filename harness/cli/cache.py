@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from harness.cli.app import ExitCode
 from harness.cli.output import page, print_json, print_result
 from harness.cli.verb import VerbGroup, verb
+from harness.cli.verbs import ExitCode
 from harness.document.model import Cell, Column, Table
 from harness.errors import CacheError, UsageError
 from harness.plan.config import CacheRemoveRequest, CacheRequest
+from harness.wording import counted
 
 if TYPE_CHECKING:
     from harness.store.cache import JSON, Cache
     from harness.store.cache_entries import Entry
 
-__all__ = ["cache"]
 
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _MEBIBYTE = 1024**2
@@ -163,19 +163,17 @@ def _of_kind(cache: Cache, kind: str | None) -> list[Entry]:
 
 
 def _nothing(cache: Cache, kind: str | None) -> str:
-    return f"the cache '{cache.root}' is empty" if kind is None else f"the cache '{cache.root}' holds no {kind}"
+    return f"the cache '{cache.root}' {'is empty' if kind is None else f'holds no {kind}'}"
 
 
 def _counted(entries: Sequence[Entry]) -> str:
-    number = "1 entry" if len(entries) == 1 else f"{len(entries):,} entries"
-    return f"{number}, {sum(entry.bytes for entry in entries) / _MEBIBYTE:,.1f} MiB"
+    return f"{counted(len(entries), 'entry')}, {sum(entry.bytes for entry in entries) / _MEBIBYTE:,.1f} MiB"
 
 
 def _row(entry: Entry) -> list[Cell]:
     made_from = ", ".join([*([entry.about] if entry.about else []), *_words(entry.key)])
-    size = f"{entry.bytes / _MEBIBYTE:,.1f}"
-    texts = (entry.kind, entry.name[:_SHORT], size, _age(time.time() - entry.made), entry.state, made_from)
-    return [Cell(text) for text in texts]
+    size, age = f"{entry.bytes / _MEBIBYTE:,.1f}", _age(time.time() - entry.made)
+    return [Cell(text) for text in (entry.kind, entry.name[:_SHORT], size, age, entry.state, made_from)]
 
 
 def _age(seconds: float) -> str:

@@ -16,8 +16,6 @@ from harness.registry.cards import BackendCard, ReferenceRule
 from harness.registry.lookup import find_cards, load_engine
 from harness.registry.parameters import Parameter
 
-__all__ = ["backends", "name_column", "sentence_column", "texts_table"]
-
 
 @verb(BackendsRequest)
 def backends(request: BackendsRequest) -> None:
@@ -29,7 +27,7 @@ def backends(request: BackendsRequest) -> None:
     stages: Mapping[str, Stage] = {**fusions(), **rerankers()}
     if name is None:
         if request.format == "json":
-            print_json([{**asdict(card), **_proven(card)} for card in known.values()])
+            print_json(list(map(_plain, known.values())))
         elif request.format == "markdown":
             print_result(_markdown(matrix_table(known.values()), title="what they can do"))
         else:
@@ -39,7 +37,7 @@ def backends(request: BackendsRequest) -> None:
     if card is None:
         raise UnknownNameError("backend", name, known)
     if request.format == "json":
-        print_json({**asdict(card), **(_proven(card) if isinstance(card, BackendCard) else {})})
+        print_json(_plain(card))
         return
     facts = _facts(card) if isinstance(card, BackendCard) else []
     parameters = _parameters(card.parameters.values(), scoped=isinstance(card, BackendCard))
@@ -64,9 +62,10 @@ def sentence_column(name: str) -> Column:
     return Column(name, numeric=False, folds=True)
 
 
-def _proven(card: BackendCard) -> dict[str, object]:
-    row = matrix_row(card)
-    return {"capabilities": row.answers, "verified_on": row.verified_on}
+def _plain(card: BackendCard | Stage) -> dict[str, object]:
+    """Return a card as plain values, and of a backend what was proven."""
+    proven = matrix_row(card) if isinstance(card, BackendCard) else None
+    return {**asdict(card), **({"capabilities": proven.answers, "verified_on": proven.verified_on} if proven else {})}
 
 
 def _markdown(*blocks: Block, title: str = "") -> str:
@@ -89,38 +88,30 @@ def _list(cards: Collection[BackendCard]) -> str:
 
 
 def _facts(card: BackendCard) -> list[Facts]:
+    answers, verified_on = matrix_row(card)
+    can = [name if answer == "yes" else f"{name} ({answer})" for name, answer in answers.items() if answer != "-"]
     rows = [
         ("engine", card.engine),
         ("install", f"pip install 'retrieval-harness[{card.extra}]'" if card.extra else "in the base install"),
         ("encoder", card.encoder),
         ("reference", _reference(card.reference)),
-        *_proven_facts(card),
+        ("can", ", ".join(can)),
+        ("verified", "; ".join(verified_on) or "on no real engine"),
         ("card", str(card.path)),
         *_gaps(card),
     ]
     return [Facts("", rows, open=True)]
 
 
-def _proven_facts(card: BackendCard) -> list[tuple[str, str]]:
-    row = matrix_row(card)
-    can = [name if answer == "yes" else f"{name} ({answer})" for name, answer in row.answers.items() if answer != "-"]
-    return [("can", ", ".join(can)), ("verified", "; ".join(row.verified_on) or "on no real engine")]
-
-
 def _parameters(parameters: Iterable[Parameter], *, scoped: bool) -> Table:
     """Return a row for each parameter; ``scoped`` ones say what another value changes."""
-    columns: list[str | Column] = [name_column("parameter"), "default", "takes"]
-    columns += ["changes"] if scoped else []
     rows = []
     for parameter in parameters:
-        scope = [_scope(parameter)] if scoped else []
+        # not how fast a model is asked, nor where a key is
+        scope = [f"{parameter.scope}{', no result' if parameter.affects == 'nothing' else ''}"] if scoped else []
         rows.append((parameter.name, _value(parameter.default), _accepted(parameter), *scope, parameter.help))
-    return texts_table([*columns, sentence_column("meaning")], rows)
-
-
-def _scope(parameter: Parameter) -> str:
-    """Return what another value changes: not how fast a model is asked, nor where a key is."""
-    return f"{parameter.scope}, no result" if parameter.affects == "nothing" else parameter.scope
+    changes = ["changes"] if scoped else []
+    return texts_table([name_column("parameter"), "default", "takes", *changes, sentence_column("meaning")], rows)
 
 
 def _gaps(card: BackendCard) -> list[tuple[str, str]]:

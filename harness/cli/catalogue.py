@@ -14,13 +14,7 @@ from harness.cli.output import page, print_json, print_result, progress_display
 from harness.cli.verb import VerbGroup, verb
 from harness.data.languages import language_name, native_name, two_letter_code
 from harness.errors import HarnessError, UsageError
-from harness.plan.config import (
-    FetchRequest,
-    InfoRequest,
-    ListRequest,
-    RemoveRequest,
-    SearchRequest,
-)
+from harness.plan.config import FetchRequest, InfoRequest, ListRequest, RemoveRequest, SearchRequest
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.lookup import find_cards, find_dataset, find_families, unknown_dataset
 from harness.wording import counted
@@ -30,7 +24,6 @@ if TYPE_CHECKING:
 
     from harness.loaders.fetching import Stored
 
-__all__ = ["datasets"]
 
 _SHOWN = 5
 
@@ -42,12 +35,8 @@ def _list(request: ListRequest) -> None:
     known: list[DatasetCard | DatasetFamily] = [*find_cards("datasets", cards).values(), *find_families(cards).values()]
     known.sort(key=lambda entry: entry.name)
     if request.format == "json":
-        print_json(
-            [
-                {**asdict(entry), "members": list(entry.members)} if isinstance(entry, DatasetFamily) else asdict(entry)
-                for entry in known
-            ]
-        )
+        members = ({"members": list(entry.members)} if isinstance(entry, DatasetFamily) else {} for entry in known)
+        print_json([asdict(entry) | of_family for entry, of_family in zip(known, members, strict=True)])
         return
     print_result(page(list_table(known)))
     typer.echo("\nharness datasets info NAME shows one, or the members of a family", err=True)
@@ -140,10 +129,8 @@ def _fetch(request: FetchRequest) -> None:
         print_json({"name": dataset.name, **counts, "on_this_machine": _plain_stored(here)})
         return
     of_split = f" of the split '{dataset.provenance['split']}'" if dataset.provenance.get("split") else ""
-    nouns = ("document", "query", "judgment")
-    listed = ", ".join(
-        counted(count, noun) for noun, count in zip(nouns, counts.values(), strict=True) if count is not None
-    )
+    nouns = zip(("document", "query", "judgment"), counts.values(), strict=True)
+    listed = ", ".join(counted(count, noun) for noun, count in nouns if count is not None)
     print_result(page(stored_facts(here), title=f"{dataset.name}: {listed}{of_split}"))
 
 
@@ -165,7 +152,8 @@ def _remove(request: RemoveRequest) -> None:
         if as_json:
             print_json({"name": here.name, "freed": 0})
         else:
-            typer.echo(_nothing(here))
+            of_user = "" if here.downloaded is not None else ": its files are no download, and were not touched"
+            typer.echo(f"nothing of {here.name} was downloaded or prepared{of_user}")
         return
     if not as_json:
         typer.echo(page(stored_facts(here), title=here.name), err=True, nl=False)
@@ -214,11 +202,6 @@ def _agreed(name: str, most: int) -> bool:
 
 def _is_asked() -> bool:
     return sys.stdin.isatty()
-
-
-def _nothing(here: Stored) -> str:
-    of_user = "" if here.downloaded is not None else ": its files are no download, and were not touched"
-    return f"nothing of {here.name} was downloaded or prepared{of_user}"
 
 
 def _stored(card: DatasetCard, cards: Path | None) -> Stored | str | None:

@@ -6,15 +6,13 @@ from pathlib import Path
 
 import typer
 
-from harness.cli.app import ExitCode
 from harness.cli.ci import check_ci_files, write_for_ci
 from harness.cli.early_worker import early_worker
 from harness.cli.output import named_by_time, progress_display, stored_at, write_report
 from harness.cli.sort_columns import CHECK_COLUMNS, check_sort
 from harness.cli.verb import verb
+from harness.cli.verbs import ExitCode
 from harness.plan.config import CheckOutput, CheckRequest
-
-__all__ = ["check"]
 
 _REPORTS = Path("reports")
 _EXIT_CODES = {"passed": ExitCode.FINE, "failed": ExitCode.FAILED, "invalid": ExitCode.UNAVAILABLE}

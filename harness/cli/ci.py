@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from harness.pipeline.regress.regression import Regression
     from harness.plan.config import JudgedOutput
     from harness.results.schema import Result
-
-__all__ = ["check_ci_files", "show_regression", "write_for_ci"]
 
 
 def check_ci_files(junit: Path | None, summary: Path | None, *, per_query: bool = False) -> None:
@@ -39,7 +37,9 @@ def write_for_ci(report: Result, junit: Path | None, summary: Path | None, *, pe
     document = document_of(report)
     if junit is not None:
         _write(junit, render_junit(document, per_query=per_query), "w")
-    _append_summary(summary, lambda: render_markdown(document, SUMMARY_BYTES))
+    named = os.environ.get("GITHUB_STEP_SUMMARY")
+    if place := summary or (Path(named) if named else None):
+        _write(place, render_markdown(document, SUMMARY_BYTES), "a")
     source = report.golden.source if report.golden is not None else report.changes.before.source
     _annotate(document.annotations, source)
 
@@ -51,13 +51,6 @@ def show_regression(regression: Regression, output: JudgedOutput, name: str) -> 
     with stored_at(stored.folder):
         write_for_ci(regression.report, output.junit, output.summary)
         write_report(regression.report, output.format, verbose=output.verbose, sort=output.sort)
-
-
-def _append_summary(path: Path | None, markdown: Callable[[], str]) -> None:
-    named = os.environ.get("GITHUB_STEP_SUMMARY")
-    place = path or (Path(named) if named else None)
-    if place is not None:
-        _write(place, markdown(), "a")
 
 
 def _annotate(annotations: Sequence[Annotation], source: str) -> None:

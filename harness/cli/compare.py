@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from harness.cli.app import ExitCode
 from harness.cli.early_worker import early_worker
 from harness.cli.output import named_by_time, print_result, progress_display, stored_at, write_report
 from harness.cli.sort_columns import check_sort_of_comparison
 from harness.cli.verb import verb
+from harness.cli.verbs import ExitCode
 from harness.errors import UsageError
 from harness.plan.config import CompareOutput, CompareRequest
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from harness.plan.plan import Plan
     from harness.results.comparison import Comparison
 
-__all__ = ["compare"]
 
 _DEFAULT_OUT = Path("reports")
 
@@ -93,14 +92,11 @@ def _name_kept(comparison: Comparison) -> None:
         state = trial.index.state if trial.index is not None else {}
         if state.get("kept"):
             kind = next(kind for kind in ("collection", "table", "index") if kind in state)
-            use = (
-                "; it holds the harness's terms, not texts: it is no external index to search"
-                if kind == "index"
-                else ""
-            )
             place = f"{trial.label}: {kind} '{state[kind]}' at {state['server']}"
-            if kind == "collection":
-                use = f"; search it with {trial.name}:url={state['server']};external=true;{kind}={state[kind]}"
+            use = {
+                "collection": f"; search it with {trial.name}:url={state['server']};external=true;{kind}={state[kind]}",
+                "index": "; it holds the harness's terms, not texts: it is no external index to search",
+            }.get(kind, "")
             earlier = ", kept by an earlier comparison, whose outcome was reused" if trial.reused else ""
             typer.echo(f"kept: {place}{earlier}{use}", err=True)
 

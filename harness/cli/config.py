@@ -11,15 +11,16 @@ import functools
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from harness.cli.app import VERBS, load_verb
-from harness.cli.verb import FILE_NAME, DeclaredVerb
+from harness.cli.verbs import VERBS, load_verb
 from harness.plan.option_fields import OptionField
 from harness.registry.strict_toml import Table, read_document
 
-__all__ = ["FILE_NAME", "configured_verbs", "read_settings", "settings_of"]
+if TYPE_CHECKING:
+    from harness.cli.verb import DeclaredVerb
 
+FILE_NAME = "harness.toml"
 _PLACE = re.compile(r"(?P<before>=|\brun:)(?P<place>[^,;|+=]+)")
 """Where an expression may hold a path: the value of a parameter, or the file of a run."""
 

@@ -18,15 +18,6 @@ if TYPE_CHECKING:
     from harness.loaders.base import LocalFiles
     from harness.loaders.fetching import Stored
 
-__all__ = [
-    "card_page",
-    "code_with_name",
-    "family_page",
-    "list_table",
-    "members_table",
-    "size",
-    "stored_facts",
-]
 
 _UNSTATED = "not stated"
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from harness.cli.app import ExitCode
 from harness.cli.ci import check_ci_files, show_regression
 from harness.cli.sort_columns import CHANGE_COLUMNS, check_sort
 from harness.cli.verb import verb
+from harness.cli.verbs import ExitCode
 from harness.plan.config import DiffRequest, JudgedOutput
-
-__all__ = ["diff"]
 
 
 @verb(DiffRequest, JudgedOutput)

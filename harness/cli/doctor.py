@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from harness.cli.app import ExitCode
 from harness.cli.cards import name_column, sentence_column, texts_table
 from harness.cli.output import page, print_json, print_result
 from harness.cli.verb import verb
+from harness.cli.verbs import ExitCode
 from harness.document.model import Table
 from harness.plan.config import DoctorRequest
 
 if TYPE_CHECKING:
     from harness.doctor import Finding
-
-__all__ = ["doctor"]
 
 
 @verb(DoctorRequest)

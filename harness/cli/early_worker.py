@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-__all__ = ["early_worker"]
-
 
 def early_worker(backends: str, isolation: str, executor: str, cards: Path | None) -> AbstractContextManager[None]:
     """Start a worker that imports what a trial of the first of ``backends`` needs, unless none runs here.

@@ -23,8 +23,6 @@ from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, EvalRequest
 from harness.registry.lookup import find_dataset
 from harness.report.documents.evaluate import NamedScores, counts_line, scores_document
 
-__all__ = ["evaluate"]
-
 _TREC_EVAL = "trec_eval"
 
 
@@ -115,11 +113,10 @@ def _show(scored: list[NamedScores], findings: Sequence[Finding], request: EvalR
     else:
         document = scores_document(scored, request.qrels.name, per_query=request.per_query, findings=findings)
         write_report(document, request.format, verbose=True)
-    if request.format in ("table", "markdown"):
-        return
-    for named in scored:
-        typer.echo(counts_line(named), err=True)
-    if request.format != "json":
+    if request.format not in ("table", "markdown"):
+        for named in scored:
+            typer.echo(counts_line(named), err=True)
+    if request.format in ("csv", _TREC_EVAL):
         for finding in [*findings, *(finding for named in scored for finding in named.named_findings)]:
             typer.echo(str(finding), err=True)
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import typer
 
 from harness.cli.verb import verb
-from harness.errors import ResultError, UnknownNameError, UsageError
+from harness.errors import DataError, ResultError, UnknownNameError, UsageError
 from harness.plan.config import InitRequest
 from harness.plan.expressions import split_outside
-
-__all__ = ["init", "template"]
 
 _FILE = Path("harness.toml")
 _EXAMPLE = "chunking-eval"
@@ -73,8 +72,10 @@ def _chosen(choices: Choices) -> Choices:
         raise UsageError("--corpus without --golden: nothing would be asked", fix="add --golden FILE")
     if dataset is not None:
         plan_for(CompareRequest(backends=backends, dataset=dataset))
-    if golden is None and dataset is not None and _has_golden(dataset):
-        golden = dataset
+    if golden is None and dataset is not None:
+        with suppress(DataError):  # it has no golden set
+            plan_check(CheckRequest(golden=dataset))
+            golden = dataset
     if against and golden is None:
         raise UsageError("--against without --golden: nothing would be asked", fix="add --golden FILE")
     if golden is None and dataset is None:
@@ -87,18 +88,6 @@ def _chosen(choices: Choices) -> Choices:
         if not Path(place).exists() and find_dataset(place) is None:
             raise UnknownNameError("file, folder or dataset", place, dataset_names())
     return choices._replace(golden=golden)
-
-
-def _has_golden(dataset: str) -> bool:
-    from harness.errors import DataError
-    from harness.pipeline.check.check_plan import plan_check
-    from harness.plan.config import CheckRequest
-
-    try:
-        plan_check(CheckRequest(golden=dataset))
-    except DataError:
-        return False
-    return True
 
 
 def template(chosen: Choices) -> str:

@@ -11,26 +11,23 @@ from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
 from harness.registry.proven import Declared, proven_engines
 
-__all__ = ["CAPABILITIES", "LEGEND", "Row", "matrix_row", "matrix_table"]
-
 Answer = Literal["yes", "?", "-"]
 """``yes`` is proven, ``?`` is declared and not verified on a real engine, ``-`` is not there."""
 CAPABILITIES = ("text", "sparse", "dense", "hybrid", "filter", "external", "deletes", "server", "concurrency")
 _COLUMN_OF_INPUT = {"terms": "text", "terms+dense": "hybrid"}
 _OF_INPUT = ("text", "sparse", "dense", "hybrid")
-_NOT_VERIFIED = "not verified"
 LEGEND = (
     "yes: the contract suite proved it on the engine named under 'verified on'",
-    "?: not verified: declared, and not proven on a real engine, at most on a stub of its protocol",
+    "?: declared, and not proven on a real engine",
     "text, sparse, dense, hybrid: what the engine indexes (text: texts, or analysed terms that it weighs itself)",
-    "filter: k of the documents that match; external: an index that somebody else made; server: by url=",
-    "deletes: documents of a finished index can be deleted, replaced and added, as --churn does",
-    "concurrency: processes share one index, threads one engine, clients one server; copies: each process has its own",
+    "filter: it searches among the documents that match; external: it searches an index made by others (external=true)",
+    "deletes: documents of a finished index can be deleted, replaced and added (--churn); server: a running one (url=)",
+    "concurrency: what clients under load share: an index (processes), an engine (threads), a server, nothing (copies)",
 )
 
 
 class Row(NamedTuple):
-    """Hold what is said of a backend: an answer for each capability but concurrency, which has words of its own."""
+    """Answers for each capability (concurrency has words of its own), and the engines that they were proven on."""
 
     answers: dict[str, str]
     verified_on: tuple[str, ...]
@@ -65,11 +62,9 @@ def matrix_table(cards: Iterable[BackendCard]) -> Table:
     ]
     rows = []
     for card in cards:
-        row = matrix_row(card)
-        cells = [
-            Cell(row.answers[name], tone="unsure" if row.answers[name] == "?" else "plain") for name in CAPABILITIES
-        ]
-        rows.append([Cell(card.name), *cells, Cell("; ".join(row.verified_on) or _NOT_VERIFIED)])
+        answers, verified_on = matrix_row(card)
+        cells = [Cell(answers[name], tone="unsure" if answers[name] == "?" else "plain") for name in CAPABILITIES]
+        rows.append([Cell(card.name), *cells, Cell("; ".join(verified_on) or "not verified")])
     return Table("what each can do", columns, rows, legend=LEGEND)
 
 
@@ -96,12 +91,5 @@ def _declared(card: BackendCard) -> Declared | None:
         return None
     if not isinstance(declared, Capabilities):
         return None
-    return Declared(
-        declared.input,
-        declared.filters,
-        declared.external,
-        declared.shares_index,
-        declared.threads,
-        declared.changes,
-        declared.gaps,
-    )
+    reach = declared.filters, declared.external, declared.shares_index, declared.threads
+    return Declared(declared.input, *reach, declared.changes, declared.gaps)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from harness.cli.app import discard_stdout
 from harness.cli.plain import terminal_width
 from harness.errors import ResultError
 
@@ -23,15 +23,6 @@ if TYPE_CHECKING:
     from harness.results.schema import Result
     from harness.results.verification import Verification
 
-__all__ = [
-    "named_by_time",
-    "page",
-    "print_json",
-    "print_result",
-    "progress_display",
-    "stored_at",
-    "write_report",
-]
 
 _REPORTS = Path("reports")
 _WIDTH = 80
@@ -81,6 +72,11 @@ def print_result(text: str | bytes) -> None:
     except OSError as error:
         discard_stdout()
         raise ResultError(f"standard output cannot be written: {error.strerror}") from error
+
+
+def discard_stdout() -> None:
+    """Drop what could not be written: it stays buffered, and at exit Python would try again and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

@@ -11,8 +11,6 @@ from typing import Any
 
 import typer.core
 
-__all__ = ["PlainCommand", "lists_in_width", "terminal_width", "wrapped"]
-
 _WIDTH = 100
 _WIDEST = 160
 _TYPE = re.compile(r" <(?:str|list\[str\])>")

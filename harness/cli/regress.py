@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from harness.cli.app import ExitCode
 from harness.cli.ci import check_ci_files, show_regression
 from harness.cli.early_worker import early_worker
 from harness.cli.output import progress_display
 from harness.cli.sort_columns import CHANGE_COLUMNS, check_sort
 from harness.cli.verb import verb
+from harness.cli.verbs import ExitCode
 from harness.plan.config import JudgedOutput, RegressRequest, rerun_fields
 
 if TYPE_CHECKING:
     from harness.pipeline.regress.regression import Regression
-
-__all__ = ["regress"]
 
 
 @verb(RegressRequest, JudgedOutput, changes=rerun_fields)

@@ -16,7 +16,6 @@ from harness.plan.config import ReportRequest
 if TYPE_CHECKING:
     from harness.results.schema import Result
 
-__all__ = ["report"]
 
 _HTML = "html"
 
@@ -56,7 +55,8 @@ def _stored(path: Path) -> Result:
     The report.json of a folder of regress is the comparison that ran for it; a file that holds only the verdict, as
     earlier versions wrote beside it, is that.
     """
-    from harness.results.stored import FORMER_CHANGE, read_change, read_report
+    from harness.results.stored import read_change, read_report
+    from harness.store.result_folder import FORMER_CHANGE
 
     if (path / FORMER_CHANGE).exists():
         return read_change(path)

@@ -7,8 +7,6 @@ import typer
 from harness.cli.verb import verb
 from harness.plan.config import DownRequest, UpRequest
 
-__all__ = ["down", "up"]
-
 
 @verb(UpRequest)
 def up(request: UpRequest) -> None:

@@ -11,14 +11,6 @@ from harness.errors import UnknownNameError, UsageError
 if TYPE_CHECKING:
     from harness.plan.plan import Plan
 
-__all__ = [
-    "AT_DEPTH",
-    "CHANGE_COLUMNS",
-    "CHECK_COLUMNS",
-    "COMPARISON_COLUMNS",
-    "check_sort",
-    "check_sort_of_comparison",
-]
 
 _EVERYWHERE = {"backend", "dataset"}
 COMPARISON_COLUMNS = frozenset({

@@ -17,15 +17,13 @@ import typer
 import typer.core
 import typer.main
 
+from harness.cli.config import FILE_NAME, read_settings
 from harness.cli.plain import PlainCommand
 from harness.errors import UsageError
 from harness.plain_url import without_secrets
 from harness.plan.config import COMPARED, GROUPS, OUTPUT
 from harness.plan.option_fields import Mistakes, Option, OptionField, Options, option_fields, require
 
-__all__ = ["DeclaredVerb", "VerbGroup", "command_of", "group_of", "verb"]
-
-FILE_NAME = "harness.toml"
 _STRAY = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", re.DOTALL)
 _WrongCommandLine = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
 """What Typer raises for a wrong command line, and does not export."""
@@ -61,8 +59,8 @@ class DeclaredVerb:
         options = [
             kind(**{name: values[name] for name in option_fields(kind) if name in values}) for kind in self.kinds
         ]
-        for last in options[-1:]:
-            require(last)
+        if options:
+            require(options[-1])
         changes = [] if self.changes is None else [{name: values[name] for name in self.changes() if name in values}]
         self.function(*options, *changes)
 
@@ -86,7 +84,14 @@ def command_of(name: str, declared: DeclaredVerb, *, configured: bool) -> Any:  
 
     parameters = [_parameter(field) for field in declared.fields.values()]
     if configured:
-        parameters.append(_config_parameter())
+        declared_config = typer.Option(
+            "--config",
+            help=f"File with options of this command.  [default: {FILE_NAME} of the current folder, if there is one]",
+            metavar="FILE",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        )
+        parameters.append(_keyword("config", str | None, declared_config))
 
     class Command(_GroupedCommand):
         fields = tuple(declared.fields.values())
@@ -109,7 +114,7 @@ def _run(
     missing = [field for field in fields.values() if field.default is MISSING and field.name not in values]
     if missing:
         example = (declared.function.__doc__ or "").partition("Example: ")[2].strip()
-        raise _nowhere(name, missing[0], config, example) if configured else _not_given(missing, example)
+        raise _not_given(name, missing, config, example, configured=configured)
     declared(**values)
 
 
@@ -212,25 +217,12 @@ def _parameter(field: OptionField) -> inspect.Parameter:
         declared = typer.Option(
             f"{field.flag}{off}", *field.option.flags, rich_help_panel=field.option.group, **settings
         )
-    return inspect.Parameter(
-        field.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None,
-        annotation=Annotated[kinds.get(field.kind, str | None), declared],
-    )
+    return _keyword(field.name, kinds.get(field.kind, str | None), declared)
 
 
-def _config_parameter() -> inspect.Parameter:
-    option = typer.Option(
-        "--config",
-        help=f"File with options of this command.  [default: {FILE_NAME} of the current folder, if there is one]",
-        metavar="FILE",
-        show_default=False,
-        rich_help_panel=OUTPUT,
-    )
-    return inspect.Parameter(
-        "config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option]
-    )
+def _keyword(name: str, kind: Any, declared: Any) -> inspect.Parameter:  # noqa: ANN401 - Typer's own types
+    annotation = Annotated[kind, declared]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def _completion(option: Option) -> Callable[[str], list[tuple[str, str]]]:
@@ -264,8 +256,6 @@ def _from_file(name: str, declared: DeclaredVerb, config: str | None) -> dict[st
     place = Path(config or FILE_NAME)
     if config is None and not place.is_file():
         return {}
-    from harness.cli.config import read_settings
-
     values = read_settings(place, name)
     taken = [key for key in declared.fields if key in values]
     if taken:
@@ -273,17 +263,18 @@ def _from_file(name: str, declared: DeclaredVerb, config: str | None) -> dict[st
     return values
 
 
-def _not_given(missing: Sequence[OptionField], example: str) -> UsageError:
-    listed = " and ".join(field.flag for field in missing)
-    return UsageError(f"{listed} {'is' if len(missing) == 1 else 'are'} not given", fix=f"write for example: {example}")
-
-
-def _nowhere(verb_name: str, field: OptionField, config: str | None, example: str) -> UsageError:
-    """Return the error for a required option that was not given: where it can stand, and a whole command."""
+def _not_given(
+    name: str, missing: Sequence[OptionField], config: str | None, example: str, *, configured: bool
+) -> UsageError:
+    """Return the error for required options that were not given: where they can stand, and a whole command."""
+    if not configured:
+        listed = " and ".join(field.flag for field in missing)
+        verb = "is" if len(missing) == 1 else "are"
+        return UsageError(f"{listed} {verb} not given", fix=f"write for example: {example}")
     place = config or FILE_NAME
     there = Path(place).is_file()
-    lacking = f"[{verb_name}] of {place} has none" if there else f"there is no {FILE_NAME} here"
+    lacking = f"[{name}] of {place} has none" if there else f"there is no {FILE_NAME} here"
     instead = f"give it in {place}" if there else f"have `harness init` write a {FILE_NAME}, which later commands read"
     return UsageError(
-        f"'{field.name}' is not given, and {lacking}", fix=f"write for example: {example}\n  or {instead}"
+        f"'{missing[0].name}' is not given, and {lacking}", fix=f"write for example: {example}\n  or {instead}"
     )

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from harness.cli.app import ExitCode
 from harness.cli.output import progress_display, write_report
 from harness.cli.verb import verb
+from harness.cli.verbs import ExitCode
 from harness.plan.config import VerifyOutput, VerifyRequest
-
-__all__ = ["verify"]
 
 
 @verb(VerifyRequest, VerifyOutput)

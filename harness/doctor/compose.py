@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 from harness.errors import EngineUnavailableError, UnknownNameError
 
-__all__ = ["compose_file", "require_docker", "start", "stop"]
-
 _PACKAGE = Path(__file__).parent.parent
 _NAME = "docker-compose.yml"
 _ELSEWHERE = "or use a server that runs elsewhere: qdrant:url=http://HOST:6333"
@@ -68,7 +66,12 @@ def start(names: Sequence[str], *, timeout_s: int) -> dict[str, list[str]]:
     for name in names:
         if name not in services and name not in profiles:
             raise UnknownNameError("service", name, [*services, *profiles])
-    wanted = [name for name, service in services.items() if _is_wanted(name, service, names)]
+    # without any names: the services of no profile
+    wanted = [
+        name
+        for name, service in services.items()
+        if (not {name, *service.profiles}.isdisjoint(names) if names else not service.profiles)
+    ]
     active = sorted({profile for name in wanted for profile in services[name].profiles})
     flags = [flag for profile in active for flag in ("--profile", profile)]
     try:
@@ -84,12 +87,6 @@ def start(names: Sequence[str], *, timeout_s: int) -> dict[str, list[str]]:
             fix=f"look at: docker compose -f '{compose_file()}' logs; a longer --timeout helps a slow download",
         )
     return {name: services[name].addresses for name in wanted}
-
-
-def _is_wanted(name: str, service: _Service, names: Sequence[str]) -> bool:
-    if not names:
-        return not service.profiles
-    return name in names or any(profile in names for profile in service.profiles)
 
 
 def stop(*, volumes: bool) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-__all__ = ["Finding", "State", "fail", "ok", "warn"]
-
 
 class State(StrEnum):
     """``fail``: a comparison with the default backends cannot work; ``warn``: something else cannot, or may not."""

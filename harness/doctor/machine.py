@@ -22,22 +22,7 @@ from harness.java import jvm
 from harness.registry.lookup import find_cards, find_families, is_shipped, load_engine
 from harness.store.cache import Cache
 from harness.store.cache_entries import list_entries
-
-__all__ = [
-    "CHECKS",
-    "PACKAGES",
-    "Package",
-    "cache",
-    "cards",
-    "disk",
-    "docker",
-    "examine",
-    "java",
-    "lucene_jar",
-    "memory",
-    "package",
-    "python",
-]
+from harness.wording import counted
 
 _REPORT = "report it with this message"
 _PATIENCE_S = 60
@@ -97,7 +82,7 @@ def python() -> Finding:
 
 
 def cards() -> Finding:
-    """Name the backends and datasets; raises CardError for a card that is malformed or disagrees with its class."""
+    """Count the backends and datasets; raises CardError for a card that is malformed or disagrees with its class."""
     backends, datasets, families = find_cards("backends"), find_cards("datasets"), find_families()
     unavailable = []
     for name, card in backends.items():
@@ -106,7 +91,8 @@ def cards() -> Finding:
                 load_engine(card)
             except BackendError as error:
                 unavailable.append(f"{name} cannot be used: {error.what}")
-    detail = f"backends {', '.join(backends) or 'none'}; datasets {', '.join((*datasets, *families)) or 'none'}"
+    counts = [counted(len(backends), "backend"), counted(len(datasets), "dataset")]
+    detail = ", ".join([*counts, counted(len(families), "family of datasets", "families of datasets")])
     if not backends or not datasets:
         return fail("cards", detail, "reinstall retrieval-harness: its cards are missing")
     if unavailable:
@@ -122,14 +108,13 @@ def package(wanted: Package) -> Finding:
     except metadata.PackageNotFoundError:
         return verdict(wanted.name, "not installed", f"pip install 'retrieval-harness[{wanted.extra}]'{wanted.also}")
     if wanted.module is None:
-        return ok(wanted.name, f"{version}, of which only files are used")
+        return ok(wanted.name, f"{version} (only its files are used)")
     command = [sys.executable, "-c", f"import {wanted.module}"]
     try:
         tried = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
     except subprocess.TimeoutExpired:
-        return verdict(
-            wanted.name, f"{version}, importing it takes more than {_PATIENCE_S} s", "is the machine overloaded?"
-        )
+        detail = f"{version}, importing it takes more than {_PATIENCE_S} s"
+        return verdict(wanted.name, detail, "is the machine overloaded?")
     if tried.returncode != 0:
         words = tried.stderr.strip().splitlines()[-1:] or [f"exit code {tried.returncode}"]
         again = f"pip install --force-reinstall '{wanted.name}=={version}'"
@@ -193,9 +178,8 @@ def cache() -> Finding:
     detail = f"'{kept.root}', {len(entries)} entries, {size:,.0f} MiB"
     damaged = sum(entry.state == _DAMAGED for entry in entries)
     if damaged:
-        return warn(
-            "cache", f"{detail}, {damaged} damaged", "harness cache verify names them; they are rebuilt when used"
-        )
+        remedy = "harness cache verify names them; they are rebuilt when used"
+        return warn("cache", f"{detail}, {damaged} damaged", remedy)
     return ok("cache", detail)
 
 

@@ -1,12 +1,11 @@
-"""Servers that were named: whether they answer, and what killed comparisons left on them."""
+"""Ask the named servers whether they answer, and what killed comparisons left on them."""
 
 from __future__ import annotations
 
 import os
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
@@ -22,8 +21,6 @@ from harness.engines.qdrant.parameters import ServerSettings
 from harness.engines.remote_server import server_errors
 from harness.errors import BackendError
 from harness.registry.lookup import find_cards
-
-__all__ = ["SERVERS", "EngineServer", "examine_server", "left_collections", "remove_collections"]
 
 _PATIENCE_S = 5
 _PAGE = 100
@@ -45,149 +42,130 @@ class Session(NamedTuple):
     remove: Callable[[str], None]
 
 
-class EngineServer(ABC):
-    """How the servers of one engine are named and asked."""
+class EngineServer(NamedTuple):
+    """How the servers of one engine are named, by an option or a variable, and asked.
+
+    ``session`` opens a session with the server at an address, or, without one, where ``variable`` says; it raises
+    BackendError.
+    """
 
     engine: str
     option: str
     variable: str
-
-    @abstractmethod
-    def session(self, url: str) -> AbstractContextManager[Session]:
-        """Return a session with the server at ``url``, or where :attr:`variable` says; raises BackendError."""
+    session: Callable[[str], AbstractContextManager[Session]]
 
     def is_named(self, url: str) -> bool:
         """Tell whether ``url`` or the environment names a server."""
         return bool(url) or self.variable in os.environ
 
 
-class _Qdrant(EngineServer):
-    engine, option, variable = "Qdrant", "--url", qdrant.URL_VARIABLE
+@contextmanager
+def _qdrant(url: str) -> Iterator[Session]:
+    settings = ServerSettings.of({**find_cards("backends")["qdrant"].defaults, "url": url, "timeout_s": _PATIENCE_S})
+    address = qdrant.address_of(settings)
+    connected = qdrant.connect(address, settings)
 
-    @contextmanager
-    def session(self, url: str) -> Iterator[Session]:
-        settings = ServerSettings.of(
-            {**find_cards("backends")["qdrant"].defaults, "url": url, "timeout_s": _PATIENCE_S}
-        )
-        address = qdrant.address_of(settings)
-        connected = qdrant.connect(address, settings)
-        client = connected.client
+    def names() -> list[str]:
+        with server_errors(address, lambda: "listing its collections"):
+            listed = qdrant.Retrier(0).call(client.get_collections)
+        return [str(collection.name) for collection in listed.collections]
 
-        def names() -> list[str]:
-            with server_errors(address, lambda: "listing its collections"):
-                listed = qdrant.Retrier(0).call(client.get_collections)
-            return [str(collection.name) for collection in listed.collections]
+    def remove(name: str) -> None:
+        with server_errors(address, lambda: f"removing the collection '{name}'"):
+            qdrant.Retrier(_PATIENCE_S).call(lambda: client.delete_collection(name))
 
-        def remove(name: str) -> None:
-            with server_errors(address, lambda: f"removing the collection '{name}'"):
-                qdrant.Retrier(_PATIENCE_S).call(lambda: client.delete_collection(name))
-
-        try:
-            description = f"{address.url}, Qdrant {connected.version} over {connected.transport}"
-            yield Session(description, connected.doubt, names, remove)
-        finally:
-            client.close()
+    with closing(connected.client) as client:
+        description = f"{address.url}, Qdrant {connected.version} over {connected.transport}"
+        yield Session(description, connected.doubt, names, remove)
 
 
-class _Chroma(EngineServer):
-    engine, option, variable = "Chroma", "--chroma-url", chroma.URL_VARIABLE
+@contextmanager
+def _chroma(url: str) -> Iterator[Session]:
+    parameters = {**find_cards("backends")["chroma"].defaults, "url": url, "timeout_s": _PATIENCE_S}
+    settings, retrier = ChromaParameters.of(parameters), chroma.Retrier(_PATIENCE_S)
+    address = chroma.address_of(settings)
+    client, version, _ = chroma.connect(address, settings, retrier)
 
-    @contextmanager
-    def session(self, url: str) -> Iterator[Session]:
-        parameters = {**find_cards("backends")["chroma"].defaults, "url": url, "timeout_s": _PATIENCE_S}
-        settings, retrier = ChromaParameters.of(parameters), chroma.Retrier(_PATIENCE_S)
-        address = chroma.address_of(settings)
-        client, version, _ = chroma.connect(address, settings, retrier)
+    def names() -> list[str]:
+        listed: list[str] = []
+        with server_errors(address, lambda: "listing its collections"):
+            while page := retrier.call(partial(client.list_collections, _PAGE, len(listed))):
+                listed += [str(collection.name) for collection in page]
+        return listed
 
-        def names() -> list[str]:
-            listed: list[str] = []
-            with server_errors(address, lambda: "listing its collections"):
-                while page := retrier.call(partial(client.list_collections, _PAGE, len(listed))):
-                    listed += [str(collection.name) for collection in page]
-            return listed
+    def remove(name: str) -> None:
+        with server_errors(address, lambda: f"removing the collection '{name}'"):
+            retrier.call(lambda: client.delete_collection(name))
 
-        def remove(name: str) -> None:
-            with server_errors(address, lambda: f"removing the collection '{name}'"):
-                retrier.call(lambda: client.delete_collection(name))
-
-        try:
-            yield Session(f"{address.url}, Chroma {version}", "", names, remove)
-        finally:
-            chroma.close_http_client(client)
+    try:
+        yield Session(f"{address.url}, Chroma {version}", "", names, remove)
+    finally:
+        chroma.close_http_client(client)
 
 
-class _OpenSearch(EngineServer):
-    """A server of one of the products that speak OpenSearch's language; its collections are indexes."""
+@contextmanager
+def _opensearch(product: opensearch.Product, url: str) -> Iterator[Session]:
+    """Ask a server of one of the products that speak OpenSearch's language; its collections are indexes."""
+    retrier = opensearch.Retrier(_PATIENCE_S)
 
-    def __init__(self, product: opensearch.Product) -> None:
-        self._product, self.engine = product, product.name
-        self.option, self.variable = f"--{product.name.lower()}-url", product.place.url_variable
+    def names() -> list[str]:
+        with server_errors(connected.address, lambda: "listing its indexes"):
+            listed = retrier.call(lambda: connected.call("GET", "/_cat/indices", options={"format": "json"}))
+        return [str(index["index"]) for index in listed]
 
-    @contextmanager
-    def session(self, url: str) -> Iterator[Session]:
-        connected = opensearch.connect(self._product, url, self._product.place.key_variable, _PATIENCE_S)
-        address, retrier = connected.address, opensearch.Retrier(_PATIENCE_S)
+    def remove(name: str) -> None:
+        with server_errors(connected.address, lambda: f"removing the index '{name}'"):
+            retrier.call(lambda: connected.call("DELETE", f"/{name}"))
 
-        def names() -> list[str]:
-            with server_errors(address, lambda: "listing its indexes"):
-                listed = retrier.call(lambda: connected.call("GET", "/_cat/indices", options={"format": "json"}))
-            return [str(index["index"]) for index in listed]
-
-        def remove(name: str) -> None:
-            with server_errors(address, lambda: f"removing the index '{name}'"):
-                retrier.call(lambda: connected.call("DELETE", f"/{name}"))
-
-        try:
-            yield Session(f"{address.url}, {self.engine} {connected.version}", "", names, remove)
-        finally:
-            connected.close()
+    with closing(opensearch.connect(product, url, product.place.key_variable, _PATIENCE_S)) as connected:
+        yield Session(f"{connected.address.url}, {product.name} {connected.version}", "", names, remove)
 
 
-class _Milvus(EngineServer):
-    engine, option, variable = "Milvus", "--milvus-url", milvus.URL_VARIABLE
+@contextmanager
+def _milvus(url: str) -> Iterator[Session]:
+    parameters = {**find_cards("backends")["milvus"].defaults, "url": url, "timeout_s": _PATIENCE_S}
+    retrier, (opened, version, address) = milvus.Retrier(_PATIENCE_S), milvus.connect(parameters)
 
-    @contextmanager
-    def session(self, url: str) -> Iterator[Session]:
-        parameters = {**find_cards("backends")["milvus"].defaults, "url": url, "timeout_s": _PATIENCE_S}
-        retrier, (client, version, address) = milvus.Retrier(_PATIENCE_S), milvus.connect(parameters)
+    def names() -> list[str]:
+        with server_errors(address, lambda: "listing its collections"):
+            return list(map(str, retrier.call(lambda: client.list_collections(retry_times=0))))
 
-        def names() -> list[str]:
-            with server_errors(address, lambda: "listing its collections"):
-                return list(map(str, retrier.call(lambda: client.list_collections(retry_times=0))))
+    def remove(name: str) -> None:
+        with server_errors(address, lambda: f"removing the collection '{name}'"):
+            retrier.call(lambda: client.drop_collection(name, retry_times=0))
 
-        def remove(name: str) -> None:
-            with server_errors(address, lambda: f"removing the collection '{name}'"):
-                retrier.call(lambda: client.drop_collection(name, retry_times=0))
-
-        try:
-            yield Session(f"{address.url}, Milvus {version}", "", names, remove)
-        finally:
-            client.close()
+    with closing(opened) as client:
+        yield Session(f"{address.url}, Milvus {version}", "", names, remove)
 
 
-class _Weaviate(EngineServer):
-    engine, option, variable = "Weaviate", "--weaviate-url", weaviate.URL_VARIABLE
+@contextmanager
+def _weaviate(url: str) -> Iterator[Session]:
+    key = str(find_cards("backends")["weaviate"].defaults["api_key_env"])
 
-    @contextmanager
-    def session(self, url: str) -> Iterator[Session]:
-        key = str(find_cards("backends")["weaviate"].defaults["api_key_env"])
-        server = weaviate.Server(url, key, _PATIENCE_S, _PATIENCE_S)
+    def names() -> list[str]:
+        schema = server.ask("listing its collections", "GET", "/v1/schema")
+        return [str(collection["class"]) for collection in schema["classes"]]
 
-        def names() -> list[str]:
-            schema = server.ask("listing its collections", "GET", "/v1/schema")
-            return [str(collection["class"]) for collection in schema["classes"]]
+    def remove(name: str) -> None:
+        server.ask(f"removing the collection '{name}'", "DELETE", f"/v1/schema/{name}")
 
-        def remove(name: str) -> None:
-            server.ask(f"removing the collection '{name}'", "DELETE", f"/v1/schema/{name}")
-
-        try:
-            yield Session(f"{server.address.url}, Weaviate {server.version}", "", names, remove)
-        finally:
-            server.close()
+    with closing(weaviate.Server(url, key, _PATIENCE_S, _PATIENCE_S)) as server:
+        yield Session(f"{server.address.url}, Weaviate {server.version}", "", names, remove)
 
 
-_PRODUCTS = opensearch.OPENSEARCH, opensearch.ELASTICSEARCH
-_KNOWN = _Qdrant(), _Chroma(), *map(_OpenSearch, _PRODUCTS), _Milvus(), _Weaviate()
+def _speaks_opensearch(product: opensearch.Product) -> EngineServer:
+    option = f"--{product.name.lower()}-url"
+    return EngineServer(product.name, option, product.place.url_variable, partial(_opensearch, product))
+
+
+_KNOWN = (
+    EngineServer("Qdrant", "--url", qdrant.URL_VARIABLE, _qdrant),
+    EngineServer("Chroma", "--chroma-url", chroma.URL_VARIABLE, _chroma),
+    _speaks_opensearch(opensearch.OPENSEARCH),
+    _speaks_opensearch(opensearch.ELASTICSEARCH),
+    EngineServer("Milvus", "--milvus-url", milvus.URL_VARIABLE, _milvus),
+    EngineServer("Weaviate", "--weaviate-url", weaviate.URL_VARIABLE, _weaviate),
+)
 SERVERS: Mapping[str, EngineServer] = MappingProxyType({server.engine: server for server in _KNOWN})
 
 
@@ -195,7 +173,7 @@ def examine_server(server: EngineServer, url: str) -> Finding:
     """Return how the server at ``url``, or of the environment, is; a failure only where ``url`` names it."""
     name = f"{server.engine} server"
     if not server.is_named(url):
-        return ok(name, f"none named ({server.option}, or {server.variable})")
+        return ok(name, f"not configured ({server.option}, or {server.variable})")
     try:
         with server.session(url) as session:
             names = session.names()

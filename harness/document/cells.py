@@ -3,45 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from harness.document.figures import Bar, Bars, Percentiles
-from harness.document.model import Cell, Column, Facts, Figure, Section, Tone, Value
+from harness.document.model import Cell, Column, Facts, Figure, Section, Table, Tone, Value
 from harness.results.schema import Result, TrialResult
 from harness.results.schema_base import ClusterInfo, HarnessInfo, IdenticalIdsInfo, MachineInfo, MetricValue
 from harness.results.schema_costs import LatencyStats
 from harness.wording import counted
-
-__all__ = [
-    "ABSENT",
-    "BACKEND",
-    "FAILED",
-    "absent",
-    "bars_figure",
-    "count",
-    "empty_documents",
-    "flat_rows",
-    "identical_ids",
-    "interval",
-    "latencies",
-    "latency_columns",
-    "listed",
-    "made_by",
-    "mean",
-    "metric_values",
-    "milliseconds",
-    "notes_on_trials",
-    "number",
-    "percentile_figure",
-    "probability",
-    "provenance",
-    "seconds",
-    "sections_with_content",
-    "signed",
-    "size",
-    "text",
-    "tie_range",
-    "values_of",
-]
 
 ABSENT = "–"
 BACKEND = Column("backend", numeric=False, names=True)
@@ -192,6 +161,15 @@ def _cluster(cluster: ClusterInfo) -> str:
     lost = f" · {counted(cluster.lost, 'job')} ran again because a node was lost" if cluster.lost else ""
     size = f"{counted(cluster.nodes, 'node')} · {counted(cluster.cores, 'core')}{gpus}"
     return f"Ray {cluster.ray} · {size} · reached in {cluster.start_seconds:.1f} s, in no other time{lost}"
+
+
+def with_content(table: Table) -> Table:
+    """Return the same table without the columns that hold nothing in any row."""
+    kept = [
+        at for at in range(len(table.columns)) if at == 0 or any(row[at].text not in ("", ABSENT) for row in table.rows)
+    ]
+    rows = [[row[at] for at in kept] for row in table.rows]
+    return replace(table, columns=[table.columns[at] for at in kept], rows=rows)
 
 
 def flat_rows(values: Mapping[str, object]) -> list[tuple[str, str]]:

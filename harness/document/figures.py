@@ -12,23 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:  # brings numpy, which lists of cards do without
     from harness.data.types import Float64Array
 
-__all__ = [
-    "Bar",
-    "Bars",
-    "Curve",
-    "Curves",
-    "Differences",
-    "Distribution",
-    "Drawing",
-    "Matrix",
-    "Percentiles",
-    "Saturation",
-    "Spot",
-    "Strips",
-    "Throughput",
-    "Tradeoff",
-]
-
 
 class Bar(NamedTuple):
     """A mean with its interval; None where there is none."""

@@ -14,26 +14,6 @@ from typing import Literal, NamedTuple
 from harness.document.figures import Drawing
 from harness.errors import UnknownNameError
 
-__all__ = [
-    "TIES",
-    "Annotation",
-    "Block",
-    "Case",
-    "Cell",
-    "Column",
-    "Document",
-    "Facts",
-    "Figure",
-    "Notes",
-    "Outcome",
-    "Section",
-    "Suite",
-    "Table",
-    "Tone",
-    "Value",
-    "Verdict",
-]
-
 Tone = Literal["good", "bad", "unsure", "plain"]
 """How a statement is meant. Each tone has a sign of its own as well as a colour."""
 TIES = "the range of the mean over all orders of tied documents"

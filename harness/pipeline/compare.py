@@ -230,7 +230,7 @@ def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cac
 
 
 def _scorings(scored: Sequence[Scored], reference: str | None, dataset: Dataset) -> list[schema.ScoringDifference]:
-    """Return why backends differ that all return what their scoring functions say."""
+    """Return the formula changes by which backends differ that all match their exact references."""
     outcomes = [trial.outcome for trial in scored]
     exact = [trial.outcome.trial.label for trial in scored if trial.parity is not None and not trial.parity.different]
     return [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
 
 from harness.document.model import Document
 from harness.errors import UnknownNameError
@@ -16,8 +15,6 @@ from harness.report.render.markdown import COMMENT_BYTES, render_markdown
 from harness.report.render.terminal import render_terminal
 from harness.results.schema import Result
 from harness.results.verification import Verification
-
-__all__ = ["CSV_COLUMNS", "FORMATS", "document_of", "render"]
 
 FORMATS = ("table", "markdown", "csv", "json")
 CSV_COLUMNS = ("dataset", "backend", "metric", "mean", "low", "high", "n")
@@ -57,15 +54,18 @@ def render(
     Raises:
         UnknownNameError: There is no such format, or no such column.
     """
-    if format_name not in FORMATS:
-        raise UnknownNameError("format", format_name, FORMATS)
+    known = FORMATS if not isinstance(shown, Document) else FORMATS[:-1]
+    if format_name not in known:
+        raise UnknownNameError("format", format_name, known)
     if format_name == "json" and not isinstance(shown, Document):
         return shown.model_dump_json(by_alias=True, indent=2) + "\n"
     document = shown if isinstance(shown, Document) else document_of(shown)
     document = document.sorted_by(sort) if sort is not None else document
     if format_name == "table":
         return render_terminal(document, width=width, verbose=verbose, styled=styled)
-    return _RENDERERS[format_name](document)
+    if format_name == "markdown":  # where something was judged, in the size of a comment on a pull request
+        return render_markdown(document, COMMENT_BYTES if document.suites else None)
+    return _csv(document)
 
 
 def _csv(document: Document) -> str:
@@ -77,11 +77,3 @@ def _csv(document: Document) -> str:
         row = (getattr(value, name) for name in CSV_COLUMNS)
         writer.writerow("" if cell is None else cell for cell in row)
     return sink.getvalue()
-
-
-def _markdown(document: Document) -> str:
-    """Return Markdown; where something was judged, in the size of a comment on a pull request."""
-    return render_markdown(document, COMMENT_BYTES if document.suites else None)
-
-
-_RENDERERS: dict[str, Callable[[Document], str]] = {"markdown": _markdown, "csv": _csv}

@@ -14,8 +14,6 @@ from harness.results.comparison import Comparison
 from harness.results.presenters import LEFT_OUT
 from harness.results.schema import Result
 
-__all__ = ["ReportPresenter"]
-
 
 class ReportPresenter:
     """Shows results by documents and their renderers."""

@@ -22,8 +22,6 @@ from rich.progress import (
 )
 from rich.text import Text
 
-__all__ = ["ProgressDisplay"]
-
 _SILENCE_S = 30.0
 _WHOLE = 10  # units a second, from which on no decimal is shown
 

@@ -12,8 +12,6 @@ from harness.results.baseline import SCHEMA_VERSION as BASELINE_VERSION
 from harness.results.baseline import Baseline
 from harness.results.schema import SCHEMA_VERSION, Result
 
-__all__ = ["describe_schema"]
-
 _COLUMN, _WIDTH = 46, 120
 
 

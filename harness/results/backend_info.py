@@ -9,8 +9,6 @@ from harness.plan.expressions import split_outside
 from harness.results.schema import BackendInfo
 from harness.results.schema_base import Json
 
-__all__ = ["LabelledBackend", "backend_infos", "short_labels"]
-
 _LONGEST = 24
 
 
@@ -48,8 +46,8 @@ def short_labels(labels: Sequence[str]) -> list[str]:
     """Return a label of at most 24 characters for each of several different ones, unique among them.
 
     A label that is short stays. A longer one becomes its name, followed where others share the name by the settings
-    that not all of them have, or by one that no other has (``qdrant[shards=2]``); where neither is short, it becomes
-    its place, ``#3``.
+    that not all of them have, or by one that no other has (``qdrant[shards=2]``); where neither is short, by its
+    place among all labels (``qdrant#3``).
     """
     settings = {label: _settings(label) for label in labels}
     short: list[str] = []
@@ -61,7 +59,8 @@ def short_labels(labels: Sequence[str]) -> list[str]:
         wanted += [] if others else [_name(label)]
         taken = {*short, *(other for other in labels if other != label)}
         fitting = (text for text in wanted if len(text) <= _LONGEST and text not in taken)
-        short.append(next(fitting, f"#{place}"))
+        place_suffix = f"#{place}"
+        short.append(next(fitting, f"{_name(label)[: _LONGEST - len(place_suffix)]}{place_suffix}"))
     return short
 
 

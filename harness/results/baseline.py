@@ -2,8 +2,8 @@
 
 It holds the whole report (plan, versions, machine, content of the datasets, figures, spread over builds), every latency
 sample, and a line for each dataset, backend and query: its values, its first documents, and the ranks of the relevant
-ones to depth k. Texts never enter it. The same result always gives the same
-bytes, and a change of one ranking changes one line.
+ones to depth k. Texts never enter it. The same result always gives the same bytes, and a change of one ranking changes
+one line.
 """
 
 from __future__ import annotations
@@ -28,16 +28,6 @@ from harness.results.upgrade import StoredJson, read_stored_json, validated
 if TYPE_CHECKING:
     from harness.results.comparison import Comparison
 
-__all__ = [
-    "DEPTH",
-    "SCHEMA_VERSION",
-    "Baseline",
-    "check_baseline_target",
-    "describe_baseline",
-    "read_baseline",
-    "save_baseline",
-    "write_baseline",
-]
 
 SCHEMA_VERSION = 2
 DEPTH = 10
@@ -155,7 +145,12 @@ def _snapshot(path: Path, baseline: Baseline, dataset: str, kept: BaselineDatase
         for line in answers:
             for name, value in line.values.items():
                 figures[label].setdefault(name, {})[line.query] = value
-        _refuse_holes(path, label, figures[label])
+        counts = {name: len(values) for name, values in figures[label].items() if not name.startswith(OVERLAP)}
+        if len(set(counts.values())) > 1:  # cut or edited
+            said = ", ".join(f"{count:,} of {name}" for name, count in counts.items())
+            raise ResultError(
+                f"'{path}' is damaged: the backend '{label}' has values of unequally many queries: {said}"
+            )
     return ResultSnapshot(
         source=str(path),
         report=report,
@@ -176,23 +171,11 @@ def _snapshot(path: Path, baseline: Baseline, dataset: str, kept: BaselineDatase
     )
 
 
-def _ranks(lines: Mapping[str, Sequence[QueryLine]]) -> dict[str, dict[str, Mapping[str, int]]] | None:
+def _ranks(lines: Mapping[str, Sequence[QueryLine]]) -> dict[str, dict[str, dict[str, int]]] | None:
     """Return label -> query -> relevant document -> rank; None where some line does not hold them."""
-    ranks: dict[str, dict[str, Mapping[str, int]]] = {label: {} for label in lines}
-    for label, answers in lines.items():
-        for line in answers:
-            if line.ranks is None:
-                return None
-            ranks[label][line.query] = line.ranks
-    return ranks
-
-
-def _refuse_holes(path: Path, label: str, figures: Mapping[str, Mapping[str, float]]) -> None:
-    """Refuse metrics of unequally many queries: such a baseline was cut or edited."""
-    counts = {name: len(values) for name, values in figures.items() if not name.startswith(OVERLAP)}
-    if len(set(counts.values())) > 1:
-        said = ", ".join(f"{count:,} of {name}" for name, count in counts.items())
-        raise ResultError(f"'{path}' is damaged: the backend '{label}' has values of unequally many queries: {said}")
+    if any(line.ranks is None for answers in lines.values() for line in answers):
+        return None
+    return {label: {line.query: line.ranks or {} for line in answers} for label, answers in lines.items()}
 
 
 def _content(path: Path) -> StoredJson:
@@ -209,24 +192,19 @@ def _lines(report: Result, snapshots: Sequence[ResultSnapshot], depth: int) -> I
     whole = report.model_dump_json(by_alias=True, indent=2).encode()
     yield b'{\n"schema": %d,\n"kind": "baseline",\n"depth": %d,\n' % (SCHEMA_VERSION, depth)
     yield b'"report": ' + whole + b',\n"datasets": '
-    yield _members({snapshot.report.dataset.name: _dataset(snapshot, depth) for snapshot in snapshots}) + b"\n}\n"
-
-
-def _dataset(snapshot: ResultSnapshot, depth: int) -> bytes:
-    return _members(
-        {
-            "queries": _dumped(snapshot.digests),
-            "latencies": _dumped({label: dict(samples) for label, samples in snapshot.latencies.items()}),
+    datasets = {}
+    for snapshot in snapshots:
+        parts = {
+            "queries": _members({query: orjson.dumps(digest) for query, digest in snapshot.digests.items()}),
+            "latencies": _members({label: orjson.dumps(samples) for label, samples in snapshot.latencies.items()}),
             "rankings": b"[\n" + b",\n".join(_rankings(snapshot, depth)) + b"\n]",
         }
-    )
-
-
-def _dumped(content: Mapping[str, object]) -> bytes:
-    return _members({name: orjson.dumps(value) for name, value in content.items()})
+        datasets[snapshot.report.dataset.name] = _members(parts)
+    yield _members(datasets) + b"\n}\n"
 
 
 def _members(content: Mapping[str, bytes]) -> bytes:
+    """Return a JSON object, a member a line."""
     if not content:
         return b"{}"
     return b"{\n" + b",\n".join(orjson.dumps(name) + b": " + value for name, value in content.items()) + b"\n}"

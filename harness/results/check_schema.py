@@ -6,21 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from harness.results.schema_base import (
-    Count,
-    MetricValue,
-    Record,
-)
-
-__all__ = [
-    "ExpectationResult",
-    "GoldenInfo",
-    "PreflightProblem",
-    "QuestionResult",
-    "RequirementResult",
-    "SliceResult",
-    "Verdict",
-]
+from harness.results.schema_base import Count, MetricValue, Record
 
 Verdict = Literal["passed", "failed", "invalid"]
 

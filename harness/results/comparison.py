@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +17,12 @@ from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, Shown
 from harness.results.saved_runs import SAVED_RUNS, write_saved_runs
 from harness.results.schema import LeaderboardRow, PairedDifference, Result, SpreadValue, TrialResult
 from harness.results.schema_costs import ClosedLoopStats, OpenLoopStats, SearchStats
+from harness.results.snapshot import OVERLAP
 from harness.results.stored import ResultContent, StoredResult, read_stored_run, write_result
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Comparison", "DatasetContent"]
 
 _FAILED_SHARE = 0.1
 
@@ -102,7 +101,6 @@ class Comparison(Shown):
         ``extra`` are further files. Raises UsageError for a folder that holds something else, or an earlier result
         without ``overwrite``; ResultError when it cannot be written.
         """
-        contents = self.contents.items()
         runs = {
             (trial.dataset, trial.label): self.run(trial.label, trial.dataset)
             for trial in self.report.trials
@@ -113,10 +111,16 @@ class Comparison(Shown):
             parity=self.agreement,
             latencies=self.latencies,
             runs=runs,
-            qrels={name: content.qrels for name, content in contents if content.qrels is not None},
-            queries={name: content.queries for name, content in contents if content.queries is not None and keep_text},
+            qrels={name: content.qrels for name, content in self.contents.items() if content.qrels is not None},
+            queries={
+                name: content.queries
+                for name, content in self.contents.items()
+                if content.queries is not None and keep_text
+            },
             extra={HTML_NAME: self.html(keep_text=keep_text).encode(), **(extra or {})},
-            further=partial(_save_runs, result=self.report, runs=runs, layout=save_runs) if save_runs else None,
+            further=(lambda place: write_saved_runs(place / SAVED_RUNS, self.report, runs, save_runs))
+            if save_runs
+            else None,
         )
         place = write_result(Path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
         return replace(self, folder=place)
@@ -191,11 +195,7 @@ class Comparison(Shown):
 
     def trial(self, label: str, dataset: str | None = None) -> TrialResult:
         """Return one backend's result on a dataset, the only one by default; raises KeyError for an unknown label."""
-        name = self._name(dataset)
-        for trial in self.report.of_dataset(name):
-            if trial.label == label:
-                return trial
-        raise KeyError(label)
+        return self.report.trial(label, self._name(dataset))
 
     def has_run(self, label: str, dataset: str | None = None) -> bool:
         """Tell whether a backend has ranked documents, in memory or in the folder; as :meth:`trial`."""
@@ -260,12 +260,10 @@ class Comparison(Shown):
         """
         rows = {}
         for trial in self.report.trials:
-            if trial.spread is None:
-                continue
-            spread = trial.spread
-            overlaps = {f"reference overlap@{depth}": value for depth, value in spread.reference_overlap.items()}
-            for figure, value in {**spread.metrics, **overlaps, **spread.costs}.items():
-                rows[*_key(trial), figure] = value.model_dump()
+            if (spread := trial.spread) is not None:
+                overlaps = {f"{OVERLAP}{depth}": value for depth, value in spread.reference_overlap.items()}
+                for figure, value in {**spread.metrics, **overlaps, **spread.costs}.items():
+                    rows[*_key(trial), figure] = value.model_dump()
         return self._frame(rows, "figure", columns=list(SpreadValue.model_fields))
 
     def builds(self) -> pd.DataFrame:
@@ -277,7 +275,7 @@ class Comparison(Shown):
         rows = {}
         for trial in self.report.trials:
             for build in trial.spread.each if trial.spread is not None else ():
-                overlaps = {f"reference overlap@{depth}": share for depth, share in build.reference_overlap.items()}
+                overlaps = {f"{OVERLAP}{depth}": share for depth, share in build.reference_overlap.items()}
                 costs = build.model_dump(exclude={"build", "metrics", "reference_overlap"})
                 rows[*_key(trial), build.build] = {**costs, **build.metrics, **overlaps}
         return self._frame(rows, "build")
@@ -349,10 +347,6 @@ class Comparison(Shown):
         return replace(self, contents=contents)
 
 
-def _save_runs(folder: Path, *, result: Result, runs: Mapping[tuple[str, str], Run], layout: str) -> None:
-    write_saved_runs(folder / SAVED_RUNS, result, runs, layout)
-
-
 def _queries(texts: Mapping[str, str]) -> Queries | None:
     return Queries(Ids.of(texts), pa.chunked_array([strings(texts.values())]), "") if texts else None
 
@@ -366,14 +360,11 @@ def _key(trial: TrialResult) -> tuple[str, str]:
 
 
 def _latencies(search: SearchStats) -> dict[str, float | int | None]:
-    names = ("p50", "p90", "p95", "p99", "mean")
     times, transfer = search.milliseconds, search.transfer_ms
-    if times is None or transfer is None:
-        return dict.fromkeys([*(f"{name}_ms" for name in names), "n", "transfer_p50_ms"])
     return {
-        **{f"{name}_ms": getattr(times, name) for name in names},
-        "n": times.n,
-        "transfer_p50_ms": transfer.p50,
+        **{f"{name}_ms": getattr(times, name, None) for name in ("p50", "p90", "p95", "p99", "mean")},
+        "n": times.n if times is not None else None,
+        "transfer_p50_ms": transfer.p50 if transfer is not None else None,
     }
 
 

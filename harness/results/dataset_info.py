@@ -11,8 +11,6 @@ from harness.data.types import Ids, Qrels
 from harness.plan.plan import Plan
 from harness.results import schema_base
 
-__all__ = ["dataset_info", "identical_ids_info", "missing_dataset"]
-
 
 def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema_base.DatasetInfo:
     """Return name, content and size of what was searched; ``whole`` is the dataset before any sample was taken."""

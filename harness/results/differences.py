@@ -17,19 +17,6 @@ from harness.results.scored import Scored
 from harness.stats import PairedTest, bootstrap_interval, compare_pairs, detectable_difference
 from harness.stats.paired import adjust_family
 
-__all__ = [
-    "SIGNIFICANT",
-    "PairedValues",
-    "common_queries",
-    "family_differences",
-    "lone_difference",
-    "metric_losses",
-    "paired_differences",
-    "pairs_to_compare",
-    "reference_label",
-    "reference_notes",
-]
-
 SIGNIFICANT = 0.05
 """The level below which an adjusted p-value is significant."""
 

@@ -33,19 +33,6 @@ from harness.stats.power import detectable_difference, queries_needed
 from harness.wording import counted
 from harness.worker.outcome import Outcome
 
-__all__ = [
-    "METRIC_CHECKS",
-    "RUN_CHECKS",
-    "JudgedRun",
-    "Weights",
-    "difference_finding",
-    "metric_findings",
-    "named_measures",
-    "recorded",
-    "result_findings",
-    "run_findings",
-]
-
 _SHOWN = 3
 _FEW_QUERIES = 5
 _QUERIES_IN_A_ROW = 20
@@ -244,16 +231,15 @@ def _ids_spelled_otherwise(judged: JudgedRun) -> Finding | None:
 
 def _all_zero(judged: JudgedRun) -> Finding | None:
     """Find a run that has hits and no metric above 0."""
-    names = [str(summary.measure) for summary in judged.scores.means() if _is_share(summary.measure)]
-    values = [summary.value for summary in judged.scores.means() if _is_share(summary.measure)]
-    if judged.is_example or not values or any(values) or not judged.run.hits:
+    values = {str(summary.measure): summary.value for summary in judged.scores.means() if _is_share(summary.measure)}
+    if judged.is_example or not values or any(values.values()) or not judged.run.hits:
         return None
     known = int(np.count_nonzero(judged.qrels.doc_ids.rows_of(judged.run.doc_ids) >= 0))
     return _warning(
         "all-zero-metrics",
-        f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} 0 on all {judged.scores.counts.evaluated:,} queries, "
-        f"with {judged.run.hits:,} hits on {len(judged.run.doc_ids):,} documents, of which {known:,} are judged for "
-        "some query",
+        f"{', '.join(values)} {'is' if len(values) == 1 else 'are'} 0 on all {judged.scores.counts.evaluated:,} "
+        f"queries, with {judged.run.hits:,} hits on {len(judged.run.doc_ids):,} documents, of which {known:,} are "
+        "judged for some query",
         "look whether queries and judgments are numbered alike, and whether queries are encoded as documents are: even "
         "a random ranking finds something now and then",
     )
@@ -312,21 +298,17 @@ def _raw_weights(judged: JudgedRun) -> Finding | None:
     if weights is None or weights.idf:
         return None
     values, query_weights = weights.documents.values[:_SAMPLE], weights.queries.values[:_SAMPLE]
-    if not len(values) or not _are_counts(values) or not bool((query_weights == np.rint(query_weights)).all()):
+    if not len(values) or values.min() < 1 or any((part != np.rint(part)).any() for part in (values, query_weights)):
         return None
     ones = float(np.mean(values == 1))
+    if ones < 0.5:
+        return None
     return _warning(
         "raw-weights",
         f"all of {len(values):,} weights of documents are whole numbers from 1 to {int(values.max())}, and {ones:.0%} "
         "of them are 1: these look like counts of terms, and no IDF is applied",
         "let the engine multiply by the IDF (idf=true), or weigh the vectors before they are stored",
     )
-
-
-def _are_counts(values: npt.NDArray[np.float32]) -> bool:
-    if values.min() < 1 or not bool((values == np.rint(values)).all()):
-        return False
-    return bool(2 * np.count_nonzero(values == 1) >= len(values))
 
 
 def _first_hit_alone(judged: JudgedRun) -> Finding | None:

@@ -8,8 +8,6 @@ from harness.plan.expressions import Swept, swept
 from harness.results.schema import FrontierPoint, FrontierStats, TrialResult
 from harness.results.schema_base import DatasetInfo, PlanRecord
 
-__all__ = ["RECALL", "frontier_stats", "on_frontier", "recall_of"]
-
 RECALL = "recall@"
 """What quality is called where there are no judgments."""
 
@@ -19,12 +17,11 @@ def on_frontier(points: Sequence[tuple[float, ...]]) -> list[bool]:
 
     One of them strictly: equal points do not dominate one another. No points: an empty list.
     """
-    return [not any(other != point and _dominates(other, point) for other in points) for point in points]
 
+    def dominates(point: tuple[float, ...], other: tuple[float, ...]) -> bool:
+        return point[0] >= other[0] and all(mine <= theirs for mine, theirs in zip(point[1:], other[1:], strict=True))
 
-def _dominates(point: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    costs = zip(point[1:], other[1:], strict=True)
-    return point[0] >= other[0] and all(cost <= of_other for cost, of_other in costs)
+    return [not any(other != point and dominates(other, point) for other in points) for point in points]
 
 
 def frontier_stats(

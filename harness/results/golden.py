@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from harness.results.schema_base import ContentDigests, DatasetInfo, IdenticalIdsInfo, QueryCounts
 
-__all__ = ["LEFT_OUT", "CorpusContent", "GoldenContent", "golden_dataset"]
-
 LEFT_OUT = "empty documents left out"
 """Where the provenance of a corpus counts those."""
 

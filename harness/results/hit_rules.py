@@ -17,8 +17,6 @@ from harness.data.types import Int64Array, Run
 from harness.plan.plan import Plan
 from harness.wording import counted
 
-__all__ = ["HitRules"]
-
 _EXAMPLES = 3
 
 
@@ -35,10 +33,8 @@ class HitRules:
         """Return the rules of a dataset."""
         corpus, queries = dataset.corpus.ids, dataset.queries.ids
         itself = dataset.identical_ids == "drop" and bool((corpus.rows_of(queries) >= 0).any())
-        listed = None
-        if dataset.candidates is not None:
-            listed = candidate_rows(queries, corpus, dataset.candidates)
-        return cls(len(corpus), itself, listed)
+        given = dataset.candidates
+        return cls(len(corpus), itself, candidate_rows(queries, corpus, given) if given is not None else None)
 
     def deepened(self, plan: Plan) -> Plan:
         """Return the plan that asks engines for all hits that the rules need."""

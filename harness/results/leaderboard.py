@@ -21,8 +21,6 @@ from harness.results.schema import Leaderboard, LeaderboardRow, PairedDifference
 from harness.stats import bootstrap_interval
 from harness.wording import counted
 
-__all__ = ["FEWEST_DATASETS", "Across", "datasets_needed", "differences_across", "make_leaderboard"]
-
 FEWEST_DATASETS = 6
 """Values that an interval of a mean over datasets takes; and what one comparison takes, see `datasets_needed`."""
 _PLACES = 12
@@ -61,7 +59,10 @@ def make_leaderboard(
         metrics=metrics,
         rows=rows,
         search_seconds={
-            label: {name: _sum(seconds[label, dataset] for dataset in members) for name, members in columns.items()}
+            label: {
+                name: sum(known) if (known := _complete_values(seconds[label, one] for one in members)) else None
+                for name, members in columns.items()
+            }
             for label in labels
         },
     )
@@ -128,7 +129,7 @@ def _compared_with(
     other = next(label for label in board.search_seconds if label in complete)
     row = next(row for row in board.rows if row.backend == reference)
     lacking = [name for name in board.datasets if row.values[name] is None]
-    named = f"{counted(len(lacking), 'dataset')}" if len(lacking) > 1 else lacking[0]
+    named = counted(len(lacking), "dataset") if len(lacking) > 1 else lacking[0]
     return other, [f"{reference} has no value on {named}: across datasets, backends are compared with {other}"]
 
 
@@ -160,7 +161,12 @@ def _values(
 ) -> dict[str, dict[str, float | None]]:
     means = {(t.label, t.dataset): t.metrics[metric].mean for t in trials if metric in t.metrics}
     return {
-        label: {name: _mean([means.get((label, dataset)) for dataset in members]) for name, members in columns.items()}
+        label: {
+            name: float(np.mean(known))
+            if (known := _complete_values(means.get((label, one)) for one in members))
+            else None
+            for name, members in columns.items()
+        }
         for label in labels
     }
 
@@ -208,35 +214,22 @@ def _ranks(means: Mapping[str, float]) -> dict[str, int]:
 
 def _mean_rank(label: str, by_dataset: Sequence[Mapping[str, int]]) -> float:
     """Return the mean over datasets of a backend's rank; equal ones have the mean of the places that they take."""
-    places = [
-        of_dataset[label] + (sum(rank == of_dataset[label] for rank in of_dataset.values()) - 1) / 2
-        for of_dataset in by_dataset
-    ]
-    return float(np.mean(places))
+    ranks = [(ranks[label], list(ranks.values())) for ranks in by_dataset]
+    return float(np.mean([rank + (others.count(rank) - 1) / 2 for rank, others in ranks]))
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if len(known) == len(values) else None
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    total = 0.0
-    for value in values:
-        if value is None:
-            return None
-        total += value
-    return total
+def _complete_values(values: Iterable[float | None]) -> list[float] | None:
+    """Return the values; None where one of them is missing."""
+    listed = list(values)
+    known = [value for value in listed if value is not None]
+    return known if len(known) == len(listed) else None
 
 
 def _search_seconds(trial: TrialResult) -> float | None:
     """Return the seconds that one client takes for all queries of a dataset, once; None without times."""
-    if trial.search is not None:
-        times, transfer = trial.search.milliseconds, trial.search.transfer_ms
-        if times is None or transfer is None:
-            return None
-        return trial.search.queries * (times.mean + transfer.mean) / 1e3
-    stages = trial.stages
-    if stages is None or stages.first_ms is None or stages.own_ms is None or trial.queries is None:
+    search, stages = trial.search, trial.stages
+    if search is not None and search.milliseconds is not None and search.transfer_ms is not None:
+        return search.queries * (search.milliseconds.mean + search.transfer_ms.mean) / 1e3
+    if search is not None or stages is None or stages.first_ms is None or stages.own_ms is None or not trial.queries:
         return None
     return stages.first_ms.n * (stages.first_ms.mean + stages.own_ms) / 1e3

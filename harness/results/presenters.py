@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:  # `import harness` reads this module, and loads nothing heavy
     from harness.results.schema import Result
 
-__all__ = ["HTML_NAME", "LEFT_OUT", "NOT_STORED", "Presenter", "Shown", "presenter", "register_presenter"]
 
 HTML_NAME = "report.html"
 LEFT_OUT = "Texts were left out of this file (--no-text)."

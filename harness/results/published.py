@@ -25,8 +25,6 @@ from harness.registry.published import Published
 from harness.results import schema
 from harness.results.verification import printed_value
 
-__all__ = ["PublishedHere", "published_means", "published_numbers"]
-
 _MODEL = "model"
 _NOT_STATED = "settings not stated"
 
@@ -197,16 +195,11 @@ def _same_parameters(trial: Trial, published: BackendSpec) -> bool:
     if trial.follows_language and stated.get("analyzer") == "auto":
         # published ones are Anserini's for the language
         stated["analyzer"] = ours["analyzer"] if str(trial.analyzer).startswith("lucene-") else ""
-    shared = ours.keys() & stated.keys()
-    alone = [
-        (spec, name, value)
-        for spec, values in ((trial.spec, ours), (published, stated))
-        for name, value in values.items()
-        if name not in shared
-    ]
-    return all(ours[name] == stated[name] for name in shared) and all(
-        spec.card is not None and spec.card.parameters[name].default == value for spec, name, value in alone
-    )
+    for spec, values, others in ((trial.spec, ours, stated), (published, stated, ours)):
+        defaults = spec.card.defaults if spec.card is not None else {}
+        if any(value != others.get(name, defaults.get(name)) for name, value in values.items()):
+            return False
+    return True
 
 
 def _deciding(spec: BackendSpec, values: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:

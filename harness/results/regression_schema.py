@@ -11,24 +11,6 @@ from pydantic import Field
 
 from harness.results.schema_base import Count, DatasetInfo, HarnessInfo, Json, MachineInfo, Record
 
-__all__ = [
-    "BackendChange",
-    "Change",
-    "CostChange",
-    "DataRelation",
-    "Decision",
-    "Dossier",
-    "MetricJudgement",
-    "PairedBy",
-    "QueryChange",
-    "QueryValue",
-    "RankedDocument",
-    "SettingChange",
-    "SideInfo",
-    "ToLabel",
-    "Value",
-]
-
 Value = Json
 Verdict = Literal["better", "worse", "same", "undecided"]
 Sameness = Literal["same", "different", "unknown"]

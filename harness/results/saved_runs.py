@@ -13,10 +13,7 @@ from harness.data.types import Run
 from harness.errors import UnknownNameError
 from harness.loaders.predictions_write import predictions_name, write_predictions
 from harness.results.schema import Result, TrialResult
-from harness.results.schema_base import DatasetInfo
 from harness.results.stored import file_name, write_run_file
-
-__all__ = ["SAVED_RUNS", "write_saved_runs"]
 
 SAVED_RUNS = "saved-runs"
 """The folder inside a result folder."""
@@ -51,26 +48,16 @@ def _write_tasks(place: Path, label: str, result: Result, runs: Mapping[str, Run
     tasks: dict[str, dict[str, dict[str, Run]]] = {}
     for info in result.datasets:
         if info.name in runs:
-            task, subset, split = _place_in_mteb(info)
-            tasks.setdefault(task, {}).setdefault(subset, {})[split] = runs[info.name]
+            facts = info.provenance
+            in_mteb = "mteb_task" in facts
+            task = facts["mteb_task"] if in_mteb else file_name(info.name)
+            subset = facts.get("subset", "default") if in_mteb else "default"
+            tasks.setdefault(task, {}).setdefault(subset, {})[facts.get("split") or "test"] = runs[info.name]
     trial = next(trial for trial in result.trials if trial.label == label and trial.dataset in runs)
     revision = trial.encoder.get("revision")
+    named = None if revision is None else str(revision)
     for task, subsets in tasks.items():
-        write_predictions(
-            place / predictions_name(task),
-            subsets,
-            model=_model(trial),
-            revision=str(revision) if revision is not None else None,
-        )
-
-
-def _place_in_mteb(info: DatasetInfo) -> tuple[str, str, str]:
-    """Return the task, the subset and the split by which MTEB would look for the dataset's predictions."""
-    facts = info.provenance
-    split = facts.get("split") or "test"
-    if "mteb_task" in facts:
-        return facts["mteb_task"], facts.get("subset", "default"), split
-    return file_name(info.name), "default", split
+        write_predictions(place / predictions_name(task), subsets, model=_model(trial), revision=named)
 
 
 def _folders(result: Result) -> dict[str, str]:

@@ -50,24 +50,6 @@ from harness.results.schema_costs import (
     SearchStats,
 )
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "BackendInfo",
-    "FindingInfo",
-    "FrontierPoint",
-    "FrontierStats",
-    "Leaderboard",
-    "LeaderboardRow",
-    "PairedDifference",
-    "PublishedNumber",
-    "RerankingStats",
-    "Result",
-    "SpreadStats",
-    "SpreadValue",
-    "StageStats",
-    "TrialResult",
-]
-
 SCHEMA_VERSION = 2
 
 

@@ -11,39 +11,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from harness.registry.parameters import current_spelling
 
-__all__ = [
-    "CandidatesInfo",
-    "ClusterInfo",
-    "ContentDigests",
-    "Count",
-    "DatasetInfo",
-    "EngineDescription",
-    "ErrorInfo",
-    "EvaluatedCounts",
-    "FilterInfo",
-    "HarnessInfo",
-    "IdenticalIdsInfo",
-    "Json",
-    "LossStats",
-    "MachineInfo",
-    "MetricValue",
-    "Mode",
-    "Parameters",
-    "ParityStats",
-    "PlanRecord",
-    "QueryCounts",
-    "Record",
-]
-
 Json = str | int | float | bool | None
 Count = Annotated[int, Field(ge=0)]
 
 
-def _in_current_words(parameters: dict[str, Json]) -> dict[str, Json]:
-    return {current_spelling(name): value for name, value in parameters.items()}
-
-
-Parameters = Annotated[dict[str, Json], AfterValidator(_in_current_words)]
+Parameters = Annotated[
+    dict[str, Json], AfterValidator(lambda values: {current_spelling(name): value for name, value in values.items()})
+]
 Mode = Annotated[str, AfterValidator(current_spelling)]
 """How an engine was reached. It and the names of parameters are read in today's words, whatever version wrote them."""
 

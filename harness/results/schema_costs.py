@@ -8,21 +8,6 @@ from pydantic import Field
 
 from harness.results.schema_base import Count, Json, Record
 
-__all__ = [
-    "BuildStats",
-    "ClosedLoopStats",
-    "ColdStats",
-    "ExternalIndexStats",
-    "FilterSweepStats",
-    "FilteredStats",
-    "IndexStats",
-    "KneeStats",
-    "LatencyStats",
-    "OpenLoopStats",
-    "PhaseTimes",
-    "SearchStats",
-]
-
 
 class PhaseTimes(Record):
     """Seconds of each phase of one backend, in the order in which they happen; null when the plan took none."""

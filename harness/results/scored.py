@@ -21,17 +21,6 @@ from harness.worker.jobs import TrialRecord
 from harness.worker.outcome import Outcome
 from harness.worker.vectors import Vectors
 
-__all__ = [
-    "QrelsOf",
-    "Scored",
-    "ScoredRebuild",
-    "has_terms",
-    "latency_table",
-    "parity_table",
-    "per_query_table",
-    "score_outcome",
-]
-
 QrelsOf = Callable[[Run], Qrels | None]
 """The judgments by which a run is scored: those of the dataset, or what a golden set expects; None for none."""
 

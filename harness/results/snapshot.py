@@ -22,7 +22,6 @@ from harness.results.schema import Result, TrialResult
 if TYPE_CHECKING:
     from harness.results.comparison import Comparison
 
-__all__ = ["OVERLAP", "THIS_RUN", "ResultSnapshot", "snapshots_of", "text_digest"]
 
 THIS_RUN = "this run"
 """The source of a result that is stored nowhere yet."""

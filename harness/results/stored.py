@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -28,7 +27,7 @@ from harness.data.arrow import read_parquet, strings, write_parquet
 from harness.data.types import Ids, Qrels, Queries, Run
 from harness.errors import ResultError
 from harness.results.schema import SCHEMA_VERSION, Result
-from harness.results.upgrade import StoredJson, read_stored_json, validated
+from harness.results.upgrade import read_stored_json, validated
 from harness.store.result_folder import (
     FORMER_CHANGE,
     LATENCIES,
@@ -38,23 +37,8 @@ from harness.store.result_folder import (
     QUERIES,
     REPORT_NAME,
     RUNS,
-    Building,
     result_folder,
 )
-
-__all__ = [
-    "FORMER_CHANGE",
-    "ResultContent",
-    "StoredResult",
-    "file_name",
-    "holds_white_space",
-    "read_change",
-    "read_report",
-    "read_stored_run",
-    "write_report",
-    "write_result",
-    "write_run_file",
-]
 
 _VERBS = ("compare", "check", "regress", "diff")
 _LONGEST = 80
@@ -67,15 +51,16 @@ _OF_QUERY: Mapping[str, Callable[[pa.DataType], bool]] = MappingProxyType({"back
 class ResultContent(NamedTuple):
     """Files beside the report: tables with a column ``dataset``, and the hits by dataset and label.
 
-    ``qrels`` and ``queries`` are by dataset; a dataset without judgments, or whose texts are left out, is not among
-    them. ``latencies`` are the raw samples, None where no times were taken. ``extra`` are further files, by name, and
-    ``further`` writes more of them into the folder.
+    ``runs`` None belongs to a result that never has any, such as two stored results compared. ``qrels`` and ``queries``
+    are by dataset; a dataset without judgments, or whose texts are left out, is not among them. ``latencies`` are the
+    raw samples, None where no times were taken. ``extra`` are further files, by name, and ``further`` writes more of
+    them into the folder.
     """
 
-    per_query: pa.Table
-    parity: pa.Table
+    per_query: pa.Table | None = None
+    parity: pa.Table | None = None
     latencies: pa.Table | None = None
-    runs: Mapping[tuple[str, str], Run] = MappingProxyType({})
+    runs: Mapping[tuple[str, str], Run] | None = MappingProxyType({})
     qrels: Mapping[str, Qrels] = MappingProxyType({})
     queries: Mapping[str, Queries] = MappingProxyType({})
     extra: Mapping[str, bytes] = MappingProxyType({})
@@ -87,69 +72,38 @@ def write_result(
 ) -> Path:
     """Write a result folder, built beside its place and renamed when complete, and return where it lies in the end.
 
-    A folder that holds anything is only replaced with ``overwrite``, and then only when it holds an earlier result.
-    With ``numbered`` the result goes to ``<place>-2`` … where others have that name. Of several processes that write
-    to one place at the same time one wins, and the others raise UsageError.
+    A folder that holds anything is only replaced with ``overwrite``, and then only when it holds an earlier result; one
+    without runs never replaces one with runs. With ``numbered`` the result goes to ``<place>-2`` … where others have
+    that name. Of several processes that write to one place at the same time one wins, and the others raise UsageError.
     """
     from harness.loaders.trec_write import write_qrels
 
-    with _building(place, report, content.runs, content.extra, overwrite=overwrite, numbered=numbered) as building:
-        write_parquet(content.per_query, building.folder / PER_QUERY)
-        write_parquet(content.parity, building.folder / PARITY)
-        if content.latencies is not None:
-            write_parquet(content.latencies, building.folder / LATENCIES)
-        for name in (QRELS, QUERIES):
-            (building.folder / name).mkdir()
+    with result_folder(place, overwrite=overwrite, numbered=numbered, runs=content.runs is not None) as building:
+        folder = building.folder
+        (folder / REPORT_NAME).write_bytes(report.model_dump_json(by_alias=True, indent=2).encode() + b"\n")
+        tables = {PER_QUERY: content.per_query, PARITY: content.parity, LATENCIES: content.latencies}
+        for name, table in tables.items():
+            if table is not None:
+                write_parquet(table, folder / name)
+        if content.runs is not None:
+            (folder / RUNS).mkdir()
+        for (dataset, label), run in (content.runs or {}).items():
+            write_run_file(_made(folder / RUNS / file_name(dataset)), file_name(label), run)
         for dataset, qrels in content.qrels.items():
-            write_qrels(building.folder / QRELS / f"{file_name(dataset)}.tsv", qrels)
+            write_qrels(_made(folder / QRELS) / f"{file_name(dataset)}.tsv", qrels)
         for dataset, queries in content.queries.items():
             table = pa.table({"id": queries.ids.values, "text": queries.texts})
-            write_parquet(table, building.folder / QUERIES / f"{file_name(dataset)}{_PARQUET}")
+            write_parquet(table, _made(folder / QUERIES) / f"{file_name(dataset)}{_PARQUET}")
+        for name, file in content.extra.items():
+            (folder / name).write_bytes(file)
         if content.further is not None:
-            content.further(building.folder)
+            content.further(folder)
     return building.place
 
 
-def write_report(
-    folder: Path,
-    report: Result,
-    runs: Mapping[tuple[str, str], Run] | None,
-    extra: Mapping[str, bytes],
-    *,
-    overwrite: bool,
-    numbered: bool,
-) -> Path:
-    """Write a report without tables: of a check with its ``runs``, of two stored results without; ``extra`` files too.
-
-    Else as :func:`write_result`; one without runs never replaces one with runs.
-    """
-    with _building(folder, report, runs, extra, overwrite=overwrite, numbered=numbered) as building:
-        pass
-    return building.place
-
-
-@contextmanager
-def _building(
-    place: Path,
-    report: Result,
-    runs: Mapping[tuple[str, str], Run] | None,
-    extra: Mapping[str, bytes],
-    *,
-    overwrite: bool,
-    numbered: bool,
-) -> Iterator[Building]:
-    """Give a result folder with a report and runs, to be filled further, and put it into its place at the end."""
-    with result_folder(place, overwrite=overwrite, numbered=numbered, runs=runs is not None) as building:
-        (building.folder / REPORT_NAME).write_bytes(report.model_dump_json(by_alias=True, indent=2).encode() + b"\n")
-        if runs is not None:
-            (building.folder / RUNS).mkdir()
-        for (dataset, label), run in (runs or {}).items():
-            folder = building.folder / RUNS / file_name(dataset)
-            folder.mkdir(exist_ok=True)
-            write_run_file(folder, file_name(label), run)
-        for name, content in extra.items():
-            (building.folder / name).write_bytes(content)
-        yield building
+def _made(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def read_report(folder: Path, *kinds: str) -> Result:
@@ -157,7 +111,8 @@ def read_report(folder: Path, *kinds: str) -> Result:
 
     Raises ResultError when it is missing, malformed, of a newer schema, a baseline, or written by another verb.
     """
-    content = _content(folder)
+    missing = ResultError(f"no result at '{folder}'", fix="give the folder that harness wrote")
+    content = read_stored_json(folder / REPORT_NAME if folder.is_dir() else folder, "a report", missing=missing)
     if content.kind == "baseline":
         raise ResultError(
             f"'{content.path}' is a baseline, and no result",
@@ -178,11 +133,6 @@ def read_change(folder: Path) -> Result:
     """
     former = folder / FORMER_CHANGE
     return read_report(former if former.exists() else folder, "regress", "diff")
-
-
-def _content(folder: Path) -> StoredJson:
-    missing = ResultError(f"no result at '{folder}'", fix="give the folder that harness wrote")
-    return read_stored_json(folder / REPORT_NAME if folder.is_dir() else folder, "a report", missing=missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,35 +161,26 @@ class StoredResult:
             return None
         return self._table(LATENCIES, {**_OF_QUERY, "search_ns": _WHOLE, "transfer_ns": _WHOLE})
 
-    def run(self, dataset: str, label: str) -> Run:
-        """Return a backend's hits; raises ResultError where there are none."""
-        return read_stored_run(self.folder, dataset, label)
-
     def qrels(self, dataset: str) -> Qrels | None:
         """Return a dataset's judgments; None where there are none. Raises DataError where they are malformed."""
         from harness.loaders.trec import read_qrels
 
-        place = _either(self.folder / QRELS / f"{file_name(dataset)}.tsv", self.folder / "qrels.tsv")
-        return read_qrels(place) if place is not None else None
+        places = (self.folder / QRELS / f"{file_name(dataset)}.tsv", self.folder / "qrels.tsv")
+        return next((read_qrels(place) for place in places if place.exists()), None)
 
     def query_texts(self, dataset: str) -> dict[str, str]:
         """Return the texts of a dataset's queries by id, in their order; empty where no texts are stored."""
-        name = f"{file_name(dataset)}{_PARQUET}"
-        place = _either(self.folder / QUERIES / name, self.folder / "queries.parquet")
-        if place is None:
-            return {}
-        table = _read_table(place, {"id": _TEXT, "text": _TEXT})
-        return dict(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
+        for place in (self.folder / QUERIES / f"{file_name(dataset)}{_PARQUET}", self.folder / "queries.parquet"):
+            if place.exists():
+                table = _read_table(place, {"id": _TEXT, "text": _TEXT})
+                return dict(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
+        return {}
 
     def _table(self, name: str, columns: Mapping[str, Callable[[pa.DataType], bool]]) -> pa.Table:
         table = _read_table(self.folder / name, columns)
         if "dataset" in table.schema.names:
             return table
         return table.add_column(0, "dataset", strings([self.report.dataset.name] * len(table)))
-
-
-def _either(place: Path, former: Path) -> Path | None:
-    return next((path for path in (place, former) if path.exists()), None)
 
 
 def _read_table(path: Path, columns: Mapping[str, Callable[[pa.DataType], bool]]) -> pa.Table:

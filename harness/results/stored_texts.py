@@ -14,8 +14,6 @@ from harness.loaders import load_corpus
 from harness.results.comparison import Comparison
 from harness.results.schema import Result
 
-__all__ = ["Documents", "documents_of", "with_documents"]
-
 
 class Documents(NamedTuple):
     """The documents of a stored result; where they are gone, ``corpus`` is None and ``no_texts`` says why."""
@@ -50,10 +48,7 @@ def documents_of(report: Result, *, cards: Path | None = None) -> Documents:
         places = [named.get(info.name), plan.given.get("dataset")]
     else:
         places = [plan.given.get("dataset"), info.provenance.get("path"), info.name]
-    columns, digest = (
-        str(plan.given.get("columns") or plan.resolved.get("columns") or ""),
-        info.provenance.get("corpus_sha256"),
-    )
+    columns = str(plan.given.get("columns") or plan.resolved.get("columns") or "")
     reasons = []
     for place in dict.fromkeys(str(place) for place in places if place is not None):
         try:
@@ -61,7 +56,7 @@ def documents_of(report: Result, *, cards: Path | None = None) -> Documents:
         except HarnessError as error:
             reasons.append(error.what)
             continue
-        if corpus.digest == digest:
+        if corpus.digest == info.provenance.get("corpus_sha256"):
             return Documents(corpus, "")
         reasons.append(f"'{place}' holds other documents now")
     return Documents(None, f"Texts of documents are not in this file: {'; '.join(reasons)}.")

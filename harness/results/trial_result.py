@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from harness.data.dataset import Dataset
 from harness.data.types import Run
-from harness.engines.interface import EngineInfo, SearchResult
+from harness.engines.interface import SearchResult
 from harness.metrics import Scores, is_mean
 from harness.plan.backend_spec import BackendSpec, spell
 from harness.plan.plan import Plan, Trial
@@ -22,12 +22,9 @@ from harness.results.scored import Scored
 from harness.results.stored import holds_white_space
 from harness.stats import mean_interval
 from harness.wording import counted
-from harness.worker.failure import Failure
 from harness.worker.jobs import ExternalIndexRecord, TrialRecord
 from harness.worker.outcome import Outcome
 from harness.worker.vectors import Terms, Vectors
-
-__all__ = ["Summary", "failed_result", "trial_results"]
 
 _NAMED = 20
 _STRANGERS = 3
@@ -54,6 +51,7 @@ def _trial_result(scored: Scored, dataset: Dataset, plan: Plan, summaries: Seque
     outcome, trial, seed = scored.outcome, scored.outcome.trial, plan.request.seed
     parts = {name: value for summary in summaries for name, value in summary.summarise(scored, dataset, plan).items()}
     known = schema.TrialResult.model_fields
+    engine = outcome.record.engine if outcome.record is not None else None
     result = schema.TrialResult(
         dataset=dataset.name,
         name=trial.spec.name,
@@ -61,8 +59,10 @@ def _trial_result(scored: Scored, dataset: Dataset, plan: Plan, summaries: Seque
         status="failed" if outcome.failure is not None else "ok",
         measured=outcome.measured,
         reused=outcome.reused,
-        error=_error(outcome.failure) if outcome.failure is not None else None,
-        engine=_engine(outcome.record.engine) if outcome.record is not None else None,
+        error=schema_base.ErrorInfo.model_validate(outcome.failure, from_attributes=True) if outcome.failure else None,
+        engine=schema_base.EngineDescription(name=engine.name, version=engine.version, mode=engine.mode)
+        if engine is not None
+        else None,
         encoder=dict(outcome.vectors.facts) if outcome.vectors is not None else {},
         parameters=dict(trial.parameters),
         queries=schema_base.EvaluatedCounts(**scored.scores.counts._asdict()) if scored.scores is not None else None,
@@ -71,7 +71,8 @@ def _trial_result(scored: Scored, dataset: Dataset, plan: Plan, summaries: Seque
         deterministic=_deterministic(trial.spec) if outcome.failure is None else None,
         probes={name: cast("JsonValue", value) for name, value in parts.items() if name not in known},
         notes=[
-            *_trial_notes(scored, dataset),
+            *_notes_on_trial(scored, dataset),
+            *_notes_on_stages(outcome),
             *(note for summary in summaries for note in summary.notes(scored, plan)),
         ],
     )
@@ -100,14 +101,6 @@ def _deterministic(spec: BackendSpec) -> bool | None:
     return load_engine(spec.card).capabilities.deterministic
 
 
-def _engine(info: EngineInfo) -> schema_base.EngineDescription:
-    return schema_base.EngineDescription(name=info.name, version=info.version, mode=info.mode)
-
-
-def _error(failure: Failure) -> schema_base.ErrorInfo:
-    return schema_base.ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log))
-
-
 def _metrics(scores: Scores | None, seed: int) -> dict[str, schema_base.MetricValue]:
     if scores is None or len(scores.query_ids) == 0:
         return {}
@@ -130,63 +123,48 @@ def _parity(scored: Scored, seed: int) -> schema_base.ParityStats | None:
     parity = scored.parity
     if parity is None:
         return None
+    names = schema_base.ParityStats.model_fields.keys() - {"overlap", "causes", "loss"}
     return schema_base.ParityStats(
-        reference=parity.reference,
-        mode=parity.mode,
-        tolerance=parity.tolerance,
-        queries=parity.queries,
-        bit_equal=parity.bit_equal,
-        identical=parity.identical,
-        tie_equivalent=parity.tie_equivalent,
-        different=parity.different,
+        **{name: getattr(parity, name) for name in names},
         overlap={str(depth): share for depth, share in parity.overlap.items()},
-        rbo=parity.rbo,
-        max_abs_score_diff=parity.max_abs_score_diff,
-        max_rel_score_diff=parity.max_rel_score_diff,
         causes=dict(parity.causes),
         loss=metric_losses(scored, seed),
     )
 
 
-def _trial_notes(scored: Scored, dataset: Dataset) -> list[str]:
-    """Return the notes on a trial: on its run, its index and its stages."""
-    return [*_notes_on_trial(scored, dataset), *_notes_on_stages(scored.outcome)]
-
-
 def _notes_on_trial(scored: Scored, dataset: Dataset) -> list[str]:
-    notes = list(scored.outcome.notes)
-    record, vectors = scored.outcome.record, scored.outcome.vectors
-    if record is not None and record.engine.note:
-        notes.append(record.engine.note)
-    if record is not None and record.built_by is not None:
-        notes.append(f"searched the index that '{record.built_by}' built: what is said of building it is of that one")
+    outcome, record, vectors, run = scored.outcome, scored.outcome.record, scored.outcome.vectors, scored.outcome.run
+    notes = list(outcome.notes)
     if record is not None:
-        notes += [*_notes_on_calls(record.hits), *_notes_on_short_lists(record, dataset)]
-        notes += [
-            *record.caveats.notes,
-            *_notes_on_parameters(record.caveats.without_effect, scored.outcome.trial.spec),
-        ]
-    if record is not None and record.external is not None:
-        card, parameters = scored.outcome.trial.spec.card, scored.outcome.trial.parameters
-        has_reference = card is not None and card.reference.applies(parameters)
-        notes += _notes_on_external_index(record, record.external, dataset, has_reference=has_reference)
-    elif record is not None and len(record.index.missing_rows):
-        missing = dataset.corpus.ids.take(record.index.missing_rows[:_NAMED])
-        indexed = f"{record.index.indexed:,} of {counted(record.index.sent, 'document')} are in the index"
-        notes.append(f"{indexed}; not there, because they are empty: {', '.join(missing)}")
+        notes += _notes_on_record(record, outcome.trial, dataset)
     if scored.scores is not None and len(scored.scores.query_ids) == 0:
         notes.append(f"no query could be evaluated, so there are no metrics{_of_grades(dataset)}")
     if vectors is not None:
         notes += vectors.notes
     if vectors is not None and vectors.terms is not None:
-        notes += _notes_on_terms(
-            vectors, vectors.terms, dataset, external=record is not None and record.external is not None
-        )
-    run = scored.outcome.run
-    if run is not None and scored.outcome.trial.spec.kind in ("run", "callable"):
+        external = record is not None and record.external is not None
+        notes += _notes_on_terms(vectors, vectors.terms, dataset, external=external)
+    if run is not None and outcome.trial.spec.kind in ("run", "callable"):
         notes += _notes_on_strangers(run, dataset)
     if run is not None and any(holds_white_space(ids) for ids in (run.doc_ids, run.query_ids)):
         notes.append("ids hold white space, which TREC's format cannot: the run is stored as Parquet")
+    return notes
+
+
+def _notes_on_record(record: TrialRecord, trial: Trial, dataset: Dataset) -> list[str]:
+    notes = [record.engine.note] if record.engine.note else []
+    if record.built_by is not None:
+        notes.append(f"searched the index that '{record.built_by}' built: what is said of building it is of that one")
+    notes += [*_notes_on_calls(record.hits), *_notes_on_short_lists(record, dataset)]
+    notes += [*record.caveats.notes, *_notes_on_parameters(record.caveats.without_effect, trial.spec)]
+    if record.external is not None:
+        card = trial.spec.card
+        has_reference = card is not None and card.reference.applies(trial.parameters)
+        notes += _notes_on_external_index(record, record.external, dataset, has_reference=has_reference)
+    elif len(record.index.missing_rows):
+        missing = dataset.corpus.ids.take(record.index.missing_rows[:_NAMED])
+        indexed = f"{record.index.indexed:,} of {counted(record.index.sent, 'document')} are in the index"
+        notes.append(f"{indexed}; not there, because they are empty: {', '.join(missing)}")
     return notes
 
 
@@ -212,18 +190,13 @@ def _notes_on_terms(vectors: Vectors, terms: Terms, dataset: Dataset, *, externa
     notes = []
     with_terms = int(np.count_nonzero(terms.counts.lengths))
     if with_terms < len(dataset.corpus) and not external:
-        counting = "1 document that has" if with_terms == 1 else f"{with_terms:,} documents that have"
-        notes.append(f"N, df and avgdl count the {counting} a term")
+        documents = counted(with_terms, "document with a term", "documents with a term")
+        notes.append(f"N, df and avgdl count the {documents}")
     unknown = int(np.count_nonzero(np.diff(terms.counts.queries.indptr) == 0))
     if unknown:
-        have = "query has" if unknown == 1 else "queries have"
-        them = "it" if unknown == 1 else "them"
-        so = (
-            f"and no hits; times and queries/s leave {them} out"
-            if vectors.dense is None
-            else "and hits of dense vectors alone"
-        )
-        notes.append(f"{unknown} {have} no term that a document has, {so}")
+        so = "no hits, and no part in times and queries/s" if vectors.dense is None else "hits of dense vectors alone"
+        queries = counted(unknown, "query without a known term has", "queries without a known term have")
+        notes.append(f"{queries} {so}")
     return notes
 
 
@@ -255,15 +228,14 @@ def _notes_on_parameters(without_effect: Mapping[str, str], spec: BackendSpec) -
 
 def _notes_on_calls(hits: SearchResult) -> list[str]:
     notes = []
-    if (together := hits.queries_per_call) > 1:
+    if hits.queries_per_call > 1:
         notes.append(
-            f"{together} queries were sent in one call: its milliseconds are equal shares of the calls' times, and not "
-            "latencies to compare with those of single queries"
+            f"{hits.queries_per_call} queries were sent in one call: milliseconds are equal shares of its time, "
+            "not latencies to compare with those of single queries"
         )
     if hits.repeated_calls:
         notes.append(
-            f"{hits.repeated_calls} calls of the search failed, and succeeded when they were made again: its "
-            "milliseconds include that"
+            f"{hits.repeated_calls} search calls failed and succeeded when repeated: milliseconds include that"
         )
     return notes
 
@@ -278,9 +250,8 @@ def _notes_on_external_index(
     strangers = np.flatnonzero(external.rows < 0)
     notes = [f"an external index of {len(external.rows):,} documents, searched as it is"]
     if external.files is not None and external.file_bytes is not None:
-        notes.append(
-            f"its {external.files:,} files ({external.file_bytes:,} bytes) had the same SHA-256 before and after"
-        )
+        size = f"{external.files:,} files ({external.file_bytes:,} bytes)"
+        notes.append(f"its {size} had the same SHA-256 before and after")
     if not len(dataset.corpus):
         if external.no_reference is not None:
             return [*notes, f"not held against a reference: {external.no_reference}"]

@@ -21,8 +21,6 @@ from harness.results.golden import CorpusContent, GoldenContent, golden_dataset
 from harness.results.schema import TrialResult
 from harness.results.schema_base import DatasetInfo, PlanRecord
 
-__all__ = ["StoredJson", "current_figure", "read_stored_json", "validated"]
-
 Object = dict[str, Any]
 Model = TypeVar("Model", bound=BaseModel)
 _PARQUET = b"PAR1"
@@ -75,25 +73,16 @@ def read_stored_json(path: Path, what: str, *, missing: ResultError) -> StoredJs
 def validated(stored: StoredJson, model: type[Model]) -> Model:
     """Return the file's content, of whatever version, as ``model``; raises ResultError where it is damaged."""
     try:
-        return model.model_validate(_upgraded(stored.values, stored.kind, stored.schema))
+        values, version = stored.values, stored.schema
+        while step := _STEPS.get((stored.kind, version)):
+            values, version = step(values), version + 1
+        return model.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ResultError(f"'{stored.path}' is damaged: {where}: {first['msg']}") from error
-    except (
-        AttributeError,
-        KeyError,
-        TypeError,
-    ) as error:  # a part of an earlier version's file is amiss
+    except (AttributeError, KeyError, TypeError) as error:  # a part of an earlier version's file is amiss
         raise ResultError(f"'{stored.path}' is damaged: {error}") from error
-
-
-def _upgraded(values: Object, kind: str, version: int) -> Object:
-    """Return a file of ``kind`` and ``version`` as one of the newest version; the same where it is one."""
-    while (kind, version) in _STEPS:
-        values = _STEPS[kind, version](values)
-        version += 1
-    return values
 
 
 def _comparison_1(values: Object) -> Object:
@@ -159,7 +148,8 @@ def _baseline_1(values: Object) -> Object:
     moved = {"queries", "latencies", "rankings"}
     kept = {key: value for key, value in values.items() if key in moved}
     kept["rankings"] = [
-        {**line, "values": _renamed_overlaps(line.get("values", {}))} for line in values.get("rankings", [])
+        {**line, "values": {current_figure(name): value for name, value in line.get("values", {}).items()}}
+        for line in values.get("rankings", [])
     ]
     return {
         **{key: value for key, value in values.items() if key not in moved},
@@ -316,10 +306,6 @@ def _regression_1(values: Object) -> Object:
 
 def _renamed(values: Object, **names: str) -> Object:
     return {names.get(key, key): value for key, value in values.items()}
-
-
-def _renamed_overlaps(figures: Object) -> Object:
-    return {current_figure(name): value for name, value in figures.items()}
 
 
 _STEPS: Mapping[tuple[str, int], Callable[[Object], Object]] = MappingProxyType(

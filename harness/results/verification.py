@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, computed_field
 
 from harness.results.schema_base import Count, Record
 
-__all__ = [
-    "Explained",
-    "IndexFact",
-    "PrintedNumber",
-    "Variant",
-    "Verification",
-    "VerifiedDataset",
-    "as_printed",
-    "printed_value",
-]
 
+def as_printed(value: float, printed: str, more: int = 0, sign: Literal["+", "-"] = "-") -> str:
+    """Write a value with the digits (and some ``more``), and as the percentage, that a printed number has.
 
-def as_printed(value: float, printed: str) -> str:
-    """Write a value with the digits, and as the percentage, that a printed number has."""
-    digits, percent = len(printed.rstrip("%").partition(".")[2]), printed.endswith("%")
-    return f"{value * (100 if percent else 1):.{digits}f}{'%' if percent else ''}"
+    ``sign`` is Python's option for numbers.
+    """
+    digits, percent = len(printed.rstrip("%").partition(".")[2]) + more, printed.endswith("%")
+    return f"{value * (100 if percent else 1):{sign}.{digits}f}{'%' if percent else ''}"
 
 
 def printed_value(printed: str) -> float:

@@ -16,6 +16,7 @@ import sys, types
 import typer
 from harness.cli import app
 from harness.cli.verb import DeclaredVerb
+from harness.cli.verbs import Verb
 from harness.errors import BackendError, HarnessError, UsageError, DataError
 
 module = types.ModuleType("made_up")
@@ -23,7 +24,7 @@ module = types.ModuleType("made_up")
 module.verb = DeclaredVerb(verb, ())
 sys.modules["made_up"] = module
 app.VERBS.clear()
-app.VERBS["verb"] = app.Verb("made_up:verb", "A made-up verb.")
+app.VERBS["verb"] = Verb("made_up:verb", "A made-up verb.")
 sys.argv = ["harness", *{arguments!r}]
 app.main()
 """
@@ -45,7 +46,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 def test_help_lists_every_verb_with_its_line() -> None:
-    from harness.cli.app import VERBS
+    from harness.cli.verbs import VERBS
 
     result = run("--help")
     assert result.returncode == 0

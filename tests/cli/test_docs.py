@@ -17,8 +17,8 @@ import pytest
 from documented import Block, blocks_of
 from warm_harness import harness_command, script_command
 
-from harness.cli.app import VERBS, load_verb
 from harness.cli.verb import VerbGroup
+from harness.cli.verbs import VERBS, load_verb
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *REPOSITORY.glob("*/README.md")])

@@ -99,7 +99,7 @@ def test_pyserini_without_what_it_requires_is_fine(tmp_path: Path, monkeypatch: 
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     found = CHECKS["pyserini"]()
-    assert found == ("pyserini", State.OK, "1.6.0, of which only files are used", "")
+    assert found == ("pyserini", State.OK, "1.6.0 (only its files are used)", "")
 
 
 def test_lucene_is_offered_without_torch_in_the_extras_own_versions(repository: Path) -> None:

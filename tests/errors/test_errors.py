@@ -8,7 +8,7 @@ import re
 import pytest
 
 from harness import errors
-from harness.cli.app import ExitCode
+from harness.cli.verbs import ExitCode
 from harness.errors import DataError, HarnessError, MissingExtraError, UnknownNameError
 
 CLASSES = {name: value for name, value in vars(errors).items() if inspect.isclass(value) and name in errors.__all__}

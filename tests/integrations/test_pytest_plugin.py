@@ -82,7 +82,7 @@ def test_each_question_on_request(project: pytest.Pytester) -> None:
             f"harness.toml::f[[]{LABEL}[]] PASSED*",
             f"harness.toml::x[[]{LABEL}[]] FAILED*",
             f"harness.toml::none[[]{LABEL}[]] SKIPPED (it expects nothing)*",
-            "nothing that is expected is among the first 5 hits",
+            "no expected document is among the first 5 hits",
             "x 'trees*: expected fish (not found); found fruit#0",
         ]
     )

@@ -105,7 +105,7 @@ def test_every_format_for_people_shows_it(comparison: Comparison, format_name: s
 
 def test_the_page_begins_with_it(comparison: Comparison) -> None:
     page = comparison.html()
-    assert 0 < page.index("10 of 30 documents") < page.index("returns what its scoring function says")
+    assert 0 < page.index("10 of 30 documents") < page.index("matches the exact reference")
     assert "(near-empty-documents)" in page
 
 

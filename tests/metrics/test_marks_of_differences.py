@@ -80,7 +80,7 @@ def test_the_legend_counts_the_comparisons_in_which_a_query_differs() -> None:
     assert "Holm's correction for 2 comparisons" in meanings(quality(report(moved, moved)))[0]
     found = meanings(quality(report(moved, unchanged)))
     assert "for the 1 of 2 comparisons in which a query differs" in found[0]
-    assert "for the one comparison" in meanings(quality(report(moved)))[0]
+    assert "for 1 comparison" in meanings(quality(report(moved)))[0]
 
 
 def test_one_family_in_comparisons_and_in_judgements() -> None:

@@ -103,7 +103,7 @@ def test_a_failed_requirement_says_which_questions_missed(bundled):
     text = bundled.render()
     assert "✕ MRR@5>=0.9 failed on lucene" in text
     assert "questions would have to change for it to pass" in text
-    assert "1 question expects nothing, and no mean counts it: out-of-corpus" in text
+    assert "1 question without an expected document, left out of means: out-of-corpus" in text
     worst = bundled.report.requirements[1].missed[0]
     assert f"\n{worst} " in text
 

@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 import harness
 from harness import stats
-from harness.cli.app import VERBS, _build, load_verb
+from harness.cli.app import _build
 from harness.cli.verb import DeclaredVerb, VerbGroup
+from harness.cli.verbs import VERBS, load_verb
 from harness.data.ranking import TieRule
 from harness.errors import UsageError
 from harness.metrics import QuerySet

@@ -33,7 +33,7 @@ def test_a_row_is_a_backend_beside_what_one_source_published() -> None:
     ]  # fmt: skip
     label = report().trials[0].label
     assert [[cell.text for cell in row] for row in table.rows] == [
-        [label, "BM25 (first) [1]", "0.3970", "−0.012500", "39.7%", "−0.01250", "ties=engine"],
+        [label, "BM25 (first) [1]", "0.3970", "−0.012500", "39.7%", "−1.250%", "ties=engine"],
         [label, "BM25 (second) [2]", "0.41", "−0.0125", "–", "–", "settings not stated"],
     ]
     assert list(table.legend[1:]) == ["[1] a page", "[2] another"]

@@ -8,8 +8,8 @@ from contextlib import nullcontext
 import pytest
 import typer
 
-from harness.cli.app import load_verb
 from harness.cli.verb import DeclaredVerb
+from harness.cli.verbs import load_verb
 from harness.report.formats import render
 from harness.results.verification import IndexFact, PrintedNumber, Variant, Verification, VerifiedDataset
 

@@ -27,7 +27,7 @@ from harness.results.backend_info import LabelledBackend, backend_infos, short_l
                 "dense:model=sentence-transformers/all-MiniLM-L6-v2",
                 "dense:model=sentence-transformers/all-mpnet-base-v2",
             ],
-            ["#1", "#2"],
+            ["dense#1", "dense#2"],
         ),
         ([], []),
     ],

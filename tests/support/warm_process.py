@@ -55,7 +55,7 @@ _INSTALLED = [place for place in sys.path[1:] if place not in _places(os.environ
 
 def import_everything() -> None:
     """What commands and workers import, kernels included; copies share the memory of it."""
-    from harness.cli.app import VERBS, load_verb
+    from harness.cli.verbs import VERBS, load_verb
     from harness.exact import compile_dense_kernels, compile_kernels
 
     for verb in VERBS:

@@ -86,4 +86,4 @@ def test_a_query_that_is_never_sent_is_no_sample(stub: Stub, collection: Path) -
     assert fixed.errors > 0
     assert fixed.errors + fixed.unserved == fixed.queries == 15, "20, less every fourth; clients give up a dead server"
     assert fixed.service_ms is None
-    assert "1 query has no term that a document has, and no hits; times and queries/s leave it out" in served.notes
+    assert "1 query without a known term has no hits, and no part in times and queries/s" in served.notes

@@ -11,7 +11,7 @@ from harness.data.types import Corpus, Run
 from harness.errors import UsageError
 from harness.results.presenters import HTML_NAME, NOT_STORED, Shown, presenter
 from harness.results.schema import Result, TrialResult
-from harness.results.stored import read_report, read_stored_run, write_report
+from harness.results.stored import ResultContent, read_report, read_stored_run, write_result
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,8 +53,8 @@ class Checked(Shown):
         for a folder that holds something else, or an earlier result without ``overwrite``; ResultError when it cannot
         be written.
         """
-        files = {HTML_NAME: self.html().encode()}
-        place = write_report(Path(folder), self.report, self.hits, files, overwrite=overwrite, numbered=numbered)
+        content = ResultContent(runs=self.hits, extra={HTML_NAME: self.html().encode()})
+        place = write_result(Path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
         return replace(self, folder=place)
 
     @property

@@ -14,8 +14,8 @@ from harness.results.comparison import Comparison
 from harness.results.schema import Result, TrialResult
 from harness.results.schema_base import ErrorInfo, PlanRecord
 from harness.results.snapshot import ResultSnapshot, snapshots_of, text_digest
-from harness.results.stored import FORMER_CHANGE, read_report, read_stored_run
-from harness.store.result_folder import REPORT_NAME
+from harness.results.stored import read_report, read_stored_run
+from harness.store.result_folder import FORMER_CHANGE, REPORT_NAME
 
 __all__ = ["read_snapshots"]
 

@@ -16,7 +16,7 @@ from harness.results.presenters import HTML_NAME, LEFT_OUT, NOT_STORED, Shown
 from harness.results.regression_schema import Change
 from harness.results.schema import Result
 from harness.results.snapshot import ResultSnapshot
-from harness.results.stored import read_change, write_report
+from harness.results.stored import ResultContent, read_change, write_result
 from harness.results.stored_texts import Documents, documents_of
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ class Regression(Shown):
         report = self.report if keep_text else self.report.model_copy(update={"change": without_texts(self.change)})
         files = {HTML_NAME: self.html(keep_text=keep_text).encode(), LABEL_FILE: self.to_label}
         if self.comparison is None:
-            place = write_report(Path(folder), report, None, files, overwrite=overwrite, numbered=numbered)
+            content = ResultContent(runs=None, extra=files)
+            place = write_result(Path(folder), report, content, overwrite=overwrite, numbered=numbered)
             return replace(self, folder=place)
         comparison = replace(self.comparison, report=report)
         saved = comparison.save(folder, overwrite=overwrite, keep_text=keep_text, numbered=numbered, extra=files)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.document.cells import ABSENT, BACKEND, count, interval, number, signed, text
-from harness.document.model import Cell, Column, Table, Value
+from harness.document.model import Best, Cell, Column, Table, Value
 from harness.report.documents.quality import TONES, cut_short_legend, mark_of, marked_name, meanings
 from harness.results.schema import BackendInfo, Leaderboard, LeaderboardRow, PairedDifference, Result
 from harness.wording import counted
 
-__all__ = ["across_name", "leaderboard_tables", "leaderboard_values"]
-
 _OTHER_MEANS, _DIFFERENCE, _ABOUT_MODEL, _RANKS, _INTERVAL = 10, 20, 30, 40, 50
-"""What columns are left out for want of room: the last first."""
+"""Priorities: columns of the highest are left out first where a table is too wide."""
 
 
 def leaderboard_tables(result: Result) -> list[Table]:
@@ -30,20 +28,30 @@ def _means(result: Result, board: Leaderboard) -> Table:
     first, *others = board.metrics
     rows = {metric: {row.backend: row for row in board.rows if row.metric == metric} for metric in board.metrics}
     across = [row for row in result.differences if row.dataset is None and row.metric == first]
-    against = _against_reference(across, result)
-    infos = {info.label: info for info in result.backends}
+    is_against_one = isinstance(result.plan.resolved.get("reference"), str)
+    against = {row.b: row for row in across if is_against_one and row.a == across[0].a}  # the first two are a pair too
+    models = _about_models(result.backends)
+    compared = across[0].a if across else ""
+    difference = Column(
+        f"− {compared}",
+        help=f"mean difference from {compared}, tested with one value a dataset, and its 95 % interval",
+        priority=_DIFFERENCE,
+        below="95 % interval",
+        below_priority=_DIFFERENCE,
+        follows=True,
+    )
     columns = [
         BACKEND,
         Column("rank", help=f"by mean {first}; equal means share one"),
         Column(marked_name(result, first), best="highest", below="interval of mean", below_priority=_INTERVAL),
-        *([_difference_column(across)] if against else []),
+        *([difference] if against else []),
         *(
             Column(marked_name(result, name), best="highest", priority=_OTHER_MEANS + at)
             for at, name in enumerate(others)
         ),
         Column("mean rank", priority=_RANKS, help=f"mean of the ranks in {first} on each dataset"),
         Column("wins", priority=_RANKS, help=f"datasets on which no backend has a higher {first}"),
-        *_model_columns(list(infos.values())),
+        *(column for column, _ in models),
     ]
     cells = [
         [
@@ -54,33 +62,12 @@ def _means(result: Result, board: Leaderboard) -> Table:
             *(number(rows[name][label].mean) for name in others),
             number(row.mean_rank, ".2f"),
             count(row.wins),
-            *_model_cells(infos[label], list(infos.values())),
+            *(of_model[label] for _, of_model in models),
         ]
         for label, row in rows[first].items()
     ]
-    legend = [
-        *_legend(board, list(rows[first].values()), across, cells),
-        *cut_short_legend(result, result.trials),
-    ]
+    legend = [*_legend(board, list(rows[first].values()), across, cells), *cut_short_legend(result, result.trials)]
     return Table(f"Leaderboard, means over {counted(len(board.datasets), 'dataset')}", columns, cells, legend)
-
-
-def _difference_column(across: Sequence[PairedDifference]) -> Column:
-    return Column(
-        f"− {across[0].a}",
-        help=f"mean difference from {across[0].a}, tested with one value a dataset, and its 95 % interval",
-        priority=_DIFFERENCE,
-        below="95 % interval",
-        below_priority=_DIFFERENCE,
-        follows=True,
-    )
-
-
-def _against_reference(across: Sequence[PairedDifference], result: Result) -> dict[str, PairedDifference]:
-    """Return the tests across datasets by backend, without that of the first two; none where every pair was tested."""
-    if not isinstance(result.plan.resolved.get("reference"), str):
-        return {}
-    return {row.b: row for row in across if row.a == across[0].a}
 
 
 def _difference(row: PairedDifference | None, label: str, across: Sequence[PairedDifference]) -> Cell:
@@ -91,24 +78,22 @@ def _difference(row: PairedDifference | None, label: str, across: Sequence[Paire
     return Cell(signed(row.difference), mark, known, TONES.get(mark, "plain"), row.difference)
 
 
-def _model_columns(infos: Sequence[BackendInfo]) -> list[Column]:
-    columns = [
-        Column("model", numeric=False, priority=_ABOUT_MODEL),
-        Column("dimensions", priority=_ABOUT_MODEL + 1),
-        Column("parameters", priority=_ABOUT_MODEL + 1, help="of the model, in millions"),
+def _about_models(infos: Sequence[BackendInfo]) -> list[tuple[Column, dict[str, Cell]]]:
+    """Return the columns on models that say something of any backend, with its cells by label."""
+    about = [
+        (Column("model", numeric=False, priority=_ABOUT_MODEL), [text(info.model or ABSENT) for info in infos]),
+        (Column("dimensions", priority=_ABOUT_MODEL + 1), [count(info.dimensions) for info in infos]),
+        (
+            Column("parameters", priority=_ABOUT_MODEL + 1, help="of the model, in millions"),
+            [number(info.parameters_millions, ",.0f", " M") for info in infos],
+        ),
     ]
-    return [column for column, known in zip(columns, _known(infos), strict=True) if known]
-
-
-def _model_cells(info: BackendInfo, infos: Sequence[BackendInfo]) -> list[Cell]:
-    cells = [text(info.model or ABSENT), count(info.dimensions), number(info.parameters_millions, ",.0f", " M")]
-    return [cell for cell, known in zip(cells, _known(infos), strict=True) if known]
-
-
-def _known(infos: Sequence[BackendInfo]) -> list[bool]:
-    """Return whether any backend has a model, dimensions, a number of parameters."""
-    about = [(info.model, info.dimensions, info.parameters_millions) for info in infos]
-    return [any(values) for values in zip(*about, strict=True)]
+    labels = [info.label for info in infos]
+    return [
+        (column, dict(zip(labels, cells, strict=True)))
+        for column, cells in about
+        if any(cell.text != ABSENT for cell in cells)
+    ]
 
 
 def _legend(
@@ -122,7 +107,7 @@ def _legend(
     if any(row.mean is None for row in rows):
         yield "a backend without a value on every dataset has no mean and no rank"
     if any(row.ci_low is not None for row in rows):
-        yield "intervals of means are of 95 %, BCa bootstrap over datasets"
+        yield "95 % intervals of means: BCa bootstrap over datasets"
     if across:
         yield from board.notes
         marks = {cell.mark for row in cells for cell in row}
@@ -131,11 +116,7 @@ def _legend(
 
 def _values(board: Leaderboard, metric: str, *, detail: bool) -> Table:
     """Tabulate the mean of a metric on each dataset, in the order of ranks."""
-    columns = [
-        BACKEND,
-        Column("mean", best="highest"),
-        *(Column(name, best="highest", priority=_OTHER_MEANS + at) for at, name in enumerate(board.datasets)),
-    ]
+    columns = _dataset_columns(board, "mean", "highest")
     rows = [
         [text(row.backend), number(row.mean), *(number(row.values.get(name)) for name in board.datasets)]
         for row in board.rows
@@ -144,20 +125,22 @@ def _values(board: Leaderboard, metric: str, *, detail: bool) -> Table:
     return Table(f"{metric} on each dataset", columns, rows, detail=detail)
 
 
+def _dataset_columns(board: Leaderboard, overall: str, best: Best) -> list[Column]:
+    """Return columns for the backend, the value over all datasets, and that on each."""
+    each = (Column(name, best=best, priority=_OTHER_MEANS + at) for at, name in enumerate(board.datasets))
+    return [BACKEND, Column(overall, best=best), *each]
+
+
 def _seconds(board: Leaderboard) -> list[Table]:
     """Tabulate how long one client takes for all queries of each dataset; nothing without times."""
     timed = {label: of for label, of in board.search_seconds.items() if any(value is not None for value in of.values())}
     if not timed:
         return []
-    columns = [
-        BACKEND,
-        Column("total", best="lowest"),
-        *(Column(name, best="lowest", priority=_OTHER_MEANS + at) for at, name in enumerate(board.datasets)),
+    rows = [
+        [text(label), *(number(value, ",.2f") for value in (_total(board, of), *(of[name] for name in board.datasets)))]
+        for label, of in timed.items()
     ]
-    rows = []
-    for label, seconds in timed.items():
-        total = number(_total(board, seconds), ",.2f")
-        rows.append([text(label), total, *(number(seconds[name], ",.2f") for name in board.datasets)])
+    columns = _dataset_columns(board, "total", "lowest")
     return [Table("Seconds of search, one client, every query once", columns, rows, detail=True)]
 
 

@@ -56,15 +56,12 @@ from harness.results.schema import Result, TrialResult
 from harness.results.schema_base import DatasetInfo, MetricValue
 from harness.wording import counted, few_for_interval
 
-__all__ = ["check_document"]
-
 _SHOWN = 20
 _IN_SHORT = 5
-_NAMED = 3
 _DRAWN = 4
 _TEXT = 300
 _WORDS = {"ok": ABSENT, "failed": FAILED, "invalid": "invalid"}
-_INTERVALS = "intervals are of 95 %, BCa bootstrap over questions that expect something, exact of 0/1 values"
+_INTERVALS = "95 % intervals: BCa bootstrap over questions that expect something; exact where every value is 0 or 1"
 _OUTCOMES: dict[bool | None, tuple[str, Tone, str]] = {
     True: ("passed", "good", "✓"),
     False: ("failed", "bad", "✕"),
@@ -80,7 +77,7 @@ def check_document(report: Result) -> Document:
         Section("requirements", "Requirements", _requirements(report)),
         Section("quality", "Quality", [*_metrics(report), *_bars(report), *_slices(report)]),
         Section("missed", "Questions behind what failed", list(_missed(report))),
-        Section("cost", "Speed and parity", [*_speed(report), *_percentiles(report)]),
+        Section("cost", "Speed and parity", _speed(report)),
         Section("notes", "What to know of the figures", [Notes(said)] if said else []),
         Section("provenance", "Provenance", list(provenance(report, _data(report))), detail=True),
     ]
@@ -144,7 +141,8 @@ def _verdicts(report: Result) -> Iterator[Verdict]:
         name = report.trial_name(required.backend, required.dataset)
         failed = report.trial(required.backend, required.dataset).error is not None
         if required.passed is False:
-            yield Verdict("bad", f"{required.text} failed on {name}", _why(required))
+            missed = f". Missed: {listed(required.missed)}" if required.missed else ""
+            yield Verdict("bad", f"{required.text} failed on {name}", f"{verdict_in_words(required)}{missed}")
         elif required.passed is None and not report.preflight and not failed:
             yield Verdict("unsure", f"{required.text} could not be judged on {name}", required.reason or "")
 
@@ -158,10 +156,8 @@ def _overall(report: Result) -> Verdict:
     if report.verdict == "failed":
         return Verdict("bad", f"Failed: {failed} of {counted(total, 'requirement')} not met")
     if not total:
-        return Verdict(
-            "plain", "Nothing was required, so nothing can fail", "Add --require 'Hit@5>=0.9' for a verdict."
-        )
-    met = f"{counted(total, 'requirement')} {'is' if total == 1 else 'are'} met"
+        return Verdict("plain", "Nothing was required", "Add --require 'Hit@5>=0.9' for a verdict.")
+    met = f"{counted(total, 'requirement')} met"
     shown = [
         f"{report.trial_name(required.backend, required.dataset)}: {required.text} is "
         f"{_quantity(required.value, required).text}"
@@ -170,21 +166,12 @@ def _overall(report: Result) -> Verdict:
     return Verdict("good", f"Passed: {met}", "; ".join(shown))
 
 
-def _why(required: RequirementResult) -> str:
-    missed = f". Missed: {', '.join(required.missed[:_NAMED])}" if required.missed else ""
-    more = f" and {len(required.missed) - _NAMED:,} more" if len(required.missed) > _NAMED else ""
-    return f"{verdict_in_words(required)}{missed}{more}"
-
-
 def _problems(report: Result) -> Iterator[Facts]:
     """Yield the first of the things that each problem is about; the verdict says what it is, and what to do."""
     for problem in report.preflight:
         if problem.examples:
-            yield Facts(
-                f"Examples: {problem.check.replace('-', ' ')}",
-                [("", example) for example in problem.examples],
-                open=True,
-            )
+            lines = [("", example) for example in problem.examples]
+            yield Facts(f"Examples: {problem.check.replace('-', ' ')}", lines, open=True)
 
 
 def _notes(report: Result) -> Iterator[str]:
@@ -203,9 +190,7 @@ def _notes(report: Result) -> Iterator[str]:
         yield "\n".join([f"warning ({warning.check}): {about}{warning.message}", *examples, f"  fix: {warning.fix}"])
     without = report.golden_set.without_expectation
     if without:
-        named = ", ".join(without[:_NAMED]) + (", …" if len(without) > _NAMED else "")
-        expects = f"{counted(len(without), 'question')} expect{'s' if len(without) == 1 else ''}"
-        yield f"{expects} nothing, and no mean counts {'it' if len(without) == 1 else 'them'}: {named}"
+        yield f"{counted(len(without), 'question')} without an expected document, left out of means: {listed(without)}"
     yield from notes_on_trials(_named_trials(report))
     if any(value.ci_low is not None for trial in report.trials for value in trial.metrics.values()):
         yield from few_for_interval([report.golden_set.expecting])
@@ -273,7 +258,7 @@ def _missed(report: Result) -> Iterator[Block]:
 
 
 def _question(question: QuestionResult) -> list[Cell]:
-    said = question.question if question.question is not None else ABSENT
+    said = question.question or ABSENT
     shown = said if len(said) <= _TEXT else f"{said[:_TEXT]} …"
     expected, found = expected_and_found(question)
     return [text(question.id), text(shown), text(expected), text(found), count(question.line)]
@@ -344,7 +329,7 @@ def _bars(report: Result) -> Iterator[Block]:
 
 
 def _speed(report: Result) -> list[Block]:
-    """Tabulate the latency of single questions, and how many rankings are exact up to ties."""
+    """Tabulate and draw the latency of single questions, with how many rankings are exact up to ties."""
     timed = [trial for trial in report.trials if trial.milliseconds is not None or trial.parity is not None]
     columns = [
         *_name_columns(report),
@@ -355,21 +340,19 @@ def _speed(report: Result) -> list[Block]:
         [*_name_cells(report, trial.label, trial.dataset), *latencies(trial.milliseconds), _exact(trial)]
         for trial in timed
     ]
-    return [Table("Speed and parity", columns, rows, detail=True)] if rows else []
+    times = {name: stats for name, trial in _named_trials(report) if (stats := trial.milliseconds) is not None}
+    series = {name: at for at, (name, _) in enumerate(_named_trials(report))}
+    return [
+        *([Table("Speed and parity", columns, rows, detail=True)] if rows else []),
+        *([percentile_figure("Latency of a question, one client", times, series)] if times else []),
+    ]
 
 
 def _exact(trial: TrialResult) -> Cell:
-    parity = trial.parity
-    if parity is None:
+    if trial.parity is None:
         return text(ABSENT)
-    return Cell(f"{parity.tie_equivalent:,} of {parity.queries:,}", value=parity.tie_equivalent)
-
-
-def _percentiles(report: Result) -> list[Block]:
-    trials = _named_trials(report)
-    times = {name: stats for name, trial in trials if (stats := trial.milliseconds) is not None}
-    series = {name: at for at, (name, _) in enumerate(trials)}
-    return [percentile_figure("Latency of a question, one client", times, series)] if times else []
+    exact = trial.parity.tie_equivalent
+    return Cell(f"{exact:,} of {trial.parity.queries:,}", value=exact)
 
 
 def _data(report: Result) -> Iterator[Facts]:

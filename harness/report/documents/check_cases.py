@@ -4,30 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from harness.document.cells import interval
 from harness.document.model import Annotation, Case, Outcome, Suite
-from harness.results.check_schema import (
-    PreflightProblem,
-    QuestionResult,
-    RequirementResult,
-)
+from harness.results.check_schema import PreflightProblem, QuestionResult, RequirementResult
 from harness.results.schema import Result, TrialResult
 from harness.wording import counted
-
-__all__ = [
-    "check_annotations",
-    "check_suites",
-    "expected_and_found",
-    "failures",
-    "preflight_text",
-    "problem_headline",
-    "question_case",
-    "requirement_case",
-    "trial_error",
-    "verdict_in_words",
-]
 
 _SHOWN = 20
 
@@ -36,8 +18,13 @@ def check_suites(report: Result) -> list[Suite]:
     """Return a suite for the golden set itself where it is invalid, then one for each backend."""
     facts = _facts(report)
     suites = []
-    if report.preflight:
-        cases = [_preflight_case(report, problem) for problem in report.preflight]
+    cases = []
+    for problem in report.preflight:
+        place = (
+            report.trial_name(problem.backend, problem.dataset) if problem.backend else problem.dataset or "golden set"
+        )
+        cases.append(Case(problem.check, place, Outcome.ERROR, problem.message, preflight_text(report, problem)))
+    if cases:
         suites.append(Suite(f"{report.golden_set.name}: preflight", cases, report.created, facts))
     for trial in report.trials:
         cases, name = list(_trial_cases(report, trial)), report.trial_name(trial.label, trial.dataset)
@@ -72,29 +59,29 @@ def requirement_case(report: Result, required: RequirementResult) -> Case:
 
 
 def question_case(report: Result, trial: TrialResult, question: QuestionResult) -> Case:
-    """A question: it passes when something that it expects is among the hits; one that expects nothing is skipped."""
-    return replace(_question_case(report, trial, question), detail=True)
+    """Return the case of a question, which passes when a document that it expects is among the hits.
 
-
-def _question_case(report: Result, trial: TrialResult, question: QuestionResult) -> Case:
+    A question that expects nothing is skipped.
+    """
     wanted = [expected for expected in question.expected if expected.grade >= report.golden_set.relevance]
-    seconds, name = (question.milliseconds or 0.0) / 1000, report.trial_name(trial.label, trial.dataset)
+    outcome, message, text = Outcome.PASSED, "", ""
     if question.failed:
-        message = "the backend failed: it gave no answer"
-        return Case(question.id, name, Outcome.ERROR, message, message, seconds)
-    if not wanted:
-        return Case(question.id, name, Outcome.SKIPPED, "it expects nothing", seconds=seconds)
-    if any(expected.rank is not None for expected in wanted):
-        return Case(question.id, name, seconds=seconds)
-    message = f"nothing that is expected is among the first {report.plan.resolved['k']} hits"
-    return Case(question.id, name, Outcome.FAILURE, message, f"{message}\n{_question_line(question)}", seconds)
+        outcome, message = Outcome.ERROR, "the backend failed: it gave no answer"
+        text = message
+    elif not wanted:
+        outcome, message = Outcome.SKIPPED, "it expects nothing"
+    elif all(expected.rank is None for expected in wanted):
+        message = f"no expected document is among the first {report.plan.resolved['k']} hits"
+        outcome, text = Outcome.FAILURE, f"{message}\n{_question_line(question)}"
+    seconds, name = (question.milliseconds or 0.0) / 1000, report.trial_name(trial.label, trial.dataset)
+    return Case(question.id, name, outcome, message, text, seconds, detail=True)
 
 
 def trial_error(report: Result, trial: TrialResult) -> Case:
     """Return the case of a trial that has no answers, with the last lines that it wrote."""
-    message = trial.error.message if trial.error is not None else "it has no answers"
+    message, log = (trial.error.message, trial.error.log) if trial.error is not None else ("it has no answers", [])
     name = report.trial_name(trial.label, trial.dataset)
-    return Case("answers questions", name, Outcome.ERROR, message, "\n".join([message, *_log(trial)]))
+    return Case("answers questions", name, Outcome.ERROR, message, "\n".join([message, *log]))
 
 
 def problem_headline(report: Result, problem: PreflightProblem) -> str:
@@ -125,20 +112,10 @@ def _trial_cases(report: Result, trial: TrialResult) -> Iterator[Case]:
         yield from (question_case(report, trial, question) for question in trial.questions)
 
 
-def _preflight_case(report: Result, problem: PreflightProblem) -> Case:
-    backend = report.trial_name(problem.backend, problem.dataset) if problem.backend is not None else None
-    classname = backend or problem.dataset or "golden set"
-    return Case(problem.check, classname, Outcome.ERROR, problem.message, preflight_text(report, problem))
-
-
 def _seconds(trial: TrialResult) -> float:
     """Return how long the questions took, all passes together; 0 where no times were taken."""
     times = trial.milliseconds
     return times.n * times.mean / 1000 if times is not None else 0.0
-
-
-def _log(trial: TrialResult) -> list[str]:
-    return trial.error.log if trial.error is not None else []
 
 
 def _facts(report: Result) -> dict[str, str]:
@@ -173,11 +150,8 @@ def verdict_in_words(required: RequirementResult) -> str:
 
 
 def _brackets(required: RequirementResult, digits: int) -> str:
-    known = (
-        [f"95 % interval {interval(required.ci_low, required.ci_high, f',.{digits}f')}"]
-        if required.ci_low is not None
-        else []
-    )
+    between = interval(required.ci_low, required.ci_high, f",.{digits}f")
+    known = [f"95 % interval {between}"] if between else []
     if required.min is not None and required.max is not None and f"{required.min:.4f}" != f"{required.max:.4f}":
         known.append(f"ties leave {interval(required.min, required.max, f',.{digits}f')}")
     return f" ({', '.join(known)})" if known else ""

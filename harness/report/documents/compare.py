@@ -19,6 +19,7 @@ from harness.document.cells import (
     sections_with_content,
     text,
     values_of,
+    with_content,
 )
 from harness.document.model import Block, Column, Document, Facts, Figure, Notes, Section, Table, Value
 from harness.pipeline.probes import PROBES
@@ -29,10 +30,8 @@ from harness.report.documents.published import published_mean_tables, published_
 from harness.report.documents.quality import pair_tables, quality_table
 from harness.report.documents.verdicts import comparison_verdicts
 from harness.results.schema import FindingInfo, PairedDifference, Result, TrialResult
-from harness.results.schema_base import CandidatesInfo, DatasetInfo, FilterInfo
+from harness.results.schema_base import CandidatesInfo, DatasetInfo, Json
 from harness.wording import counted, few_for_interval
-
-__all__ = ["comparison_document", "comparison_header", "comparison_notes", "comparison_values"]
 
 _NAMED = 4
 _REUSED_LEGEND = f"{REUSED}: measured by an earlier comparison and re-used (--resume)"
@@ -69,19 +68,16 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
         Section("notes", "What to know before comparing", [Notes(said)] if said else []),
         Section("provenance", "Provenance", list(provenance(result, _contents(result.datasets))), detail=True),
     ]
-    data = ", ".join(dataset.name for dataset in result.datasets)
+    names, labels = [info.name for info in result.datasets], [info.label for info in result.backends]
     return Document(
-        title=": ".join(
-            listed(names, _NAMED)
-            for names in ([info.name for info in result.datasets], [info.label for info in result.backends])
-        ),
+        title=f"{listed(names, _NAMED)}: {listed(labels, _NAMED)}",
         subtitle=comparison_header(result),
         verdicts=comparison_verdicts(result),
         sections=sections_with_content(sections),
         command=[shlex.join(result.command)],
         made_by=f"harness {result.harness.version} · {result.created}",
         kind="compare",
-        name=data,
+        name=", ".join(names),
         labels={info.label: info.short_label for info in result.backends if info.label != info.short_label},
         values=list(comparison_values(result)),
     )
@@ -91,7 +87,7 @@ def _probe_tables(trials: Sequence[TrialResult], cores: int, where: str) -> list
     """Return the tables of all probes that have rows; ``where`` ends their titles."""
     return [
         replace(
-            table,
+            with_content(table),
             title=f"{table.title}{where}",
             legend=[*table.legend, *([_REUSED_LEGEND] if any(row[0].mark == REUSED for row in table.rows) else [])],
         )
@@ -109,39 +105,27 @@ def comparison_header(result: Result) -> str:
     if len(data) > _NAMED:
         data = [_totals(result.datasets)]
     analyzers = sorted({str(trial.encoder["analyzer"]) for trial in result.trials if trial.encoder.get("analyzer")})
-    models = sorted(
-        {
-            f"vectors by {trial.encoder['model']}{_prompts(trial)}"
-            for trial in result.trials
-            if trial.encoder.get("model")
-        }
-    )
+    encoders = [trial.encoder for trial in result.trials if trial.encoder.get("model")]
+    models = sorted({f"vectors by {encoder['model']}{_prompts(encoder)}" for encoder in encoders})
     rules = " · ".join([f"k={resolved['k']}", f"ties={resolved['ties']}", *analyzers, *models])
     return "\n".join([*data, rules]) if several else " · ".join([*data, rules])
 
 
 def _totals(datasets: Sequence[DatasetInfo]) -> str:
     """Return how much was searched of many datasets, which a table lists one by one."""
-    documents = sum(dataset.documents for dataset in datasets)
-    searched, relevant = (
-        sum(getattr(dataset.queries, name) for dataset in datasets) for name in ("searched", "relevant")
-    )
-    queries = f"{counted(searched, 'query')}, {relevant:,} with a relevant document"
-    return f"{counted(len(datasets), 'dataset')} · {counted(documents, 'document')} · {queries}"
+    documents = counted(sum(dataset.documents for dataset in datasets), "document")
+    queries = counted(sum(dataset.queries.searched for dataset in datasets), "query")
+    relevant = sum(dataset.queries.relevant for dataset in datasets)
+    return f"{counted(len(datasets), 'dataset')} · {documents} · {queries}, {relevant:,} with a relevant document"
 
 
 def _datasets_table(datasets: Sequence[DatasetInfo]) -> Table:
     columns = [Column("dataset", numeric=False), *map(Column, ("documents", "queries", "judged", "relevant"))]
-    rows = [
-        [
-            text(dataset.name),
-            *map(count, (dataset.documents, dataset.queries.searched)),
-            *map(count, (dataset.queries.judged, dataset.queries.relevant)),
-        ]
-        for dataset in datasets
-    ]
-    legend = ["relevant: queries with a relevant document"]
-    return Table("Datasets", columns, rows, legend, detail=True)
+    rows = []
+    for info in datasets:
+        counts = (info.documents, info.queries.searched, info.queries.judged, info.queries.relevant)
+        rows.append([text(info.name), *map(count, counts)])
+    return Table("Datasets", columns, rows, ["relevant: queries with a relevant document"], detail=True)
 
 
 def _data(dataset: DatasetInfo, result: Result) -> Iterator[str]:
@@ -157,8 +141,9 @@ def _data(dataset: DatasetInfo, result: Result) -> Iterator[str]:
         return
     yield f"{documents}{empty_documents(dataset.empty_documents, left_out)}"
     yield from identical_ids(dataset.identical_ids, "query")
-    if dataset.filter is not None:
-        yield _filter(dataset.filter)
+    if (info := dataset.filter) is not None:
+        matching = counted(info.matching, "document matches", "documents match")
+        yield f"filter {in_words(info.fields)}: {matching} ({info.selectivity:.2%})"
     if dataset.candidates is not None:
         yield _candidates(dataset.candidates, trials)
     if dataset.sampled_from is not None:
@@ -172,9 +157,9 @@ def _data(dataset: DatasetInfo, result: Result) -> Iterator[str]:
     yield judged if dataset.judgments else "no judgments, so no metrics"
 
 
-def _prompts(trial: TrialResult) -> str:
-    """Return what stood before queries and documents when they were encoded; nothing where nothing did."""
-    prompts = {role: trial.encoder.get(f"{role}_prompt") for role in ("query", "document")}
+def _prompts(encoder: Mapping[str, Json]) -> str:
+    """Return the prompts of queries and documents; nothing without any."""
+    prompts = {role: encoder.get(f"{role}_prompt") for role in ("query", "document")}
     said = [f"{role} prompt {text!r}" for role, text in prompts.items() if text]
     return f" ({', '.join(said)})" if said else ""
 
@@ -186,29 +171,23 @@ def _candidates(info: CandidatesInfo, trials: Sequence[TrialResult]) -> str:
     return f"{said}; second stages score exactly these" if reranked else said
 
 
-def _filter(info: FilterInfo) -> str:
-    matching = counted(info.matching, "document matches", "documents match")
-    return f"filter {in_words(info.fields)}: {matching} ({info.selectivity:.2%})"
-
-
 def comparison_notes(result: Result) -> Iterator[str]:
     """Yield failures, proven causes of differences, pitfalls with their cases, and what else a reader must know."""
     for dataset in result.datasets:
         about = f"{dataset.name}: " if len(result.datasets) > 1 else ""
         yield from (f"{about}{line}" for line in _of_dataset(dataset, result.of_dataset(dataset.name)))
-    yield from (
-        _finding(finding, several=len(result.datasets) > 1)
-        for finding in result.findings
-        if _says_more(finding, result)
-    )
+    told: set[str] = set()  # verdicts have the first finding of each check, without its examples
+    for finding in result.findings:
+        if finding.check in told or finding.examples:
+            yield _finding(finding, several=len(result.datasets) > 1)
+        told.add(finding.check)
     yield from frontier_notes(result)
     yield from few_for_interval(
         trial.queries.evaluated
         for trial in result.trials
         if trial.queries is not None and any(value.ci_low is not None for value in trial.metrics.values())
     )
-    notes = result.plan.resolved.get("notes")
-    yield from map(str, notes if isinstance(notes, list) else [])
+    yield from result.notes
 
 
 def _of_dataset(dataset: DatasetInfo, trials: Sequence[TrialResult]) -> Iterator[str]:
@@ -223,12 +202,6 @@ def _of_dataset(dataset: DatasetInfo, trials: Sequence[TrialResult]) -> Iterator
             "that match the filter; metrics count the others too, and no backend can find those"
         )
     yield from notes_on_trials([(trial.label, trial) for trial in trials])
-
-
-def _says_more(finding: FindingInfo, result: Result) -> bool:
-    """Return whether the verdict, which has the first finding of each check, leaves anything of this one unsaid."""
-    same = [other for other in result.findings if other.check == finding.check]
-    return finding is not same[0] or bool(finding.examples)
 
 
 def _finding(finding: FindingInfo, *, several: bool) -> str:
@@ -268,10 +241,8 @@ def _agreement(trial: TrialResult) -> Iterator[Value]:
     if trial.parity is None:
         return
     queries = trial.parity.queries
-    for value in values_of(
-        trial.dataset, trial.label, "parity.", trial.parity.model_dump(exclude={"loss"}) | {"n": queries}
-    ):
-        yield Value(trial.dataset, trial.label, value.metric, value.mean, n=queries)
+    for value in values_of(trial.dataset, trial.label, "parity.", trial.parity.model_dump(exclude={"loss"})):
+        yield replace(value, n=queries)
     for name, loss in trial.parity.loss.items():
         yield Value(trial.dataset, trial.label, f"loss.{name}", loss.difference, loss.ci_low, loss.ci_high, queries)
 

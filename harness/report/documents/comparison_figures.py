@@ -31,9 +31,7 @@ from harness.pipeline.probes import PROBES
 from harness.report.documents.verdicts import reference_of
 from harness.report.html.pools import DEPTH, top_of
 from harness.results.comparison import Comparison
-from harness.results.schema import Result, TrialResult
-
-__all__ = ["comparison_figures", "swept_frontiers"]
+from harness.results.schema import Result
 
 _DEPTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _DRAWN = 6
@@ -71,14 +69,11 @@ def comparison_figures(compared: Comparison, runs: Mapping[str, Run]) -> dict[st
 
 def _means(report: Result) -> list[Figure]:
     """Draw means over datasets, with their intervals where there are any."""
-    board, series = report.leaderboard, _numbers(report)
-    made = []
+    board, series, made = report.leaderboard, _numbers(report), []
     for metric in board.metrics[:_DRAWN] if board is not None else ():
         rows = [row for row in board.rows if row.metric == metric] if board is not None else []
-        drawing = Bars(
-            metric, [Bar(row.backend, row.mean, row.ci_low, row.ci_high, series[row.backend]) for row in rows]
-        )
-        made.append(Figure(drawing.title("mean over datasets"), drawing))
+        bars = [Bar(row.backend, row.mean, row.ci_low, row.ci_high, series[row.backend]) for row in rows]
+        made.append(Figure(Bars(metric, bars).title("mean over datasets"), Bars(metric, bars)))
     return made
 
 
@@ -87,7 +82,7 @@ def _quality(report: Result, values: pa.Table, runs: Mapping[str, Run], qrels: Q
     metrics = list(dict.fromkeys(name for trial in report.trials for name in trial.metrics))
     named = [(trial.label, trial) for trial in report.trials]
     made = [bars_figure(name, named) for name in metrics[:_DRAWN]]
-    made += _differences(report, values, metrics[:1])
+    made += _differences(report, values, metrics[0]) if metrics else []
     if qrels is not None and runs:
         made.append(_recall(report, runs, qrels))
     if len(runs) > 1:
@@ -97,16 +92,20 @@ def _quality(report: Result, values: pa.Table, runs: Mapping[str, Run], qrels: Q
     return made
 
 
-def _differences(report: Result, values: pa.Table, metrics: Sequence[str]) -> list[Figure]:
-    reference = str(reference_of(report, report.dataset.name))
-    made = []
-    for metric in metrics:
-        others = [trial.label for trial in report.trials if metric in trial.metrics and trial.label != reference]
-        for label in others[:_DRAWN]:
-            drawing = Differences(label, reference, metric, _paired(values, metric, label, reference))
-            title = f"{metric}, {label} minus {reference}, query by query"
-            made.append(Figure(title, drawing, "Sorted from the greatest loss to the greatest gain."))
-    return made
+def _differences(report: Result, values: pa.Table, metric: str) -> list[Figure]:
+    reference, note = (
+        str(reference_of(report, report.dataset.name)),
+        "Sorted from the greatest loss to the greatest gain.",
+    )
+    others = [trial.label for trial in report.trials if metric in trial.metrics and trial.label != reference]
+    return [
+        Figure(
+            f"{metric}, {label} minus {reference}, query by query",
+            Differences(label, reference, metric, _paired(values, metric, label, reference)),
+            note,
+        )
+        for label in others[:_DRAWN]
+    ]
 
 
 def _paired(values: pa.Table, metric: str, label: str, reference: str) -> Float64Array:
@@ -147,11 +146,8 @@ def _overlaps(runs: Sequence[Run]) -> Float64Array:
     lengths = np.count_nonzero(top.docs >= 0, axis=2)
     for a in range(len(runs)):
         for b in range(a + 1, len(runs)):
-            common = (
-                ((top.docs[a][:, :, None] == top.docs[b][:, None, :]) & (top.docs[a] >= 0)[:, :, None])
-                .any(axis=2)
-                .sum(axis=1)
-            )
+            same = (top.docs[a][:, :, None] == top.docs[b][:, None, :]) & (top.docs[a] >= 0)[:, :, None]
+            common = same.any(axis=2).sum(axis=1)
             longest = np.maximum(lengths[a], lengths[b])
             shares_of_queries = np.divide(common, longest, out=np.ones(len(ids)), where=longest > 0)
             shares[a, b] = shares[b, a] = shares_of_queries.mean() if len(shares_of_queries) else 1.0
@@ -171,8 +167,8 @@ def _parity(report: Result) -> list[Figure]:
         "≡ bit-equal: the same ranking with the same scores to the bit; = identical: the same ranking; "
         "≈ tie-equivalent: the same up to ties of the exact scores; ≠ different."
     )
-    drawing = Strips("Queries by how they relate to the exact reference", _LEVELS, rows, _SIGNS)
-    return [Figure("Queries by how they relate to the exact reference", drawing, note, wide=True)]
+    title = "Queries by how they relate to the exact reference"
+    return [Figure(title, Strips(title, _LEVELS, rows, _SIGNS), note, wide=True)]
 
 
 def _cost(report: Result, latencies: pa.Table | None) -> list[Figure]:
@@ -202,13 +198,18 @@ def _frontiers(report: Result) -> list[Figure]:
     if metric is None:
         return []
     note = "Better upwards, with 95 % intervals; cheaper to the left. The dotted line is what no other backend beats."
+    latencies = [(trial.label, trial.milliseconds.p95) for trial in report.trials if trial.milliseconds is not None]
+    peaks = [
+        (trial.label, trial.index.peak_rss_bytes / _MEBIBYTE)
+        for trial in report.trials
+        if trial.index is not None and trial.index.peak_rss_bytes is not None
+    ]
     made = []
-    for cost, unit, cost_of in (("p95 latency", "ms", _p95), ("peak memory", "MiB", _peak)):
+    for cost, unit, costs in (("p95 latency", "ms", latencies), ("peak memory", "MiB", peaks)):
         spots = []
         for number, info in enumerate(report.backends):
-            costs = [cost_of(trial) for trial in report.trials if trial.label == info.label]
+            known = [value for label, value in costs if label == info.label]
             quality = _quality_of(report, info.label, metric)
-            known = [value for value in costs if value is not None]
             if quality is not None and known and len(known) == len(report.datasets):
                 spots.append(Spot(info.label, *quality, max(sum(known) / len(known), _LEAST), number))
         if len(spots) > 1:
@@ -239,19 +240,11 @@ def _quality_of(report: Result, label: str, metric: str) -> tuple[float, float |
     """Return the mean of a backend with its interval, over the datasets where there are several."""
     if len(report.datasets) > 1:
         rows = report.leaderboard.rows if report.leaderboard is not None else []
-        known = [row for row in rows if (row.backend, row.metric) == (label, metric)]
-        return next(((row.mean, row.ci_low, row.ci_high) for row in known if row.mean is not None), None)
-    values = [trial.metrics[metric] for trial in report.trials if trial.label == label and metric in trial.metrics]
-    return next(((value.mean, value.ci_low, value.ci_high) for value in values), None)
-
-
-def _p95(trial: TrialResult) -> float | None:
-    return trial.milliseconds.p95 if trial.milliseconds is not None else None
-
-
-def _peak(trial: TrialResult) -> float | None:
-    peak = trial.index.peak_rss_bytes if trial.index is not None else None
-    return peak / _MEBIBYTE if peak is not None else None
+        means = [(row.mean, row.ci_low, row.ci_high) for row in rows if (row.backend, row.metric) == (label, metric)]
+    else:
+        values = [trial.metrics[metric] for trial in report.trials if trial.label == label and metric in trial.metrics]
+        means = [(value.mean, value.ci_low, value.ci_high) for value in values]
+    return next(((mean, low, high) for mean, low, high in means if mean is not None), None)
 
 
 def _samples(latencies: pa.Table, labels: Sequence[str]) -> dict[str, Float64Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,9 +14,7 @@ from harness.metrics import Scores, Summary, TieRule, undecided_by_ties
 from harness.metrics.audit import Audit, Change, Difference, Example, Match, Published
 from harness.metrics.conventions import CONVENTIONS, HARNESS
 from harness.metrics.registry import kind_of
-from harness.wording import shortened
-
-__all__ = ["NamedScores", "audit_document", "counts_line", "scores_document"]
+from harness.wording import counted, shortened
 
 _UNDECIDED = "~"
 _DIFFERS = "*"
@@ -74,12 +72,10 @@ def scores_document(
 def counts_line(run: NamedScores) -> str:
     """Return how many queries there are, and over which of them was averaged."""
     counts = run.scores.counts
-    noun = "query" if counts.judged == 1 else "queries"
-    text = (
-        f"{shortened(run.name)}: {counts.judged} {noun} judged, {counts.relevant} with a relevant document, "
-        f"{counts.answered} answered; averaged over {counts.evaluated} ({run.scores.queries})"
-    )
-    return f"{text}; {counts.unjudged} of the run left out, not judged" if counts.unjudged else text
+    judged = f"{counted(counts.judged, 'query')} judged, {counts.relevant:,} with a relevant document"
+    averaged = f"averaged over {counts.evaluated:,} ({run.scores.queries})"
+    text = f"{shortened(run.name)}: {judged}, {counts.answered:,} answered; {averaged}"
+    return f"{text}; {counts.unjudged:,} of the run left out, not judged" if counts.unjudged else text
 
 
 def _warning(finding: Finding) -> Verdict:
@@ -136,13 +132,11 @@ def _values(run: NamedScores, judgments: str) -> Iterator[Value]:
 
 def audit_document(name: str, judgments: str, audit: Audit) -> Document:
     """Return everything that is shown of the audit of the run of that name."""
-    matching = [] if audit.published is None else [(f"{audit.published.text} is given by", _matches(audit.published))]
-    explained = [(_heading(group), _explained(group[0])) for group in _groups(audit)]
-    explained += [("Differs too, without effect on this run", idle)] if (idle := _idle(audit)) else []
-    published, differences = (
-        [Facts(heading, [("", line) for line in lines], open=True) for heading, lines in part]
-        for part in (matching, explained)
-    )
+    published, differences = [], [_lines(_heading(group), _explained(group[0])) for group in _groups(audit)]
+    if audit.published is not None:
+        published.append(_lines(f"{audit.published.text} is given by", _matches(audit.published)))
+    if idle := _idle(audit):
+        differences.append(_lines("Differs too, without effect on this run", idle))
     return Document(
         title=f"{shortened(name)} under the conventions of {len(CONVENTIONS)} tools",
         subtitle=f"harness is what harness eval gives against {shortened(judgments)}",
@@ -157,23 +151,27 @@ def audit_document(name: str, judgments: str, audit: Audit) -> Document:
     )
 
 
+def _lines(heading: str, lines: Iterable[str]) -> Facts:
+    return Facts(heading, [("", line) for line in lines], open=True)
+
+
 def _by_tool(audit: Audit) -> Table:
     """Tabulate the values, one row a tool: five metrics fit 80 columns so."""
     differing = [difference for difference in audit.differences if difference.causes and not _same_mean(difference)]
     moved = {(difference.measure, difference.convention) for difference in differing}
     rows = []
     for name in (HARNESS.name, *(convention.name for convention in CONVENTIONS)):
-        cells = [_tool_cell(audit.values[metric][name], differs=(metric, name) in moved) for metric in audit.measures]
+        values = {metric: audit.values[metric][name] for metric in audit.measures}
+        cells = [
+            Cell(_number(value), _DIFFERS if (metric, name) in moved else "", value=_known(value))
+            for metric, value in values.items()
+        ]
         rows.append([text(name), *cells])
     shown = [cell for row in rows for cell in row]
     differs = any(cell.mark for cell in shown)
     legend = [f"{_DIFFERS} differs from harness" if differs else "no value differs from harness"]
     legend += [_NOT_COMPUTED] if any(cell.text == ABSENT for cell in shown) else []
     return Table("Scores", [Column("tool", numeric=False), *map(Column, map(str, audit.measures))], rows, legend)
-
-
-def _tool_cell(value: float | None, *, differs: bool) -> Cell:
-    return Cell(_number(value), _DIFFERS if differs else "", value=_known(value))
 
 
 def _known(value: float | None) -> float | None:
@@ -186,12 +184,8 @@ def _audited_values(name: str, judgments: str, audit: Audit) -> Iterator[Value]:
         for convention, value in audit.values[measure].items():
             yield Value(judgments, name, f"{measure} as {convention}", _known(value))
     for difference in audit.differences:
-        yield Value(
-            judgments,
-            name,
-            f"difference.{difference.measure} as {difference.convention}",
-            difference.there - difference.here,
-        )
+        metric = f"difference.{difference.measure} as {difference.convention}"
+        yield Value(judgments, name, metric, difference.there - difference.here)
     for match in () if audit.published is None else audit.published.matches:
         yield Value(judgments, name, f"published.{_match_name(match)}", match.value)
 
@@ -226,25 +220,15 @@ def _same_mean(difference: Difference) -> bool:
     return there == here or (there is not None and here is not None and abs(there - here) < _SAME)
 
 
-def _explained(difference: Difference) -> list[str]:
-    lines = [
-        _because(cause, "or" if at else "because", dict(difference.alone)) for at, cause in enumerate(difference.causes)
-    ]
-    return [line for cause in lines for line in cause] + [_example(example) for example in difference.examples]
-
-
-def _because(cause: Sequence[Change], first: str, alone: Mapping[Change, float]) -> list[str]:
-    """One line a change; of several that are a cause together only, with what each gives alone."""
-    lines = []
-    for at, change in enumerate(cause):
-        by_itself = f"; alone {_number(alone[change])}" if change in alone else ""
-        here = f"{change.here}{by_itself}"
-        lines.append(f"{'and' if at else first} of {change.aspect}: {change.there} (harness: {here})")
-    return lines
-
-
-def _said(change: Change) -> str:
-    return f"{change.aspect}: {change.there} (harness: {change.here})"
+def _explained(difference: Difference) -> Iterator[str]:
+    """Yield a line for each change of each cause, with what it gives alone where only several together are a cause."""
+    alone = dict(difference.alone)
+    for cause in difference.causes:
+        for at, change in enumerate(cause):
+            word = "and" if at else "because" if cause is difference.causes[0] else "or"
+            by_itself = f"; alone {_number(alone[change])}" if change in alone else ""
+            yield f"{word} of {change.aspect}: {change.there} (harness: {change.here}{by_itself})"
+    yield from map(_example, difference.examples)
 
 
 def _example(example: Example) -> str:
@@ -272,7 +256,11 @@ def _idle(audit: Audit) -> list[str]:
             names = tools.setdefault(change, [])
             if (difference.convention, change) not in used and difference.convention not in names:
                 names.append(difference.convention)
-    return [f"{_said(change)} in {', '.join(names)}" for change, names in tools.items() if names]
+    return [
+        f"{change.aspect}: {change.there} (harness: {change.here}) in {', '.join(names)}"
+        for change, names in tools.items()
+        if names
+    ]
 
 
 def _matches(published: Published) -> list[str]:

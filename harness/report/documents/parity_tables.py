@@ -23,8 +23,6 @@ from harness.results.schema import FrontierPoint, FrontierStats, Result, Scoring
 from harness.results.schema_base import LossStats, ParityStats
 from harness.wording import counted
 
-__all__ = ["frontier_notes", "frontier_tables", "parity_tables", "scoring_tables"]
-
 _ON_FRONTIER = "●"
 _ON_RECALL_FRONTIER = "○"
 
@@ -38,12 +36,8 @@ def parity_tables(trials: Sequence[TrialResult], where: str = "", *, candidates:
     shown = [trial for trial in trials if trial.stages is None or trial.stages.reranking is None]
     dense = [trial for trial in shown if _is_dense(trial)]
     end = f"{', among the candidates' if candidates else ''}{where}"
-    made = [
-        _parity([trial for trial in shown if not _is_dense(trial)], end),
-        _recall(dense, end),
-        _losses(dense, where),
-    ]
-    return [table for table in made if table.rows]
+    others = [trial for trial in shown if not _is_dense(trial)]
+    return [table for table in (_parity(others, end), _recall(dense, end), _losses(dense, where)) if table.rows]
 
 
 def scoring_tables(scorings: Sequence[ScoringDifference], where: str = "") -> list[Table]:
@@ -52,11 +46,8 @@ def scoring_tables(scorings: Sequence[ScoringDifference], where: str = "") -> li
         return []
     rows = [
         [
-            text(scoring.b),
-            text(change.part),
-            text(change.after),
-            text(change.before),
-            count(change.queries) if change.queries is not None else text(ABSENT),
+            *map(text, (scoring.b, change.part, change.after, change.before)),
+            count(change.queries),
             number(change.overlap),
         ]
         for scoring in scorings
@@ -72,10 +63,10 @@ def scoring_tables(scorings: Sequence[ScoringDifference], where: str = "") -> li
     ]
     base, queries = scorings[0].a, counted(scorings[0].queries, "query")
     legend = [
-        f"{base} is ranked again with each change alone; queries: of {queries}, those whose best ten it alters",
-        "all changes together are the backend's own formula, whose ranking it returned",
+        f"queries: of {queries}, those whose top 10 changes when {base} is ranked again with this change alone",
+        "with all changes it computes the backend's own formula, and returns its ranking",
     ]
-    return [Table(f"Why scores differ that are all exact{where}", columns, rows, legend, detail=True)]
+    return [Table(f"Why exact scores differ{where}", columns, rows, legend, detail=True)]
 
 
 def _is_dense(trial: TrialResult) -> bool:
@@ -141,7 +132,7 @@ def _causes(trial: TrialResult) -> str:
 
 
 def _in_graph(trial: TrialResult) -> Cell:
-    """Return how many vectors the graph holds, how many lists are looked at, or that all vectors are."""
+    """Return how many vectors the graph holds, or how many lists are scanned, or that everything is."""
     state = trial.index.state if trial.index is not None else {}
     vectors, lists = state.get("vectors_in_graph"), state.get("lists")
     if "probed_lists" in state and state.get("approximate"):
@@ -161,13 +152,9 @@ def _losses(trials: Sequence[TrialResult], where: str) -> Table:
     ]
     names = list(lossy[0][1].loss) if lossy else []
     rows = [[text(label), *(_loss(parity.loss.get(name)) for name in names)] for label, parity in lossy]
-    columns = [
-        BACKEND,
-        *(
-            Column(name, best="highest", below="95 % interval", below_priority=10, priority=at)
-            for at, name in enumerate(names)
-        ),
-    ]
+    columns = [BACKEND]
+    for at, name in enumerate(names):
+        columns.append(Column(name, best="highest", below="95 % interval", below_priority=10, priority=at))
     legend = ["loss: the engine's mean minus that of exact search on the same vectors"]
     return Table(f"Loss against exact dense search{where}", columns, rows, legend, detail=True)
 
@@ -226,7 +213,9 @@ def _point(
     if trial.status == "failed":
         return [text(point.value), *absent(5 + judged + lossy + len(depths), FAILED)]
     loss = trial.parity.loss.get(metric) if trial.parity is not None else None
-    times = trial.search.milliseconds if trial.search is not None else None
+    times = trial.milliseconds
+    # without judgments quality is recall, and the two frontiers are one
+    marks = ((_ON_FRONTIER, point.on_frontier), (_ON_RECALL_FRONTIER, judged and point.on_recall_frontier))
     return [
         text(point.value),
         *([number(point.quality)] if judged else []),
@@ -236,14 +225,8 @@ def _point(
         milliseconds(times.p95 if times is not None else None),
         number(trial.search.qps if trial.search is not None else None, ",.0f"),
         size(point.bytes),
-        text(_marks(point, judged=judged)),
+        text(" ".join(mark for mark, holds in marks if holds)),
     ]
-
-
-def _marks(point: FrontierPoint, *, judged: bool) -> str:
-    """Return the marks of a point: without judgments its quality is its recall, and the two frontiers are one."""
-    marks = [(_ON_FRONTIER, point.on_frontier), (_ON_RECALL_FRONTIER, judged and point.on_recall_frontier)]
-    return " ".join(mark for mark, holds in marks if holds)
 
 
 def frontier_notes(result: Result) -> Iterator[str]:

@@ -17,8 +17,6 @@ from harness.pipeline.resume import LookUp
 from harness.plan.options import WARM_UP_SECONDS, ExecutionOptions
 from harness.plan.plan import Plan, Trial
 
-__all__ = ["plan_csv", "plan_document", "plan_json"]
-
 
 def plan_document(previews: Sequence[Preview]) -> Document:
     """Return what would run: for each dataset the settings, then what becomes of each backend."""
@@ -40,11 +38,8 @@ def _blocks(plan: Plan, known: Sequence[LookUp]) -> Iterator[Block]:
     settings = _settings(plan)
     yield Facts(f"dataset {settings.pop('dataset')}", list(settings.items()), open=True)
     for trial, preview in zip(plan.trials, known, strict=True):
-        rows = [
-            ("parameters", _parameters(trial)),
-            *(("", said) for said in (_prospect(preview), *_said(plan, preview))),
-        ]
-        yield Facts(f"backend {trial.label}", rows, open=True)
+        said = [("", line) for line in (_prospect(preview), *_said(plan, preview))]
+        yield Facts(f"backend {trial.label}", [("parameters", _parameters(trial)), *said], open=True)
     yield Notes(plan.notes)
 
 

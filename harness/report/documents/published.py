@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
-from harness.document.cells import ABSENT, BACKEND, listed, signed, text
+from harness.document.cells import ABSENT, BACKEND, listed, text
 from harness.document.model import Cell, Column, Table, Value
 from harness.results.schema import PublishedNumber, Result
-from harness.results.verification import printed_value
+from harness.results.verification import as_printed, printed_value
 from harness.wording import counted
-
-__all__ = ["published_mean_tables", "published_tables", "published_values"]
 
 _CONDITIONS = 90
 """Conditions are left out first for want of room."""
@@ -62,14 +61,18 @@ def _table(title: str, numbers: Sequence[PublishedNumber], legend: Sequence[str]
 
 
 def _pair(number: PublishedNumber | None) -> list[Cell]:
-    """Return the cells of a published number and of the difference from it, with two digits more."""
+    """Return the cells of a published number and of the difference from it."""
     if number is None:
         return [Cell(ABSENT), Cell(ABSENT)]
-    digits = len(number.printed.rstrip("%").partition(".")[2]) + (4 if number.printed.endswith("%") else 2)
     return [
         Cell(number.printed, value=printed_value(number.printed)),
-        Cell(signed(number.difference, digits), value=number.difference),
+        Cell(beside_printed(number.difference, number.printed, "+"), value=number.difference),
     ]
+
+
+def beside_printed(value: float | None, printed: str, sign: Literal["+", "-"] = "-") -> str:
+    """Write a measured value like the printed one, with two digits more."""
+    return ABSENT if value is None else as_printed(value, printed, 2, sign).replace("-", "−")
 
 
 def published_values(result: Result) -> Iterator[Value]:

@@ -11,18 +11,7 @@ from harness.metrics.parse import parse_metric
 from harness.metrics.registry import kind_of
 from harness.report.documents.verdicts import against_reference, reference_of
 from harness.results.schema import PairedDifference, Result, TrialResult
-
-__all__ = [
-    "TONES",
-    "cut_short",
-    "cut_short_legend",
-    "mark_of",
-    "marked_name",
-    "meanings",
-    "metric_names",
-    "pair_tables",
-    "quality_table",
-]
+from harness.wording import counted
 
 _BETTER, _WORSE, _UNDECIDED, _EQUAL, _TIED = "▲", "▼", "~", "=", "≈"
 TONES: dict[str, Tone] = {_BETTER: "good", _WORSE: "bad"}
@@ -31,7 +20,7 @@ _CUT_SHORT = "*"
 _WHOLE = 1000
 """Hits that a metric without a cutoff is expected to look at: as many as trec_eval's users give it, by custom."""
 _DIFFERENCE, _MEAN, _FIRST_INTERVAL, _OTHER_DIFFERENCE, _ANSWERED, _OTHER_INTERVAL = 1, 2, 30, 40, 60, 70
-"""What columns are left out for want of room: the last first, and of one kind those of the last metric first."""
+"""Priorities: columns of the highest are left out first, and of one kind those of the last metric."""
 
 
 def metric_names(trials: Sequence[TrialResult]) -> list[str]:
@@ -62,13 +51,8 @@ def quality_table(result: Result, dataset: str, where: str = "") -> Table | None
         counts = [trial.queries.answered, trial.queries.evaluated] if trial.queries is not None else [None, None]
         rows.append([*cells, *map(count, counts[: 1 + (len(evaluated) > 1)])])
     marks = {cell.mark for row in rows for cell in row}
-    return Table(
-        f"Quality{where}",
-        columns,
-        rows,
-        list(_legend(result, trials, marks, f"than {reference}")),
-        result.leaderboard is not None,
-    )
+    legend = list(_legend(result, trials, marks, f"than {reference}"))
+    return Table(f"Quality{where}", columns, rows, legend, detail=result.leaderboard is not None)
 
 
 def _columns(result: Result, names: Sequence[str], tested: set[str], reference: str | None) -> Iterator[Column]:
@@ -161,7 +145,7 @@ def _legend(result: Result, trials: Sequence[TrialResult], marks: set[str], than
     """Yield what the marks of the quality table mean; only those that occur."""
     values = [value for trial in trials for value in trial.metrics.values()]
     if any(value.ci_low is not None for value in values):
-        yield "intervals are of 95 %, BCa bootstrap over queries, exact of 0/1 values"
+        yield "95 % intervals: BCa bootstrap over queries; exact where every value is 0 or 1"
     yield from cut_short_legend(result, trials)
     if any(trial.stages is not None and trial.stages.reranking is not None for trial in trials):
         yield "(≤ x): what the best possible order of a second stage's candidates would reach"
@@ -171,7 +155,10 @@ def _legend(result: Result, trials: Sequence[TrialResult], marks: set[str], than
 
 def meanings(rows: Sequence[PairedDifference], marks: set[str], than: str, of: str = "query") -> Iterator[str]:
     """Return what marks mean that occur, of differences that were adjusted together; ``of`` is what each counts."""
-    family = f"Holm's correction for {_family(rows, of)}"
+    differing = sum(row.p is not None and row.wins + row.losses > 0 for row in rows)
+    # a comparison in which nothing differs is no part of the correction
+    counts = f"the {differing} of {len(rows)} comparisons in which a {of} differs"
+    family = f"Holm's correction for {counted(differing, 'comparison') if differing == len(rows) else counts}"
     meanings = {
         _BETTER: f"{_BETTER} better {than}, p < 0.05 after {family} (paired randomisation test)",
         _WORSE: f"{_WORSE} worse {than}, p < 0.05 after {family} (paired randomisation test)",
@@ -180,14 +167,6 @@ def meanings(rows: Sequence[PairedDifference], marks: set[str], than: str, of: s
         _TIED: f"{_TIED} the means that orders of tied documents allow meet: no difference can be claimed",
     }
     return (meaning for mark, meaning in meanings.items() if mark in marks)
-
-
-def _family(rows: Sequence[PairedDifference], of: str) -> str:
-    """Return what p-values are adjusted for: a comparison in which nothing differs is no part of it."""
-    differing = sum(row.p is not None and row.wins + row.losses > 0 for row in rows)
-    if differing == len(rows):
-        return f"{len(rows)} comparisons" if len(rows) > 1 else "the one comparison"
-    return f"the {differing} of {len(rows)} comparisons in which a {of} differs"
 
 
 def cut_short(result: Result, metric: str) -> bool:

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from harness.document.cells import ABSENT, count, listed, number, signed, text
 from harness.document.model import Cell, Column, Table
-from harness.results.regression_schema import (
-    BackendChange,
-    Change,
-    Dossier,
-    MetricJudgement,
-    QueryChange,
-    QueryValue,
-    RankedDocument,
-)
-
-__all__ = ["losers", "query_tables"]
+from harness.results.regression_schema import BackendChange, Change, Dossier, QueryChange, QueryValue, RankedDocument
 
 _SHOWN = 5
 _LISTED = 10
@@ -30,11 +20,8 @@ def query_tables(report: Change) -> Iterator[Table]:
         if backend.dossier is not None and backend.dossier.queries:
             first, label = backend.dossier.metric or "", f"{backend.after}{report.on(backend)}"
             failed = [metric.metric for metric in backend.metrics if metric.gate == "failed" and metric.metric != first]
-            made = [
-                _movers(label, backend.dossier, backend.metrics, first, -1),
-                _movers(label, backend.dossier, backend.metrics, first, 1),
-            ]
-            made += [_movers(label, backend.dossier, backend.metrics, metric, -1) for metric in failed]
+            moved = [(first, -1), (first, 1), *((metric, -1) for metric in failed)]
+            made = [_movers(label, backend, backend.dossier, metric, sign) for metric, sign in moved]
             made += [_rankings(label, backend.dossier), _to_label(label, backend.dossier)]
             yield from (table for table in made if table.rows)
 
@@ -45,26 +32,20 @@ def losers(backend: BackendChange, metric: str) -> list[str]:
     for query in backend.dossier.queries if backend.dossier is not None else ():
         lost += [(value.difference, query) for value in query.values if value.metric == metric and value.difference < 0]
     lost.sort(key=lambda loss: loss[0])
-    lines = [f"{query.query}{_said(query)}: {signed(difference)}{_gone(query)}" for difference, query in lost[:_LISTED]]
+    lines = []
+    for difference, query in lost[:_LISTED]:
+        said = f" {query.text!r}" if query.text is not None else ""
+        gone = f"; left: {', '.join(query.left)}" if query.left else ""
+        lines.append(f"{query.query}{said}: {signed(difference)}{gone}")
     return lines + ([f"… and {len(lost) - _LISTED:,} more, in report.json"] if len(lost) > _LISTED else [])
 
 
-def _said(query: QueryChange) -> str:
-    return f" {query.text!r}" if query.text is not None else ""
-
-
-def _gone(query: QueryChange) -> str:
-    return f"; left: {', '.join(query.left)}" if query.left else ""
-
-
-def _movers(label: str, dossier: Dossier, judged: Sequence[MetricJudgement], metric: str, sign: int) -> Table:
+def _movers(label: str, backend: BackendChange, dossier: Dossier, metric: str, sign: int) -> Table:
     """Tabulate the queries that lost (``sign`` −1) or gained (1) most of a metric, of all that the verdict counts."""
     values = [(query, value) for query in dossier.queries for value in query.values if value.metric == metric]
     moved = [(query, value) for query, value in values if sign * value.difference > 0]
-    total = next(
-        (judgement.losses if sign < 0 else judgement.wins for judgement in judged if judgement.metric == metric),
-        len(moved),
-    )
+    counts = [judged.losses if sign < 0 else judged.wins for judged in backend.metrics if judged.metric == metric]
+    total = counts[0] if counts else len(moved)
     chosen = sorted(moved, key=lambda pair: sign * pair[1].difference, reverse=True)[:_SHOWN]
     columns = [
         Column("query", numeric=False),
@@ -142,20 +123,13 @@ def _to_label(label: str, dossier: Dossier) -> Table:
         Column("rank after"),
         Column("moves the difference by", help="of its query in the first metric, if it were relevant"),
     ]
-    rows = [
-        [
-            text(document.query),
-            text(document.document),
-            count(document.rank_before),
-            count(document.rank_after),
-            Cell(signed(document.swing), value=document.swing),
-        ]
-        for document in dossier.to_label[:_TO_LABEL]
-    ]
+    rows = []
+    for document in dossier.to_label[:_TO_LABEL]:
+        cells = [text(document.query), text(document.document), count(document.rank_before), count(document.rank_after)]
+        rows.append([*cells, Cell(signed(document.swing), value=document.swing)])
     title = f"{label}: labels that would move most ({len(rows)} of {len(dossier.to_label):,})"
-    return Table(
-        title, columns, rows, ["to-label.jsonl has all of them, to fill in and give back with --labels"], detail=True
-    )
+    legend = ["to-label.jsonl has all of them, to fill in and give back with --labels"]
+    return Table(title, columns, rows, legend, detail=True)
 
 
 def _shortened(said: str | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from harness.document.cells import (
     ABSENT,
@@ -41,19 +42,10 @@ from harness.document.model import (
 )
 from harness.pipeline.regress.cost_changes import TOLERANCE
 from harness.report.documents.query_changes import losers, query_tables
-from harness.results.regression_schema import (
-    BackendChange,
-    Change,
-    CostChange,
-    MetricJudgement,
-    SettingChange,
-    SideInfo,
-)
+from harness.results.regression_schema import BackendChange, Change, CostChange, MetricJudgement
 from harness.results.schema import Result
-from harness.results.schema_base import DatasetInfo, Json
+from harness.results.schema_base import Json
 from harness.wording import counted, few_for_interval
-
-__all__ = ["change_document", "verdict_line"]
 
 _BEFORE = {"regress": "the baseline", "diff": "an earlier result"}
 _NAMED = 4
@@ -129,18 +121,17 @@ def _verdicts(report: Change) -> Iterator[Verdict]:
     for verdict in ("worse", "better"):
         for backend, metric in _judged(report):
             if metric.verdict == verdict:
-                yield Verdict(
-                    _MARKS[verdict][1],
-                    f"{backend.after}{report.on(backend)}: {metric.sentence or verdict_line(metric)}",
-                    _behind(backend, metric),
-                )
+                yield Verdict(_MARKS[verdict][1], _sentence(report, backend, metric), _behind(backend, metric))
     same = [_named(report, backend, metric) for backend, metric in _judged(report) if metric.verdict == "same"]
     if same:
         yield Verdict("good", f"The same: {listed(same, _NAMED)}")
     for backend, metric in _judged(report):
         if metric.verdict == "undecided":
-            said = metric.sentence or verdict_line(metric)
-            yield Verdict("plain", f"{backend.after}{report.on(backend)}: {said}")
+            yield Verdict("plain", _sentence(report, backend, metric))
+
+
+def _sentence(report: Change, backend: BackendChange, metric: MetricJudgement) -> str:
+    return f"{backend.after}{report.on(backend)}: {metric.sentence or verdict_line(metric)}"
 
 
 def _named(report: Change, backend: BackendChange, metric: MetricJudgement) -> str:
@@ -166,31 +157,26 @@ def _gate(report: Change) -> Verdict:
     if report.gate == "invalid":
         return Verdict("unsure", f"Invalid: {_invalid_because(report)}", detail)
     if report.gate == "passed":
-        fell = sum(_may_have_fallen(metric) for _, metric in _judged(report))
-        if fell:
-            chance = f"{counted(fell, 'mean')} fell further, which may be chance"
-            return Verdict("good", f"Passed: nothing is shown to be worse beyond {allowed}; {chance}", detail)
-        return Verdict("good", f"Passed: nothing is worse beyond {allowed}", detail)
+        fell = sum(  # beyond the allowed drop, without a test that shows it
+            metric.verdict == "undecided" and -metric.difference > (metric.allowed_drop or 0)
+            for _, metric in _judged(report)
+            if metric.gate == "passed"
+        )
+        chance = f"; {counted(fell, 'mean')} fell further, which may be chance" if fell else ""
+        return Verdict(
+            "good", f"Passed: nothing is {'shown to be ' if fell else ''}worse beyond {allowed}{chance}", detail
+        )
     return Verdict("plain", "Compared, without a gate (--max-drop makes one)", detail)
-
-
-def _may_have_fallen(metric: MetricJudgement) -> bool:
-    """Return whether a mean fell beyond the allowed drop without a test that shows it."""
-    return metric.gate == "passed" and metric.verdict == "undecided" and -metric.difference > (metric.allowed_drop or 0)
 
 
 def _changed(report: Change) -> list[str]:
     """Return the settings of backends that changed, in a line."""
-    changes = [change for change in report.settings if change.section in ("parameters", "engine", "encoder")]
-    said = [
-        f"{change.setting} {_setting(change.before)} → {_setting(change.after)} ({change.backend}{_place(change)})"
-        for change in changes
-    ]
+    said = []
+    for change in report.settings:
+        if change.section in ("parameters", "engine", "encoder"):
+            where = f"{change.backend}{f' on {change.dataset}' if change.dataset is not None else ''}"
+            said.append(f"{change.setting} {_setting(change.before)} → {_setting(change.after)} ({where})")
     return [f"Changed: {listed(said, _NAMED)}."] if said else []
-
-
-def _place(change: SettingChange) -> str:
-    return f" on {change.dataset}" if change.dataset is not None else ""
 
 
 def _worse_without_gate(report: Change) -> list[str]:
@@ -288,19 +274,15 @@ def _label(backend: BackendChange) -> str:
 
 def _settings(report: Change) -> list[Table]:
     """Tabulate every resolved setting that differs, with both values."""
-    placed = any(change.dataset is not None for change in report.settings)
-    names = [*(["dataset"] if placed else []), "backend", "setting", "before", "after"]
-    rows = [
-        [*([text(change.dataset or "all")] if placed else []), *(text(cell) for cell in _setting_row(change))]
-        for change in report.settings
-    ]
-    columns = [Column(name, numeric=False) for name in names]
+    of_all = all(change.dataset is None for change in report.settings)
+    rows = []
+    for change in report.settings:
+        values = (_setting(change.before), _setting(change.after))
+        cells = (change.dataset or "all", change.backend or "all", f"{change.section}: {change.setting}", *values)
+        rows.append(list(map(text, cells[of_all:])))
+    names = ("dataset", "backend", "setting", "before", "after")
+    columns = [Column(name, numeric=False) for name in names[of_all:]]
     return [Table("Settings that changed", columns, rows)] if rows else []
-
-
-def _setting_row(change: SettingChange) -> tuple[str, ...]:
-    setting = f"{change.section}: {change.setting}"
-    return change.backend or "all", setting, _setting(change.before), _setting(change.after)
 
 
 def _setting(value: Json) -> str:
@@ -400,49 +382,37 @@ def _provenance(report: Change) -> Iterator[Facts]:
     for title, side in (("Before", report.before), ("After", report.after)):
         yield made_by(side.harness, side.machine, side.created, f"{title}: made by")
         for dataset in side.datasets:
+            facts = {
+                "dataset": dataset.name,
+                "SHA-256 of documents, queries and judgments": dataset.sha256,
+                "documents kept of each ranking": f"the first {side.documents_kept}" if side.documents_kept else "all",
+                "backends": side.backends,
+                **dataset.provenance,
+            }
             named = f"{title}: data" if len(side.datasets) == 1 else f"{title}: data, {dataset.name}"
-            yield Facts(named, _data(side, dataset))
-
-
-def _data(side: SideInfo, dataset: DatasetInfo) -> list[tuple[str, str]]:
-    kept = "all" if side.documents_kept is None else f"the first {side.documents_kept} of each query"
-    return flat_rows(
-        {
-            "dataset": dataset.name,
-            "SHA-256 of documents, queries and judgments": dataset.sha256,
-            "documents kept of each ranking": kept,
-            "backends": side.backends,
-            **dataset.provenance,
-        }
-    )
+            yield Facts(named, flat_rows(facts))
 
 
 def _values(report: Change) -> Iterator[Value]:
     """Yield both means of every metric, their difference, and every cost."""
     for backend, metric in _judged(report):
-        data = backend.dataset
-        yield Value(data, backend.after, f"before.{metric.metric}", metric.before, n=metric.queries)
-        yield Value(data, backend.after, f"after.{metric.metric}", metric.after, n=metric.queries)
-        bounds = (metric.difference, metric.ci_low, metric.ci_high, metric.queries)
-        yield Value(data, backend.after, f"difference.{metric.metric}", *bounds)
-        yield Value(data, backend.after, f"p.{metric.metric}", metric.p_adjusted, n=metric.queries)
+        value, name, queries = partial(Value, backend.dataset, backend.after), metric.metric, metric.queries
+        yield value(f"before.{name}", metric.before, n=queries)
+        yield value(f"after.{name}", metric.after, n=queries)
+        yield value(f"difference.{name}", metric.difference, metric.ci_low, metric.ci_high, queries)
+        yield value(f"p.{name}", metric.p_adjusted, n=queries)
         if metric.gate is not None:
-            yield Value(
-                data, backend.after, f"passed.{metric.metric}", float(metric.gate == "passed"), n=metric.queries
-            )
+            yield value(f"passed.{name}", float(metric.gate == "passed"), n=queries)
     for backend in report.backends:
-        data = backend.dataset
-        yield Value(data, backend.after, "failed", float(backend.status == "failed"))
+        value = partial(Value, backend.dataset, backend.after)
+        yield value("failed", float(backend.status == "failed"))
         for cost in backend.costs:
-            yield Value(data, backend.after, f"before.{cost.cost}", cost.before, n=cost.samples_before)
-            yield Value(data, backend.after, f"after.{cost.cost}", cost.after, n=cost.samples_after)
-            yield Value(
-                data, backend.after, f"ratio.{cost.cost}", cost.ratio, cost.ci_low, cost.ci_high, cost.samples_after
-            )
+            yield value(f"before.{cost.cost}", cost.before, n=cost.samples_before)
+            yield value(f"after.{cost.cost}", cost.after, n=cost.samples_after)
+            yield value(f"ratio.{cost.cost}", cost.ratio, cost.ci_low, cost.ci_high, cost.samples_after)
         for query in backend.dossier.queries if backend.dossier is not None else ():
-            for value in query.values:
-                place = f"{value.metric} of query {query.query}"
-                yield Value(data, backend.after, f"difference.{place}", value.difference, n=1)
+            for moved in query.values:
+                yield value(f"difference.{moved.metric} of query {query.query}", moved.difference, n=1)
 
 
 def _suites(report: Change, created: str) -> Iterator[Suite]:

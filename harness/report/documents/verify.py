@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.document.cells import ABSENT, FAILED, count
-from harness.document.model import Cell, Column, Document, Notes, Section, Table, Tone, Value, Verdict
+from harness.document.cells import FAILED, count
+from harness.document.model import Block, Cell, Column, Document, Notes, Section, Table, Tone, Value, Verdict
+from harness.report.documents.published import beside_printed
 from harness.results.verification import IndexFact, PrintedNumber, Variant, Verification, VerifiedDataset, printed_value
 from harness.wording import counted
-
-__all__ = ["verification_document"]
-
-_MORE_DIGITS = 2
-"""A measured value is shown with so many digits more than the printed one."""
 
 
 def verification_document(verification: Verification) -> Document:
@@ -64,15 +60,10 @@ def _verdict(dataset: VerifiedDataset) -> Verdict:
 def _section(dataset: VerifiedDataset) -> Section:
     sources = list(dict.fromkeys(number.source for number in dataset.numbers))
     size = f"{counted(dataset.documents or 0, 'document')}, {counted(dataset.queries or 0, 'query')}"
-    notes = [
-        *(note for fact in dataset.index for note in _notes_on_index(fact)),
-        *(note for number in dataset.numbers for note in _notes(number)),
-    ]
-    return Section(
-        dataset.name.replace("/", "-"),
-        f"{_name(dataset)}: {size}",
-        [_index(dataset), _scores(dataset, sources), Notes(notes)],
-    )
+    notes = [note for fact in dataset.index for note in _notes_on_index(fact)]
+    notes += [note for number in dataset.numbers for note in _notes(number)]
+    blocks: list[Block] = [_index(dataset), _scores(dataset, sources), Notes(notes)]
+    return Section(dataset.name.replace("/", "-"), f"{_name(dataset)}: {size}", blocks)
 
 
 def _index(dataset: VerifiedDataset) -> Table:
@@ -95,8 +86,8 @@ def _scores(dataset: VerifiedDataset, sources: Sequence[str]) -> Table:
             Cell(number.system),
             Cell(number.metric),
             Cell(number.printed, value=printed_value(number.printed)),
-            Cell(_digits(number.measured, number.printed), value=number.measured),
-            Cell(_signed(number.difference, number.printed), value=number.difference),
+            Cell(beside_printed(number.measured, number.printed), value=number.measured),
+            Cell(beside_printed(number.difference, number.printed, "+"), value=number.difference),
             _agreement(number.agrees, failed=number.measured is None),
             Cell(f"[{sources.index(number.source) + 1}]"),
         ]
@@ -121,28 +112,13 @@ def _agreement(agrees: bool, *, failed: bool = False) -> Cell:
     return Cell("to the digit", tone="good") if agrees else Cell("differs", tone="bad")
 
 
-def _digits(value: float | None, printed: str) -> str:
-    """Write a value like the printed one, with more digits."""
-    if value is None:
-        return ABSENT
-    digits, percent = len(printed.rstrip("%").partition(".")[2]) + _MORE_DIGITS, printed.endswith("%")
-    return f"{value * (100 if percent else 1):.{digits}f}{'%' if percent else ''}"
-
-
-def _signed(value: float | None, printed: str) -> str:
-    if value is None:
-        return ABSENT
-    text = _digits(abs(value), printed)
-    return f"{'+' if value >= 0 else '−'}{text}"
-
-
 def _notes(number: PrintedNumber) -> Iterator[str]:
     """Explain a number that is missed."""
     about = f"{number.system}, {number.metric}"
     if number.error is not None:
         yield f"{about}: {number.backend} failed: {number.error}"
     elif not number.agrees:
-        measured = f"{_digits(number.measured, number.printed)} measured by {number.backend}"
+        measured = f"{beside_printed(number.measured, number.printed)} measured by {number.backend}"
         yield f"{about}: {number.printed} is printed, {measured}"
         yield from _explanation(number, number.printed)
 
@@ -165,5 +141,5 @@ def _explanation(missed: PrintedNumber | IndexFact, printed: str) -> Iterator[st
 
 def _change(variant: Variant, missed: PrintedNumber | IndexFact) -> str:
     whole = isinstance(missed, IndexFact)
-    value = f"{variant.value:,.0f}" if whole else _digits(variant.value, str(missed.printed))
+    value = f"{variant.value:,.0f}" if whole else beside_printed(variant.value, str(missed.printed))
     return f"{variant.aspect}: {variant.after} in place of {variant.before} ({value})"

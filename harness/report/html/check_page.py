@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -16,8 +17,6 @@ from harness.report.documents.check import check_document
 from harness.report.html.explorer import Expected, Explorer, queries_of
 from harness.report.html.render import render_page
 from harness.results.schema import Result, TrialResult
-
-__all__ = ["check_html"]
 
 _SHOWN = 3
 """Documents of an expectation that nobody found whose texts are shown."""
@@ -46,29 +45,26 @@ def _explorers(report: Result, runs: Hits, corpora: Mapping[str, Corpus], no_tex
         return []
     questions = trials[0].questions
     metrics = list(next((trial.metrics for trial in trials if trial.metrics), {}))
-    texts = [question.question for question in questions]
     ids = Ids.of(question.id for question in questions)
-    known = [text for text in texts if text is not None]
-    queries = queries_of(ids, known) if len(known) == len(texts) else None
+    texts = [question.question for question in questions if question.question is not None]
+    queries = queries_of(ids, texts) if len(texts) == len(questions) else None
     documents = _matching(report, trials, corpora)
-    ranked = [
-        _renamed(_scored(runs[trial.dataset, trial.label], trial), _suffix(report, trial.dataset)) for trial in trials
+    return [
+        Explorer(
+            query_ids=ids,
+            labels=[report.trial_name(trial.label, trial.dataset) for trial in trials],
+            runs=[_ranking(report, trial, runs[trial.dataset, trial.label]) for trial in trials],
+            metrics=metrics,
+            values=_values(trials, metrics),
+            queries=queries,
+            qrels=_judgments(trials, documents),
+            relevance=report.golden_set.relevance,
+            corpus=_documents(report, corpora) if queries is not None else None,
+            no_texts=no_texts if report.corpora else _OWN_DOCUMENTS,
+            expected=_expected(trials, documents),
+            failed=np.array([[question.failed for question in trial.questions] for trial in trials]),
+        )
     ]
-    explorer = Explorer(
-        query_ids=ids,
-        labels=[report.trial_name(trial.label, trial.dataset) for trial in trials],
-        runs=ranked,
-        metrics=metrics,
-        values=_values(trials, metrics),
-        queries=queries,
-        qrels=_judgments(trials, documents),
-        relevance=report.golden_set.relevance,
-        corpus=_documents(report, corpora) if queries is not None else None,
-        no_texts=no_texts if report.corpora else _OWN_DOCUMENTS,
-        expected=_expected(trials, documents),
-        failed=np.array([[question.failed for question in trial.questions] for trial in trials]),
-    )
-    return [explorer]
 
 
 def _suffix(report: Result, dataset: str) -> str:
@@ -76,19 +72,13 @@ def _suffix(report: Result, dataset: str) -> str:
     return f" · {dataset}" if dataset in names and len(names) > 1 else ""
 
 
-def _scored(run: Run, trial: TrialResult) -> Run:
-    """Return the run without scores that stand for the order of a backend which gave ids alone: minus the place."""
+def _ranking(report: Result, trial: TrialResult, run: Run) -> Run:
+    """Return a trial's run as the page shows it: documents with their corpus, and no scores that only count places."""
     places = np.arange(run.hits) - np.repeat(run.indptr[:-1], np.diff(run.indptr))
-    if "against" not in trial.parameters or not np.array_equal(run.scores, -places):
-        return run
-    return Run(run.query_ids, run.doc_ids, run.indptr, run.rows, np.full(run.hits, np.nan, dtype=np.float32))
-
-
-def _renamed(run: Run, suffix: str) -> Run:
-    """Return the run with ``suffix`` behind each document's id."""
-    if not suffix:
-        return run
-    return Run(run.query_ids, _with_suffix(run.doc_ids, suffix), run.indptr, run.rows, run.scores)
+    if "against" in trial.parameters and np.array_equal(run.scores, -places):  # the backend gave ids alone
+        run = replace(run, scores=np.full(run.hits, np.nan, dtype=np.float32))
+    suffix = _suffix(report, trial.dataset)
+    return replace(run, doc_ids=_with_suffix(run.doc_ids, suffix)) if suffix else run
 
 
 def _with_suffix(ids: Ids, suffix: str) -> Ids:
@@ -97,18 +87,14 @@ def _with_suffix(ids: Ids, suffix: str) -> Ids:
 
 def _values(trials: Sequence[TrialResult], metrics: Sequence[str]) -> Float64Array | None:
     """Return the values of each question as float64 (R, M, Q), NaN where it expects nothing."""
-    if not metrics:
-        return None
     rows = [
         [[question.values.get(name, np.nan) for question in trial.questions] for name in metrics] for trial in trials
     ]
-    return np.array(rows, dtype=np.float64)
+    return np.array(rows, dtype=np.float64) if metrics else None
 
 
 def _matching(
-    report: Result,
-    trials: Sequence[TrialResult],
-    corpora: Mapping[str, Corpus],
+    report: Result, trials: Sequence[TrialResult], corpora: Mapping[str, Corpus]
 ) -> dict[tuple[str, str], list[str]]:
     """Return the documents that meet each expected id of each question.
 

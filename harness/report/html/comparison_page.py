@@ -17,8 +17,6 @@ from harness.report.html.explorer import NO_HITS, Agreement, Explorer, unanswere
 from harness.report.html.render import render_page
 from harness.results.comparison import Comparison
 
-__all__ = ["comparison_html"]
-
 _STATES = ("different", "tie_equivalent", "identical", "bit_equal")
 
 

@@ -13,8 +13,6 @@ import pyarrow as pa
 from harness.data.arrow import strings
 from harness.data.types import Corpus, Float64Array, Ids, Int64Array, Qrels, Queries, Run
 
-__all__ = ["NO_HITS", "Agreement", "Expected", "Explorer", "KeptRanks", "changes", "queries_of", "unanswered"]
-
 NO_HITS = Run(Ids.of([]), Ids.of([]), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
 """The ranking of a backend that has none on a dataset."""
 

@@ -23,8 +23,6 @@ from harness.data.types import Corpus, Int32Array, Int64Array
 from harness.report.html.explorer import Explorer, KeptRanks, changes
 from harness.report.html.pools import DEPTH, UNJUDGED, Pools, Top, pools_of, top_of
 
-__all__ = ["TEXT_LENGTH", "Element", "Payload", "payload_of"]
-
 TEXT_LENGTH = 1500
 """Characters of a document's text that the page holds."""
 _LARGE = 200_000

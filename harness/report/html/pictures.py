@@ -44,20 +44,6 @@ from harness.report.html.svg import (
 )
 from harness.wording import counted
 
-__all__ = [
-    "bars",
-    "curves",
-    "differences",
-    "distribution",
-    "draw",
-    "matrix",
-    "percentiles",
-    "saturation",
-    "spread_out",
-    "strips",
-    "tradeoff",
-]
-
 _HEIGHT, _LEFT, _TOP, _BOTTOM, _LEADER, _GAP = 270, 46, 14, 40, 18, 15
 _VALUE_WIDTH, _BAR_ROW, _BAR_THICK = 56, 26, 14
 _DIFFERENCES_HEIGHT, _DIFFERENCES_BOTTOM, _STEPS = 200, 34, 500
@@ -114,28 +100,16 @@ def _bar(row: Bar, axis: Axis, top: float, metric: str) -> Node:
     label = text(axis.start - 10, middle + 4, shortened(row.label), "label", "end")
     if row.value is None:
         return group([label, text(axis.start + 6, middle + 4, "no value", "tick")])
-    nodes = [
-        label,
-        rect(
-            axis.start,
-            middle - _BAR_THICK / 2,
-            axis.at(row.value) - axis.start,
-            _BAR_THICK,
-            f"bar {series(row.series)}",
-            _bar_words(row),
-        ),
-    ]
+    top, long = middle - _BAR_THICK / 2, axis.at(row.value) - axis.start
+    nodes = [label, rect(axis.start, top, long, _BAR_THICK, f"bar {series(row.series)}", _bar_words(row))]
     if row.low is not None and row.high is not None:
         low, high = axis.at(row.low), axis.at(row.high)
         nodes += [
             line(low, middle, high, middle, "whisker"),
             *(line(x, middle - 4, x, middle + 4, "whisker") for x in (low, high)),
         ]
-    return group(
-        [*nodes, text(WIDTH, middle + 4, f"{row.value:.4f}", "value", "end")],
-        data_backend=row.label,
-        data_metric=metric,
-    )
+    nodes.append(text(WIDTH, middle + 4, f"{row.value:.4f}", "value", "end"))
+    return group(nodes, data_backend=row.label, data_metric=metric)
 
 
 def _bar_words(row: Bar) -> str:
@@ -171,10 +145,7 @@ def curves(drawing: Curves) -> Svg:
 
 def _named_end(last: tuple[float, float], right: float, place: float, label: str) -> list[Node]:
     """Lead from a curve's last point to its label, which stands at ``place`` beside the right edge of the axes."""
-    return [
-        line(last[0] + 7, last[1], right + 14, place, "leader"),
-        text(right + 18, place + 4, shortened(label)),
-    ]
+    return [line(last[0] + 7, last[1], right + 14, place, "leader"), text(right + 18, place + 4, shortened(label))]
 
 
 def spread_out(places: Sequence[float], gap: float = _GAP) -> list[float]:
@@ -239,12 +210,10 @@ def matrix(drawing: Matrix) -> Svg:
             shade = min(int(share * _SHADES), _SHADES - 1)
             tip = f"{label} and {labels[column]}: {share:.4f}"
             nodes.append(rect(left + cell * column + 1, top + 1, cell - 2, _CELL - 2, f"cell h{shade}", tip))
-            written = (
-                "1" if share == 1 else f"{min(share, 0.9999 if cell > 60 else 0.999):.{4 if cell > 60 else 3}f}"[1:]
-            )
-            nodes.append(
-                text(left + cell * (column + 0.5), top + _CELL / 2 + 4, written, f"on-cell h{shade}", "middle")
-            )
+            digits = 4 if cell > 60 else 3
+            written = "1" if share == 1 else f"{min(share, 1 - 10**-digits):.{digits}f}"[1:]
+            center = left + cell * (column + 0.5)
+            nodes.append(text(center, top + _CELL / 2 + 4, written, f"on-cell h{shade}", "middle"))
     said = "; ".join(
         f"{labels[a]} and {labels[b]} {shares[a, b]:.4f}" for a in range(len(labels)) for b in range(a + 1, len(labels))
     )
@@ -263,9 +232,8 @@ def strips(drawing: Strips) -> Svg:
         for at, count in enumerate(counts):
             width = span * count / total
             if count:
-                shapes.append(
-                    rect(x, top, max(width - 1, 1.5), 24, f"part p{at}", f"{label}: {parts[at]} {count:,} of {total:,}")
-                )
+                tip = f"{label}: {parts[at]} {count:,} of {total:,}"
+                shapes.append(rect(x, top, max(width - 1, 1.5), 24, f"part p{at}", tip))
             if width > 44:
                 shapes.append(text(x + width / 2, top + 17, f"{signs[at]} {count:,}", f"on-part p{at}", "middle"))
             x += width
@@ -332,9 +300,8 @@ def saturation(drawing: Saturation) -> Svg:
         for at, ((x, y), point) in enumerate(zip(places, row.points, strict=True)):
             nodes += [circle(x, y, _RING, "knee")] if at == row.knee else []
             beyond = at >= sustained
-            shown = marker(
-                x, y, row.series, f"{row.label}: {_rate_words(point)}{', beyond the knee' if beyond else ''}"
-            )
+            tip = f"{row.label}: {_rate_words(point)}{', beyond the knee' if beyond else ''}"
+            shown = marker(x, y, row.series, tip)
             nodes.append(group([shown], class_="beyond") if beyond else shown)
         nodes += _named_end(places[-1], across.end, end, row.label)
         knee = f"knee at {_rate_words(row.points[row.knee])}" if row.knee is not None else "no knee"
@@ -380,9 +347,8 @@ def distribution(drawing: Distribution) -> Svg:
     """
     rows, numbers = drawing.rows, drawing.series
     lowest, highest = min(row.min() for row in rows.values()), max(row.max() for row in rows.values())
-    across = logarithmic(
-        max(float(lowest), _LEAST), max(float(highest), _LEAST), _LEFT, WIDTH - room_for(rows) - _LEADER
-    )
+    lowest, highest = max(float(lowest), _LEAST), max(float(highest), _LEAST)
+    across = logarithmic(lowest, highest, _LEFT, WIDTH - room_for(rows) - _LEADER)
     up = linear(0.0, 1.0, _HEIGHT - _BOTTOM, _TOP, 4)
     nodes = _grid(across, up, "ms (logarithmic)")
     said = []

@@ -14,8 +14,6 @@ import pyarrow.compute as pc
 from harness.data.arrow import numbers
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Qrels, Run
 
-__all__ = ["DEPTH", "UNJUDGED", "Pools", "Top", "pools_of", "top_of"]
-
 DEPTH = 10
 """Ranks of every ranking that the page holds."""
 UNJUDGED = -32_768

@@ -20,8 +20,6 @@ from harness.results.schema import Result
 from harness.results.snapshot import ResultSnapshot
 from harness.results.stored_texts import Documents
 
-__all__ = ["regression_html"]
-
 _ROUNDING = 1e-12
 _DRAWN = 6
 

@@ -22,22 +22,9 @@ from harness.report.html.payload import payload_of
 from harness.report.html.pictures import draw
 from harness.wording import counted
 
-__all__ = ["LARGEST", "render_page"]
-
 LARGEST = 7_600_000
 """Bytes that a page may come to, as far as the texts of documents decide it."""
-_SCRIPTS = (
-    "data.js",
-    "model.js",
-    "dom.js",
-    "words.js",
-    "list.js",
-    "detail.js",
-    "selection.js",
-    "controls.js",
-    "tables.js",
-    "main.js",
-)
+_SCRIPTS = ("data", "model", "dom", "words", "list", "detail", "selection", "controls", "tables", "main")
 _SIGNS = {"good": "✓", "bad": "✕", "unsure": "?", "plain": "·"}
 _KINDS = {Table: "table", Figure: "figure", Facts: "facts", Notes: "notes"}
 
@@ -84,31 +71,19 @@ def _parts(document: Document) -> list[_Part]:
         shown = [
             block
             for block in section.blocks
-            if not section.detail and (section.open or id(block) in firsts or _is_open(block))
+            if not section.detail
+            and (section.open or id(block) in firsts or isinstance(block, Notes) or getattr(block, "open", False))
         ]
         folded = [block for block in section.blocks if all(block is not other for other in shown)]
         parts.append(_Part(section, shown, folded))
     return parts
 
 
-def _is_open(block: Block) -> bool:
-    return isinstance(block, Notes) or (isinstance(block, Facts) and block.open)
-
-
 def _policy(style: str, script: str) -> str:
     """Return a policy: nothing may be loaded, framed, sent or run, but the style and the script with these hashes."""
-    rules = (
-        f"script-src {_hash(script)}",
-        f"style-src {_hash(style)}",
-        "img-src data:",
-        "base-uri 'none'",
-        "form-action 'none'",
-    )
-    return "; ".join(("default-src 'none'", *rules))
-
-
-def _hash(content: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+    hashes = [base64.b64encode(hashlib.sha256(content.encode()).digest()).decode() for content in (script, style)]
+    allowed = f"script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; img-src data:"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
 @cache
@@ -119,7 +94,7 @@ def _asset(name: str) -> str:
 @cache
 def _script() -> str:
     """Return the modules one after another, in a scope of their own."""
-    return "\n".join(['(() => {\n"use strict";', *(_asset(name) for name in _SCRIPTS), "})();\n"])
+    return "\n".join(['(() => {\n"use strict";', *(_asset(f"{name}.js") for name in _SCRIPTS), "})();\n"])
 
 
 @cache

@@ -11,28 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-__all__ = [
-    "SERIES",
-    "WIDTH",
-    "Axis",
-    "Node",
-    "Svg",
-    "circle",
-    "figure",
-    "group",
-    "line",
-    "linear",
-    "logarithmic",
-    "marker",
-    "path",
-    "picture",
-    "rect",
-    "room_for",
-    "series",
-    "shortened",
-    "text",
-]
-
 SERIES = 8
 """How many series differ in colour, pattern and marker; further ones begin again."""
 
@@ -126,14 +104,8 @@ def marker(x: float, y: float, number: int, tip: str = "") -> Node:
 
 def picture(width: Number, height: Number, children: Sequence[Node], alternative: str) -> Svg:
     """Put a picture together; ``alternative`` says in words what it shows, with the figures."""
-    return element(
-        "svg",
-        children,
-        viewBox=f"0 0 {_value(width)} {_value(height)}",
-        role="img",
-        aria_label=alternative,
-        width=width,
-    )
+    box = f"0 0 {_value(width)} {_value(height)}"
+    return element("svg", children, viewBox=box, role="img", aria_label=alternative, width=width)
 
 
 def _tip(content: str) -> list[Node]:
@@ -161,9 +133,9 @@ class Axis:
     def at(self, value: float) -> float:
         """Return the pixel of a value; values beyond the ends lie on them."""
         inside = min(max(value, self.low), self.high)
-        low, high, inside = (
-            (math.log(v) for v in (self.low, self.high, inside)) if self.log else (self.low, self.high, inside)
-        )
+        low, high = self.low, self.high
+        if self.log:
+            low, high, inside = (math.log(number) for number in (low, high, inside))
         share = (inside - low) / (high - low) if high > low else 0.0
         return self.start + share * (self.end - self.start)
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from harness.document.model import Annotation
 
-__all__ = ["SHOWN_BY_GITHUB", "workflow_commands"]
-
 SHOWN_BY_GITHUB = 10
 """Annotations of one kind that GitHub shows of a step; the rest it drops without a word."""
 
@@ -31,13 +29,11 @@ def _command(annotation: Annotation, file: str | None) -> str:
         properties["file"] = file
         if annotation.line is not None:
             properties["line"] = str(annotation.line)
-    listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    listed = ",".join(
+        f"{name}={_data(value).replace(':', '%3A').replace(',', '%2C')}" for name, value in properties.items()
+    )
     return f"::error {listed}::{_data(annotation.message)}"
 
 
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -12,8 +12,6 @@ from xml.etree import ElementTree as ET
 
 from harness.document.model import Case, Document, Outcome, Suite
 
-__all__ = ["junit_xml", "render_junit", "xml_text"]
-
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 has no way to write, not even escaped (section 2.2, production 2)."""
 

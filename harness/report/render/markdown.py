@@ -6,18 +6,19 @@ It is made for a comment on a pull request and for the summary of a step of GitH
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from html import escape
 
 from harness.document.model import TIES, Block, Cell, Document, Facts, Notes, Table, Tone
 from harness.wording import readable, shortened
 
-__all__ = ["COMMENT_BYTES", "SUMMARY_BYTES", "code", "render_markdown"]
-
 COMMENT_BYTES = 65_000
 """GitHub takes comments of less than 65,536 characters."""
 SUMMARY_BYTES = 1_000_000
 """GitHub takes summaries of a step of at most 1 MiB, over everything that the step wrote."""
+_RESERVED = 200
+"""Bytes for the line that counts what does not fit."""
 _RUN = re.compile("`+")
 _MARK_UP = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 _LINKED = re.compile(r"(?<!\w)@|://|www\.|#\d|:\w+:|\b[0-9a-f]{7,40}\b|\n")
@@ -30,28 +31,17 @@ def render_markdown(document: Document, limit: int | None = None) -> str:
 
     It begins with a comment of HTML that names verb and data, by which an earlier comment is found and replaced.
     """
-    text = _Bounded(limit)
-    text.add(_marker(document.kind, document.name))
+    plain_name = re.sub("-{2,}", "-", re.sub(r"[^\w.-]+", "_", document.name))  # two dashes would end the comment
     sign = f"{_SIGNS[document.verdicts[0].tone]} " if document.verdicts and document.outcome else ""
-    text.add(f"### {sign}harness {document.kind}: {code(document.name)} {document.outcome}".rstrip())
-    text.add("<br>\n".join(map(_plain, document.subtitle.split("\n"))))
-    text.add("\n".join(_verdicts(document)))
-    folded: list[str] = []
-    for section in document.sections:
-        for block in section.blocks:
-            drawn = _block(block)
-            if drawn and not section.detail:
-                text.add(drawn)
-            elif drawn:
-                folded.append(drawn)
-    for drawn in folded:
-        text.add(drawn)
-    return text.whole()
-
-
-def _marker(kind: str, name: str) -> str:
-    plain_name = re.sub("-{2,}", "-", re.sub(r"[^\w.-]+", "_", name))  # two dashes would end the comment
-    return f"<!-- harness {kind}: {plain_name} -->"
+    blocks = [
+        f"<!-- harness {document.kind}: {plain_name} -->",
+        f"### {sign}harness {document.kind}: {code(document.name)} {document.outcome}".rstrip(),
+        "<br>\n".join(map(_plain, document.subtitle.split("\n"))),
+        "\n".join(_verdicts(document)),
+    ]
+    for section in sorted(document.sections, key=lambda section: section.detail):
+        blocks += map(_block, section.blocks)
+    return _within(list(filter(None, blocks)), limit)
 
 
 def _verdicts(document: Document) -> Iterator[str]:
@@ -130,29 +120,16 @@ def _details(summary: str, *blocks: str) -> str:
     return "\n\n".join([head, *blocks, "</details>"])
 
 
-class _Bounded:
-    """Blocks of Markdown of at most so many bytes of UTF-8; what does not fit is counted and said."""
-
-    _RESERVED = 200
-
-    def __init__(self, limit: int | None) -> None:
-        self._left = None if limit is None else limit - self._RESERVED
-        self._blocks: list[str] = []
-        self._dropped = 0
-
-    def add(self, block: str) -> None:
-        """Append a block, unless it is too long for what is left."""
+def _within(blocks: Sequence[str], limit: int | None) -> str:
+    """Return the blocks that fit into ``limit`` bytes of UTF-8, the first ones first, and how many do not."""
+    left = sys.maxsize if limit is None else limit - _RESERVED
+    kept = []
+    for block in blocks:
         size = len(block.encode()) + 2
-        if self._left is not None and size > self._left:
-            self._dropped += 1
-        elif block:
-            self._left = None if self._left is None else self._left - size
-            self._blocks.append(block)
-
-    def whole(self) -> str:
-        """Return everything that was kept."""
-        blocks: Sequence[str] = self._blocks
-        if self._dropped:
-            parts = "1 part does" if self._dropped == 1 else f"{self._dropped} parts do"
-            blocks = [*blocks, f"{parts} not fit here: everything is in the result's `report.json`."]
-        return "\n\n".join(blocks) + "\n"
+        if size <= left:
+            left -= size
+            kept.append(block)
+    if dropped := len(blocks) - len(kept):
+        parts = "1 part does" if dropped == 1 else f"{dropped} parts do"
+        kept.append(f"{parts} not fit here: everything is in the result's `report.json`.")
+    return "\n\n".join(kept) + "\n"

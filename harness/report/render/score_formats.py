@@ -17,8 +17,6 @@ from harness.metrics.registry import kind_of
 from harness.metrics.trec_names import in_trec_order, trec_name
 from harness.report.documents.evaluate import NamedScores
 
-__all__ = ["audit_json", "query_csv", "scores_json", "trec_eval_text"]
-
 
 def query_csv(runs: Sequence[NamedScores]) -> str:
     """Return a line for each value of each query, in full precision, then those over all queries as query ``all``."""
@@ -51,10 +49,8 @@ def scores_json(runs: Sequence[NamedScores], findings: Sequence[Finding], *, per
 
 
 def _plain_findings(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    return [
-        {"check": finding.check, "message": finding.message, "fix": finding.fix, "examples": list(finding.examples)}
-        for finding in findings
-    ]
+    names = ("check", "message", "fix", "examples")
+    return [{name: getattr(finding, name) for name in names} for finding in findings]
 
 
 def _values(summaries: Sequence[Summary]) -> dict[str, dict[str, float | None]]:

@@ -16,8 +16,6 @@ from rich.text import Text
 from harness.document.model import TIES, Block, Cell, Column, Document, Facts, Notes, Table, Tone, Verdict
 from harness.wording import counted, readable, shortened
 
-__all__ = ["folded", "render_terminal"]
-
 _UNLIMITED = 10_000
 _RULE = "──"
 _GAP = 2
@@ -45,7 +43,6 @@ def render_terminal(
         verbose: All tables and notes; otherwise verdicts and the tables that answer the question.
         styled: Write escape sequences for bold and colours (NO_COLOR is honoured).
     """
-
     sink = io.StringIO()
     console = Console(file=sink, width=_UNLIMITED, force_terminal=styled, highlight=False, emoji=False, markup=False)
     labels = document.labels if width is not None else {}
@@ -57,7 +54,11 @@ def render_terminal(
         page.verdict(verdict)
     hidden = 0
     for section in document.sections:
-        shown = [block for block in section.blocks if verbose or not (section.detail or _is_detail(block))]
+        shown = [
+            block
+            for block in section.blocks
+            if verbose or not (section.detail or (isinstance(block, Table) and block.detail))
+        ]
         hidden += sum(isinstance(block, Table | Notes) for block in section.blocks if block not in shown)
         page.blocks(shown, verbose=verbose)
     if labels:
@@ -66,18 +67,13 @@ def render_terminal(
             console.print(Text(folded(f"{short} = {shortened(full)}", width)))
     if hidden:
         console.print()
-        page.line(f"--verbose shows {counted(hidden, 'more table')} and notes, the page every query", "dim")
+        page.line(f"--verbose shows {counted(hidden, 'more table')} and notes, the HTML report every query", "dim")
     lines = (line.rstrip() for line in sink.getvalue().splitlines())
     return "\n".join(line[:width] if line.startswith(_RULE) else line for line in lines) + "\n"
 
 
-def _is_detail(block: Block) -> bool:
-    return isinstance(block, Table) and block.detail
-
-
 def folded(line: str, width: int | None, hang: int = 2) -> str:
     """Return a line in ``width`` columns, indented by ``hang`` more where it goes on; a word or a path stays whole."""
-
     if width is None:
         return line
     start = len(line) - len(line.lstrip())
@@ -107,13 +103,11 @@ class _Page:
 
     def line(self, text: str, style: str = "") -> None:
         """Print a paragraph; line breaks in it stay."""
-
         for part in readable(self._short(text)).split("\n"):
             self._console.print(Text(folded(part, self._width), style=style))
 
     def verdict(self, verdict: Verdict) -> None:
         """Print a verdict with its sign, and what it rests on below it."""
-
         sign, style = _SIGNS[verdict.tone]
         headline = folded(f"{sign} {readable(self._short(verdict.headline))}", self._width)
         self._console.print(Text(headline, style=f"bold {style}".strip()))
@@ -291,7 +285,6 @@ class _Drawing:
 
     def _rich(self, places: Sequence[int], width: int | None, rows: Sequence[int], *, headed: bool = True) -> RichTable:
         """Return these columns and rows as a table of Rich; texts share what numbers leave of ``width``."""
-
         gaps = (0, _GAP - 1, 0, 0)
         drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=gaps, show_edge=False, show_header=headed)
         widths = self._widths(places, width)
@@ -345,7 +338,6 @@ def _text(column: Column, cell: Cell, *, ties: bool, marked: bool) -> str:
 
 def _broken(text: str, width: int) -> str:
     """Return a text in several lines, broken after blanks, ``;``, ``,``, ``:`` and ``/`` rather than inside a word."""
-
     lines = [""]
     for piece in re.findall(r"[^ ;,:/]*[ ;,:/]?", text):
         if piece.strip() and lines[-1].strip() and cell_len(lines[-1]) + cell_len(piece.rstrip()) > width:

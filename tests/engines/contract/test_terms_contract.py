@@ -56,7 +56,7 @@ def test_a_comparison_shows_the_parity_with_the_model(tmp_path: Path) -> None:
     assert changes["N and avgdl"] == ("of all documents", "of documents with terms", 0)
     assert changes["IDF"][0].endswith("at least 1e-06")
     assert {"k1", "b"} & changes.keys() == set()
-    assert "csr differs from terms by what is computed" in comparison.render("table")
+    assert "csr differs from terms by the scoring formula" in comparison.render("table")
 
 
 @pytest.mark.parametrize(

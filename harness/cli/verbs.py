@@ -1,0 +1,67 @@
+"""The table of verbs. The module behind a verb is imported when the verb is used.
+
+So ``harness --help`` loads neither the numeric stack nor any client.
+"""
+
+from __future__ import annotations
+
+import importlib
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from harness.cli.verb import DeclaredVerb, VerbGroup
+
+
+class ExitCode(IntEnum):
+    """Every code that the command ends with."""
+
+    FINE = 0
+    FAILED = 1
+    """A threshold or a regression check failed."""
+    USAGE = 2
+    UNAVAILABLE = 3
+    """A backend was unavailable or failed, or input was found invalid."""
+    DEFECT = 70
+    """An error nobody expected: a defect of the harness (EX_SOFTWARE of BSD's sysexits)."""
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+    """Whoever read stdout went away (128 + SIGPIPE, as a shell reports it)."""
+
+
+class Verb(NamedTuple):
+    """One verb: where it is (``module:function``, or ``module:app`` with verbs of its own) and its line of help.
+
+    A ``configured`` one takes from ``harness.toml`` what the command line does not say.
+    """
+
+    target: str
+    help: str
+    configured: bool = False
+
+
+VERBS = {
+    "compare": Verb(
+        "harness.cli.compare:compare", "Run backends on a dataset and hold each against its reference.", True
+    ),
+    "check": Verb("harness.cli.check:check", "Hold backends against a golden set of questions.", True),
+    "init": Verb("harness.cli.init:init", "Write a harness.toml, so that CI needs no arguments."),
+    "eval": Verb("harness.cli.evaluate:evaluate", "Score runs against relevance judgments."),
+    "verify": Verb("harness.cli.verify:verify", "Run published configurations and compare every printed digit."),
+    "regress": Verb("harness.cli.regress:regress", "Run a baseline's plan again and judge whether it got worse.", True),
+    "diff": Verb("harness.cli.diff:diff", "Compare two stored results, without running anything."),
+    "report": Verb("harness.cli.report:report", "Print a stored comparison again, in any format."),
+    "backends": Verb("harness.cli.cards:backends", "List the backends, or show one with its parameters."),
+    "datasets": Verb("harness.cli.catalogue:datasets", "List, search, show, fetch or remove datasets."),
+    "doctor": Verb("harness.cli.doctor:doctor", "Look whether everything is here that a comparison needs."),
+    "up": Verb("harness.cli.servers:up", "Start servers in containers, where Docker is."),
+    "down": Verb("harness.cli.servers:down", "Stop the servers that `up` started."),
+    "cache": Verb("harness.cli.cache:cache", "List, verify or remove what earlier commands left for re-use."),
+}
+
+
+def load_verb(name: str) -> DeclaredVerb | VerbGroup:
+    """Import the verb ``name``, or the group of its verbs."""
+    module, _, target = VERBS[name].target.partition(":")
+    verb: DeclaredVerb | VerbGroup = getattr(importlib.import_module(module), target)
+    return verb
