@@ -14,8 +14,6 @@ from harness.data.grouping import loses_order, to_float32
 from harness.data.types import Ids, Int32Array, Int64Array, Qrels, Run
 from harness.errors import DataError
 
-__all__ = ["qrels_by_id", "qrels_of", "run_by_id", "run_of"]
-
 Number = TypeVar("Number", int, float)
 _LIMIT = 2**31
 

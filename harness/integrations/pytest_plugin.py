@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from harness.results.check_schema import PreflightProblem
     from harness.results.schema import Result
 
-__all__ = ["GoldenFile", "GoldenItem", "golden_check"]
-
 _TOML = "harness.toml"
 
 

@@ -15,8 +15,6 @@ from harness.data.jit import kernel
 from harness.data.types import Float64Array, Int32Array, Int64Array, Run
 from harness.errors import RankingError, UsageError
 
-__all__ = ["RBO_P", "kendall_tau", "kendall_tau_of_scores", "overlap", "rbo", "same_axes"]
-
 RBO_P = 0.9
 """The default persistence of :func:`rbo`: 86% of the weight lies on the first ten ranks."""
 

@@ -42,18 +42,6 @@ from harness.metrics.scoring import score
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "Audit",
-    "Change",
-    "Difference",
-    "Example",
-    "Match",
-    "Published",
-    "audit_run",
-    "parse_published",
-    "single_changes",
-]
-
 _ROUNDING = 1e-12
 _EXAMPLES = 3
 _PUBLISHED = re.compile(r"(?:(?P<measure>.+)=)?\s*(?P<number>\d*\.?\d+)\s*(?P<percent>%?)\s*")

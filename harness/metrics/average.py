@@ -14,20 +14,6 @@ from harness.data.jit import inner_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out, relevant_total
 from harness.metrics.kernels_graded import EXPONENTIAL, gain, ideal_dcg
 
-__all__ = [
-    "average_precision",
-    "capped_recall",
-    "dcg",
-    "judged_rate",
-    "ndcg",
-    "precision",
-    "r_precision",
-    "rank_biased_precision",
-    "recall",
-    "reciprocal_rank",
-    "success",
-]
-
 
 @inner_kernel
 def _group_end(judged: JudgedHits, query: int, first: int) -> int:

@@ -18,22 +18,6 @@ from harness.metrics.measure import Metric
 from harness.metrics.registry import kind_of
 from harness.metrics.table import KINDS
 
-__all__ = [
-    "ASPECTS",
-    "CONVENTIONS",
-    "HARNESS",
-    "Aspect",
-    "Convention",
-    "Countable",
-    "Gain",
-    "Ideal",
-    "IdenticalIds",
-    "Precision",
-    "Settings",
-    "Total",
-    "aspects_of",
-]
-
 
 class Precision(StrEnum):
     """The type of number in which scores are compared."""

@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from harness.metrics.judged import JudgedHits
 
-__all__ = ["extreme_placements"]
-
 
 def extreme_placements(judged: JudgedHits) -> tuple[JudgedHits, JudgedHits] | None:
     """The same hits in their worst and in their best order, or None when no judged hit is tied."""

@@ -11,8 +11,6 @@ from typing import NamedTuple
 from harness.data.jit import inner_kernel
 from harness.data.types import Float64Array, Int32Array, Int64Array
 
-__all__ = ["NO_CUTOFF", "Arguments", "JudgedHits", "Out", "relevant_total"]
-
 NO_CUTOFF = 2**31 - 1
 Out = Float64Array
 

@@ -9,17 +9,6 @@ from __future__ import annotations
 from harness.data.jit import inner_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out, relevant_total
 
-__all__ = [
-    "average_precision",
-    "capped_recall",
-    "precision",
-    "r_precision",
-    "rank_biased_precision",
-    "recall",
-    "reciprocal_rank",
-    "success",
-]
-
 
 @inner_kernel
 def _relevant_within(judged: JudgedHits, query: int, level: int, cutoff: int) -> int:

@@ -7,8 +7,6 @@ import math
 from harness.data.jit import inner_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out
 
-__all__ = ["EXPONENTIAL", "dcg", "expected_reciprocal_rank", "gain", "ndcg"]
-
 EXPONENTIAL = 1.0
 """``Arguments.extra`` of DCG and nDCG with exponential gains; 0 for linear ones."""
 

@@ -7,8 +7,6 @@ import math
 from harness.data.jit import inner_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out, relevant_total
 
-__all__ = ["eleven_point_average", "interpolated_precision"]
-
 
 @inner_kernel
 def _interpolated(judged: JudgedHits, query: int, level: int, recall: float, total: int) -> float:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from harness.data.jit import kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out, relevant_total
 
-__all__ = ["binary_preference", "inferred_average_precision", "judged_rate"]
-
 _EPSILON = 1e-5
 """trec_eval's smoothing of infAP."""
 

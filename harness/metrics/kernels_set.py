@@ -5,16 +5,6 @@ from __future__ import annotations
 from harness.data.jit import inner_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out, relevant_total
 
-__all__ = [
-    "number_of_queries",
-    "number_relevant",
-    "number_relevant_retrieved",
-    "number_retrieved",
-    "set_f",
-    "set_precision",
-    "set_recall",
-]
-
 
 @inner_kernel
 def _relevant_retrieved(judged: JudgedHits, query: int, level: int) -> int:

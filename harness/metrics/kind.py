@@ -8,8 +8,6 @@ from typing import Literal
 
 from harness.metrics.judged import Arguments, JudgedHits, Out
 
-__all__ = ["HIGHEST_LEVEL", "Cutoff", "Kernel", "Kind", "Parameter"]
-
 HIGHEST_LEVEL = 2**31 - 1
 """The highest level of relevance: grades have 32 bits."""
 

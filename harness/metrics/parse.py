@@ -12,8 +12,6 @@ from harness.metrics.measure import Metric, ParameterValue
 from harness.metrics.registry import installed, kinds, spellings
 from harness.metrics.table import KINDS
 
-__all__ = ["kind_named", "official_metrics", "parse_metric", "parse_metrics", "split_metrics"]
-
 _SHAPE = re.compile(r"(?P<name>[^@()\s]+)\s*(?:\((?P<inside>[^()]*)\))?\s*(?:@\s*(?P<at>[^()\s]*))?")
 _TREC_SHAPE = re.compile(r"(?P<name>.+?)[._](?P<at>\d*\.?\d+)")
 _OFFICIAL = (

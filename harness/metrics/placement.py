@@ -21,8 +21,6 @@ from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Qrels,
 from harness.errors import DataError
 from harness.metrics.judged import JudgedHits
 
-__all__ = ["place_hits"]
-
 Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 _DEAR = 8

@@ -17,8 +17,6 @@ from harness.metrics.registry import kind_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["QueryCounts", "QuerySet", "Scores", "Summary", "is_mean", "undecided_by_ties"]
-
 
 class QuerySet(StrEnum):
     """Which queries an average is taken over. Unjudged queries never count."""

@@ -20,8 +20,6 @@ from harness.metrics.placement import place_hits
 from harness.metrics.registry import kind_of, kinds
 from harness.metrics.scores import QueryCounts, QuerySet, Scores
 
-__all__ = ["require_closed_form", "score"]
-
 _ROUNDING = 1e-9
 
 

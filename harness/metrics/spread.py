@@ -11,8 +11,6 @@ from harness.data.types import Run
 from harness.errors import UsageError
 from harness.metrics.agreement import overlap
 
-__all__ = ["Spread", "pairwise_overlap", "spread"]
-
 
 class Spread(NamedTuple):
     """Mean, sample standard deviation (n - 1), least and largest of a few values."""

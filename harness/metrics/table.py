@@ -16,8 +16,6 @@ from harness.metrics import kernels_pool as pool
 from harness.metrics import kernels_set as sets
 from harness.metrics.kind import HIGHEST_LEVEL, Kind, Parameter
 
-__all__ = ["KINDS", "NOT_OFFERED"]
-
 _CUTS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
 _RECALLS = tuple(tenth / 10 for tenth in range(11))
 _REL = Parameter("rel", int, 1, "lowest grade that counts as relevant", minimum=1, maximum=HIGHEST_LEVEL)

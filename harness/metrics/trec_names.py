@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from harness.metrics.measure import Metric
 from harness.metrics.registry import kind_of
 
-__all__ = ["in_trec_order", "trec_name"]
-
 _ORDER = (
     "num_q", "num_ret", "num_rel", "num_rel_ret", "map", "gm_map", "Rprec", "bpref", "recip_rank", "iprec_at_recall",
     "P", "recall", "infAP", "11pt_avg", "ndcg", "ndcg_cut", "map_cut", "success", "set_P", "set_recall", "set_F",

@@ -60,8 +60,6 @@ from harness.worker.executor import cluster_facts, create_executor
 from harness.worker.failure import Failure, failure_of
 from harness.worker.outcome import Outcome
 
-__all__ = ["compare", "run", "run_on"]
-
 DatasetLike = str | Path | Dataset
 
 

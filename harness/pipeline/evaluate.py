@@ -32,19 +32,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-__all__ = [
-    "EvaluatedRun",
-    "QrelsLike",
-    "RunLike",
-    "as_qrels",
-    "as_run",
-    "audit",
-    "evaluate",
-    "evaluate_run",
-    "p_mrr",
-    "with_later_judgments",
-]
-
 RunLike: TypeAlias = "Run | Mapping[Any, Any] | Sequence[Any] | pd.DataFrame | pa.Table | str | PathLike[str]"
 """A run as one of the shapes of ``harness.data.memory.RUNS``, its path, or its columns."""
 QrelsLike: TypeAlias = (

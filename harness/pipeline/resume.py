@@ -45,21 +45,6 @@ from harness.worker.jobs import Identity, IdentityJob, TrialRecord
 from harness.worker.outcome import Measurements
 from harness.worker.process import Finished
 
-__all__ = [
-    "KIND",
-    "SCHEME",
-    "Conditions",
-    "Identities",
-    "LookUp",
-    "StoredOutcome",
-    "StoredTrials",
-    "conditions_of",
-    "differences",
-    "in_short",
-    "is_kept",
-    "trial_key",
-]
-
 SCHEME = 16
 """To be raised when a change of the harness or of its engines changes the hits of some engine, or what is stored."""
 KIND = "trials"

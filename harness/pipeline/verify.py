@@ -53,8 +53,6 @@ from harness.store.cache_entries import COMPARISON, WORK
 from harness.store.scratch import scratch_folder
 from harness.worker.outcome import Outcome
 
-__all__ = ["run", "verify"]
-
 _Change: TypeAlias = tuple[str, str, str]
 """An aspect, and what it is before and after."""
 _DEPTH = 1000

@@ -16,8 +16,6 @@ from harness.errors import UsageError
 from harness.stats.intervals import check_share, finite, mean_and_spread
 from harness.stats.mean_error import NoiseFloor, error_of
 
-__all__ = ["detectable_difference", "queries_for_equivalence", "queries_needed"]
-
 _MOST_QUERIES = 10_000_000
 
 

@@ -16,8 +16,6 @@ from harness.errors import RankingError, UsageError
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["BestHits", "QueryResults", "ScoreFunction", "part", "tie_break_of"]
-
 ScoreFunction = Callable[[Any, Any], "Tensor"]
 """Embeddings of q queries and d documents to a tensor (q, d) of scores, more is better."""
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from torch import Tensor
 
-__all__ = ["InformationRetrievalEvaluator"]
-
 logger = logging.getLogger(__name__)
 
 _PERCENT = ("Accuracy", "Precision", "Recall")

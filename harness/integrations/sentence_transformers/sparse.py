@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from sentence_transformers import SparseEncoder
     from torch import Tensor
 
-__all__ = ["SparseInformationRetrievalEvaluator"]
-
 
 def _signature() -> inspect.Signature:
     """Return the base class's signature, with ``max_active_dims`` in the place of ``truncate_dim``."""

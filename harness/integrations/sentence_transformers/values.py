@@ -17,8 +17,6 @@ from harness.data.types import Float64Array, Ids, Int64Array, Qrels, Run
 from harness.errors import DataError, RankingError, UsageError
 from harness.metrics import parse_metric, score
 
-__all__ = ["LOGGED", "Cell", "Cutoffs", "Judgments", "Values"]
-
 Values = dict[str, dict[int, float]]
 """``{"ndcg@k": {10: 0.5}}``: the library's names of measures, then cutoffs."""
 

@@ -33,8 +33,6 @@ from harness.plan.option_fields import command_words, flat, option_fields, requi
 from harness.plan.options import WARM_UP_SECONDS, warm_up_seconds
 from harness.plan.plan import Plan, identical_ids_rule
 
-__all__ = ["CheckPlan", "TrialName", "plan_check"]
-
 DEFAULT_BACKENDS = "lucene,csr"
 
 

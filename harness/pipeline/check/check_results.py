@@ -27,8 +27,6 @@ from harness.results.schema_costs import SearchStats
 from harness.results.scored import Scored, has_terms
 from harness.stats import Interval, bootstrap_interval, mean_interval
 
-__all__ = ["Answered", "CheckJudge", "Rules", "asked_search", "asked_trial"]
-
 _NS_PER_MS = 1e6
 _NEVER_MS = 1e9
 """A query that takes eleven days: as slow as one could have become."""

@@ -25,20 +25,6 @@ from harness.data.ranking import TieRule
 from harness.data.types import Ids, Qrels, Run
 from harness.errors import UsageError
 
-__all__ = [
-    "Expected",
-    "FirstHit",
-    "IdAdvice",
-    "IdKinds",
-    "Match",
-    "MatchRule",
-    "Missing",
-    "id_advice",
-    "id_kinds",
-    "ideal_run",
-    "plain_judgments",
-]
-
 _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
 _HASH = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{32,}", re.IGNORECASE)
 _NUMBER = re.compile(r"\d{1,31}")

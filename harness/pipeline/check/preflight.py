@@ -25,17 +25,6 @@ from harness.pipeline.check.id_match import Expected, IdAdvice, Match, MatchRule
 from harness.results.check_schema import PreflightProblem
 from harness.wording import counted
 
-__all__ = [
-    "Answers",
-    "Examined",
-    "Examiner",
-    "answers_of",
-    "missing_ids",
-    "preflight",
-    "problem_of",
-    "repeated_questions",
-]
-
 _SHOWN = 5
 _ALIKE = 3
 """Fewer equal lists happen: paraphrases have them."""

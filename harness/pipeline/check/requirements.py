@@ -23,19 +23,6 @@ from harness.metrics import Metric, is_mean, parse_metric
 from harness.metrics.registry import kind_of, kinds, spellings
 from harness.plan.option_fields import Mistakes
 
-__all__ = [
-    "LATENCIES",
-    "PARITY",
-    "Judgement",
-    "Requirement",
-    "Sample",
-    "SliceOf",
-    "judge",
-    "metric_at_depth",
-    "parse_requirement",
-    "parse_requirements",
-]
-
 PARITY = "parity"
 Operator = Literal[">=", ">", "<=", "<"]
 LATENCIES = {"p50_ms": 50, "p90_ms": 90, "p95_ms": 95, "p99_ms": 99, "mean_ms": None}

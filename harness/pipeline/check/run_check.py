@@ -44,8 +44,6 @@ from harness.store.result_folder import check_target
 from harness.wording import counted
 from harness.worker.executor import cluster_facts
 
-__all__ = ["check", "run_check", "with_corpora"]
-
 _FOLLOWED = 1000
 """Ranks of the exact reference among which what is expected is looked for."""
 

@@ -34,8 +34,6 @@ from harness.store.record_files import load, save
 from harness.wording import counted
 from harness.worker.jobs import ChurnJob, ChurnPass, ChurnRecord, TrialJob
 
-__all__ = ["ChurnProbe"]
-
 _NS_PER_S = 1e9
 _FRESH = "new index"
 _LEGEND = [

@@ -18,8 +18,6 @@ from harness.results.schema import RerankingStats, StageStats, TrialResult
 from harness.results.scored import Scored
 from harness.worker.outcome import Outcome
 
-__all__ = ["CombiningProbe", "best_order", "rerank_upper_bound"]
-
 _NS_PER_S = 1e9
 _NS_PER_MS = 1e6
 _BEST_BY_GRADE = "nDCG"

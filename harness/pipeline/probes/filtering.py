@@ -35,8 +35,6 @@ from harness.store.record_files import load, save
 from harness.worker.jobs import TrialRecord
 from harness.worker.outcome import checked_run, refuse_lost_documents
 
-__all__ = ["FilteredSearch", "FilteringProbe", "FilteringRecord"]
-
 _NO_FILTER = "none"
 _METADATA = "metadata.arrow"
 _NAMED = 4

@@ -19,8 +19,6 @@ from harness.worker.jobs import ExternalIndexRecord, TrialRecord
 from harness.worker.process import Finished
 from harness.worker.vectors import Vectors
 
-__all__ = ["IndexingProbe"]
-
 _NS_PER_S = 1e9
 _MISSING_SHOWN = 100
 _STRANGERS_SHOWN = 20

@@ -32,8 +32,6 @@ from harness.worker.jobs import ClientJob, ClientRecord, LoadKind, TrialJob, Tri
 from harness.worker.load_client import DUE, GO, READY
 from harness.worker.process import Finished
 
-__all__ = ["LoadRecord", "LoadRecords", "LoadRuns", "rate_level", "scheduled"]
-
 _NS_PER_S = 1e9
 _FIRST_SHARE = 1 / 8
 """Rate at which a sweep begins, as a share of what a single client got."""

@@ -28,8 +28,6 @@ from harness.worker.executor import Aside, Executor
 from harness.worker.jobs import HELD, TrialJob
 from harness.worker.outcome import Measurements, Outcome
 
-__all__ = ["REUSED", "HeldOpen", "Probe", "ProbedTrial", "label_cell", "latency_stats", "run_probes"]
-
 REUSED = "†"
 """Marks a backend in tables whose outcome an earlier comparison measured."""
 RecordOf = TypeVar("RecordOf", covariant=True)  # noqa: PLC0105 - a record is only ever given out

@@ -33,8 +33,6 @@ from harness.worker.jobs import TrialJob, TrialRecord
 from harness.worker.outcome import Outcome, checked_run, refuse_lost_documents
 from harness.worker.process import Finished
 
-__all__ = ["RebuildProbe", "job_of_another_build"]
-
 _NS_PER_S = 1e9
 _COSTS = ("seconds", "ready_seconds", "documents_per_second", "bytes", "log_bytes")
 """Costs that have a spread. Peaks of memory are not among them: the first build's worker searches more than others'."""

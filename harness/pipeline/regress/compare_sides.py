@@ -46,8 +46,6 @@ from harness.results.snapshot import OVERLAP, ResultSnapshot
 from harness.results.upgrade import current_figure
 from harness.stats import PAIRED_TESTS
 
-__all__ = ["CompareRules", "Compared", "compare_rules", "compare_sides", "compared_again"]
-
 
 @dataclass(frozen=True, slots=True)
 class CompareRules:

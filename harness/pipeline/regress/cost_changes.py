@@ -12,8 +12,6 @@ from harness.pipeline.regress.pairing import ComparedDataset, Pair, machine_chan
 from harness.results.regression_schema import CostChange
 from harness.results.schema import TrialResult
 
-__all__ = ["TOLERANCE", "cost_changes"]
-
 TOLERANCE = 1.25
 """A cost counts as the same up to this factor. Identical runs on a machine that others use differ by more."""
 _RESAMPLES = 1_000

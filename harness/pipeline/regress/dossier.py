@@ -22,8 +22,6 @@ from harness.results.regression_schema import (
 )
 from harness.results.snapshot import OVERLAP, ResultSnapshot
 
-__all__ = ["make_dossier"]
-
 _ROUNDING = 1e-12
 _Figure = Mapping[str, Mapping[str, float]]
 _Figures = tuple[_Figure, _Figure]

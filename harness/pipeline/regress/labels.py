@@ -24,27 +24,6 @@ from harness.wording import counted
 if TYPE_CHECKING:
     from harness.results.regression_schema import Change
 
-__all__ = [
-    "LABEL_FILE",
-    "Grades",
-    "LabelFile",
-    "Labels",
-    "check_no_grades",
-    "grades_of",
-    "label_lines",
-    "labels_by_dataset",
-    "only_labels",
-    "read_labels",
-    "refuse_foreign",
-    "refuse_unnamed",
-    "relabelled",
-    "repeated",
-    "scorable",
-    "score_again",
-    "to_qrels",
-    "with_labels",
-]
-
 LABEL_FILE = "to-label.jsonl"
 _GRADE = 2**31
 _FIX = "name a filled-in to-label.jsonl"

@@ -14,20 +14,6 @@ from harness.results.schema import Result, TrialResult
 from harness.results.snapshot import ResultSnapshot
 from harness.wording import counted
 
-__all__ = [
-    "Common",
-    "ComparedDataset",
-    "Pair",
-    "Pairing",
-    "changed_settings",
-    "common_queries",
-    "machine_changes",
-    "pair_backends",
-    "pairing_warnings",
-    "refuse_missing",
-    "unknown_relation",
-]
-
 _OF_EACH_BACKEND = {"backends", "notes"}
 _OF_NO_CONSEQUENCE = {"resume", "cards", "sweep", "jobs", "verify_cache", "max_calls", "reference", "all_pairs"}
 _MEASURED = {

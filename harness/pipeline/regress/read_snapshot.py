@@ -17,8 +17,6 @@ from harness.results.snapshot import ResultSnapshot, snapshots_of, text_digest
 from harness.results.stored import FORMER_CHANGE, read_report, read_stored_run
 from harness.store.result_folder import REPORT_NAME
 
-__all__ = ["read_snapshots"]
-
 _OF_NO_CONSEQUENCE = {"corpora", "against", "require", "confidence", "slice", "no_text", "notes"}
 """Settings of a check that change no figure of a question, and those that the data and the backends tell of."""
 

@@ -18,8 +18,6 @@ from harness.registry.parameters import current_spelling
 from harness.results.schema_base import PlanRecord
 from harness.results.snapshot import ResultSnapshot
 
-__all__ = ["changed_backends", "rerun_command", "rerun_plan"]
-
 _NOT_TAKEN_OVER = {"resume", "reference", "all_pairs"}
 """Options of a baseline's plan that a new run leaves: it measures, and compares with another result, not within."""
 _EVERY = "*"

@@ -21,8 +21,6 @@ from harness.stats import Change, Judgement, NoiseFloor, TestName, judge_family
 from harness.stats.mean_error import sum_of_variances
 from harness.wording import counted
 
-__all__ = ["MARGIN", "Rules", "judge_pairs", "metric_warnings", "noise_warnings", "sentence"]
-
 _MOST_DIGITS = 12
 """Means that differ beyond so many decimals are the same: what remains is rounding."""
 MARGIN = 0.01
