@@ -1,4 +1,4 @@
-"""The conventions of the tools that compute retrieval metrics: what each takes the same metric name to mean.
+"""The conventions of tools that compute retrieval metrics: how each computes a metric of the same name.
 
 Two tools that report ``nDCG@10`` of one run can differ in a handful of aspects: how equal scores are ordered, what a
 grade is worth, which queries the mean is taken over. :class:`Settings` has a field for each aspect, and a
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from harness.data.ranking import TieBreak
 from harness.metrics.measure import Metric
@@ -167,20 +167,11 @@ class Convention:
         return settings
 
 
-class _Offered(NamedTuple):
-    metrics: frozenset[str]
-    uncut: frozenset[str]
-
-
-def _of_trec_eval() -> _Offered:
-    """What trec_eval computes; ``RR@k`` through ``-M k``, as Anserini does for MS MARCO."""
-    means = [kind for kind in KINDS.values() if kind.aggregate == "mean"]
-    cut = {kind.name for kind in means if kind.trec_cut is not None} | {"RR"}
-    return _Offered(frozenset(cut), frozenset(kind.name for kind in means if kind.trec is not None))
-
-
+_MEANS = [kind for kind in KINDS.values() if kind.aggregate == "mean"]
+_TREC_CUT = frozenset({kind.name for kind in _MEANS if kind.trec_cut is not None} | {"RR"})
+"""Metrics that trec_eval computes at a cutoff; ``RR@k`` through ``-M k``, as Anserini does for MS MARCO."""
+_TREC_UNCUT = frozenset(kind.name for kind in _MEANS if kind.trec is not None)
 _AT_K = frozenset(("nDCG", "AP", "P", "R", "RR", "Success"))
-_TREC_EVAL = _of_trec_eval()
 _PYTHON_SORT = MappingProxyType({
     "ties": TieBreak.LISTED, "precision": Precision.DOUBLE, "queries": Countable.JUDGED
 })  # fmt: skip
@@ -192,7 +183,7 @@ CONVENTIONS: tuple[Convention, ...] = (
     Convention(
         "trec_eval", "trec_eval 9, through pytrec_eval-terrier", "0.5.11",
         Settings(queries=Countable.ANSWERED),
-        metrics=_TREC_EVAL.metrics, uncut=_TREC_EVAL.uncut, parameters=frozenset(("rel",)),
+        metrics=_TREC_CUT, uncut=_TREC_UNCUT, parameters=frozenset(("rel",)),
         note="Without -c. RR@k is recip_rank with -M k. The command prints four digits.",
         source="trec_eval.c and form_res_rels.c",
     ),
@@ -201,7 +192,7 @@ CONVENTIONS: tuple[Convention, ...] = (
         Settings(
             ties=TieBreak.LISTED, queries=Countable.JUDGED, identical_ids=IdenticalIds.OF_DATASET, depth=1000
         ),
-        metrics=_TREC_EVAL.metrics, uncut=_TREC_EVAL.uncut, parameters=frozenset(("rel",)),
+        metrics=_TREC_CUT, uncut=_TREC_UNCUT, parameters=frozenset(("rel",)),
         note="Its runs have no equal scores: they are moved apart in the order of the ranking. -removeQuery is given "
         "for BEIR and BRIGHT, not for MIRACL, Mr. TyDi and MS MARCO. MIRACL is searched with 100 hits.",
         source="ScoreTiesAdjusterReranker.java, SearchCollection.java and the YAML files of the regressions",
