@@ -1,4 +1,4 @@
-"""Tell which document of a ranking is what a question expects, and guess what ids meant that no document has.
+"""Match hits with the documents that questions expect, and advise on expected ids that no document has.
 
 A golden set may name chunks as the corpus does, or documents of which the corpus holds chunks. A document belongs to at
 most one expectation of a question: to the most specific one that it matches. Several hits for one expectation count
@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -201,12 +201,9 @@ def ideal_run(golden: GoldenSet, k: int) -> Run:
     doc_ids = [expectation.id for hits in best for expectation in hits]
     ids = Ids.of(dict.fromkeys(doc_ids))
     indptr = np.cumsum([0, *map(len, best)], dtype=np.int64)
-    scores = np.concatenate([-np.arange(len(hits), dtype=np.float32) for hits in best]) if best else _NO_SCORES
+    scores = np.array([-rank for hits in best for rank in range(len(hits))], dtype=np.float32)
     rows = ids.rows_of(Ids.of(doc_ids)).astype(np.int32)
     return Run(Ids.of([question.id for question in questions]), ids, indptr, rows, scores)
-
-
-_NO_SCORES = np.zeros(0, dtype=np.float32)
 
 
 def _qrels(rows: Sequence[tuple[str, Sequence[tuple[str, int]]]]) -> Qrels:
@@ -249,13 +246,13 @@ def id_kinds(named: Set[str], hits: Set[str]) -> IdKinds | None:
             f"expected ids are {' and '.join(forms[0])}, those of hits are {' and '.join(forms[1])}",
             "return the ids that the golden set names: a key of the metadata, perhaps",
         )
-    part = _chunk_of(hits, named)
+    part = _chunk_of(sorted(hits), named)
     if part is not None:
         return IdKinds(
             f"the hit '{part.chunk}' is called like a chunk of '{part.document}'",
             f"where hits are chunks of what the golden set names: --match document --delimiter '{part.delimiter}'",
         )
-    part = _chunk_of(named, hits)
+    part = _chunk_of(sorted(named), hits)
     if part is not None:
         return IdKinds(
             f"the expected '{part.chunk}' is called like a chunk of the hit '{part.document}'",
@@ -270,14 +267,19 @@ def _form(doc_id: str) -> str:
     return "UUIDs or hashes" if _UUID.fullmatch(doc_id) or _HASH.fullmatch(doc_id) else "names"
 
 
-def _chunk_of(chunks: Set[str], documents: Set[str]) -> _Chunk | None:
-    """Return the first of ``chunks`` that is called like one of ``documents``, a delimiter, and a number."""
-    for chunk in sorted(chunks):
-        for delimiter in _DELIMITER.finditer(chunk):
-            document = chunk[: delimiter.start()]
-            if document in documents and _CHUNK.fullmatch(chunk, delimiter.end()):
-                return _Chunk(chunk, document, delimiter[0])
+def _chunk_of(names: Sequence[str], documents: Set[str] | Ids) -> _Chunk | None:
+    """Return the first of ``names`` that is called like one of ``documents``, a delimiter, and a number."""
+    for name in names:
+        for delimiter in _DELIMITER.finditer(name):
+            document = name[: delimiter.start()]
+            known = _has_all(documents, [document]) if isinstance(documents, Ids) else document in documents
+            if known and _CHUNK.fullmatch(name, delimiter.end()):
+                return _Chunk(name, document, delimiter[0])
     return None
+
+
+def _has_all(corpus: Ids, ids: Iterable[str]) -> bool:
+    return bool((corpus.rows_of(Ids.of(ids)) >= 0).all())
 
 
 def _spelled(named: Set[str], hits: Set[str]) -> IdKinds | None:
@@ -288,9 +290,8 @@ def _spelled(named: Set[str], hits: Set[str]) -> IdKinds | None:
     plain = {_plain(name): name for name in sorted(named)}
     shorter = {form: name for name in sorted(named) for form in _shorter(name)}
     for hit in sorted(hits):
-        same = shorter.get(_plain(hit)) or next(
-            (plain[form] for form in (_plain(hit), *_shorter(hit)) if form in plain), None
-        )
+        forms = [shorter.get(_plain(hit)), *(plain.get(form) for form in (_plain(hit), *_shorter(hit)))]
+        same = next(filter(None, forms), None)
         if same is not None:
             return IdKinds(
                 f"the hit '{hit}' is '{same}' in another spelling", "return the ids as the golden set spells them"
@@ -331,7 +332,7 @@ def id_advice(golden: GoldenSet, missing: Sequence[str], corpus: Ids) -> IdAdvic
     if match is not None:
         fix = "where it names documents of which the corpus has chunks"
         return IdAdvice(f"{fix}: --match {match.rule} --delimiter '{match.delimiter}'", {})
-    part = next((part for name in looked_at if (part := _part_of(name, corpus)) is not None), None)
+    part = _chunk_of(looked_at, corpus)
     if part is not None:
         what = f"'{part.chunk}' is called like a chunk of '{part.document}', which the corpus has whole"
         return IdAdvice(f"{what}: give the corpus of chunks, or have the golden set name documents", {})
@@ -341,18 +342,9 @@ def id_advice(golden: GoldenSet, missing: Sequence[str], corpus: Ids) -> IdAdvic
     return IdAdvice("", _spelled_nearly(looked_at, corpus) if len(corpus) <= _MOST else {})
 
 
-def _part_of(name: str, corpus: Ids) -> _Chunk | None:
-    """Return a missing id as a chunk of a document that the corpus has; None where it is not called like one."""
-    for delimiter in _DELIMITER.finditer(name):
-        document = name[: delimiter.start()]
-        if _CHUNK.fullmatch(name, delimiter.end()) and bool((corpus.rows_of(Ids.of([document])) >= 0).any()):
-            return _Chunk(name, document, delimiter[0])
-    return None
-
-
 def _is_several(name: str, corpus: Ids) -> bool:
     parts = dict.fromkeys(part.strip() for part in name.split(","))
-    return len(parts) > 1 and bool((corpus.rows_of(Ids.of(parts)) >= 0).all())
+    return len(parts) > 1 and _has_all(corpus, parts)
 
 
 def _chunks(golden: GoldenSet, names: Sequence[str], missing: int, corpus: Ids) -> Match | None:

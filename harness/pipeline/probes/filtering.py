@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -22,8 +22,7 @@ from harness.document.model import Cell, Column, Figure, Table, Value, Verdict
 from harness.errors import HarnessError
 from harness.metrics import Scores, score
 from harness.parity.outcome_parity import References
-from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell, latency_stats
-from harness.pipeline.probes.rebuilds import job_of_another_build
+from harness.pipeline.probes.probe import Probe, ProbedTrial, job_of_another_build, label_cell, latency_stats
 from harness.plan.plan import Plan, Trial, may_be_server
 from harness.registry.lookup import load_engine
 from harness.results.hit_rules import HitRules
@@ -79,12 +78,9 @@ class FilteringProbe(Probe[FilteringRecord]):
         if probed.dataset.candidates is not None:
             return None
         filters = _filters_of(probed.dataset, probed.plan)
-        folder = Path(tempfile.mkdtemp(prefix="filters-", dir=probed.work))
-        try:
-            save_table(folder / _METADATA, filters[0].filtered.metadata)
-            return FilteringRecord(tuple(_searches(probed, filters, folder, progress)))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        with TemporaryDirectory(prefix="filters-", dir=probed.work, ignore_cleanup_errors=True) as folder:
+            save_table(Path(folder) / _METADATA, filters[0].filtered.metadata)
+            return FilteringRecord(tuple(_searches(probed, filters, Path(folder), progress)))
 
     def planned(self, plan: Plan) -> str:
         """Name the filters."""

@@ -197,16 +197,18 @@ def to_qrels(grades: Grades) -> Qrels:
     return group_judgments(Judgments(list(range(len(rows))), *columns), Problems("judgments"))
 
 
-def _can_score(side: ResultSnapshot, measure: Metric) -> bool:
-    """Tell whether a side holds enough to score again: all hits, or as many as the measure looks at, in their order."""
-    if side.depth is None or not side.rescorable:
-        return side.rescorable
-    return isinstance(measure.cutoff, int) and measure.cutoff <= side.depth and side.ties is not TieRule.AVERAGE
-
-
 def scorable(sides: Sequence[ResultSnapshot], measures: Mapping[str, Metric]) -> dict[str, Metric]:
-    """Return the measures, by their names, that every side can be scored by again."""
-    return {name: measure for name, measure in measures.items() if all(_can_score(side, measure) for side in sides)}
+    """Return the metrics, by their names, that every side can be scored by again.
+
+    A side needs all its hits for that, or as many, in their order, as the metric looks at.
+    """
+
+    def can_score(side: ResultSnapshot, metric: Metric) -> bool:
+        if side.depth is None or not side.rescorable:
+            return side.rescorable
+        return isinstance(metric.cutoff, int) and metric.cutoff <= side.depth and side.ties is not TieRule.AVERAGE
+
+    return {name: metric for name, metric in measures.items() if all(can_score(side, metric) for side in sides)}
 
 
 def score_again(
