@@ -195,6 +195,11 @@ def parse_published(text: str) -> _Number:
 
     Raises UsageError for anything else, and for a number above 100.
     """
+    if not isinstance(text, str):
+        raise UsageError(
+            f"the published value is {text!r}, of type {type(text).__name__}",
+            fix="give its text, '0.40' say: its last digit tells how it was rounded",
+        )
     parts = _PUBLISHED.fullmatch(text.strip())
     if parts is None:
         raise UsageError(

@@ -235,6 +235,8 @@ def p_mrr(original: RunLike, changed: RunLike, documents: Mapping[str, Sequence[
     before, after = _rankings(original, "-og"), _rankings(changed, "-changed")
     values = {}
     for query, listed in documents.items():
+        if isinstance(listed, str):
+            raise UsageError(f"the documents of query '{query}' are a text: '{listed}'", fix="give a list of ids")
         ranks = [(before(query, document), after(query, document)) for document in listed]
         if any((r is None) != (s is None) for r, s in ranks):
             raise DataError("run", [f"query '{query}' is in one of the runs alone"], fix="ask both of the same queries")

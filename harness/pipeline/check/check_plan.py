@@ -209,7 +209,7 @@ def _golden(request: CheckRequest) -> tuple[GoldenSet, str | Path | Dataset | No
         records = request.golden if isinstance(request.golden, list | tuple) else None
         if records is None or not all(isinstance(record, Mapping) for record in records):
             raise UsageError(
-                f"the golden set is a {type(request.golden).__name__}",
+                f"the golden set is of type {type(request.golden).__name__}",
                 fix="give a file, objects with question and expected_relevant_doc_ids, or harness.Dataset.of(…)",
             )
         return golden_of_records(records), None
@@ -229,7 +229,9 @@ def _places(request: CheckRequest, own: str | Path | Dataset | None) -> dict[str
     places: dict[str, str | Path | Dataset] = {}
     for corpus in corpora or [own or ""]:
         if not isinstance(corpus, str | Path | Dataset):
-            raise UsageError(f"the corpus is a {type(corpus).__name__}", fix="give a path, or harness.Dataset.of(…)")
+            raise UsageError(
+                f"the corpus is of type {type(corpus).__name__}", fix="give a path, or harness.Dataset.of(…)"
+            )
         name, place = _named_place(corpus)
         if name in places:
             raise UsageError(f"two corpora are called '{name}'", fix=f"name them: --corpus small={place}")

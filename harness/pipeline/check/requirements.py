@@ -22,6 +22,7 @@ from harness.data.types import Float64Array
 from harness.errors import UnknownNameError, UsageError
 from harness.metrics import Metric, is_mean, parse_metric
 from harness.metrics.registry import kind_of, kinds, spellings
+from harness.metrics.table import KINDS
 from harness.plan.option_fields import Mistakes
 from harness.stats import Interval
 
@@ -74,7 +75,8 @@ class Requirement:
 def parse_requirement(text: str, k: int) -> Requirement:
     """Parse a requirement; a metric without a cutoff gets the depth ``k`` of the search.
 
-    Raises UsageError for what is malformed or unknown, for a cutoff beyond ``k``, and for a metric that is no mean.
+    Raises UsageError for what is malformed or unknown, for a cutoff beyond ``k``, for a metric that is no mean, and for
+    a bound that no value of the metric can reach.
     """
     parts = _SHAPE.fullmatch(text.strip())
     if parts is None or parts["quantity"].rstrip().endswith("="):  # Hit@5=>0.9
@@ -104,6 +106,11 @@ def parse_requirement(text: str, k: int) -> Requirement:
         if not is_mean(quantity):
             raise UsageError(f"the requirement '{text}': {quantity} is no mean over questions", fix=_EXAMPLE)
         name = shown_name(name, quantity)
+    kind = KINDS.get(quantity.name) if isinstance(quantity, Metric) else None
+    is_share = name == PARITY or (kind is not None and kind.range == "0 to 1")
+    if is_share and not 0.0 <= bound <= 1.0:
+        fix = f"write a share or a percentage: {name}>=0.9 or {name}>=90%"
+        raise UsageError(f"the requirement '{text}': {name} lies between 0 and 1", fix=fix)
     operator = cast("Operator", parts["operator"])
     canonical = f"{f'{of_slice}: ' if of_slice is not None else ''}{name}{operator}{bound:g}"
     return Requirement(canonical, quantity, name, operator, bound, of_slice)
