@@ -120,7 +120,7 @@ class Audit:
     published: Published | None
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a measure, one column a convention (pandas, float64); NaN where there is no value."""
+        """Return one row a metric, one column a convention (pandas, float64); NaN where there is no value."""
         import pandas as pd
 
         index = pd.Index([str(measure) for measure in self.measures], name="measure")
@@ -224,7 +224,7 @@ class _Outcome(NamedTuple):
     mean: float
 
     def same(self, other: _Outcome) -> bool:
-        """Whether the same queries count, with the same values up to rounding."""
+        """Tell whether the same queries count, with the same values up to rounding."""
         if not bool((self.counted == other.counted).all()):
             return False
         ours, theirs = self.values[self.counted], other.values[self.counted]

@@ -50,7 +50,7 @@ class Total(StrEnum):
 
 
 class Countable(StrEnum):
-    """Which queries the mean is taken over. Queries without judgments never count."""
+    """Set of queries that the mean is taken over. Queries without judgments never count."""
 
     RELEVANT = "with a relevant document"
     JUDGED = "judged"
@@ -102,12 +102,14 @@ class Aspect:
         return "all hits" if value is None else str(value)
 
 
-def _is_binary(measure: Metric) -> bool:
-    return any(parameter.name == "rel" for parameter in kind_of(measure.name).parameters)
-
-
 def _always(_: Metric) -> bool:
     return True
+
+
+def _follows_relevance(measure: Metric) -> bool:
+    """Tell whether the lowest relevant grade matters to a metric, which states none of its own."""
+    levelled = any(parameter.name == "rel" for parameter in kind_of(measure.name).parameters)
+    return levelled and measure.parameter("rel") is None
 
 
 ASPECTS: tuple[Aspect, ...] = (
@@ -116,7 +118,7 @@ ASPECTS: tuple[Aspect, ...] = (
     Aspect("queries", "queries averaged over", _always, tuple(Countable)),
     Aspect("identical_ids", "hits with their query's id", _always, (IdenticalIds.KEEP, IdenticalIds.BEFORE_CUT)),
     Aspect("depth", "hits measured", _always, (None, 1000, 100, 10)),
-    Aspect("relevance", "lowest relevant grade", lambda m: _is_binary(m) and m.parameter("rel") is None, (1, 2, 3)),
+    Aspect("relevance", "lowest relevant grade", _follows_relevance, (1, 2, 3)),
     Aspect("gain", "gain", lambda m: m.name == "nDCG" and m.parameter("dcg") is None, tuple(Gain)),
     Aspect("ideal", "ideal ranking", lambda m: m.name == "nDCG", tuple(Ideal)),
     Aspect("ap_total", "AP divided by", lambda m: m.name == "AP", tuple(Total)),
@@ -153,7 +155,7 @@ class Convention:
     source: str = ""
 
     def offers(self, measure: Metric) -> bool:
-        """Whether the tool computes the measure."""
+        """Tell whether the tool computes the metric."""
         if not self.parameters.issuperset(key for key, _ in measure.parameters):
             return False
         return measure.name in (self.uncut if measure.cutoff is None else self.metrics)

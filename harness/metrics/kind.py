@@ -1,4 +1,4 @@
-"""What a row of the table of measures holds."""
+"""One row of the table of metrics: a metric's kernel, names, parameters and documentation."""
 
 from __future__ import annotations
 

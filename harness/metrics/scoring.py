@@ -62,10 +62,9 @@ def score(
 
 
 def _with_level(measure: Metric, relevance: int) -> Metric:
-    takes_level = any(parameter.name == "rel" for parameter in kind_of(measure.name).parameters)
-    if relevance == 1 or not takes_level or measure.parameter("rel") is not None:
-        return measure
-    return measure.with_parameter("rel", relevance)
+    levelled = any(parameter.name == "rel" for parameter in kind_of(measure.name).parameters)
+    stated = not levelled or measure.parameter("rel") is not None
+    return measure if relevance == 1 or stated else measure.with_parameter("rel", relevance)
 
 
 def require_closed_form(measures: Sequence[Metric], ties: TieRule) -> None:

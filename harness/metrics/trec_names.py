@@ -26,7 +26,7 @@ def trec_name(measure: Metric, relevance: int = 1) -> str | None:
 
 
 def in_trec_order(measures: Iterable[Metric], relevance: int = 1) -> list[int]:
-    """Positions of the measures in trec_eval's order; those it does not have come last, as given."""
+    """Return the positions of the metrics in trec_eval's order; those it does not have come last, as given."""
     listed = list(measures)
 
     def place(at: int) -> tuple[int, float]:

@@ -8,6 +8,7 @@ one, and the differences for normal. Source: Cohen, Statistical Power Analysis f
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 
 import numpy.typing as npt
@@ -118,10 +119,7 @@ def _smallest(reached: Callable[[int], bool]) -> int | None:
         low, high = high, 2 * high
         if high > _MOST_QUERIES:
             return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
-    return high
+    return low + 1 + bisect_left(range(low + 1, high), True, key=reached)
 
 
 def _check(power: float, alpha: float) -> None:

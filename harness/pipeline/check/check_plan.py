@@ -154,7 +154,10 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
             fix="leave one of them out",
         )
     _refuse_shared_labels(plans, against)
-    _refuse_untimed(request, requirements)
+    timed = [requirement.text for requirement in requirements if requirement.quantity in LATENCIES]
+    if timed and not request.timing:
+        what = f"the requirement '{timed[0]}' with --no-timing: no times are taken"
+        raise UsageError(what, fix="leave one of them out")
     match.require_order(ties)
     rules = Rules(
         k=request.k,
@@ -274,7 +277,7 @@ def _metrics_shown(request: CheckRequest, requirements: Sequence[Requirement]) -
     """Return metrics by the names that are shown: those of the tables, then those of requirements, each once."""
     texts = split_metrics(request.metrics) if isinstance(request.metrics, str) else list(request.metrics)
     names: dict[Metric, str] = {}
-    for text in texts or _default_metrics(request.k):
+    for text in texts or [f"{name}@{request.k}" for name in ("Hit", "MRR", "Recall", "nDCG")]:
         metric = metric_at_depth(text, request.k)
         if not is_mean(metric):
             raise UsageError(f"--metrics {text} is no mean over questions", fix="name others, like Hit@5 or nDCG@10")
@@ -283,10 +286,6 @@ def _metrics_shown(request: CheckRequest, requirements: Sequence[Requirement]) -
         if isinstance(requirement.quantity, Metric):
             names.setdefault(requirement.quantity, requirement.name)
     return {name: metric for metric, name in names.items()}
-
-
-def _default_metrics(k: int) -> tuple[str, ...]:
-    return (f"Hit@{k}", f"MRR@{k}", f"Recall@{k}", f"nDCG@{k}")
 
 
 def _slices(request: CheckRequest, requirements: Sequence[Requirement], golden: GoldenSet) -> tuple[str, ...]:
@@ -304,13 +303,6 @@ def _slices(request: CheckRequest, requirements: Sequence[Requirement], golden: 
             what = f"no question has {part}{nearest(part.value, values)}"
             raise UsageError(what, fix=f"'{part.field}' is one of: {', '.join(values[:20])}")
     return tuple(fields)
-
-
-def _refuse_untimed(request: CheckRequest, requirements: Sequence[Requirement]) -> None:
-    timed = [requirement.text for requirement in requirements if requirement.quantity in LATENCIES]
-    if timed and not request.timing:
-        what = f"the requirement '{timed[0]}' with --no-timing: no times are taken"
-        raise UsageError(what, fix="leave one of them out")
 
 
 def _compare_request(request: CheckRequest, corpus: str, metrics: Sequence[str]) -> CompareRequest:

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow.compute as pc
 
 from harness.data import ranking
 from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
 from harness.data.id_spelling import respelling
+from harness.data.memory import qrels_from_dict, run_from_dict
 from harness.data.ranking import TieRule
 from harness.data.types import Ids, Qrels, Run
 from harness.errors import UsageError
@@ -167,57 +167,36 @@ class Expected:
         if self.match.rule is not MatchRule.EXACT and ties is TieRule.TREC_EVAL:
             ordered = ranking.order(run)
         places = dict(zip(run.query_ids, range(len(run.query_ids)), strict=True))
-        rows: list[tuple[str, list[tuple[str, int]]]] = []
+        judged: dict[str, dict[str, int]] = {}
         for question in self.golden:
             if not question.expected:
                 continue
             place = places.get(question.id)
             hits = ordered.rows[ordered.of_query(place)] if place is not None else ordered.rows[:0]
             first = self.first_hits(question, ordered.doc_ids.take(hits))
-            judged = []
+            of_question = judged.setdefault(question.id, {})
             for expectation in question.expected:
                 hit = first.get(expectation.id)
                 doc_id = hit.doc_id if hit is not None else self._stand_in(question, expectation) or expectation.id
-                judged.append((doc_id, expectation.grade))
-            rows.append((question.id, judged))
-        return _qrels(rows)
+                of_question[doc_id] = expectation.grade
+        return qrels_from_dict(judged)
 
 
 def plain_judgments(golden: GoldenSet) -> Qrels:
     """Return the expectations as judgments of the expected ids themselves."""
-    return _qrels(
-        [
-            (question.id, [(expectation.id, expectation.grade) for expectation in question.expected])
-            for question in golden
-            if question.expected
-        ]
+    return qrels_from_dict(
+        {question.id: {expectation.id: expectation.grade for expectation in question.expected} for question in golden}
     )
 
 
 def ideal_run(golden: GoldenSet, k: int) -> Run:
     """Return the best ranking of at most ``k`` hits for each question: every expectation once, by grade."""
-    questions = [question for question in golden if question.expected]
-    best = [sorted(question.expected, key=lambda expectation: -expectation.grade)[:k] for question in questions]
-    doc_ids = [expectation.id for hits in best for expectation in hits]
-    ids = Ids.of(dict.fromkeys(doc_ids))
-    indptr = np.cumsum([0, *map(len, best)], dtype=np.int64)
-    scores = np.array([-rank for hits in best for rank in range(len(hits))], dtype=np.float32)
-    rows = ids.rows_of(Ids.of(doc_ids)).astype(np.int32)
-    return Run(Ids.of([question.id for question in questions]), ids, indptr, rows, scores)
-
-
-def _qrels(rows: Sequence[tuple[str, Sequence[tuple[str, int]]]]) -> Qrels:
-    """Return the judgments of queries, each with its documents and their grades."""
-    flat = [(doc_id, grade) for _, judged in rows for doc_id, grade in judged]
-    doc_ids = Ids.of(dict.fromkeys(doc_id for doc_id, _ in flat))
-    places = {doc_id: row for row, doc_id in enumerate(doc_ids)}
-    return Qrels(
-        query_ids=Ids.of([query for query, _ in rows]),
-        doc_ids=doc_ids,
-        indptr=np.cumsum([0, *(len(judged) for _, judged in rows)], dtype=np.int64),
-        rows=np.array([places[doc_id] for doc_id, _ in flat], dtype=np.int32),
-        grades=np.array([grade for _, grade in flat], dtype=np.int32),
-    )
+    best = {
+        question.id: sorted(question.expected, key=lambda expectation: -expectation.grade)[:k]
+        for question in golden
+        if question.expected
+    }
+    return run_from_dict({query: [expectation.id for expectation in hits] for query, hits in best.items()})
 
 
 class IdKinds(NamedTuple):

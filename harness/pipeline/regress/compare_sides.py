@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from harness.data.memory import qrels_from_dict
 from harness.data.types import Qrels
 from harness.errors import ResultError, UsageError
 from harness.pipeline.regress.cost_changes import cost_changes
@@ -17,7 +18,6 @@ from harness.pipeline.regress.labels import (
     labels_by_dataset,
     read_labels,
     relabelled,
-    to_qrels,
     with_labels,
 )
 from harness.pipeline.regress.pairing import (
@@ -322,7 +322,7 @@ def _judgments(before: ResultSnapshot, after: ResultSnapshot, common: Common) ->
         joined = grades_of(before.qrels)
         for query, grades in grades_of(after.qrels).items():
             joined[query] = {**joined.get(query, {}), **grades}
-        return to_qrels(joined)
+        return qrels_from_dict(joined)
     if after.qrels is not None:
         return after.qrels
     return before.qrels if common.relation.judgments == "same" else None

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
+from harness.data.memory import qrels_from_dict
 from harness.metrics import Metric, parse_metric
-from harness.pipeline.regress.labels import Grades, grades_of, repeated, scorable, score_again, to_qrels
+from harness.pipeline.regress.labels import Grades, grades_of, repeated, scorable, score_again
 from harness.pipeline.regress.pairing import ComparedDataset, Pair
 from harness.results.regression_schema import (
     Absence,
@@ -174,7 +175,7 @@ class _Rankings:
         runs = [side.ordered(label) for side, label in self.sides]
         if not assumed or not measures or None in runs:
             return []
-        qrels = to_qrels(
+        qrels = qrels_from_dict(
             {
                 name: {**self.grades[query], **dict.fromkeys(documents, self.relevance)}
                 for name, (query, documents) in assumed.items()

@@ -12,7 +12,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.data import ranking
-from harness.data.judgments import Judgments, group_judgments
+from harness.data.memory import qrels_from_dict
 from harness.data.problems import Problems
 from harness.data.ranking import TieRule
 from harness.data.types import Ids, Qrels, Run
@@ -159,7 +159,7 @@ def with_labels(qrels: Qrels | None, labels: Labels) -> Qrels:
         if known.setdefault(document, grade) != grade:
             problems.add(None, f"query '{query}', document '{document}': judged {known[document]}, labelled {grade}")
     problems.raise_if_any(fix="labels add to judgments; to change a judgment, change the dataset")
-    return to_qrels(grades)
+    return qrels_from_dict(grades)
 
 
 def _lines(path: Path, problems: Problems) -> Iterator[tuple[int, _Line]]:
@@ -188,13 +188,6 @@ def grades_of(qrels: Qrels, queries: Iterable[str] | None = None) -> dict[str, d
         query: dict(zip(documents[start:stop], grades[start:stop], strict=True))
         for query, start, stop in zip(chosen.query_ids, bounds[:-1], bounds[1:], strict=True)
     }
-
-
-def to_qrels(grades: Grades) -> Qrels:
-    """Return the same judgments as columns."""
-    rows = [(query, document, grade) for query, judged in grades.items() for document, grade in judged.items()]
-    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[], [], []]
-    return group_judgments(Judgments(list(range(len(rows))), *columns), Problems("judgments"))
 
 
 def scorable(sides: Sequence[ResultSnapshot], measures: Mapping[str, Metric]) -> dict[str, Metric]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from harness.data.memory import qrels_from_dict
 from harness.errors import ResultError
 from harness.pipeline.check.id_match import MatchRule
-from harness.pipeline.regress.labels import to_qrels
 from harness.results.baseline import read_baseline
 from harness.results.check_schema import QuestionResult
 from harness.results.comparison import Comparison
@@ -77,7 +77,7 @@ def _on_dataset(folder: Path, result: Result) -> ResultSnapshot:
         hits=lambda label: read_stored_run(folder, answered[label].dataset, label) if label in answered else None,
         texts=texts,
         digests={query: text_digest(text) for query, text in texts.items()},
-        qrels=to_qrels(_expected(questions) if exact else _first_hits(answered.values())),
+        qrels=qrels_from_dict(_expected(questions) if exact else _first_hits(answered.values())),
         kind="check",
         rescorable=exact,
     )

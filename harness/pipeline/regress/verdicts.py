@@ -126,7 +126,8 @@ def _questions(place: int, compared: ComparedDataset, pair: Pair, rules: Rules) 
         exact = bool(metrics) and name.startswith(OVERLAP) and bool(np.all(earlier == 1.0) and np.all(later == 1.0))
         if both and not exact:
             changed = [both[at] for at in np.flatnonzero(earlier != later).tolist()]
-            allowed, noise = _allowed(name, rules, metrics), _noise(compared.trials(pair), name)
+            others = None if name.startswith(OVERLAP) and metrics else rules.allowed_drop
+            allowed, noise = rules.allowed.get(name, others), _noise(compared.trials(pair), name)
             change = Change(earlier, later, rules.margin, allowed, noise, within_ties=only_ties_moved(changed))
             yield _Question(place, pair, name, change)
 
@@ -158,12 +159,6 @@ def _tie_check(compared: ComparedDataset, pair: Pair) -> Callable[[Sequence[str]
         )
 
     return only_ties_moved
-
-
-def _allowed(name: str, rules: Rules, metrics: Sequence[str]) -> float | None:
-    if name in rules.allowed:
-        return rules.allowed[name]
-    return None if name.startswith(OVERLAP) and metrics else rules.allowed_drop
 
 
 def _noise(results: Sequence[TrialResult], figure: str) -> NoiseFloor | None:
