@@ -106,7 +106,7 @@ class GoldenFile(pytest.File):
         except HarnessError as error:
             raise self.CollectError(str(error)) from error
         per_question = self.config.getoption("--golden-per-query") or self.config.getini("golden_per_query")
-        if not self.plan.rules.requirements and not per_question:
+        if not self.plan.requirements and not per_question:
             raise self.CollectError(
                 f"nothing is required of the golden set '{self.path}'\n"
                 "  add --golden-require 'Hit@5>=0.9', or --golden-per-query"
@@ -114,7 +114,7 @@ class GoldenFile(pytest.File):
         labels = [trial.label for trial in self.plan.trials]
         for dataset, label in self.plan.trials:
             name = label if labels.count(label) == 1 else f"{label} on {dataset}"
-            for requirement in self.plan.rules.requirements:
+            for requirement in self.plan.requirements:
                 yield RequirementItem.make(self, requirement.text, name, None)
             if per_question:
                 for question in self.plan.golden:

@@ -18,7 +18,6 @@ from harness.loaders.records import ENDINGS
 from harness.metrics import Metric, is_mean
 from harness.metrics.parse import split_metrics
 from harness.pipeline.check.against import AgainstPlan, Function, plan_against
-from harness.pipeline.check.check_results import Rules
 from harness.pipeline.check.id_match import Match
 from harness.pipeline.check.requirements import (
     LATENCIES,
@@ -45,19 +44,29 @@ class TrialName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckPlan:
-    """All that a check will do. ``plans`` maps a corpus to the plan of its backends, ``places`` to its place.
+    """All that a check will do.
 
-    ``against`` are the backends that are there already, None for none.
+    ``metrics`` maps the name that is shown to the metric, in the order of the tables; ``slices`` are the fields that
+    make them. ``plans`` maps a corpus to the plan of its backends, ``places`` to its place. ``against`` are
+    the backends that are there already, None for none. Without ``keep_text`` the result holds no texts of questions.
     """
 
     request: CheckRequest
     golden: GoldenSet
     match: Match
-    rules: Rules
+    metrics: Mapping[str, Metric]
+    requirements: tuple[Requirement, ...]
+    slices: tuple[str, ...]
     places: Mapping[str, str | Path | Dataset]
     plans: Mapping[str, Plan]
     against: AgainstPlan | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    keep_text: bool = True
+
+    @property
+    def ties(self) -> TieRule:
+        """The order of equal scores."""
+        return TieRule(self.request.ties)
 
     @property
     def trials(self) -> list[TrialName]:
@@ -83,7 +92,7 @@ class CheckPlan:
             trials = next(iter(self.plans.values())).trials
             words += ["--backends", ",".join(trial.label for trial in trials)]
         resolved = self._resolved() | {"golden": None, "corpus": None, "backends": None}
-        resolved["metrics"] = ",".join(self.rules.metrics) if request.metrics else None
+        resolved["metrics"] = ",".join(self.metrics) if request.metrics else None
         if resolved["warm_up"] == WARM_UP_SECONDS:
             resolved["warm_up"] = None
         return [*words, *command_words(request, resolved)]
@@ -111,20 +120,20 @@ class CheckPlan:
             "corpora": corpora,
             **{name: value for name, value in options.items() if name not in left_out},
             "no_timing": not self.request.timing,
-            "no_text": not self.rules.keep_text,
+            "no_text": not self.keep_text,
         }
 
     def _resolved(self) -> dict[str, object]:
         """Return options in the form that does not depend on the environment, or on how Python gave them."""
-        request, rules = self.request, self.rules
+        request = self.request
         return {
             "columns": columns_text(self.columns) or None,
             "backends": list(dict.fromkeys(trial.label for plan in self.plans.values() for trial in plan.trials)),
             "against": [backend.shown for backend in self.against.backends] if self.against is not None else [],
-            "require": [requirement.text for requirement in rules.requirements],
-            "metrics": list(rules.metrics),
+            "require": [requirement.text for requirement in self.requirements],
+            "metrics": list(self.metrics),
             "delimiter": self.match.delimiter or None,
-            "slice": list(rules.slices),
+            "slice": list(self.slices),
             "warm_up": warm_up_seconds(request.warm_up) if request.timing else None,
         }
 
@@ -144,7 +153,6 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     existing = _against(request)
     places = {} if existing and not request.corpus and request.backends is None else _places(request, place)
     metrics = _metrics_shown(request, requirements)
-    ties = TieRule(request.ties)
     compared = _compare_request(request, golden.name, list(map(str, metrics.values())))
     plans = {name: plan_of_backends(replace(compared, dataset=name)) for name in places}
     against = plan_against(existing, compared) if existing else None
@@ -158,19 +166,10 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     if timed and not request.timing:
         what = f"the requirement '{timed[0]}' with --no-timing: no times are taken"
         raise UsageError(what, fix="leave one of them out")
-    match.require_order(ties)
-    rules = Rules(
-        k=request.k,
-        metrics=metrics,
-        requirements=requirements,
-        slices=slices,
-        ties=ties,
-        relevance=request.relevance,
-        confidence=request.confidence,
-        seed=request.seed,
-        keep_text=keep_text,
+    match.require_order(TieRule(request.ties))
+    return CheckPlan(
+        request, golden, match, metrics, requirements, slices, places, plans, against, _columns(request), keep_text
     )
-    return CheckPlan(request, golden, match, rules, places, plans, against, _columns(request))
 
 
 def _shown(place: str | Path | Dataset) -> str:

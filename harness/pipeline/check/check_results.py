@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.golden_set import GoldenQuestion, GoldenSet
+from harness.data.golden_set import GoldenQuestion
 from harness.data.ranking import TieRule
 from harness.data.types import Float64Array, Ids, Int64Array, Run
 from harness.engines.callable.answers import Asked
@@ -26,29 +27,14 @@ from harness.results.schema_costs import SearchStats
 from harness.results.scored import Scored, has_terms
 from harness.stats import Interval, bootstrap_interval, mean_interval
 
+if TYPE_CHECKING:
+    from harness.pipeline.check.check_plan import CheckPlan
+
 _NS_PER_MS = 1e6
 _NEVER_MS = 1e9
 """A query that takes eleven days: as slow as one could have become."""
 _TAIL = 0.025
 """The share of an interval of 95 % that lies beyond each of its ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How a check judges. ``metrics`` maps the name that is shown to the metric, in the order of the tables.
-
-    ``confidence`` is true where a bound of the 95 % interval decides, and not the point estimate.
-    """
-
-    k: int
-    metrics: dict[str, Metric]
-    requirements: tuple[Requirement, ...]
-    slices: tuple[str, ...]
-    ties: TieRule
-    relevance: int
-    confidence: bool
-    seed: int
-    keep_text: bool = True
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -175,10 +161,11 @@ def _milliseconds(answered: Answered, place: int) -> float | None:
 
 
 class CheckJudge:
-    """Judges the answers of backends to a golden set by the rules of a check."""
+    """Judges the answers of backends to a golden set as the plan of a check says."""
 
-    def __init__(self, golden: GoldenSet, rules: Rules) -> None:
-        self._golden, self._rules = golden, rules
+    def __init__(self, plan: CheckPlan) -> None:
+        self._plan, self._golden = plan, plan.golden
+        self._relevance, self._seed = plan.request.relevance, plan.request.seed
 
     def trial(self, answered: Answered, expected: Expected) -> TrialResult:
         """Describe the answers of a backend; of one that failed, say why."""
@@ -195,14 +182,14 @@ class CheckJudge:
 
     def requirements(self, answered: Answered) -> list[schema.RequirementResult]:
         """Judge every requirement on one backend; one without a figure says why, and is neither passed nor failed."""
-        return [self._result(requirement, answered) for requirement in self._rules.requirements]
+        return [self._result(requirement, answered) for requirement in self._plan.requirements]
 
     def _metrics(self, scores: Scores, kept: npt.NDArray[np.bool_]) -> dict[str, MetricValue]:
         if not kept.any():
             return {}
         return {
-            name: _metric(scores, scores.column_of(metric, self._rules.relevance), kept, self._rules.seed)
-            for name, metric in self._rules.metrics.items()
+            name: _metric(scores, scores.column_of(metric, self._relevance), kept, self._seed)
+            for name, metric in self._plan.metrics.items()
         }
 
     def _slices(self, scores: Scores) -> list[schema.SliceResult]:
@@ -214,7 +201,7 @@ class CheckJudge:
                 questions=sum(value in question.fields.get(field, ()) for question in self._golden),
                 metrics=self._metrics(scores, self._kept(SliceOf(field, value), ids)),
             )
-            for field in self._rules.slices
+            for field in self._plan.slices
             for value in self._golden.values(field)
         ]
 
@@ -244,7 +231,7 @@ class CheckJudge:
                 schema.QuestionResult(
                     id=question.id,
                     line=question.line,
-                    question=question.question if self._rules.keep_text else None,
+                    question=question.question if self._plan.keep_text else None,
                     expected=_expectations(question, expected, top, _documents(exact, exact_place)),
                     values=self._values(scores, row) if scores is not None and row >= 0 else {},
                     top=top,
@@ -255,10 +242,8 @@ class CheckJudge:
         return questions
 
     def _values(self, scores: Scores, row: int) -> dict[str, float]:
-        metrics = self._rules.metrics.items()
-        return {
-            name: float(scores.values[row, scores.column_of(metric, self._rules.relevance)]) for name, metric in metrics
-        }
+        metrics = self._plan.metrics.items()
+        return {name: float(scores.values[row, scores.column_of(metric, self._relevance)]) for name, metric in metrics}
 
     def _result(self, requirement: Requirement, answered: Answered) -> schema.RequirementResult:
         sample = self._sample(requirement, answered)
@@ -270,7 +255,7 @@ class CheckJudge:
             quantity=requirement.name,
             operator=requirement.operator,
             bound=requirement.bound,
-            decided_by="confidence bound" if self._rules.confidence else "estimate",
+            decided_by="confidence bound" if self._plan.request.confidence else "estimate",
             n=0,
             reason=sample if isinstance(sample, str) else None,
         )
@@ -284,7 +269,7 @@ class CheckJudge:
             return known.low if requirement.at_least else known.high
 
         judged, interval = (
-            judge(requirement, sample, bound if self._rules.confidence else None),
+            judge(requirement, sample, bound if self._plan.request.confidence else None),
             sample.interval(sample.values),
         )
         missed = []
@@ -314,21 +299,21 @@ class CheckJudge:
             return f"'{answered.label}' failed"
         asked = answered.run.query_ids.to_list()
         if requirement.quantity == PARITY:
-            return _parity(answered, asked, self._kept(requirement.slice, asked), self._rules.seed)
+            return _parity(answered, asked, self._kept(requirement.slice, asked), self._seed)
         if isinstance(requirement.quantity, str):
             share = LATENCIES[requirement.quantity]
-            return _latency(answered, self._kept(requirement.slice, asked), share, self._rules.seed)
+            return _latency(answered, self._kept(requirement.slice, asked), share, self._seed)
         scores, scored = answered.scores, answered.scores.query_ids.to_list()
         kept = self._kept(requirement.slice, scored)
         if not kept.any():
             return f"no question {'of the slice ' if requirement.slice is not None else ''}expects anything"
-        chosen, column = _chosen(scored, kept), scores.column_of(requirement.quantity, self._rules.relevance)
+        chosen, column = _chosen(scored, kept), scores.column_of(requirement.quantity, self._relevance)
         return Sample(
             values=scores.values[kept, column],
             best=self._best(requirement.quantity, chosen),
             worst=np.zeros(len(chosen)),
             statistic=_exact_mean,
-            interval=lambda values: mean_interval(values, self._rules.seed),
+            interval=lambda values: mean_interval(values, self._seed),
             ids=chosen,
             low=_known_mean(scores.low[kept, column]),
             high=_known_mean(scores.high[kept, column]),
@@ -337,13 +322,13 @@ class CheckJudge:
     @cached_property
     def _ideal(self) -> Scores:
         """Scores of the best ranking that each question can have."""
-        metrics, relevance = list(self._rules.metrics.values()), self._rules.relevance
-        run, judgments = ideal_run(self._golden, self._rules.k), plain_judgments(self._golden)
+        metrics, relevance = list(self._plan.metrics.values()), self._relevance
+        run, judgments = ideal_run(self._golden, self._plan.request.k), plain_judgments(self._golden)
         return score(run, judgments, metrics, ties=TieRule.ENGINE, relevance=relevance)
 
     def _best(self, metric: Metric, ids: Sequence[str]) -> Float64Array:
         """Return the best value of a metric that any ranking could reach on each of some questions, float64 (n,)."""
-        rows, column = self._ideal.query_ids.rows_of(Ids.of(ids)), self._ideal.column_of(metric, self._rules.relevance)
+        rows, column = self._ideal.query_ids.rows_of(Ids.of(ids)), self._ideal.column_of(metric, self._relevance)
         values: Float64Array = self._ideal.values[rows, column]
         return values
 
