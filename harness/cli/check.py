@@ -33,7 +33,7 @@ def check(request: CheckRequest, output: CheckOutput) -> None:
 
         check_ci_files(output.junit, output.summary, per_query=output.junit_per_query)
         plan = plan_check(request, keep_text=output.keep_text)
-        check_sort(output.sort, [*CHECK_COLUMNS, *map(str, plan.rules.metrics), *request.slice])
+        check_sort(output.sort, [*CHECK_COLUMNS, *map(str, plan.metrics), *request.slice])
         check_target(output.out if output.out is not None else _REPORTS / "new", overwrite=output.overwrite)
         with progress_display() as display:
             checked = run_check(plan, display, output)

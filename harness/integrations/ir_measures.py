@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from harness.data.memory import qrels_from_dict
 from harness.data.types import Qrels, Run
 from harness.errors import DataError
-from harness.integrations.hits_by_id import qrels_by_id, qrels_of, run_by_id, run_of
+from harness.integrations.hits_by_id import qrels_by_id, run_by_id, run_of
 from harness.registry.optional import require
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def qrels_to_ir_measures(qrels: Qrels) -> list[Any]:
 
 def qrels_from_ir_measures(qrels: Iterable[Any]) -> Qrels:
     """Return judgments of ``Qrel``s, without their ``iteration``; raises DataError for one that repeats."""
-    return qrels_of(_grouped("judgments", ((one.query_id, one.doc_id, one.relevance) for one in qrels)))
+    return qrels_from_dict(_grouped("judgments", ((one.query_id, one.doc_id, one.relevance) for one in qrels)))
 
 
 def _grouped(source: str, rows: Iterable[tuple[str, str, Any]]) -> dict[str, dict[str, Any]]:

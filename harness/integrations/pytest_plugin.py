@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from harness.results.check_schema import PreflightProblem
     from harness.results.schema import Result
 
-__all__ = ["GoldenFile", "GoldenItem", "golden_check"]
-
 _TOML = "harness.toml"
 
 
@@ -35,7 +33,7 @@ _SETS = pytest.StashKey[frozenset[Path]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options and their counterparts in ini files. ``--golden`` alone would be in the way of other people's."""
+    """Declare the options, and their counterparts in ini files. ``--golden`` is left to others."""
     group = parser.getgroup("harness", "golden sets, asked by retrieval-harness")
     group.addoption(
         "--golden-set",
@@ -76,7 +74,7 @@ def _folder(config: pytest.Config, argument: str) -> Path:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> GoldenFile | None:
-    """A golden set's file, or none."""
+    """Return the collector of a golden set's file, None for any other file."""
     sets = _sets(parent.config)
     if not sets or file_path.resolve() not in sets:
         return None
@@ -97,7 +95,7 @@ class GoldenFile(pytest.File):
     _found: Checked | Exception | None = None
 
     def collect(self) -> Iterator[GoldenItem]:
-        """The items; raises CollectError for what cannot be planned, and where there would be none."""
+        """Yield the items; raises CollectError for a set that cannot be planned, or that has no items."""
         from harness.errors import HarnessError
         from harness.pipeline.check.check_plan import plan_check
 
@@ -108,7 +106,7 @@ class GoldenFile(pytest.File):
         except HarnessError as error:
             raise self.CollectError(str(error)) from error
         per_question = self.config.getoption("--golden-per-query") or self.config.getini("golden_per_query")
-        if not self.plan.rules.requirements and not per_question:
+        if not self.plan.requirements and not per_question:
             raise self.CollectError(
                 f"nothing is required of the golden set '{self.path}'\n"
                 "  add --golden-require 'Hit@5>=0.9', or --golden-per-query"
@@ -116,14 +114,14 @@ class GoldenFile(pytest.File):
         labels = [trial.label for trial in self.plan.trials]
         for dataset, label in self.plan.trials:
             name = label if labels.count(label) == 1 else f"{label} on {dataset}"
-            for requirement in self.plan.rules.requirements:
+            for requirement in self.plan.requirements:
                 yield RequirementItem.make(self, requirement.text, name, None)
             if per_question:
                 for question in self.plan.golden:
                     yield QuestionItem.make(self, question.id, name, question.line)
 
     def checked(self) -> Checked:
-        """The result; raises what the check raised, each time."""
+        """Run the check once and return its result; raises its error every time."""
         from harness.errors import HarnessError
         from harness.pipeline.check.run_check import run_check
 
@@ -142,7 +140,7 @@ class _NotFoundError(Exception):
 
 
 def _invalid(text: str) -> BaseException:
-    """Nothing could be judged. In the set-up of an item pytest shows the text alone only of its own failures."""
+    """Return the failure of an item that cannot be judged: of its own alone pytest shows no more than the text."""
     return pytest.fail.Exception(text, pytrace=False)
 
 
@@ -197,13 +195,13 @@ class GoldenItem(pytest.Item):
             raise _NotFoundError(self._case.text)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ANN401
-        """The text alone: where it was raised says nothing to anybody."""
+        """Return the text alone, without the place in this module where it was raised."""
         if isinstance(excinfo.value, _NotFoundError):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """The question's line of the golden set, and words: of dots in an item's name pytest makes ``::``."""
+        """Return the question's line, and a name in words: pytest replaces the dots of an item's name by ``::``."""
         return self.path, None if self.line is None else self.line - 1, f"{self.what} on {self.label}"
 
 
@@ -211,7 +209,7 @@ class RequirementItem(GoldenItem):
     """One requirement of one backend."""
 
     def case(self, report: Result) -> Case:
-        """A failure says the figure, and the questions behind it. The figure goes into pytest's own JUnit XML too."""
+        """Return the requirement's case, and put its figure into pytest's own JUnit XML."""
         from harness.report.documents.check_cases import requirement_case
 
         required = next(
@@ -227,7 +225,7 @@ class QuestionItem(GoldenItem):
     """One question put to one backend."""
 
     def case(self, report: Result) -> Case:
-        """A failure says what was expected and what was found."""
+        """Return the question's case: its text says what was expected and what was found."""
         from harness.report.documents.check_cases import question_case, trial_error
 
         trial = next(trial for trial in report.trials if report.trial_name(trial.label, trial.dataset) == self.label)
@@ -266,7 +264,7 @@ def golden_check(request: pytest.FixtureRequest) -> Callable[..., Checked]:
 
 
 def _settings(config: pytest.Config, path: Path | None) -> dict[str, Any]:
-    """The fields of a request to check: of the command line, then the ini file, then ``harness.toml``.
+    """Return the fields of a request to check: of the command line, then the ini file, then ``harness.toml``.
 
     ``path`` is a golden set, or a file like ``harness.toml`` that names one. Raises UsageError for a file that names
     none, and for a ``k`` that is no number.
@@ -303,6 +301,6 @@ def _of_toml(path: Path) -> dict[str, Any]:
 
 
 def _placed(corpus: str, folder: Path) -> str:
-    """A corpus of the ini file, whose paths are relative to it."""
+    """Return a corpus of the ini file, whose paths are relative to it."""
     name, equals, place = corpus.rpartition("=")
     return f"{name}{equals}{folder / place}" if (folder / place).exists() else corpus

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from harness.data.memory import qrels_from_dict
 from harness.data.types import Qrels, Run
-from harness.integrations.hits_by_id import qrels_by_id, qrels_of, run_by_id, run_of
+from harness.integrations.hits_by_id import qrels_by_id, run_by_id, run_of
 from harness.registry.optional import require
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def qrels_to_ranx(qrels: Qrels, name: str | None = None) -> Any:  # noqa: ANN401
 
 def qrels_from_ranx(qrels: Any) -> Qrels:  # noqa: ANN401
     """Return the judgments of ``ranx.Qrels``."""
-    return qrels_of({query: dict(grades) for query, grades in qrels.qrels.items()})
+    return qrels_from_dict({query: dict(grades) for query, grades in qrels.qrels.items()})
 
 
 def _filled(kind: Any, field: str, table: Mapping[str, Mapping[str, float]], name: str | None) -> Any:  # noqa: ANN401

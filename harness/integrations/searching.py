@@ -22,8 +22,6 @@ from harness.results.comparison import Comparison
 from harness.store.environment import package_versions
 from harness.worker.failure import RemoteError
 
-__all__ = ["SingleBackend"]
-
 _OWN = ("dataset", "backends", "k")
 
 

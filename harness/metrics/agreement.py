@@ -1,7 +1,7 @@
 """How far two rankings agree: overlap, rank-biased overlap, Kendall's tau.
 
-Rankings are taken in the order in which they are given. Equal scores get no mercy in overlap and RBO: two rankings
-that differ only in the order of tied documents agree less than fully. (Parity is the comparison that knows ties.)
+Rankings are taken in the order in which they are given. Overlap and RBO do not
+allow for equal scores: rankings that differ only in the order of tied documents are below 1. Parity allows for them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from harness.data.jit import kernel
 from harness.data.types import Float64Array, Int32Array, Int64Array, Run
 from harness.errors import RankingError, UsageError
 
-__all__ = ["RBO_P", "kendall_tau", "kendall_tau_of_scores", "overlap", "rbo", "same_axes"]
-
 RBO_P = 0.9
 """The default persistence of :func:`rbo`: 86% of the weight lies on the first ten ranks."""
 
@@ -29,7 +27,7 @@ class _Pair(NamedTuple):
 
 
 def overlap(a: Run, b: Run, depth: int) -> Float64Array:
-    """Share of common documents among the first ``depth`` of each query: float64 (Q,), 0 to 1, higher is closer.
+    """Return the share of common documents among the first ``depth`` of each query: float64 (Q,), 0 to 1.
 
     ``|A ∩ B| / min(depth, max(|A|, |B|))``, so two short rankings of the same documents agree fully. Two empty
     rankings agree fully (1.0). Raises UsageError for a depth below 1, RankingError for runs over other queries or
@@ -42,7 +40,7 @@ def overlap(a: Run, b: Run, depth: int) -> Float64Array:
 
 
 def rbo(a: Run, b: Run, p: float = RBO_P) -> Float64Array:
-    """Extrapolated rank-biased overlap of each query: float64 (Q,), 0 to 1, higher is closer.
+    """Return the extrapolated rank-biased overlap of each query: float64 (Q,), 0 to 1, higher is closer.
 
     RBO_ext for rankings of uneven lengths: Webber, Moffat and Zobel, "A similarity measure for indefinite rankings",
     ACM TOIS 28(4), 2010, equation 32. ``p`` is the chance that a reader goes on to the next rank. Two empty rankings
@@ -56,7 +54,7 @@ def rbo(a: Run, b: Run, p: float = RBO_P) -> Float64Array:
 
 
 def kendall_tau(a: Run, b: Run) -> Float64Array:
-    """Kendall's tau-b between the scores that two runs give the documents they both rank: float64 (Q,), -1 to 1.
+    """Return Kendall's tau-b of the scores of the documents that two runs both rank: float64 (Q,), -1 to 1.
 
     NaN where tau-b is not defined: fewer than two common documents, or all of them tied in one run.
     Raises RankingError for runs over other queries or documents.
@@ -71,7 +69,7 @@ def kendall_tau(a: Run, b: Run) -> Float64Array:
 
 
 def kendall_tau_of_scores(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
-    """Kendall's tau-b of two lists of scores for the same things, for example systems under two measures.
+    """Return Kendall's tau-b of two lists of scores for the same things, for example systems under two metrics.
 
     ``(C - D) / sqrt((C + D + X) (C + D + Y))`` over all pairs: C concordant, D discordant, X tied in ``x`` only and Y
     in ``y`` only. Kendall, "The treatment of ties in ranking problems", Biometrika 33(3), 1945. NaN where it is not

@@ -42,18 +42,6 @@ from harness.metrics.scoring import score
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "Audit",
-    "Change",
-    "Difference",
-    "Example",
-    "Match",
-    "Published",
-    "audit_run",
-    "parse_published",
-    "single_changes",
-]
-
 _ROUNDING = 1e-12
 _EXAMPLES = 3
 _PUBLISHED = re.compile(r"(?:(?P<measure>.+)=)?\s*(?P<number>\d*\.?\d+)\s*(?P<percent>%?)\s*")
@@ -132,7 +120,7 @@ class Audit:
     published: Published | None
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a measure, one column a convention (pandas, float64); NaN where there is no value."""
+        """Return one row a metric, one column a convention (pandas, float64); NaN where there is no value."""
         import pandas as pd
 
         index = pd.Index([str(measure) for measure in self.measures], name="measure")
@@ -141,8 +129,9 @@ class Audit:
     def difference(self, measure: str, convention: str) -> Difference | None:
         """Return how a convention differs in one measure; None where it does not, or does not compute it."""
         wanted = parse_metric(measure)
-        found = (one for one in self.differences if (one.measure, one.convention) == (wanted, convention))
-        return next(found, None)
+        return next(
+            (each for each in self.differences if (each.measure, each.convention) == (wanted, convention)), None
+        )
 
 
 def audit_run(
@@ -161,24 +150,21 @@ def audit_run(
     number = None if published is None else parse_published(published)
     if number is not None and number.measure is not None:
         measures = list(dict.fromkeys([*measures, number.measure]))
-    others = [str(measure) for measure in measures if not is_mean(measure)]
-    if others:
-        raise UsageError(f"{', '.join(others)} is no mean over queries", fix="leave it out of the audit")
+    sums = [str(measure) for measure in measures if not is_mean(measure)]
+    if sums:
+        raise UsageError(f"{', '.join(sums)} is no mean over queries", fix="leave it out of the audit")
     ranking.check(run)
     score(run, qrels, measures, queries=QuerySet.JUDGED)  # refuses what cannot be scored at all
     scorer = _Scorer(run, qrels)
     values: dict[Metric, dict[str, float | None]] = {}
     differences: list[Difference] = []
     for measure in measures:
-        here = _own_settings(drop_identical)
-        row: dict[str, float | None] = {HARNESS.name: scorer.outcome(measure, here).mean}
-        for convention in CONVENTIONS:
-            row[convention.name] = None
-            if convention.offers(measure):
-                there = convention.settings_for(measure, drop_identical=drop_identical)
-                row[convention.name] = scorer.outcome(measure, there).mean
-                difference = _difference(scorer, measure, convention.name, here, there)
-                differences += [] if difference is None else [difference]
+        row: dict[str, float | None] = dict.fromkeys((convention.name for convention in (HARNESS, *CONVENTIONS)), None)
+        (_, here), *others = _conventions(measure, drop_identical)
+        for convention, settings in [(HARNESS, here), *others]:
+            row[convention.name] = scorer.outcome(measure, settings).mean
+            difference = _difference(scorer, measure, convention.name, here, settings)
+            differences += [] if difference is None else [difference]
         values[measure] = row
     match = None if number is None else _published(scorer, measures, number, drop_identical)
     return Audit(tuple(measures), values, tuple(differences), match)
@@ -209,25 +195,25 @@ def parse_published(text: str) -> _Number:
 
     Raises UsageError for anything else, and for a number above 100.
     """
-    found = _PUBLISHED.fullmatch(text.strip())
-    if found is None:
+    if not isinstance(text, str):
+        raise UsageError(
+            f"the published value is {text!r}, of type {type(text).__name__}",
+            fix="give its text, '0.40' say: its last digit tells how it was rounded",
+        )
+    parts = _PUBLISHED.fullmatch(text.strip())
+    if parts is None:
         raise UsageError(
             f"the published value '{text}' is no number", fix="write it as printed: 0.397 or nDCG@10=0.397"
         )
-    measure = None if found["measure"] is None else parse_metric(found["measure"])
-    digits = found["number"]
+    measure = None if parts["measure"] is None else parse_metric(parts["measure"])
+    digits = parts["number"]
     value, half = float(digits), 0.5 * 10.0 ** -len(digits.partition(".")[2])
-    is_percent = bool(found["percent"]) or (value > 1.0 and (measure is None or measure.name in _UNIT))
+    is_percent = bool(parts["percent"]) or (value > 1.0 and (measure is None or measure.name in _UNIT))
     if is_percent:
         value, half = value / 100.0, half / 100.0
         if value > 1.0:
             raise UsageError(f"the published value '{text}' is above 100", fix="write it as printed: 0.397 or 39.7")
     return _Number(text, measure, value, half, is_percent)
-
-
-def _own_settings(drop_identical: bool) -> Settings:
-    rule = IdenticalIds.BEFORE_CUT if drop_identical else IdenticalIds.KEEP
-    return replace(HARNESS.settings, identical_ids=rule)
 
 
 class _Outcome(NamedTuple):
@@ -238,7 +224,7 @@ class _Outcome(NamedTuple):
     mean: float
 
     def same(self, other: _Outcome) -> bool:
-        """Whether the same queries count, with the same values up to rounding."""
+        """Tell whether the same queries count, with the same values up to rounding."""
         if not bool((self.counted == other.counted).all()):
             return False
         ours, theirs = self.values[self.counted], other.values[self.counted]
@@ -443,11 +429,13 @@ def _examples(
     )  # fmt: skip
 
 
-class _Candidate(NamedTuple):
-    match: Match
-    settings: Settings
-    gap: float
-    is_match: bool
+def _conventions(measure: Metric, drop_identical: bool) -> Iterator[tuple[Convention, Settings]]:
+    """Yield this package's convention, then each that computes the metric, with its settings for it."""
+    rule = IdenticalIds.BEFORE_CUT if drop_identical else IdenticalIds.KEEP
+    yield HARNESS, replace(HARNESS.settings, identical_ids=rule)
+    for convention in CONVENTIONS:
+        if convention.offers(measure):
+            yield convention, convention.settings_for(measure, drop_identical=drop_identical)
 
 
 def _published(scorer: _Scorer, measures: Sequence[Metric], number: _Number, drop_identical: bool) -> Published:
@@ -455,38 +443,34 @@ def _published(scorer: _Scorer, measures: Sequence[Metric], number: _Number, dro
 
     A single change is listed only where its convention does not give the number itself, and once for equal settings.
     """
-    wanted = list(measures) if number.measure is None else [number.measure]
     matches: list[Match] = []
-    candidates: list[_Candidate] = []
-    for measure in wanted:
-        as_published = list(_conventions(scorer, measure, number, drop_identical))
-        matches += [one.match for one in as_published if one.is_match]
-        seen = {one.settings for one in as_published}
-        candidates += as_published
-        for base in (one for one in as_published if not one.is_match):
-            for changed in _single_changes(scorer, base, number):
-                if changed.settings not in seen:
-                    seen.add(changed.settings)
-                    candidates.append(changed)
-                    matches += [changed.match] if changed.is_match else []
-    valid = [one for one in candidates if not np.isnan(one.gap)]
-    nearest = min(valid, key=lambda one: one.gap).match if valid and not matches else None
+    missed: list[tuple[float, Match]] = []
+
+    def gives_number(measure: Metric, convention: Convention, change: Change | None, settings: Settings) -> bool:
+        value = scorer.outcome(measure, settings).mean
+        printed = value if convention.decimals is None else round(value, convention.decimals)
+        gap = min(abs(shown - number.value) for shown in (value, printed))
+        match = Match(measure, convention.name, change, value)
+        if gap <= number.half + _ROUNDING:
+            matches.append(match)
+            return True
+        if not np.isnan(gap):
+            missed.append((gap, match))
+        return False
+
+    for measure in measures if number.measure is None else [number.measure]:
+        conventions = list(_conventions(measure, drop_identical))
+        others = [
+            (named, settings) for named, settings in conventions if not gives_number(measure, named, None, settings)
+        ]
+        seen = {settings for _, settings in conventions}
+        for convention, settings in others:
+            for change, changed in _changed(scorer, measure, settings):
+                if changed not in seen:
+                    seen.add(changed)
+                    gives_number(measure, convention, change, changed)
+    nearest = min(missed, key=lambda candidate: candidate[0])[1] if missed and not matches else None
     return Published(number.text, number.measure, tuple(matches), nearest)
-
-
-def _conventions(scorer: _Scorer, measure: Metric, number: _Number, drop_identical: bool) -> Iterator[_Candidate]:
-    yield _candidate(scorer, measure, HARNESS, None, _own_settings(drop_identical), number)
-    for convention in CONVENTIONS:
-        if convention.offers(measure):
-            settings = convention.settings_for(measure, drop_identical=drop_identical)
-            yield _candidate(scorer, measure, convention, None, settings, number)
-
-
-def _single_changes(scorer: _Scorer, base: _Candidate, number: _Number) -> Iterator[_Candidate]:
-    measure = base.match.measure
-    convention = next(one for one in (HARNESS, *CONVENTIONS) if one.name == base.match.convention)
-    for change, settings in _changed(scorer, measure, base.settings):
-        yield _candidate(scorer, measure, convention, change, settings, number)
 
 
 def _changed(scorer: _Scorer, measure: Metric, base: Settings) -> Iterator[tuple[Change, Settings]]:
@@ -498,18 +482,3 @@ def _changed(scorer: _Scorer, measure: Metric, base: Settings) -> Iterator[tuple
                 settings = replace(base, **{aspect.name: value})
                 if not scorer.outcome(measure, settings).same(unchanged):
                     yield _change(aspect, base, settings), settings
-
-
-def _candidate(
-    scorer: _Scorer,
-    measure: Metric,
-    convention: Convention,
-    change: Change | None,
-    settings: Settings,
-    number: _Number,
-) -> _Candidate:
-    value = scorer.outcome(measure, settings).mean
-    printed = value if convention.decimals is None else round(value, convention.decimals)
-    gaps = [abs(shown - number.value) for shown in (value, printed)]
-    match = Match(measure, convention.name, change, value)
-    return _Candidate(match, settings, min(gaps), min(gaps) <= number.half + _ROUNDING)

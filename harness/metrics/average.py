@@ -14,24 +14,10 @@ from harness.data.jit import inner_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out, relevant_total
 from harness.metrics.kernels_graded import EXPONENTIAL, gain, ideal_dcg
 
-__all__ = [
-    "average_precision",
-    "capped_recall",
-    "dcg",
-    "judged_rate",
-    "ndcg",
-    "precision",
-    "r_precision",
-    "rank_biased_precision",
-    "recall",
-    "reciprocal_rank",
-    "success",
-]
-
 
 @inner_kernel
 def _group_end(judged: JudgedHits, query: int, first: int) -> int:
-    """One past the last judged hit of the tie group that begins at judged hit ``first``."""
+    """Return one past the last judged hit of the tie group that begins at judged hit ``first``."""
     stop = judged.indptr[query] + judged.found[query]
     last = first + 1
     while last < stop and judged.above[last] == judged.above[first]:
@@ -50,7 +36,7 @@ def _relevant_in(judged: JudgedHits, first: int, last: int, level: int) -> int:
 
 @inner_kernel
 def _expected_within(judged: JudgedHits, query: int, level: int, cutoff: int) -> float:
-    """Expected number of hits with at least grade ``level`` in the top ``cutoff``."""
+    """Return the expected number of hits with at least grade ``level`` in the top ``cutoff``."""
     expected = 0.0
     for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
         if judged.grades[hit] >= level:
@@ -103,7 +89,7 @@ def judged_rate(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
 
 @inner_kernel
 def _reached_first(judged: JudgedHits, query: int, level: int, cutoff: int, reciprocal: bool) -> float:
-    """Expected value of 1/rank (or of 1) at the first relevant hit within the cutoff.
+    """Return the expected 1/rank (or 1) at the first relevant hit within the cutoff.
 
     Only the best tie group with a relevant hit matters. With m hits of which r are relevant, the chance that the first
     of them comes at place i is C(m - i, r - 1) / C(m, r), built up factor by factor.
@@ -159,7 +145,7 @@ def average_precision(judged: JudgedHits, arguments: Arguments, out: Out) -> Non
 
 @inner_kernel
 def _expected_dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) -> float:
-    """Expected DCG: every place of a group has the group's mean gain."""
+    """Return the expected DCG: every place of a group has the group's mean gain."""
     gathered = 0.0
     first, stop = judged.indptr[query], judged.indptr[query] + judged.found[query]
     while first < stop:

@@ -1,4 +1,4 @@
-"""The conventions of the tools that compute retrieval metrics: what each takes the same metric name to mean.
+"""The conventions of tools that compute retrieval metrics: how each computes a metric of the same name.
 
 Two tools that report ``nDCG@10`` of one run can differ in a handful of aspects: how equal scores are ordered, what a
 grade is worth, which queries the mean is taken over. :class:`Settings` has a field for each aspect, and a
@@ -11,28 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from harness.data.ranking import TieBreak
 from harness.metrics.measure import Metric
 from harness.metrics.registry import kind_of
 from harness.metrics.table import KINDS
-
-__all__ = [
-    "ASPECTS",
-    "CONVENTIONS",
-    "HARNESS",
-    "Aspect",
-    "Convention",
-    "Countable",
-    "Gain",
-    "Ideal",
-    "IdenticalIds",
-    "Precision",
-    "Settings",
-    "Total",
-    "aspects_of",
-]
 
 
 class Precision(StrEnum):
@@ -66,7 +50,7 @@ class Total(StrEnum):
 
 
 class Countable(StrEnum):
-    """Which queries the mean is taken over. Queries without judgments never count."""
+    """Set of queries that the mean is taken over. Queries without judgments never count."""
 
     RELEVANT = "with a relevant document"
     JUDGED = "judged"
@@ -118,12 +102,14 @@ class Aspect:
         return "all hits" if value is None else str(value)
 
 
-def _is_binary(measure: Metric) -> bool:
-    return any(parameter.name == "rel" for parameter in kind_of(measure.name).parameters)
-
-
 def _always(_: Metric) -> bool:
     return True
+
+
+def _follows_relevance(measure: Metric) -> bool:
+    """Tell whether the lowest relevant grade matters to a metric, which states none of its own."""
+    levelled = any(parameter.name == "rel" for parameter in kind_of(measure.name).parameters)
+    return levelled and measure.parameter("rel") is None
 
 
 ASPECTS: tuple[Aspect, ...] = (
@@ -132,7 +118,7 @@ ASPECTS: tuple[Aspect, ...] = (
     Aspect("queries", "queries averaged over", _always, tuple(Countable)),
     Aspect("identical_ids", "hits with their query's id", _always, (IdenticalIds.KEEP, IdenticalIds.BEFORE_CUT)),
     Aspect("depth", "hits measured", _always, (None, 1000, 100, 10)),
-    Aspect("relevance", "lowest relevant grade", lambda m: _is_binary(m) and m.parameter("rel") is None, (1, 2, 3)),
+    Aspect("relevance", "lowest relevant grade", _follows_relevance, (1, 2, 3)),
     Aspect("gain", "gain", lambda m: m.name == "nDCG" and m.parameter("dcg") is None, tuple(Gain)),
     Aspect("ideal", "ideal ranking", lambda m: m.name == "nDCG", tuple(Ideal)),
     Aspect("ap_total", "AP divided by", lambda m: m.name == "AP", tuple(Total)),
@@ -169,7 +155,7 @@ class Convention:
     source: str = ""
 
     def offers(self, measure: Metric) -> bool:
-        """Whether the tool computes the measure."""
+        """Tell whether the tool computes the metric."""
         if not self.parameters.issuperset(key for key, _ in measure.parameters):
             return False
         return measure.name in (self.uncut if measure.cutoff is None else self.metrics)
@@ -183,20 +169,11 @@ class Convention:
         return settings
 
 
-class _Offered(NamedTuple):
-    metrics: frozenset[str]
-    uncut: frozenset[str]
-
-
-def _of_trec_eval() -> _Offered:
-    """What trec_eval computes; ``RR@k`` through ``-M k``, as Anserini does for MS MARCO."""
-    means = [kind for kind in KINDS.values() if kind.aggregate == "mean"]
-    cut = {kind.name for kind in means if kind.trec_cut is not None} | {"RR"}
-    return _Offered(frozenset(cut), frozenset(kind.name for kind in means if kind.trec is not None))
-
-
+_MEANS = [kind for kind in KINDS.values() if kind.aggregate == "mean"]
+_TREC_CUT = frozenset({kind.name for kind in _MEANS if kind.trec_cut is not None} | {"RR"})
+"""Metrics that trec_eval computes at a cutoff; ``RR@k`` through ``-M k``, as Anserini does for MS MARCO."""
+_TREC_UNCUT = frozenset(kind.name for kind in _MEANS if kind.trec is not None)
 _AT_K = frozenset(("nDCG", "AP", "P", "R", "RR", "Success"))
-_TREC_EVAL = _of_trec_eval()
 _PYTHON_SORT = MappingProxyType({
     "ties": TieBreak.LISTED, "precision": Precision.DOUBLE, "queries": Countable.JUDGED
 })  # fmt: skip
@@ -208,7 +185,7 @@ CONVENTIONS: tuple[Convention, ...] = (
     Convention(
         "trec_eval", "trec_eval 9, through pytrec_eval-terrier", "0.5.11",
         Settings(queries=Countable.ANSWERED),
-        metrics=_TREC_EVAL.metrics, uncut=_TREC_EVAL.uncut, parameters=frozenset(("rel",)),
+        metrics=_TREC_CUT, uncut=_TREC_UNCUT, parameters=frozenset(("rel",)),
         note="Without -c. RR@k is recip_rank with -M k. The command prints four digits.",
         source="trec_eval.c and form_res_rels.c",
     ),
@@ -217,7 +194,7 @@ CONVENTIONS: tuple[Convention, ...] = (
         Settings(
             ties=TieBreak.LISTED, queries=Countable.JUDGED, identical_ids=IdenticalIds.OF_DATASET, depth=1000
         ),
-        metrics=_TREC_EVAL.metrics, uncut=_TREC_EVAL.uncut, parameters=frozenset(("rel",)),
+        metrics=_TREC_CUT, uncut=_TREC_UNCUT, parameters=frozenset(("rel",)),
         note="Its runs have no equal scores: they are moved apart in the order of the ranking. -removeQuery is given "
         "for BEIR and BRIGHT, not for MIRACL, Mr. TyDi and MS MARCO. MIRACL is searched with 100 hits.",
         source="ScoreTiesAdjusterReranker.java, SearchCollection.java and the YAML files of the regressions",

@@ -14,8 +14,6 @@ from harness.errors import MetricError
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits, Out
 from harness.metrics.kind import Cutoff, Kernel, Kind, Parameter
 
-__all__ = ["GradesFunction", "QueryFaultError", "call_foreign", "guarded", "metric"]
-
 GradesFunction = Callable[..., float]
 """``function(grades, ideal, k, **parameters) -> float``, see :func:`metric`."""
 

@@ -11,11 +11,9 @@ import numpy.typing as npt
 
 from harness.metrics.judged import JudgedHits
 
-__all__ = ["extreme_placements"]
-
 
 def extreme_placements(judged: JudgedHits) -> tuple[JudgedHits, JudgedHits] | None:
-    """The same hits in their worst and in their best order, or None when no judged hit is tied."""
+    """Return the same hits in their worst and in their best order, or None when no judged hit is tied."""
     if not bool((judged.tied > 1).any()):
         return None
     worst, best = _rearranged(judged, False), _rearranged(judged, True)
@@ -39,6 +37,6 @@ def _rearranged(judged: JudgedHits, best: bool) -> JudgedHits:
 
 
 def _is_hit(judged: JudgedHits) -> npt.NDArray[np.bool_]:
-    """Which places of the slices hold a judged document that was returned."""
+    """Tell which places of the slices hold a judged document that was returned."""
     starts = np.repeat(judged.indptr[:-1], np.diff(judged.indptr))
     return np.arange(len(judged.ranks)) - starts < np.repeat(judged.found, np.diff(judged.indptr))

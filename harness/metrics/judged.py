@@ -1,7 +1,7 @@
-"""What every measure reads: the judged documents that a run returned, with their ranks.
+"""The judged documents that a run returned, with their ranks: the input of every metric.
 
-A measure never looks at the run itself. Unjudged documents only take up ranks, so the judged hits, the number of
-returned documents and all grades of the query determine every measure; the run is never sorted.
+A metric never looks at the run itself. Unjudged documents only take up ranks, so the judged hits, the number of
+returned documents and all grades of the query determine every metric; the run is never sorted.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from harness.data.jit import inner_kernel
 from harness.data.types import Float64Array, Int32Array, Int64Array
-
-__all__ = ["NO_CUTOFF", "Arguments", "JudgedHits", "Out", "relevant_total"]
 
 NO_CUTOFF = 2**31 - 1
 Out = Float64Array
@@ -37,10 +35,10 @@ class JudgedHits(NamedTuple):
 
 
 class Arguments(NamedTuple):
-    """The parameters of a measure as kernels take them.
+    """The parameters of a metric as kernels take them.
 
     ``cutoff`` is the last rank that counts (``NO_CUTOFF`` for all), ``level`` the lowest relevant grade, ``extra`` the
-    measure's own parameter (persistence, recall point …).
+    metric's own parameter (persistence, recall point …).
     """
 
     cutoff: int
@@ -50,7 +48,7 @@ class Arguments(NamedTuple):
 
 @inner_kernel
 def relevant_total(judged: JudgedHits, query: int, level: int) -> int:
-    """How many documents are relevant to the query, returned or not."""
+    """Count the documents that are relevant to the query, returned or not."""
     start = judged.indptr[query]
     low, high = start, judged.indptr[query + 1]
     while low < high:

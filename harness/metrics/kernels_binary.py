@@ -1,4 +1,4 @@
-"""Measures that see documents as relevant or not. Each fills ``out`` (float64, one value a query).
+"""Metrics that see documents as relevant or not, judged or not. Each fills ``out`` (float64, one value a query).
 
 Functions that kernels call for every query leave their loops at the end only: with an early exit Numba counts
 references of all arrays of ``JudgedHits`` at each call, which takes twenty times as long as the few hits themselves.
@@ -6,19 +6,13 @@ references of all arrays of ``JudgedHits`` at each call, which takes twenty time
 
 from __future__ import annotations
 
-from harness.data.jit import inner_kernel, kernel
-from harness.metrics.judged import Arguments, JudgedHits, Out, relevant_total
+import math
 
-__all__ = [
-    "average_precision",
-    "capped_recall",
-    "precision",
-    "r_precision",
-    "rank_biased_precision",
-    "recall",
-    "reciprocal_rank",
-    "success",
-]
+from harness.data.jit import inner_kernel, kernel
+from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits, Out, relevant_total
+
+_EPSILON = 1e-5
+"""trec_eval's smoothing of infAP."""
 
 
 @inner_kernel
@@ -31,7 +25,7 @@ def _relevant_within(judged: JudgedHits, query: int, level: int, cutoff: int) ->
 
 @inner_kernel
 def _first_relevant(judged: JudgedHits, query: int, level: int, cutoff: int) -> int:
-    """Rank of the first relevant hit within the cutoff; 0 when there is none."""
+    """Return the rank of the first relevant hit within the cutoff; 0 when there is none."""
     first = 0
     for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
         if first == 0 and judged.ranks[hit] <= cutoff and judged.grades[hit] >= level:
@@ -113,3 +107,132 @@ def rank_biased_precision(judged: JudgedHits, arguments: Arguments, out: Out) ->
             if judged.grades[hit] >= arguments.level:
                 gathered += arguments.extra ** (judged.ranks[hit] - 1)
         out[query] = (1.0 - arguments.extra) * gathered
+
+
+@inner_kernel
+def _interpolated(judged: JudgedHits, query: int, level: int, recall: float, total: int) -> float:
+    """Return the highest precision at or after the rank where ``recall`` is reached.
+
+    trec_eval 9 turns a recall point into ``floor(recall * R + 0.9)`` relevant documents; version 10 rounds.
+    """
+    wanted = math.floor(recall * total + 0.9)
+    seen, best = 0, 0.0
+    for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+        if judged.grades[hit] >= level:
+            seen += 1
+            if seen >= wanted:
+                best = max(best, seen / judged.ranks[hit])
+    return best
+
+
+@kernel
+def interpolated_precision(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Highest precision at any rank where recall is at least ``extra``."""
+    for query in range(len(out)):
+        total = relevant_total(judged, query, arguments.level)
+        out[query] = _interpolated(judged, query, arguments.level, arguments.extra, total)
+
+
+@kernel
+def eleven_point_average(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Mean of the interpolated precision at recall 0.0, 0.1 … 1.0."""
+    for query in range(len(out)):
+        total = relevant_total(judged, query, arguments.level)
+        gathered = 0.0
+        for tenth in range(11):
+            gathered += _interpolated(judged, query, arguments.level, tenth / 10.0, total)
+        out[query] = gathered / 11.0
+
+
+@kernel
+def binary_preference(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Mean over relevant documents of 1 - (non-relevant ones above it, at most R) / min(R, N); unjudged are skipped."""
+    for query in range(len(out)):
+        start, stop = judged.indptr[query], judged.indptr[query + 1]
+        total = relevant_total(judged, query, arguments.level)
+        nonrelevant = 0
+        for place in range(start + total, stop):
+            if judged.ideal[place] >= 0:
+                nonrelevant += 1
+        above, gathered = 0, 0.0
+        for hit in range(start, start + judged.found[query]):
+            if judged.grades[hit] >= arguments.level:
+                gathered += 1.0 - min(above, total) / min(nonrelevant, total) if above else 1.0
+            elif judged.grades[hit] >= 0:
+                above += 1
+        out[query] = gathered / total if total else 0.0
+
+
+@kernel
+def inferred_average_precision(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """AP estimated from a sampled pool; a negative grade means pooled but not judged (Yilmaz and Aslam, CIKM 2006)."""
+    for query in range(len(out)):
+        total = relevant_total(judged, query, arguments.level)
+        relevant, nonrelevant, unjudged, gathered = 0, 0, 0, 0.0
+        for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+            if judged.grades[hit] < 0:
+                unjudged += 1
+            elif judged.grades[hit] < arguments.level:
+                nonrelevant += 1
+            else:
+                rank = judged.ranks[hit]
+                pooled = (relevant + nonrelevant + unjudged) / rank
+                sampled = (relevant + _EPSILON) / (relevant + nonrelevant + 2.0 * _EPSILON)
+                gathered += 1.0 / rank + pooled * sampled
+                relevant += 1
+        out[query] = gathered / total if total else 0.0
+
+
+@kernel
+def judged_rate(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Hits in the top k that this query has a judgment for, divided by the hits in the top k."""
+    for query in range(len(out)):
+        returned = min(arguments.cutoff, judged.retrieved[query])
+        count = 0
+        for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+            if judged.ranks[hit] > arguments.cutoff:
+                break
+            count += 1
+        out[query] = count / returned if returned else 0.0
+
+
+@kernel
+def set_precision(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Relevant hits, divided by the number of hits."""
+    for query in range(len(out)):
+        returned = judged.retrieved[query]
+        out[query] = _relevant_within(judged, query, arguments.level, NO_CUTOFF) / returned if returned else 0.0
+
+
+@kernel
+def set_f(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """(1 + beta²) P R / (beta² P + R) of the returned set; ``extra`` is beta."""
+    weight = arguments.extra * arguments.extra
+    for query in range(len(out)):
+        found = _relevant_within(judged, query, arguments.level, NO_CUTOFF)
+        total = relevant_total(judged, query, arguments.level)
+        out[query] = (1.0 + weight) * found / (weight * total + judged.retrieved[query]) if found else 0.0
+
+
+def number_of_queries(judged: JudgedHits, arguments: Arguments, out: Out) -> None:  # noqa: ARG001 - one signature
+    """1 for every query."""
+    out[:] = 1.0
+
+
+def number_retrieved(judged: JudgedHits, arguments: Arguments, out: Out) -> None:  # noqa: ARG001 - one signature
+    """Hits, judged or not."""
+    out[:] = judged.retrieved
+
+
+@kernel
+def number_relevant(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Relevant documents, returned or not."""
+    for query in range(len(out)):
+        out[query] = relevant_total(judged, query, arguments.level)
+
+
+@kernel
+def number_relevant_retrieved(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Relevant hits."""
+    for query in range(len(out)):
+        out[query] = _relevant_within(judged, query, arguments.level, NO_CUTOFF)

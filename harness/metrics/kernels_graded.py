@@ -1,4 +1,4 @@
-"""Measures that see grades. Each fills ``out`` (float64, one value a query)."""
+"""Metrics that see grades. Each fills ``out`` (float64, one value a query)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import math
 from harness.data.jit import inner_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out
 
-__all__ = ["EXPONENTIAL", "dcg", "expected_reciprocal_rank", "gain", "ndcg"]
-
 EXPONENTIAL = 1.0
 """``Arguments.extra`` of DCG and nDCG with exponential gains; 0 for linear ones."""
 
 
 @inner_kernel
 def gain(grade: int, exponential: bool) -> float:
-    """Gain of a grade: the grade itself or 2^grade - 1; 0 for grades below 1."""
+    """Return the gain of a grade: the grade itself or 2^grade - 1; 0 for grades below 1."""
     if grade < 1:
         return 0.0
     return 2.0**grade - 1.0 if exponential else float(grade)
@@ -23,7 +21,7 @@ def gain(grade: int, exponential: bool) -> float:
 
 @inner_kernel
 def ideal_dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) -> float:
-    """DCG of all judged documents of the query, best grade first, cut at the same rank."""
+    """Return the DCG of all judged documents of the query, best grade first, cut at the same rank."""
     start, stop = judged.indptr[query], judged.indptr[query + 1]
     total = 0.0
     for place in range(min(stop - start, cutoff)):
@@ -35,7 +33,7 @@ def ideal_dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) ->
 
 @inner_kernel
 def _dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) -> float:
-    """DCG of the returned documents of the query within the cutoff."""
+    """Return the DCG of the returned documents of the query within the cutoff."""
     total = 0.0
     for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
         if judged.ranks[hit] <= cutoff and judged.grades[hit] > 0:

@@ -1,4 +1,4 @@
-"""What a row of the table of measures holds."""
+"""One row of the table of metrics: a metric's kernel, names, parameters and documentation."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from harness.metrics.judged import Arguments, JudgedHits, Out
-
-__all__ = ["HIGHEST_LEVEL", "Cutoff", "Kernel", "Kind", "Parameter"]
 
 HIGHEST_LEVEL = 2**31 - 1
 """The highest level of relevance: grades have 32 bits."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Metric", "ParameterValue"]
-
 ParameterValue = str | int | float
 
 
@@ -31,9 +29,9 @@ class Metric:
         return f"{self.name}{given}{at}"
 
     def parameter(self, key: str) -> ParameterValue | None:
-        """The value given for a parameter, or None when it was left at its default."""
+        """Return the value given for a parameter, or None when it was left at its default."""
         return dict(self.parameters).get(key)
 
     def with_parameter(self, key: str, value: ParameterValue) -> Metric:
-        """The same measure with one parameter set."""
+        """Return the same metric with one parameter set."""
         return Metric(self.name, self.cutoff, tuple(sorted({**dict(self.parameters), key: value}.items())))

@@ -1,4 +1,4 @@
-"""Turns what people write into measures: ``nDCG@10``, ``MAP``, ``recall_100``, ``AP(rel=2)@100``."""
+"""Parse metrics as people write them: ``nDCG@10``, ``MAP``, ``recall_100``, ``AP(rel=2)@100``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from harness.metrics.measure import Metric, ParameterValue
 from harness.metrics.registry import installed, kinds, spellings
 from harness.metrics.table import KINDS
 
-__all__ = ["kind_named", "official_metrics", "parse_metric", "parse_metrics", "split_metrics"]
-
 _SHAPE = re.compile(r"(?P<name>[^@()\s]+)\s*(?:\((?P<inside>[^()]*)\))?\s*(?:@\s*(?P<at>[^()\s]*))?")
 _TREC_SHAPE = re.compile(r"(?P<name>.+?)[._](?P<at>\d*\.?\d+)")
 _OFFICIAL = (
@@ -23,7 +21,7 @@ _OFFICIAL = (
 
 
 def parse_metric(text: str) -> Metric:
-    """One measure from its text, by canonical name, alias or trec_eval's name; names are case-insensitive.
+    """Parse one metric, by canonical name, alias or trec_eval's name; names are case-insensitive.
 
     Raises UnknownNameError with the nearest name, UsageError for a cutoff or parameter that does not fit, MetricError
     for a faulty metric of another package.
@@ -40,7 +38,7 @@ def parse_metric(text: str) -> Metric:
 
 
 def parse_metrics(texts: str | Iterable[str]) -> list[Metric]:
-    """Measures from several texts, or from one text with commas between them; repeats are dropped.
+    """Parse metrics from several texts, or from one text with commas between them; repeats are dropped.
 
     ``nDCG@{1,3,5,10}`` stands for one measure a cutoff, as a shell would expand it. trec_eval's families (``ndcg_cut``,
     ``P``, ``recall``, ``map_cut``, ``success``, ``iprec_at_recall``) without a cutoff stand for its default cutoffs,
@@ -69,7 +67,7 @@ def official_metrics() -> list[Metric]:
 
 
 def split_metrics(text: str) -> list[str]:
-    """Parts between commas and white space that are not inside brackets; ``P.5,10`` becomes ``P.5`` and ``P.10``.
+    """Split at commas and white space that are not inside brackets; ``P.5,10`` becomes ``P.5`` and ``P.10``.
 
     Of braces each choice is a part: ``nDCG@{1,10}`` becomes ``nDCG@1`` and ``nDCG@10``. Raises UsageError for braces
     that list nothing.
@@ -97,7 +95,7 @@ def _choices(text: str) -> Iterator[str]:
 
 @cache
 def _names() -> dict[str, Kind]:
-    """Every accepted name of this package's measures, in lower case."""
+    """Return every accepted name of this package's metrics, in lower case."""
     return {name.lower(): kind for name, kind in spellings(KINDS.values()).items()}
 
 
@@ -166,12 +164,8 @@ def _parameters(kind: Kind, inside: str, text: str) -> tuple[tuple[str, Paramete
         if key not in known:
             raise UnknownNameError("parameter", key, known, of=kind.name)
         given[key] = _value(known[key], value.strip("'\""), text)
-    return tuple(sorted((key, value) for key, value in given.items() if _is_stated(known[key], value)))
-
-
-def _is_stated(parameter: Parameter, value: ParameterValue) -> bool:
-    """``rel`` is kept even at its default, because a run-wide relevance level must not override it."""
-    return parameter.name == "rel" or value != parameter.default
+    # rel is kept even at its default: a run-wide relevance level must not override it
+    return tuple(sorted((key, value) for key, value in given.items() if key == "rel" or value != known[key].default))
 
 
 def _value(parameter: Parameter, text: str, measure: str) -> ParameterValue:

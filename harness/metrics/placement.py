@@ -1,7 +1,7 @@
-"""Finds the judged hits of a run and their ranks, without sorting the run.
+"""Find the judged hits of a run and their ranks, without sorting the run.
 
-One pass over the hits marks the judged ones and notices duplicates. Ties are then settled among the hits with the same
-score only. A run that would make this dear (huge tie groups, or unsorted with many judged hits) is put in order once by
+One pass over the hits marks the judged ones and counts duplicates. Ties are then settled among the hits with the same
+score only. A run that would make this slow (huge tie groups, or unsorted with many judged hits) is sorted once by
 :func:`harness.data.ranking.order`.
 """
 
@@ -21,14 +21,12 @@ from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Qrels,
 from harness.errors import DataError
 from harness.metrics.judged import JudgedHits
 
-__all__ = ["place_hits"]
-
 Array = TypeVar("Array", bound=npt.NDArray[Any])
 
-_DEAR = 8
-"""Comparisons of ids a hit, on average, beyond which ordering the whole run is cheaper than settling ties singly."""
-_SCORES = 8
-"""Comparisons of neighbouring scores, which are vectorised, for the time of one comparison of ids."""
+_MOST_COMPARISONS = 8
+"""Comparisons of ids per hit beyond which sorting the whole run is cheaper than settling each tie."""
+_SCORES_PER_ID = 8
+"""Comparisons of scores, which are vectorised, in the time of one comparison of ids."""
 
 
 class _Hits(NamedTuple):
@@ -55,14 +53,17 @@ class _Marks(NamedTuple):
 
 
 def place_hits(run: Run, qrels: Qrels, ties: TieRule, *, unjudged: bool = False) -> JudgedHits:
-    """The judged hits of every judged query with their ranks under the tie rule.
+    """Return the judged hits of every judged query with their ranks under the tie rule.
 
     Under ``average`` tied hits share the rank of their group's first place. Raises RankingError for scores that are
     not finite and for a document that occurs twice under one query, DataError for a run none of whose query ids is
     judged, or none of whose document ids unless ``unjudged`` allows it.
     """
     ideal = qrels.descending_grades
-    run, qrels = _uniform(run), _uniform_qrels(qrels)
+    run = _uniform(run)
+    qrels = replace(
+        qrels, indptr=_read_only(qrels.indptr), rows=_read_only(qrels.rows), grades=_read_only(qrels.grades)
+    )
     query_of = _match("query", run.query_ids, qrels.query_ids)
     judged_rows = _inverse(_match("document", run.doc_ids, qrels.doc_ids, unjudged=unjudged), len(qrels.doc_ids))[
         qrels.rows
@@ -71,7 +72,7 @@ def place_hits(run: Run, qrels: Qrels, ties: TieRule, *, unjudged: bool = False)
     hits = _Hits(run.indptr, run.rows, run.scores, query_of)
     marks = _marked(run, hits, qrels, judged_rows)
     if ties is not TieRule.ENGINE:
-        if _group_ties(hits, marks, _DEAR * max(run.hits, 1), above, tied):
+        if _group_ties(hits, marks, _MOST_COMPARISONS * max(run.hits, 1), above, tied):
             if ties is TieRule.AVERAGE:
                 ranks[:] = above + 1
             else:
@@ -88,16 +89,12 @@ def place_hits(run: Run, qrels: Qrels, ties: TieRule, *, unjudged: bool = False)
 
 
 def _uniform(run: Run) -> Run:
-    """The same arrays as read-only views: one kind of array, mapped from disk or not, so one compilation."""
+    """Return the run with read-only views of its arrays: one type, mapped from disk or not, so one compilation."""
     return replace(run, indptr=_read_only(run.indptr), rows=_read_only(run.rows), scores=_read_only(run.scores))
 
 
-def _uniform_qrels(qrels: Qrels) -> Qrels:
-    return replace(qrels, indptr=_read_only(qrels.indptr), rows=_read_only(qrels.rows), grades=_read_only(qrels.grades))
-
-
 def _match(kind: str, ids: Ids, judged: Ids, *, unjudged: bool = False) -> Int32Array:
-    """Judged row of each id of the run; a run that shares no id with the judgments is a mistake, never a score of 0."""
+    """Return the judged row of each id of the run; refuse a run that shares no id, which is a mistake, never 0."""
     found = judged.rows_of(ids)
     if not unjudged and len(ids) and len(judged) and not bool((found >= 0).any()):
         none = f"none of its {len(ids):,} {kind} ids is judged" if len(ids) > 1 else f"its only {kind} id is not judged"
@@ -113,7 +110,7 @@ def _match(kind: str, ids: Ids, judged: Ids, *, unjudged: bool = False) -> Int32
 
 
 def _inverse(found: Int32Array, size: int) -> Int32Array:
-    """Where each of ``size`` rows is found, -1 for nowhere. Hashing the judged ids only is the cheap direction."""
+    """Return where each of ``size`` rows is found, -1 for nowhere: hashing only the judged ids is cheap."""
     where = np.full(size, -1, dtype=np.int32)
     places = np.flatnonzero(found >= 0)
     where[found[places]] = places
@@ -147,7 +144,7 @@ def _judged(marks: _Marks, ideal: Int32Array, ranks: Int64Array, above: Int64Arr
 
 @kernel
 def _mark_hits(hits: _Hits, marks: _Marks, judged_rows: Int32Array, grades: Int32Array, seen: Int32Array) -> int:
-    """Fills ``marks``; returns the number of documents that are ranked twice.
+    """Fill ``marks``; return the number of documents that are ranked twice.
 
     ``seen`` holds, for each document, the last run query that ranked it, or -2 - (its judgment) while the query at hand
     has one and has not met it yet.
@@ -188,7 +185,7 @@ def _mark_hits(hits: _Hits, marks: _Marks, judged_rows: Int32Array, grades: Int3
 
 @inner_kernel
 def _stretch(scores: Float32Array, begin: int, end: int, at: int) -> tuple[int, int]:
-    """First and one past the last of the neighbours of position ``at`` that have its score."""
+    """Return the first, and one past the last, neighbour of position ``at`` that has its score."""
     low, high = at, at + 1
     while low > begin and scores[low - 1] == scores[at]:
         low -= 1
@@ -199,7 +196,7 @@ def _stretch(scores: Float32Array, begin: int, end: int, at: int) -> tuple[int, 
 
 @kernel
 def _take_as_listed(hits: _Hits, marks: _Marks, ranks: Int64Array, above: Int64Array, tied: Int64Array) -> None:
-    """Ranks by position; a tie group is a stretch of neighbours with one score."""
+    """Rank by position; a tie group is a stretch of neighbours with one score."""
     for query in range(len(hits.query_of)):
         judged_query = hits.query_of[query]
         if judged_query < 0:
@@ -217,7 +214,7 @@ def _take_as_listed(hits: _Hits, marks: _Marks, ranks: Int64Array, above: Int64A
 
 @kernel
 def _group_ties(hits: _Hits, marks: _Marks, budget: int, above: Int64Array, tied: Int64Array) -> bool:
-    """Counts higher and equal scores for each judged hit; False as soon as settling the ties exceeds ``budget``."""
+    """Count higher and equal scores for each judged hit; return False once settling the ties exceeds ``budget``."""
     spent = 0
     for query in range(len(hits.query_of)):
         judged_query = hits.query_of[query]
@@ -235,7 +232,7 @@ def _group_ties(hits: _Hits, marks: _Marks, budget: int, above: Int64Array, tied
                     higher += hits.scores[hit] > score
                     equal += hits.scores[hit] == score
                 above[place], tied[place] = higher, equal
-                spent += (end - begin) // _SCORES + (end - begin if equal > 1 else 0)
+                spent += (end - begin) // _SCORES_PER_ID + (end - begin if equal > 1 else 0)
             else:
                 if at >= high:
                     low, high = _stretch(hits.scores, begin, end, at)
@@ -250,7 +247,7 @@ def _group_ties(hits: _Hits, marks: _Marks, budget: int, above: Int64Array, tied
 def _settle_ties(
     hits: _Hits, marks: _Marks, ids: IdBytes, above: Int64Array, tied: Int64Array, ranks: Int64Array
 ) -> None:
-    """Rank within a tie group: one more than the group's hits with a larger id."""
+    """Rank within tie groups: one more than the group's hits with a larger id."""
     for query in range(len(hits.query_of)):
         judged_query = hits.query_of[query]
         if judged_query < 0:
@@ -272,7 +269,7 @@ def _settle_ties(
 
 @kernel
 def _sort_by_rank(marks: _Marks, ranks: Int64Array, above: Int64Array, tied: Int64Array) -> None:
-    """Insertion sort of each query's judged hits: a sorted run leaves little to move."""
+    """Sort each query's judged hits by insertion: a sorted run leaves little to move."""
     for query in range(len(marks.found)):
         start = marks.indptr[query]
         for place in range(start + 1, start + marks.found[query]):

@@ -21,8 +21,6 @@ from harness.metrics.functions import QueryFaultError, call_foreign, guarded, me
 from harness.metrics.kind import Kind
 from harness.metrics.table import KINDS
 
-__all__ = ["GROUP", "Installed", "installed", "kind_of", "kinds", "spellings"]
-
 GROUP = "harness.metrics"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 

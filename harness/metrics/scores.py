@@ -1,4 +1,4 @@
-"""The outcome of scoring one run: a value for every query and measure, and what ties could make of it."""
+"""Scores of one run: a value for every query and metric, and the range that ties allow it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ from harness.metrics.registry import kind_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["QueryCounts", "QuerySet", "Scores", "Summary", "is_mean", "undecided_by_ties"]
-
 
 class QuerySet(StrEnum):
-    """Which queries an average is taken over. Unjudged queries never count."""
+    """Set of queries that an average is taken over. Unjudged queries never count."""
 
     RELEVANT = "relevant"
     """Queries with at least one relevant document, answered or not: the default."""
@@ -58,14 +56,14 @@ class Summary(NamedTuple):
         return round(self.low, 4) != round(self.high, 4) and not np.isnan(self.low)
 
 
-def undecided_by_ties(one: Summary, other: Summary) -> bool:
-    """Whether two runs differ by no more than ties allow: their intervals meet, and one is more than a point."""
-    widest = max(one.high - one.low, other.high - other.low)
-    return bool(widest > 0.0 and one.low <= other.high and other.low <= one.high)
+def undecided_by_ties(a: Summary, b: Summary) -> bool:
+    """Tell whether two runs differ by no more than ties allow: their ranges overlap, and one is not a point."""
+    widest = max(a.high - a.low, b.high - b.low)
+    return bool(widest > 0.0 and a.low <= b.high and b.low <= a.high)
 
 
 def is_mean(measure: Metric) -> bool:
-    """Whether the measure over all queries is the arithmetic mean: counts are sums, gm_map is a geometric mean."""
+    """Tell whether a metric is the arithmetic mean over queries: counts are sums, gm_map is a geometric mean."""
     return kind_of(measure.name).aggregate == "mean"
 
 
@@ -88,13 +86,13 @@ class Scores:
     queries: QuerySet
 
     def __repr__(self) -> str:
-        """Short, for people: how many queries, and each measure's value over them."""
+        """Name the number of queries, and each metric's value over them."""
         count = self.counts.evaluated
         means = ", ".join(f"{summary.measure}={summary.value:.4g}" for summary in self.means())
         return f"<Scores of {count:,} {'query' if count == 1 else 'queries'}: {means}>"
 
     def means(self) -> list[Summary]:
-        """Each measure over all evaluated queries: the mean, the sum for counts, the geometric mean for gm_map.
+        """Return each metric over all evaluated queries: the mean, the sum of counts, the geometric mean for gm_map.
 
         NaN when no query was evaluated (0 for counts).
         """
@@ -110,14 +108,14 @@ class Scores:
             yield query, [Summary(*row) for row in rows]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a query, one column a measure (pandas, float64), indexed by query id."""
+        """Return one row a query, one column a metric (pandas, float64), indexed by query id."""
         import pandas as pd
 
         names = [str(measure) for measure in self.measures]
         return pd.DataFrame(self.values, index=pd.Index(self.query_ids.to_list(), name="query_id"), columns=names)
 
     def of(self, measure: Metric) -> Float64Array:
-        """The values of one measure, one a query (float64, shape (Q,)); raises ValueError if it was not scored."""
+        """Return the values of one metric, one a query (float64, (Q,)); raises ValueError if it was not scored."""
         values: Float64Array = self.values[:, self.measures.index(measure)]
         return values
 

@@ -1,8 +1,8 @@
-"""Scores a columnar run against judgments."""
+"""Score a columnar run against judgments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -14,13 +14,11 @@ from harness.errors import MetricError, UsageError
 from harness.metrics.functions import QueryFaultError
 from harness.metrics.interval import extreme_placements
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
-from harness.metrics.kind import HIGHEST_LEVEL, Kernel, Kind
+from harness.metrics.kind import HIGHEST_LEVEL, Kind
 from harness.metrics.measure import Metric
 from harness.metrics.placement import place_hits
 from harness.metrics.registry import kind_of, kinds
 from harness.metrics.scores import QueryCounts, QuerySet, Scores
-
-__all__ = ["require_closed_form", "score"]
 
 _ROUNDING = 1e-9
 
@@ -35,7 +33,7 @@ def score(
     relevance: int = 1,
     unjudged: bool = False,
 ) -> Scores:
-    """Every measure for every query of the chosen set, with the interval that ties allow.
+    """Return every metric of every query of the chosen set, with the interval that ties allow.
 
     ``relevance`` is the lowest relevant grade for measures that do not state ``rel``. A judged query that the run does
     not answer has no hits, and gets each measure's value for that (0). Raises RankingError for scores that are not
@@ -52,9 +50,9 @@ def score(
     judged = place_hits(run, qrels, ties, unjudged=unjudged)
     kept, counts = _choose(run, qrels, judged, queries, relevance)
     fill = partial(_values, measures=resolved, relevance=relevance, query_ids=qrels.query_ids)
-    values = fill(judged, _average_kernel if ties is TieRule.AVERAGE else _kernel)
+    values = fill(judged, average=ties is TieRule.AVERAGE)
     extremes = extreme_placements(judged)
-    worst, best = (values, values) if extremes is None else (fill(side, _kernel) for side in extremes)
+    worst, best = (values, values) if extremes is None else map(fill, extremes)
     exact = np.array([kind_of(measure.name).bounded for measure in resolved])
     low, high = (np.where(exact, side(worst, best), np.nan) for side in (np.minimum, np.maximum))
     _require_within(values, low, high, resolved, qrels.query_ids)
@@ -64,10 +62,9 @@ def score(
 
 
 def _with_level(measure: Metric, relevance: int) -> Metric:
-    takes_level = any(parameter.name == "rel" for parameter in kind_of(measure.name).parameters)
-    if relevance == 1 or not takes_level or measure.parameter("rel") is not None:
-        return measure
-    return measure.with_parameter("rel", relevance)
+    levelled = any(parameter.name == "rel" for parameter in kind_of(measure.name).parameters)
+    stated = not levelled or measure.parameter("rel") is not None
+    return measure if relevance == 1 or stated else measure.with_parameter("rel", relevance)
 
 
 def require_closed_form(measures: Sequence[Metric], ties: TieRule) -> None:
@@ -105,24 +102,16 @@ def _choose(
     )
 
 
-def _kernel(kind: Kind) -> Kernel:
-    return kind.kernel
-
-
-def _average_kernel(kind: Kind) -> Kernel:
-    if kind.average is None:
-        raise UsageError(f"no closed form over tie permutations for {kind.name}")
-    return kind.average
-
-
 def _values(
-    judged: JudgedHits, choose: Callable[[Kind], Kernel], measures: Sequence[Metric], relevance: int, query_ids: Ids
+    judged: JudgedHits, measures: Sequence[Metric], relevance: int, query_ids: Ids, *, average: bool = False
 ) -> Float64Array:
+    """Return the value of each query and metric; with ``average`` the expected ones over all orders of ties."""
     table = np.zeros((len(measures), len(judged.found)), dtype=np.float64)
     for row, measure in zip(table, measures, strict=True):
         kind = kind_of(measure.name)
         try:
-            choose(kind)(judged, _arguments(measure, kind, relevance), row)
+            kernel = (kind.average if average else None) or kind.kernel
+            kernel(judged, _arguments(measure, kind, relevance), row)
         except QueryFaultError as error:
             of_query = "" if error.query is None else f" of query '{query_ids[error.query]}'"
             raise MetricError(f"metric '{measure}'{of_query}: {error.problem}") from error
@@ -156,7 +145,7 @@ def _arguments(measure: Metric, kind: Kind, relevance: int) -> Arguments:
 
 
 def _extra(measure: Metric, kind: Kind) -> float:
-    """The one number a kernel takes besides cutoff and level."""
+    """Return the number that a kernel takes besides cutoff and level."""
     if kind.cutoff == "recall" and measure.cutoff is not None:
         return float(measure.cutoff)
     for parameter in kind.parameters:

@@ -11,8 +11,6 @@ from harness.data.types import Run
 from harness.errors import UsageError
 from harness.metrics.agreement import overlap
 
-__all__ = ["Spread", "pairwise_overlap", "spread"]
-
 
 class Spread(NamedTuple):
     """Mean, sample standard deviation (n - 1), least and largest of a few values."""
@@ -24,7 +22,7 @@ class Spread(NamedTuple):
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """The spread of at least two finite values; equal ones have a standard deviation of exactly 0.
+    """Return the spread of at least two finite values; equal ones have a standard deviation of exactly 0.
 
     Raises UsageError for fewer than two.
     """
@@ -34,12 +32,12 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def pairwise_overlap(runs: Sequence[Run], depth: int) -> float:
-    """Mean of :func:`harness.metrics.agreement.overlap` at ``depth`` over all queries and all pairs of ``runs``.
+    """Return the mean :func:`harness.metrics.agreement.overlap` at ``depth`` over all queries and pairs of ``runs``.
 
     1.0 where there is no query. Raises UsageError for fewer than two runs or a depth below 1, RankingError for runs
     over other queries or documents.
     """
     if len(runs) < 2:
         raise UsageError(f"the overlap of {len(runs)} runs with one another", fix="give at least 2")
-    shares = [overlap(one, other, depth) for one, other in combinations(runs, 2)]
+    shares = [overlap(a, b, depth) for a, b in combinations(runs, 2)]
     return statistics.fmean(float(share.mean()) for share in shares) if len(shares[0]) else 1.0

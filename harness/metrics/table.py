@@ -11,12 +11,7 @@ from types import MappingProxyType
 from harness.metrics import average
 from harness.metrics import kernels_binary as binary
 from harness.metrics import kernels_graded as graded
-from harness.metrics import kernels_interpolated as interpolated
-from harness.metrics import kernels_pool as pool
-from harness.metrics import kernels_set as sets
 from harness.metrics.kind import HIGHEST_LEVEL, Kind, Parameter
-
-__all__ = ["KINDS", "NOT_OFFERED"]
 
 _CUTS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
 _RECALLS = tuple(tenth / 10 for tenth in range(11))
@@ -95,27 +90,27 @@ _ROWS = (
         parameters=(Parameter("max", int, 4, "highest grade of the scale", minimum=1, maximum=30),),
     ),
     Kind(
-        "Judged", pool.judged_rate, "share of the top k that this query has a judgment for",
+        "Judged", binary.judged_rate, "share of the top k that this query has a judgment for",
         "judged documents in the top k / documents in the top k", "known as 1 - Hole@k (BEIR)",
         "optional", average=average.judged_rate, graded=True,
     ),
     Kind(
-        "Bpref", pool.binary_preference, "preference of relevant over judged non-relevant documents",
+        "Bpref", binary.binary_preference, "preference of relevant over judged non-relevant documents",
         "1/R · sum over relevant documents of 1 - min(N above, R) / min(N, R); N: judged, not relevant",
         "Buckley and Voorhees, SIGIR 2004", "none", parameters=(_REL,), trec="bpref",
     ),
     Kind(
-        "infAP", pool.inferred_average_precision, "AP estimated from a sampled pool (grade -1: pooled, not judged)",
+        "infAP", binary.inferred_average_precision, "AP estimated from a sampled pool (grade -1: pooled, not judged)",
         "1/R · sum over relevant documents of 1/rank + (pooled above / rank) · (relevant / judged above, smoothed)",
         "Yilmaz and Aslam, CIKM 2006", "none", bounded=False, parameters=(_REL,), trec="infAP",
     ),
     Kind(
-        "IPrec", interpolated.interpolated_precision, "interpolated precision at a recall point",
+        "IPrec", binary.interpolated_precision, "interpolated precision at a recall point",
         "highest precision at any rank with at least floor(recall · R + 0.9) relevant documents (trec_eval 9)",
         _BUCKLEY, "recall", parameters=(_REL,), trec_cut="iprec_at_recall", trec_cuts=_RECALLS,
     ),
     Kind(
-        "11pt_avg", interpolated.eleven_point_average, "interpolated precision averaged over recall points",
+        "11pt_avg", binary.eleven_point_average, "interpolated precision averaged over recall points",
         "mean of IPrec at 0.0, 0.1 … 1.0", _BUCKLEY, "none", parameters=(_REL,), trec="11pt_avg",
     ),
     Kind(
@@ -124,34 +119,34 @@ _ROWS = (
         "none", parameters=(_REL,), aliases=("GMAP",), trec="gm_map", aggregate="geometric", floor=1e-5,
     ),
     Kind(
-        "SetP", sets.set_precision, "precision of everything returned", "relevant documents returned / returned",
-        _BUCKLEY, "none", average=sets.set_precision, parameters=(_REL,), trec="set_P",
+        "SetP", binary.set_precision, "precision of everything returned", "relevant documents returned / returned",
+        _BUCKLEY, "none", average=binary.set_precision, parameters=(_REL,), trec="set_P",
     ),
     Kind(
-        "SetR", sets.set_recall, "recall of everything returned", "relevant documents returned / R", _BUCKLEY,
-        "none", average=sets.set_recall, parameters=(_REL,), trec="set_recall",
+        "SetR", binary.recall, "recall of everything returned", "relevant documents returned / R", _BUCKLEY,
+        "none", average=average.recall, parameters=(_REL,), trec="set_recall",
     ),
     Kind(
-        "SetF", sets.set_f, "weighted harmonic mean of SetP and SetR",
+        "SetF", binary.set_f, "weighted harmonic mean of SetP and SetR",
         "(1 + beta²) · SetP · SetR / (beta² · SetP + SetR)", "van Rijsbergen, Information Retrieval, 1979",
-        "none", average=sets.set_f, parameters=(Parameter("beta", float, 1.0, "weight of recall", minimum=0.0), _REL),
+        "none", average=binary.set_f, parameters=(Parameter("beta", float, 1.0, "weight of recall", minimum=0.0), _REL),
         trec="set_F",
     ),
     Kind(
-        "NumQ", sets.number_of_queries, "queries that were evaluated", "count", "trec_eval", "none",
-        average=sets.number_of_queries, graded=True, trec="num_q", aggregate="sum", range="0 or more",
+        "NumQ", binary.number_of_queries, "queries that were evaluated", "count", "trec_eval", "none",
+        average=binary.number_of_queries, graded=True, trec="num_q", aggregate="sum", range="0 or more",
     ),
     Kind(
-        "NumRet", sets.number_retrieved, "documents returned", "count", "trec_eval", "none",
-        average=sets.number_retrieved, graded=True, trec="num_ret", aggregate="sum", range="0 or more",
+        "NumRet", binary.number_retrieved, "documents returned", "count", "trec_eval", "none",
+        average=binary.number_retrieved, graded=True, trec="num_ret", aggregate="sum", range="0 or more",
     ),
     Kind(
-        "NumRel", sets.number_relevant, "relevant documents, R", "count", "trec_eval", "none",
-        average=sets.number_relevant, parameters=(_REL,), trec="num_rel", aggregate="sum", range="0 or more",
+        "NumRel", binary.number_relevant, "relevant documents, R", "count", "trec_eval", "none",
+        average=binary.number_relevant, parameters=(_REL,), trec="num_rel", aggregate="sum", range="0 or more",
     ),
     Kind(
-        "NumRelRet", sets.number_relevant_retrieved, "relevant documents returned", "count", "trec_eval", "none",
-        average=sets.number_relevant_retrieved, parameters=(_REL,), trec="num_rel_ret", aggregate="sum",
+        "NumRelRet", binary.number_relevant_retrieved, "relevant documents returned", "count", "trec_eval", "none",
+        average=binary.number_relevant_retrieved, parameters=(_REL,), trec="num_rel_ret", aggregate="sum",
         range="0 or more",
     ),
 )  # fmt: skip

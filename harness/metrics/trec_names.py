@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from harness.metrics.measure import Metric
 from harness.metrics.registry import kind_of
 
-__all__ = ["in_trec_order", "trec_name"]
-
 _ORDER = (
     "num_q", "num_ret", "num_rel", "num_rel_ret", "map", "gm_map", "Rprec", "bpref", "recip_rank", "iprec_at_recall",
     "P", "recall", "infAP", "11pt_avg", "ndcg", "ndcg_cut", "map_cut", "success", "set_P", "set_recall", "set_F",
@@ -28,7 +26,7 @@ def trec_name(measure: Metric, relevance: int = 1) -> str | None:
 
 
 def in_trec_order(measures: Iterable[Metric], relevance: int = 1) -> list[int]:
-    """Positions of the measures in trec_eval's order; those it does not have come last, as given."""
+    """Return the positions of the metrics in trec_eval's order; those it does not have come last, as given."""
     listed = list(measures)
 
     def place(at: int) -> tuple[int, float]:

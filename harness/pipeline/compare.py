@@ -60,8 +60,6 @@ from harness.worker.executor import cluster_facts, create_executor
 from harness.worker.failure import Failure, failure_of
 from harness.worker.outcome import Outcome
 
-__all__ = ["compare", "run", "run_on"]
-
 DatasetLike = str | Path | Dataset
 
 
@@ -310,10 +308,8 @@ def _assess(outcome: Outcome, plan: Plan, references: References, judge: QrelsOf
 
 def _failed(plan: Plan, failure: Failure) -> _Part:
     """Return the part of a dataset on which nothing ran: a failed trial of every backend."""
-    error, name = (
-        schema_base.ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log)),
-        plan.only_dataset,
-    )
+    name = plan.only_dataset
+    error = schema_base.ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log))
     return _Part(name, plan, [failed_result(trial, name, error) for trial in plan.trials], missing_dataset(name, error))
 
 
@@ -327,6 +323,7 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
     if board is not None:
         across = differences_across(board, None if plan.request.all_pairs else reference, seed)
         board = board.model_copy(update={"notes": across.notes})
+    latencies = [part.latencies for part in parts if part.latencies is not None]
     record = schema_base.PlanRecord(given=plan.given(), resolved=_resolved(plan, parts, reference))
     infos = [part.info for part in parts]
     report = schema.Result(
@@ -356,7 +353,7 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
         report=report,
         values=pa.concat_tables([part.values for part in parts if part.values is not None]),
         agreement=pa.concat_tables([part.agreement for part in parts if part.agreement is not None]),
-        latencies=_joined([part.latencies for part in parts]),
+        latencies=pa.concat_tables(latencies) if latencies else None,
         contents={part.dataset: part.content for part in parts},
     )
 
@@ -368,11 +365,6 @@ def _families(plan: Plan, parts: Sequence[_Part]) -> dict[str, list[str]]:
         if named.task is not None:
             families.setdefault(named.task, []).append(part.dataset)
     return families
-
-
-def _joined(tables: Sequence[pa.Table | None]) -> pa.Table | None:
-    made = [table for table in tables if table is not None]
-    return pa.concat_tables(made) if made else None
 
 
 def _resolved(plan: Plan, parts: Sequence[_Part], reference: str | None) -> dict[str, Json | list[str]]:

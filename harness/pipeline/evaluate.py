@@ -32,19 +32,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-__all__ = [
-    "EvaluatedRun",
-    "QrelsLike",
-    "RunLike",
-    "as_qrels",
-    "as_run",
-    "audit",
-    "evaluate",
-    "evaluate_run",
-    "p_mrr",
-    "with_later_judgments",
-]
-
 RunLike: TypeAlias = "Run | Mapping[Any, Any] | Sequence[Any] | pd.DataFrame | pa.Table | str | PathLike[str]"
 """A run as one of the shapes of ``harness.data.memory.RUNS``, its path, or its columns."""
 QrelsLike: TypeAlias = (
@@ -248,6 +235,8 @@ def p_mrr(original: RunLike, changed: RunLike, documents: Mapping[str, Sequence[
     before, after = _rankings(original, "-og"), _rankings(changed, "-changed")
     values = {}
     for query, listed in documents.items():
+        if isinstance(listed, str):
+            raise UsageError(f"the documents of query '{query}' are a text: '{listed}'", fix="give a list of ids")
         ranks = [(before(query, document), after(query, document)) for document in listed]
         if any((r is None) != (s is None) for r, s in ranks):
             raise DataError("run", [f"query '{query}' is in one of the runs alone"], fix="ask both of the same queries")

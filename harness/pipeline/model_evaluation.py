@@ -13,8 +13,6 @@ from harness.metrics import Metric, Scores
 from harness.pipeline.evaluate import QrelsLike
 from harness.pipeline.evaluate import evaluate as score_run
 
-__all__ = ["Evaluation", "evaluate"]
-
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:

@@ -45,21 +45,6 @@ from harness.worker.jobs import Identity, IdentityJob, TrialRecord
 from harness.worker.outcome import Measurements
 from harness.worker.process import Finished
 
-__all__ = [
-    "KIND",
-    "SCHEME",
-    "Conditions",
-    "Identities",
-    "LookUp",
-    "StoredOutcome",
-    "StoredTrials",
-    "conditions_of",
-    "differences",
-    "in_short",
-    "is_kept",
-    "trial_key",
-]
-
 SCHEME = 16
 """To be raised when a change of the harness or of its engines changes the hits of some engine, or what is stored."""
 KIND = "trials"
@@ -323,9 +308,12 @@ class StoredTrials:
         if stored is None:
             return LookUp(key, None, "no outcome is stored")
         now = conditions_of(self._plan, trial)
-        differs = self._differences(stored, now)
+        # where no times are reported, none have to stand
+        compared = stored.failure is not None or self._plan.execution.timing
+        differs = tuple(differences(stored.conditions, now)) if compared else ()
         against = self._against(stored, now, differs)
-        return LookUp(key, stored if against is None else None, against or _in_words(stored), differs)
+        finished = f"{_FINISHED if stored.failure is None else _FAILED} on {stored.measured}"
+        return LookUp(key, stored if against is None else None, against or finished, differs)
 
     def keep(self, trial: Trial, look_up: LookUp, outcome: StoredOutcome) -> bool:
         """Store what came of a trial that ran, in place of an earlier outcome; False for what is never stored.
@@ -357,14 +345,10 @@ class StoredTrials:
             return False
         return failure.type in _OF_LIMITS or _builds_in(stored.conditions) < _builds_in(conditions)
 
-    def _differences(self, stored: StoredOutcome, now: Conditions) -> tuple[str, ...]:
-        if stored.failure is None and not self._plan.execution.timing:
-            return ()  # no times are reported, so none have to stand
-        return tuple(differences(stored.conditions, now))
-
     def _against(self, stored: StoredOutcome, now: Conditions, differs: tuple[str, ...]) -> str | None:
         """Return why a stored outcome does not stand for this run; None when it does."""
         resume = self._plan.resume
+        failed = [failure for probe in PROBES if (failure := probe.failure(stored.measurements)) is not None]
         if stored.failure is not None:
             if resume is not Resume.MISSING:
                 return f"its stored outcome is a failure of {stored.measured}"
@@ -374,8 +358,8 @@ class StoredTrials:
                 return f"it failed on {stored.measured} when more builds were asked for"
         elif lacks := _lacking(stored.conditions, now):
             return f"its stored outcome was measured without {', '.join(lacks)}"
-        elif resume is not Resume.MISSING and (failed := _failed_probe(stored.measurements)) is not None:
-            return f"a measurement of its stored outcome failed: {failed}"
+        elif failed and resume is not Resume.MISSING:
+            return f"a measurement of its stored outcome failed: {failed[0]}"
         if differs and resume is not Resume.ALWAYS:
             return f"its stored outcome is of other conditions: {in_short(differs)}"
         return None
@@ -385,13 +369,3 @@ def in_short(differs: tuple[str, ...]) -> str:
     """Return the first differences, and how many more there are."""
     more = f"; and {len(differs) - _SHOWN} more" if len(differs) > _SHOWN else ""
     return "; ".join(differs[:_SHOWN]) + more
-
-
-def _failed_probe(measurements: Measurements) -> str | None:
-    """Return why a measurement of a probe failed; None where all went well."""
-    failures = (probe.failure(measurements) for probe in PROBES)
-    return next((failure for failure in failures if failure is not None), None)
-
-
-def _in_words(stored: StoredOutcome) -> str:
-    return f"{_FINISHED if stored.failure is None else _FAILED} on {stored.measured}"

@@ -48,8 +48,6 @@ from harness.worker.second_stages import SecondStage, fuse, second_stage
 from harness.worker.threads import side_by_side
 from harness.worker.vectors import Vectors
 
-__all__ = ["run_plan", "warm_up_queries"]
-
 MOST_WARM_UP_QUERIES = 1000
 """Latency no longer falls after so many queries of any engine: benchmarks/warm_up.py."""
 _HASHES = "hashes.json"

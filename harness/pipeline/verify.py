@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from harness.errors import HarnessError, UsageError
 from harness.loaders import load_dataset
 from harness.loaders.fetching import stored_files
 from harness.metrics import QuerySet, Scores, is_mean, parse_metric, score
-from harness.metrics.audit import single_changes
+from harness.metrics.audit import Change, single_changes
 from harness.metrics.conventions import Countable, IdenticalIds, Settings
 from harness.pipeline.planning import plan_of_backends, resolved_for
 from harness.pipeline.run import run_plan
@@ -53,10 +53,6 @@ from harness.store.cache_entries import COMPARISON, WORK
 from harness.store.scratch import scratch_folder
 from harness.worker.outcome import Outcome
 
-__all__ = ["run", "verify"]
-
-_Change: TypeAlias = tuple[str, str, str]
-"""An aspect, and what it is before and after."""
 _DEPTH = 1000
 _PARAMETERS: tuple[tuple[str, Mapping[str, ParameterValue]], ...] = (
     ("analyzer", {"analyzer": "lucene-english"}),
@@ -269,7 +265,7 @@ class _Verifier:
             (place, *change)
             for place, claim in missed.items()
             for change in self._other_backends(claim.outcome.trial)
-            if not isinstance(claim.result, IndexFact) or change[0][0] in _OF_INDEX
+            if not isinstance(claim.result, IndexFact) or change[0].aspect in _OF_INDEX
         ]
         searches = [(dataset, changes)]
         for change, other in self._other_datasets(dataset):
@@ -279,16 +275,16 @@ class _Verifier:
             for (place, change, _), outcome in zip(wanted, outcomes, strict=True):
                 value = missed[place].measure(outcome)
                 if value is not None:
-                    yield place, _variant(*change, value)
+                    yield place, _variant(change, value)
 
-    def _other_backends(self, trial: Trial) -> Iterator[tuple[_Change, str]]:
+    def _other_backends(self, trial: Trial) -> Iterator[tuple[Change, str]]:
         """Yield the changes of a backend's parameters that it takes and that can have an effect."""
         now, model = trial.parameters, trial.parameters.get("model", "bm25")
         for aspect, values in _PARAMETERS:
             differing = {name: value for name, value in values.items() if now.get(name) != value}
             usable = values.keys() <= now.keys() and all(_ONLY_OF_MODEL.get(name, model) == model for name in values)
             if differing and usable and self._possible(changed := _changed(trial.spec, differing)):
-                yield (aspect, _spelt({name: now[name] for name in differing}), _spelt(differing)), changed
+                yield Change(aspect, _spelt({name: now[name] for name in differing}), _spelt(differing)), changed
 
     def _possible(self, backend: str) -> bool:
         try:
@@ -297,7 +293,7 @@ class _Verifier:
             return False
         return True
 
-    def _other_datasets(self, dataset: Dataset) -> Iterator[tuple[_Change, Dataset]]:
+    def _other_datasets(self, dataset: Dataset) -> Iterator[tuple[Change, Dataset]]:
         """Yield the dataset with other texts, and what is changed."""
         titles = dataset.titles
         if titles is not None and titles.filled:
@@ -308,13 +304,13 @@ class _Verifier:
                 except HarnessError:  # it cannot be read so: no variant
                     continue
                 if other is not None:
-                    yield ("texts of documents", _named(searched), _named(fields)), other
+                    yield Change("texts of documents", _named(searched), _named(fields)), other
         if len(empty := dataset.corpus.empty_rows):
             filled = np.delete(np.arange(len(dataset.corpus)), empty)
             ids = Ids(dataset.corpus.ids.values.take(numbers(filled)))
             texts = take_rows(dataset.corpus.texts, filled)
             corpus = Corpus(ids, texts, content_digest(ids, texts))
-            yield ("documents without text", "indexed", "left out"), replace(dataset, corpus=corpus)
+            yield Change("documents without text", "indexed", "left out"), replace(dataset, corpus=corpus)
 
 
 class _Claim(NamedTuple):
@@ -330,13 +326,15 @@ def _claims(rows: Sequence[Published], outcomes: Sequence[Outcome], dataset: Dat
     """Return the published statistics of indexes, each once, then the published scores."""
     facts, numbers = dict[tuple[str, int, int | None], _Claim](), list[_Claim]()
     for row, outcome in zip(rows, outcomes, strict=True):
-        for fact in _index_facts(row, outcome):
-            measure: Callable[[Outcome], float | None] = partial(_statistic, row, fact.statistic)
-            key = fact.statistic, fact.printed, fact.measured
-            facts.setdefault(key, _Claim(fact, row, outcome, measure))
+        for name, printed in row.index.items() if outcome.record is not None else ():
+            fact = IndexFact(
+                backend=str(row.backend), statistic=name, printed=printed, measured=_statistic(outcome, name)
+            )
+            claim = _Claim(fact, row, outcome, partial(_statistic, name=name))
+            facts.setdefault((name, printed, fact.measured), claim)
         for metric in row.scores:
-            measure = partial(_mean, row, metric, dataset)
-            numbers.append(_Claim(_measure(row, metric, outcome, dataset), row, outcome, measure))
+            number = _measure(row, metric, outcome, dataset)
+            numbers.append(_Claim(number, row, outcome, partial(_mean, row, metric, dataset)))
     return [*facts.values(), *numbers]
 
 
@@ -365,18 +363,15 @@ def _named(fields: Sequence[str]) -> str:
     return " and ".join(fields) if len(fields) > 1 else f"{fields[0]} alone"
 
 
-def _index_facts(row: Published, outcome: Outcome) -> list[IndexFact]:
+def _statistic(outcome: Outcome, name: str) -> int | None:
+    """Return a statistic of a run's index, of the engine or else of its terms; None where neither tells it."""
     if outcome.record is None:
-        return []
-    index = outcome.record.index
+        return None
     facts = outcome.vectors.facts if outcome.vectors is not None else {}
-    known: dict[str, object] = {**facts, "unique_terms": facts.get("distinct_terms"), **index.state}
-    known["documents"] = index.indexed
-    measured = {name: value for name in row.index if isinstance(value := known.get(name), int)}
-    return [
-        IndexFact(backend=str(row.backend), statistic=name, printed=printed, measured=measured.get(name))
-        for name, printed in row.index.items()
-    ]
+    index = outcome.record.index
+    known = {**facts, "unique_terms": facts.get("distinct_terms"), **index.state, "documents": index.indexed}
+    value = known.get(name)
+    return value if isinstance(value, int) else None
 
 
 def _measure(row: Published, metric: str, outcome: Outcome, dataset: Dataset) -> PrintedNumber:
@@ -417,13 +412,8 @@ def _mean(row: Published, metric: str, dataset: Dataset, outcome: Outcome) -> fl
     return _measure(row, metric, outcome, dataset).measured
 
 
-def _statistic(row: Published, name: str, outcome: Outcome) -> int | None:
-    """Return what the index of a run says of a statistic that the row states."""
-    return next((fact.measured for fact in _index_facts(row, outcome) if fact.statistic == name), None)
-
-
-def _variant(aspect: str, before: str, after: str, value: float) -> Variant:
-    return Variant(aspect=aspect, before=before, after=after, value=value)
+def _variant(change: Change, value: float) -> Variant:
+    return Variant(aspect=change.aspect, before=change.here, after=change.there, value=value)
 
 
 def _drops(row: Published, dataset: Dataset) -> bool:
@@ -446,9 +436,9 @@ def _rescored(claim: _Claim, dataset: Dataset) -> Iterator[Variant]:
     )
     for change, value in single_changes(outcome.run, dataset.qrels, parse_metric(metric), settings):
         if not np.isnan(value):  # no query counts
-            yield _variant(change.aspect, change.here, change.there, value)
+            yield _variant(change, value)
     queries, scores = len(dataset.queries), _scores(row, metric, outcome.run, dataset.qrels, dataset)
     counted, measure = scores.counts.evaluated, scores.measures[0]
     if counted not in (0, queries) and is_mean(measure):  # a query that does not count as one that finds nothing
-        value, before = scores.means()[0].value * counted / queries, f"{counted:,} {settings.queries}"
-        yield _variant("queries averaged over", before, f"all {queries:,} of the file", value)
+        change = Change("queries averaged over", f"{counted:,} {settings.queries}", f"all {queries:,} of the file")
+        yield _variant(change, scores.means()[0].value * counted / queries)

@@ -10,19 +10,6 @@ import numpy.typing as npt
 from harness.data.types import Float64Array
 from harness.errors import DataError, UsageError
 
-__all__ = [
-    "CONFIDENCE",
-    "ROUNDING",
-    "Interval",
-    "bootstrap_interval",
-    "check_share",
-    "check_size",
-    "finite",
-    "mean_and_spread",
-    "mean_interval",
-    "paired_differences",
-]
-
 CONFIDENCE = 0.95
 RESAMPLES = 2_000
 ROUNDING = 1e-12

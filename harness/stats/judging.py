@@ -26,8 +26,6 @@ from harness.stats.mean_error import MeanError, NoiseFloor, mean_error
 from harness.stats.paired import PairedTest, TestName, adjust_family, compare_pairs
 from harness.stats.power import detectable_difference, queries_for_equivalence, queries_needed
 
-__all__ = ["Change", "Equivalence", "Gate", "Judgement", "Verdict", "equivalence", "gate", "judge", "judge_family"]
-
 Verdict = Literal["better", "worse", "same", "undecided"]
 
 

@@ -18,18 +18,6 @@ from harness.data.types import Float64Array
 from harness.errors import UsageError
 from harness.stats.intervals import ROUNDING, Interval, finite, mean_and_spread
 
-__all__ = [
-    "MeanError",
-    "NoiseFloor",
-    "error_of",
-    "hall",
-    "hall_inverse",
-    "mean_error",
-    "noise_floor",
-    "skewness_of_mean",
-    "sum_of_variances",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloor:

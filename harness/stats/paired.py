@@ -20,8 +20,6 @@ from harness.stats.intervals import (
     paired_differences,
 )
 
-__all__ = ["PAIRED_TESTS", "PairedTest", "TestName", "adjust_family", "compare_pairs", "holm", "two_sided_p"]
-
 TestName = Literal["randomisation", "t", "wilcoxon"]
 PAIRED_TESTS: tuple[TestName, ...] = get_args(TestName)
 

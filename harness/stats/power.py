@@ -8,6 +8,7 @@ one, and the differences for normal. Source: Cohen, Statistical Power Analysis f
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 
 import numpy.typing as npt
@@ -15,8 +16,6 @@ import numpy.typing as npt
 from harness.errors import UsageError
 from harness.stats.intervals import check_share, finite, mean_and_spread
 from harness.stats.mean_error import NoiseFloor, error_of
-
-__all__ = ["detectable_difference", "queries_for_equivalence", "queries_needed"]
 
 _MOST_QUERIES = 10_000_000
 
@@ -120,10 +119,7 @@ def _smallest(reached: Callable[[int], bool]) -> int | None:
         low, high = high, 2 * high
         if high > _MOST_QUERIES:
             return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
-    return high
+    return low + 1 + bisect_left(range(low + 1, high), True, key=reached)
 
 
 def _check(power: float, alpha: float) -> None:

@@ -17,8 +17,6 @@ import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-__all__ = ["MOST_LEVELS", "P99_FACTOR", "Knee", "RateLevel", "knee", "next_rate"]
-
 P99_FACTOR = 5.0
 MOST_LEVELS = 20
 _FINE = 1.1

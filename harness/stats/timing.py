@@ -19,18 +19,6 @@ import numpy.typing as npt
 
 from harness.data.types import Int32Array, Int64Array
 
-__all__ = [
-    "Arrivals",
-    "Latency",
-    "OpenLoop",
-    "Samples",
-    "Throughput",
-    "arrivals_ns",
-    "latency",
-    "open_loop",
-    "throughput",
-]
-
 Arrivals = Literal["constant", "poisson"]
 _NS_PER_S = 1_000_000_000
 _BACKLOG_SHARE = 0.01

@@ -7,9 +7,10 @@ import pytest
 from installed import skip_without
 
 import harness
+from harness.data.memory import qrels_from_dict
 from harness.data.types import Qrels, Run
 from harness.errors import DataError, RankingError
-from harness.integrations.hits_by_id import qrels_by_id, qrels_of, run_by_id, run_of
+from harness.integrations.hits_by_id import qrels_by_id, run_by_id, run_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries
 
@@ -36,8 +37,8 @@ def test_hits_by_id_keep_everything() -> None:
     run = run_of(HITS)
     assert run_by_id(run) == HITS
     assert [list(hits) for hits in run_by_id(run).values()] == [list(hits) for hits in HITS.values()]
-    assert qrels_by_id(qrels_of(GRADES)) == GRADES
-    assert isinstance(qrels_of({}), Qrels)
+    assert qrels_by_id(qrels_from_dict(GRADES)) == GRADES
+    assert isinstance(qrels_from_dict({}), Qrels)
 
 
 def test_scores_that_float32_would_make_equal_stay_apart() -> None:
@@ -51,7 +52,7 @@ def test_what_is_no_run_is_refused() -> None:
     with pytest.raises(RankingError):
         run_of({"q": {"a": float("nan")}})
     with pytest.raises(DataError, match="whole number"):
-        qrels_of({"q": {"a": 0.5}})  # type: ignore[dict-item]
+        qrels_from_dict({"q": {"a": 0.5}})
 
 
 @pytest.mark.parametrize("hits", [HITS, {"q": {"a": 1.0, "b": 1.0}, "none": {}}, {"none": {}}])
@@ -71,7 +72,7 @@ def test_judgments_through_ranx() -> None:
     skip_without("ranx")
     from harness.integrations.ranx import qrels_from_ranx, qrels_to_ranx
 
-    assert qrels_by_id(qrels_from_ranx(qrels_to_ranx(qrels_of(GRADES)))) == GRADES
+    assert qrels_by_id(qrels_from_ranx(qrels_to_ranx(qrels_from_dict(GRADES)))) == GRADES
 
 
 def test_results_through_ranx_are_what_it_computes() -> None:
@@ -82,10 +83,10 @@ def test_results_through_ranx_are_what_it_computes() -> None:
 
     hits = {"q1": {"a": 3.0, "b": 2.0, "c": 1.0}, "q2": {"b": 3.0, "a": 2.0}}
     grades = {"q1": {"b": 1, "c": 1}, "q2": {"b": 1}}
-    run, qrels = run_to_ranx(run_of(hits)), qrels_to_ranx(qrels_of(grades))
+    run, qrels = run_to_ranx(run_of(hits)), qrels_to_ranx(qrels_from_dict(grades))
     ranx.evaluate(qrels, run, ["ndcg@10", "mrr@10", "precision@2"])
     theirs = results_from_ranx(run)
-    scored = harness.evaluate(run_of(hits), qrels_of(grades), metrics=["nDCG@10", "RR@10", "P@2"])
+    scored = harness.evaluate(run_of(hits), qrels_from_dict(grades), metrics=["nDCG@10", "RR@10", "P@2"])
     ours = long(scored)
     joined = theirs.merge(ours, on=["query_id", "metric"])
     assert len(joined) == len(theirs) == 6
@@ -103,7 +104,7 @@ def test_runs_and_judgments_through_ir_measures() -> None:
     assert run_by_id(back) == filled
     assert [list(hits) for hits in run_by_id(back).values()] == [list(hits) for hits in filled.values()]
     same_run(back, run_of(filled))
-    assert qrels_by_id(through.qrels_from_ir_measures(through.qrels_to_ir_measures(qrels_of(GRADES)))) == GRADES
+    assert qrels_by_id(through.qrels_from_ir_measures(through.qrels_to_ir_measures(qrels_from_dict(GRADES)))) == GRADES
     with pytest.raises(DataError, match="'d1' twice"):
         through.run_from_ir_measures(through.run_to_ir_measures(run_of({"10": {"d1": 1.0}})) * 2)
 
@@ -114,7 +115,7 @@ def test_results_through_ir_measures_are_what_it_computes() -> None:
 
     from harness.integrations import ir_measures as through
 
-    run, qrels = run_of({query: HITS[query] for query in ("q2", "q1", "10")}), qrels_of(GRADES)
+    run, qrels = run_of({query: HITS[query] for query in ("q2", "q1", "10")}), qrels_from_dict(GRADES)
     metrics: list[Any] = [ir_measures.nDCG @ 10, ir_measures.RR, ir_measures.P @ 2]
     calculated = list(
         ir_measures.iter_calc(metrics, through.qrels_to_ir_measures(qrels), through.run_to_ir_measures(run))

@@ -212,7 +212,7 @@ class TestPublished:
         assert parse_published("39.7%").value == pytest.approx(0.397)
         assert parse_published("DCG@10=3.2").value == 3.2
 
-    @pytest.mark.parametrize("text", ["", "abc", "nDCG@10=", "-0.4", "0.4 0.5", "397", "nan"])
+    @pytest.mark.parametrize("text", ["", "abc", "nDCG@10=", "-0.4", "0.4 0.5", "397", "nan", 0.4])
     def test_no_number(self, text):
         with pytest.raises(UsageError, match="published value"):
             parse_published(text)

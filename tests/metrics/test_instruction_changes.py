@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness.errors import DataError
+from harness.errors import DataError, UsageError
 from harness.pipeline.evaluate import p_mrr
 
 
@@ -45,3 +45,8 @@ def test_runs_of_different_queries_are_refused() -> None:
         p_mrr({"q": {"a": 1.0}}, {"r": {"a": 1.0}}, {"q": ["a"]})
     with pytest.raises(DataError, match="no query whose documents changed"):
         p_mrr({"q": {"a": 1.0}}, {"q": {"a": 1.0}}, {"other": ["a"]})
+
+
+def test_one_id_in_place_of_a_list_is_refused() -> None:
+    with pytest.raises(UsageError, match="the documents of query 'q' are a text: 'ab'"):
+        p_mrr({"q": {"a": 1.0}}, {"q": {"a": 1.0}}, {"q": "ab"})

@@ -62,6 +62,13 @@ def test_what_is_not_understood_is_refused(text):
         parse_requirement(text, 5)
 
 
+@pytest.mark.parametrize("text", ["Hit@5>=90", "parity>=100", "MRR<=-1", "nDCG@5>100.5%"])
+def test_a_bound_that_no_share_reaches_is_refused(text):
+    with pytest.raises(UsageError, match=r"lies between 0 and 1\n.*>=90%"):
+        parse_requirement(text, 5)
+    assert parse_requirement("DCG@5>=3", 5).bound == 3.0
+
+
 def test_an_operator_the_wrong_way_round_is_shown_the_right_way():
     with pytest.raises(UsageError, match=r"'Hit@5=>0.9' is malformed\n.*Hit@5>=0.9"):
         parse_requirement("Hit@5=>0.9", 5)

@@ -16,8 +16,6 @@ from harness.errors import RankingError, UsageError
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["BestHits", "QueryResults", "ScoreFunction", "part", "tie_break_of"]
-
 ScoreFunction = Callable[[Any, Any], "Tensor"]
 """Embeddings of q queries and d documents to a tensor (q, d) of scores, more is better."""
 
@@ -29,7 +27,7 @@ normalises both sides does it to few vectors for the products that it computes."
 
 
 def tie_break_of(ids: Sequence[Any]) -> UInt32Array:
-    """What places equal scores: the larger number first, which is the smaller id (uint32, one a document).
+    """Return the order of documents with equal scores: the larger number, of the smaller id, comes first (uint32).
 
     Raises UsageError for ids that have no order among them.
     """
@@ -45,7 +43,7 @@ def tie_break_of(ids: Sequence[Any]) -> UInt32Array:
 
 
 def part(embeddings: Any, start: int, stop: int) -> Any:  # noqa: ANN401 - whatever the model gave
-    """Rows ``start`` to ``stop`` of embeddings: a slice, or a selection where a sparse tensor has no slices."""
+    """Return rows ``start`` to ``stop`` of embeddings, selected one by one where a sparse tensor has no slices."""
     if getattr(embeddings, "is_sparse", False):
         import torch
 
@@ -146,7 +144,7 @@ class BestHits:
             )
 
     def run(self) -> Run:
-        """The hits as a run whose ids are the positions of queries and documents, scores cast to float32.
+        """Return the hits as a run whose ids are the positions of queries and documents, scores cast to float32.
 
         The order was settled before the cast: scores that are equal in float32 alone stand as they did.
         """
@@ -158,7 +156,7 @@ class BestHits:
         return Run(Ids.of(map(str, range(asked))), self._documents, indptr, rows, self.scores.astype(np.float32))
 
     def results(self) -> QueryResults:
-        """The hits as the library's lists."""
+        """Return the hits as the library's lists."""
         return QueryResults(self.run(), self.scores, self._document_ids)
 
     @property
@@ -193,21 +191,21 @@ class QueryResults(Sequence[list[dict[str, Any]]]):
 
 
 def _kth_scores(block: _Block, queries: int, k: int) -> npt.NDArray[Any]:
-    """The last score of each query that has k hits, which others have to reach, and -inf for the rest."""
+    """Return the k-th score of each query, which further hits have to reach, and -inf where there are fewer."""
     ends = np.cumsum(np.bincount(block.queries, minlength=queries))
     full = np.diff(ends, prepend=0) == k
     return np.where(full, block.scores[np.maximum(ends - 1, 0)], -np.inf)
 
 
 def _as_array(values: Tensor) -> npt.NDArray[Any]:
-    """Scores as float32 or float64: NumPy has no bfloat16."""
+    """Return scores as float32 or float64: NumPy has no bfloat16."""
     wide = values if values.element_size() >= np.dtype(np.float32).itemsize else values.float()
     array: npt.NDArray[Any] = wide.detach().cpu().numpy()
     return array
 
 
 def _candidates(scores: Tensor, floor: Tensor, tie_break: UInt32Array, k: int) -> Tensor:
-    """Which scores of a tile (bool, its shape) may be among their query's best k: a superset of about 2k a query.
+    """Tell which scores of a tile (bool, its shape) may be among their query's best k: at most about 2k a query.
 
     NaN is never below a floor, so it is always among them.
     """
@@ -223,7 +221,7 @@ def _candidates(scores: Tensor, floor: Tensor, tie_break: UInt32Array, k: int) -
 
 
 def _kth_largest(scores: Tensor, k: int) -> Tensor:
-    """The k-th largest score of each row; NaN counts as larger than any. NumPy takes a quarter of torch's time."""
+    """Return the k-th largest score of each row, NaN being the largest. NumPy takes a quarter of torch's time."""
     import torch
 
     if scores.device.type != "cpu" or scores.dtype not in (torch.float32, torch.float64):
@@ -233,7 +231,7 @@ def _kth_largest(scores: Tensor, k: int) -> Tensor:
 
 
 def _first_of_equals(chosen: Tensor, above: Tensor, tie_break: UInt32Array, k: int) -> Tensor:
-    """Of the chosen that are not above the floor only as many as complete k, the largest ``tie_break`` first."""
+    """Keep the scores above the floor, and of those equal to it as many as complete k, by ``tie_break``."""
     import torch
 
     best_first = torch.from_numpy(np.argsort(tie_break)[::-1].astype(np.int64)).to(chosen.device)

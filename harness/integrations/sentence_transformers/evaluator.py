@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from torch import Tensor
 
-__all__ = ["InformationRetrievalEvaluator"]
-
 logger = logging.getLogger(__name__)
 
 _PERCENT = ("Accuracy", "Precision", "Recall")
@@ -210,7 +208,7 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
         prompt: str | None = None,
         **kwargs: Any,  # noqa: ANN401 - passed on to the model
     ) -> Tensor:
-        """Embeddings as a tensor, by the model's own method for a ``query``, a ``document``, or neither (None)."""
+        """Return embeddings as a tensor, by the model's method for a ``query``, a ``document``, or neither (None)."""
         encode = {None: "encode", "query": "encode_query", "document": "encode_document"}[encode_fn_name]
         return getattr(model, encode)(
             sentences,
@@ -223,7 +221,7 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
         )
 
     def get_config_dict(self) -> dict[str, Any]:
-        """What was given of truncation and prompts, for the model card."""
+        """Return the given truncation and prompts, for the model card."""
         names = ("truncate_dim", "query_prompt", "query_prompt_name", "corpus_prompt", "corpus_prompt_name")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
@@ -231,15 +229,15 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
         return {"convert_to_tensor": True, "truncate_dim": self.truncate_dim}
 
     def _further_columns(self) -> Sequence[str]:
-        """Names of values beside those of the score functions."""
+        """Return the names of further values, beside those of the score functions."""
         return ()
 
     def _further_values(self) -> dict[str, float]:
-        """Values of the columns above, of the call at hand."""
+        """Return the further values of the current call."""
         return {}
 
     def _choose_functions(self, model: SentenceTransformer) -> dict[str, ScoreFunction]:
-        """The functions given, or this model's own similarity: another name than before begins another metric."""
+        """Return the given functions, or else this model's own similarity, whose name is part of the primary metric."""
         if not self._follows_model and self.score_functions is not None:
             return self.score_functions
         self.score_functions = {model.similarity_fn_name: model.similarity}
@@ -255,7 +253,7 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
         corpus_model: SentenceTransformer,
         corpus_embeddings: Any,  # noqa: ANN401 - see __call__
     ) -> dict[str, BestHits]:
-        """The best hits of every query under each score function; the corpus is encoded once, in chunks."""
+        """Return the best hits of every query under each score function; the corpus is encoded once, in chunks."""
         count = len(self.corpus)
         self._require_rows(corpus_embeddings)
         queries = self.embed_inputs(model, self.queries, "query", self.query_prompt_name, self.query_prompt)
@@ -282,7 +280,7 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
             )
 
     def _best_function(self, values: Mapping[str, Values]) -> str:
-        """The key of the primary metric, without the evaluator's name."""
+        """Return the key of the primary metric, without the evaluator's name."""
         last = max(self.ndcg_at_k)
         if self.main_score_function is not None:
             return f"{self.main_score_function.value}_ndcg@{last}"
@@ -290,7 +288,7 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
         return f"{best}_ndcg@{last}"
 
     def _at(self, epoch: int, steps: int) -> str:
-        """When in training this is, and at which width, for the message at the start."""
+        """Name the point in training, and the width of embeddings, for the message at the start."""
         when = (
             "" if epoch == -1 else f" after epoch {epoch}" if steps == -1 else f" in epoch {epoch} after {steps} steps"
         )

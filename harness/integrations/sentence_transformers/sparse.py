@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from sentence_transformers import SparseEncoder
     from torch import Tensor
 
-__all__ = ["SparseInformationRetrievalEvaluator"]
-
 
 def _signature() -> inspect.Signature:
     """Return the base class's signature, with ``max_active_dims`` in the place of ``truncate_dim``."""
@@ -67,13 +65,13 @@ class SparseInformationRetrievalEvaluator(InformationRetrievalEvaluator):
         prompt: str | None = None,
         **kwargs: Any,  # noqa: ANN401 - passed on to the model
     ) -> Tensor:
-        """Embeddings as a sparse tensor on the CPU, which are counted."""
+        """Return embeddings as a sparse tensor on the CPU, and count their dimensions."""
         vectors = super().embed_inputs(model, sentences, encode_fn_name, prompt_name, prompt, **kwargs)
         _count(vectors, self._sparsity["corpus" if encode_fn_name == "document" else "query"])
         return vectors
 
     def get_config_dict(self) -> dict[str, Any]:
-        """What was given of prompts and of ``max_active_dims``, for the model card."""
+        """Return the given prompts and ``max_active_dims``, for the model card."""
         given = {} if self.max_active_dims is None else {"max_active_dims": self.max_active_dims}
         return super().get_config_dict() | given
 

@@ -7,17 +7,16 @@ divided by min(k, R) where trec_eval divides by R; relevant documents that are n
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.data.types import Float64Array, Ids, Int64Array, Qrels, Run
+from harness.data.types import Ids, Int64Array, Qrels, Run
 from harness.errors import DataError, RankingError, UsageError
 from harness.metrics import parse_metric, score
-
-__all__ = ["LOGGED", "Cell", "Cutoffs", "Judgments", "Values"]
 
 Values = dict[str, dict[int, float]]
 """``{"ndcg@k": {10: 0.5}}``: the library's names of measures, then cutoffs."""
@@ -60,20 +59,17 @@ class Cutoffs:
     map: Sequence[int]
 
     def __post_init__(self) -> None:
-        for name, cutoffs in self._all().items():
+        for name, cutoffs in vars(self).items():
             if not cutoffs or any(k < 1 for k in cutoffs):
                 raise UsageError(f"{name}_at_k is {list(cutoffs)}", fix="give at least one rank, each 1 or more")
 
     @property
     def deepest(self) -> int:
         """The last rank that any measure reads."""
-        return max(max(cutoffs) for cutoffs in self._all().values())
-
-    def _all(self) -> dict[str, Sequence[int]]:
-        return vars(self)
+        return int(max(max(cutoffs) for cutoffs in vars(self).values()))
 
     def of_keys(self) -> list[tuple[_Name, Sequence[int]]]:
-        """Measures and their ranks in the order of the library's results."""
+        """Return the metrics and their ranks in the order of the library's results."""
         return [
             (_ACCURACY, self.accuracy),
             (_PRECISION, self.precision_recall),
@@ -84,7 +80,7 @@ class Cutoffs:
         ]
 
     def cells(self) -> list[Cell]:
-        """Every value in the order of the library's CSV columns: precision and recall alternate."""
+        """Return every value in the order of the library's CSV columns: precision and recall alternate."""
         groups = (
             ((_ACCURACY,), self.accuracy),
             ((_PRECISION, _RECALL), self.precision_recall),
@@ -96,7 +92,7 @@ class Cutoffs:
 
 
 class Judgments:
-    """Which documents are relevant to which queries, as columns; ids are positions, as in ``BestHits.run``.
+    """Relevant documents of each query, as columns; ids are positions, as in ``BestHits.run``.
 
     ``query_ids`` are the queries with at least one relevant document. Raises DataError for a document that is listed
     twice, and when no relevant document is in the corpus, which is a mistake of ids and never a score of 0.
@@ -106,13 +102,15 @@ class Judgments:
         row_of = {document: row for row, document in enumerate(document_ids)}
         rows: list[int] = []
         for query in query_ids:
-            _require_set(query, relevant[query])
+            if len(set(relevant[query])) != len(relevant[query]):
+                raise DataError("relevant_docs", [f"query {query!r} lists a document twice"], fix="give a set of ids")
             rows += [row_of.setdefault(document, len(row_of)) for document in relevant[query]]
         if rows and min(rows) >= len(document_ids):
             example = next(iter(relevant[query_ids[0]]))
+            corpus = f"corpus: {document_ids[0]!r}" if document_ids else "the corpus is empty"
             raise DataError(
                 "relevant_docs",
-                [f"none of the relevant documents is in the corpus (relevant: {example!r}, {_first(document_ids)})"],
+                [f"none of the relevant documents is in the corpus (relevant: {example!r}, {corpus})"],
                 fix="check that both have ids of one dataset and one type",
             )
         self._query_ids, self._row_of = query_ids, row_of
@@ -127,7 +125,7 @@ class Judgments:
         )
 
     def run_of(self, results: Sequence[Sequence[Mapping[str, Any]]]) -> Run:
-        """Hits given as lists of ``{"corpus_id", "score"}``, one list a query, as a run whose ids are positions.
+        """Return lists of ``{"corpus_id", "score"}``, one a query, as a run whose ids are positions.
 
         Raises UsageError for another number of lists than of queries, RankingError for NaN and a document listed twice.
         """
@@ -153,34 +151,21 @@ class Judgments:
         )
 
     def values(self, run: Run, cutoffs: Cutoffs) -> Values:
-        """Every measure at each of its ranks, for hits in the order of ``run``."""
+        """Return every metric at each of its ranks, for hits in the order of ``run``."""
         wanted = {(name, k): parse_metric(f"{name.measure}@{k}") for name, ks in cutoffs.of_keys() for k in ks}
         scores = score(run, self._qrels, list(wanted.values()), ties="engine")
         found: Values = {name.key: {} for name, _ in cutoffs.of_keys()}
         for (name, k), measure in wanted.items():
             values = scores.of(measure)
-            found[name.key][k] = float(np.mean(self._by_reachable(values, k) if name is _MAP else values))
+            if name is _MAP:  # divided by min(k, R), the relevant documents that fit in the top k, instead of by R
+                values = values * (self.totals / np.minimum(self.totals, k))
+            found[name.key][k] = float(np.mean(values))
         return found
-
-    def _by_reachable(self, values: Float64Array, k: int) -> Float64Array:
-        """AP@k divided by min(k, R), the relevant documents that fit in the top k, instead of by R."""
-        return values * (self.totals / np.minimum(self.totals, k))
-
-
-def _require_set(query: object, relevant: Collection[Any]) -> None:
-    if len(set(relevant)) != len(relevant):
-        raise DataError("relevant_docs", [f"query {query!r} lists a document twice"], fix="give a set of ids")
 
 
 def _require_ranking(query: object, hits: Sequence[Mapping[str, Any]]) -> None:
     if any(math.isnan(hit["score"]) for hit in hits):
         raise RankingError(f"query {query!r}: a score is NaN")
-    seen: set[Any] = set()
-    for document in (hit["corpus_id"] for hit in hits):
-        if document in seen:
-            raise RankingError(f"query {query!r}: document {document!r} is listed twice")
-        seen.add(document)
-
-
-def _first(ids: Sequence[Any]) -> str:
-    return f"corpus: {ids[0]!r}" if ids else "the corpus is empty"
+    listed = Counter(hit["corpus_id"] for hit in hits)
+    if len(listed) < len(hits):
+        raise RankingError(f"query {query!r}: document {listed.most_common(1)[0][0]!r} is listed twice")

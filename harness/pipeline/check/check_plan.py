@@ -18,7 +18,6 @@ from harness.loaders.records import ENDINGS
 from harness.metrics import Metric, is_mean
 from harness.metrics.parse import split_metrics
 from harness.pipeline.check.against import AgainstPlan, plan_against
-from harness.pipeline.check.check_results import Rules
 from harness.pipeline.check.id_match import Match
 from harness.pipeline.check.requirements import (
     LATENCIES,
@@ -34,8 +33,6 @@ from harness.plan.option_fields import command_words, flat, option_fields, requi
 from harness.plan.options import WARM_UP_SECONDS, warm_up_seconds
 from harness.plan.plan import Plan, identical_ids_rule
 
-__all__ = ["CheckPlan", "TrialName", "plan_check"]
-
 DEFAULT_BACKENDS = "lucene,csr"
 
 
@@ -48,19 +45,29 @@ class TrialName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckPlan:
-    """All that a check will do. ``plans`` maps a corpus to the plan of its backends, ``places`` to its place.
+    """All that a check will do.
 
-    ``against`` are the backends that are there already, None for none.
+    ``metrics`` maps the name that is shown to the metric, in the order of the tables; ``slices`` are the fields that
+    make them. ``plans`` maps a corpus to the plan of its backends, ``places`` to its place. ``against`` are
+    the backends that are there already, None for none. Without ``keep_text`` the result holds no texts of questions.
     """
 
     request: CheckRequest
     golden: GoldenSet
     match: Match
-    rules: Rules
+    metrics: Mapping[str, Metric]
+    requirements: tuple[Requirement, ...]
+    slices: tuple[str, ...]
     places: Mapping[str, str | Path | Dataset]
     plans: Mapping[str, Plan]
     against: AgainstPlan | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    keep_text: bool = True
+
+    @property
+    def ties(self) -> TieRule:
+        """The order of equal scores."""
+        return TieRule(self.request.ties)
 
     @property
     def trials(self) -> list[TrialName]:
@@ -86,7 +93,7 @@ class CheckPlan:
             trials = next(iter(self.plans.values())).trials
             words += ["--backends", ",".join(trial.label for trial in trials)]
         resolved = self._resolved() | {"golden": None, "corpus": None, "backends": None}
-        resolved["metrics"] = ",".join(self.rules.metrics) if request.metrics else None
+        resolved["metrics"] = ",".join(self.metrics) if request.metrics else None
         if resolved["warm_up"] == WARM_UP_SECONDS:
             resolved["warm_up"] = None
         return [*words, *command_words(request, resolved)]
@@ -114,20 +121,20 @@ class CheckPlan:
             "corpora": corpora,
             **{name: value for name, value in options.items() if name not in left_out},
             "no_timing": not self.request.timing,
-            "no_text": not self.rules.keep_text,
+            "no_text": not self.keep_text,
         }
 
     def _resolved(self) -> dict[str, object]:
         """Return options in the form that does not depend on the environment, or on how Python gave them."""
-        request, rules = self.request, self.rules
+        request = self.request
         return {
             "columns": columns_text(self.columns) or None,
             "backends": list(dict.fromkeys(trial.label for plan in self.plans.values() for trial in plan.trials)),
             "against": [backend.shown for backend in self.against.backends] if self.against is not None else [],
-            "require": [requirement.text for requirement in rules.requirements],
-            "metrics": list(rules.metrics),
+            "require": [requirement.text for requirement in self.requirements],
+            "metrics": list(self.metrics),
             "delimiter": self.match.delimiter or None,
-            "slice": list(rules.slices),
+            "slice": list(self.slices),
             "warm_up": warm_up_seconds(request.warm_up) if request.timing else None,
         }
 
@@ -147,7 +154,6 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     existing = _against(request)
     places = {} if existing and not request.corpus and request.backends is None else _places(request, place)
     metrics = _metrics_shown(request, requirements)
-    ties = TieRule(request.ties)
     compared = _compare_request(request, golden.name, list(map(str, metrics.values())))
     plans = {name: plan_of_backends(replace(compared, dataset=name)) for name in places}
     against = plan_against(existing, compared) if existing else None
@@ -157,20 +163,14 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
             fix="leave one of them out",
         )
     _refuse_shared_labels(plans, against)
-    _refuse_untimed(request, requirements)
-    match.require_order(ties)
-    rules = Rules(
-        k=request.k,
-        metrics=metrics,
-        requirements=requirements,
-        slices=slices,
-        ties=ties,
-        relevance=request.relevance,
-        confidence=request.confidence,
-        seed=request.seed,
-        keep_text=keep_text,
+    timed = [requirement.text for requirement in requirements if requirement.quantity in LATENCIES]
+    if timed and not request.timing:
+        what = f"the requirement '{timed[0]}' with --no-timing: no times are taken"
+        raise UsageError(what, fix="leave one of them out")
+    match.require_order(TieRule(request.ties))
+    return CheckPlan(
+        request, golden, match, metrics, requirements, slices, places, plans, against, _columns(request), keep_text
     )
-    return CheckPlan(request, golden, match, rules, places, plans, against, _columns(request))
 
 
 def _shown(place: str | Path | Dataset) -> str:
@@ -212,7 +212,7 @@ def _golden(request: CheckRequest) -> tuple[GoldenSet, str | Path | Dataset | No
         records = request.golden if isinstance(request.golden, list | tuple) else None
         if records is None or not all(isinstance(record, Mapping) for record in records):
             raise UsageError(
-                f"the golden set is a {type(request.golden).__name__}",
+                f"the golden set is of type {type(request.golden).__name__}",
                 fix="give a file, objects with question and expected_relevant_doc_ids, or harness.Dataset.of(…)",
             )
         return golden_of_records(records), None
@@ -232,7 +232,9 @@ def _places(request: CheckRequest, own: str | Path | Dataset | None) -> dict[str
     places: dict[str, str | Path | Dataset] = {}
     for corpus in corpora or [own or ""]:
         if not isinstance(corpus, str | Path | Dataset):
-            raise UsageError(f"the corpus is a {type(corpus).__name__}", fix="give a path, or harness.Dataset.of(…)")
+            raise UsageError(
+                f"the corpus is of type {type(corpus).__name__}", fix="give a path, or harness.Dataset.of(…)"
+            )
         name, place = _named_place(corpus)
         if name in places:
             raise UsageError(f"two corpora are called '{name}'", fix=f"name them: --corpus small={place}")
@@ -275,7 +277,7 @@ def _metrics_shown(request: CheckRequest, requirements: Sequence[Requirement]) -
     """Return metrics by the names that are shown: those of the tables, then those of requirements, each once."""
     texts = split_metrics(request.metrics) if isinstance(request.metrics, str) else list(request.metrics)
     names: dict[Metric, str] = {}
-    for text in texts or _default_metrics(request.k):
+    for text in texts or [f"{name}@{request.k}" for name in ("Hit", "MRR", "Recall", "nDCG")]:
         metric = metric_at_depth(text, request.k)
         if not is_mean(metric):
             raise UsageError(f"--metrics {text} is no mean over questions", fix="name others, like Hit@5 or nDCG@10")
@@ -284,10 +286,6 @@ def _metrics_shown(request: CheckRequest, requirements: Sequence[Requirement]) -
         if isinstance(requirement.quantity, Metric):
             names.setdefault(requirement.quantity, requirement.name)
     return {name: metric for metric, name in names.items()}
-
-
-def _default_metrics(k: int) -> tuple[str, ...]:
-    return (f"Hit@{k}", f"MRR@{k}", f"Recall@{k}", f"nDCG@{k}")
 
 
 def _slices(request: CheckRequest, requirements: Sequence[Requirement], golden: GoldenSet) -> tuple[str, ...]:
@@ -305,13 +303,6 @@ def _slices(request: CheckRequest, requirements: Sequence[Requirement], golden: 
             what = f"no question has {part}{nearest(part.value, values)}"
             raise UsageError(what, fix=f"'{part.field}' is one of: {', '.join(values[:20])}")
     return tuple(fields)
-
-
-def _refuse_untimed(request: CheckRequest, requirements: Sequence[Requirement]) -> None:
-    timed = [requirement.text for requirement in requirements if requirement.quantity in LATENCIES]
-    if timed and not request.timing:
-        what = f"the requirement '{timed[0]}' with --no-timing: no times are taken"
-        raise UsageError(what, fix="leave one of them out")
 
 
 def _compare_request(request: CheckRequest, corpus: str, metrics: Sequence[str]) -> CompareRequest:

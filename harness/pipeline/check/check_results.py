@@ -3,52 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.golden_set import GoldenQuestion, GoldenSet
+from harness.data.golden_set import GoldenQuestion
 from harness.data.ranking import TieRule
 from harness.data.types import Float64Array, Ids, Int64Array, Run
 from harness.metrics import Metric, Scores, score
 from harness.parity import Level
 from harness.pipeline.check.id_match import Expected, ideal_run, plain_judgments
-from harness.pipeline.check.requirements import LATENCIES, PARITY, Requirement, Sample, judge
+from harness.pipeline.check.requirements import LATENCIES, PARITY, Requirement, Sample, SliceOf, judge
 from harness.results import check_schema as schema
 from harness.results.schema import TrialResult
 from harness.results.schema_base import MetricValue
 from harness.results.scored import Scored, has_terms
 from harness.stats import Interval, bootstrap_interval, mean_interval
 
-__all__ = ["Answered", "CheckJudge", "Rules", "asked_trial"]
+if TYPE_CHECKING:
+    from harness.pipeline.check.check_plan import CheckPlan
 
 _NS_PER_MS = 1e6
 _NEVER_MS = 1e9
 """A query that takes eleven days: as slow as one could have become."""
 _TAIL = 0.025
 """The share of an interval of 95 % that lies beyond each of its ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How a check judges. ``metrics`` maps the name that is shown to the metric, in the order of the tables.
-
-    ``confidence`` is true where a bound of the 95 % interval decides, and not the point estimate.
-    """
-
-    k: int
-    metrics: dict[str, Metric]
-    requirements: tuple[Requirement, ...]
-    slices: tuple[str, ...]
-    ties: TieRule
-    relevance: int
-    confidence: bool
-    seed: int
-    keep_text: bool = True
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -153,24 +136,12 @@ def _milliseconds(answered: Answered, place: int) -> float | None:
     return float(timed.mean()) / _NS_PER_MS if len(timed) else None
 
 
-class _Figure(NamedTuple):
-    """A sample with what the report says of it beside the figure itself.
-
-    ``ids`` name the questions behind the values, none for samples of latency, whose best value nobody knows.
-    """
-
-    sample: Sample
-    interval: Callable[[Float64Array], Interval | None]
-    ids: Sequence[str] | None
-    low: float | None = None
-    high: float | None = None
-
-
 class CheckJudge:
-    """Judges the answers of backends to a golden set by the rules of a check."""
+    """Judges the answers of backends to a golden set as the plan of a check says."""
 
-    def __init__(self, golden: GoldenSet, rules: Rules) -> None:
-        self._golden, self._rules = golden, rules
+    def __init__(self, plan: CheckPlan) -> None:
+        self._plan, self._golden = plan, plan.golden
+        self._relevance, self._seed = plan.request.relevance, plan.request.seed
 
     def trial(self, answered: Answered, expected: Expected) -> TrialResult:
         """Describe the answers of a backend; of one that failed, say why."""
@@ -187,14 +158,14 @@ class CheckJudge:
 
     def requirements(self, answered: Answered) -> list[schema.RequirementResult]:
         """Judge every requirement on one backend; one without a figure says why, and is neither passed nor failed."""
-        return [self._result(requirement, answered) for requirement in self._rules.requirements]
+        return [self._result(requirement, answered) for requirement in self._plan.requirements]
 
     def _metrics(self, scores: Scores, kept: npt.NDArray[np.bool_]) -> dict[str, MetricValue]:
         if not kept.any():
             return {}
         return {
-            name: _metric(scores, scores.column_of(metric, self._rules.relevance), kept, self._rules.seed)
-            for name, metric in self._rules.metrics.items()
+            name: _metric(scores, scores.column_of(metric, self._relevance), kept, self._seed)
+            for name, metric in self._plan.metrics.items()
         }
 
     def _slices(self, scores: Scores) -> list[schema.SliceResult]:
@@ -204,15 +175,19 @@ class CheckJudge:
                 field=field,
                 value=value,
                 questions=sum(value in question.fields.get(field, ()) for question in self._golden),
-                metrics=self._metrics(scores, self._of_slice(field, value, ids)),
+                metrics=self._metrics(scores, self._kept(SliceOf(field, value), ids)),
             )
-            for field in self._rules.slices
+            for field in self._plan.slices
             for value in self._golden.values(field)
         ]
 
-    def _of_slice(self, field: str, value: str, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Tell which of the questions named by ``ids`` have a value of a field, bool (n,)."""
-        members = {question.id for question in self._golden if value in question.fields.get(field, ())}
+    def _kept(self, of_slice: SliceOf | None, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Tell which of the questions named by ``ids`` are in a slice, bool (n,); None is all of them."""
+        if of_slice is None:
+            return np.ones(len(ids), dtype=bool)
+        members = {
+            question.id for question in self._golden if of_slice.value in question.fields.get(of_slice.field, ())
+        }
         return np.array([name in members for name in ids], dtype=bool)
 
     def _questions(self, answered: Answered, expected: Expected) -> list[schema.QuestionResult]:
@@ -220,11 +195,6 @@ class CheckJudge:
         run, scores, exact = answered.run, answered.scores, answered.reference
         if run is None:
             return []
-        columns = {}
-        if scores is not None:
-            columns = {
-                name: scores.column_of(metric, self._rules.relevance) for name, metric in self._rules.metrics.items()
-            }
         ids = Ids.of(question.id for question in self._golden)
         places, exact_places, rows = (
             known.query_ids.rows_of(ids).tolist() if known is not None else [-1] * len(self._golden)
@@ -233,16 +203,13 @@ class CheckJudge:
         questions = []
         for question, place, exact_place, row in zip(self._golden, places, exact_places, rows, strict=True):
             top = _documents(run, place)
-            values = scores.values[row] if scores is not None and row >= 0 else None
             questions.append(
                 schema.QuestionResult(
                     id=question.id,
                     line=question.line,
-                    question=question.question if self._rules.keep_text else None,
+                    question=question.question if self._plan.keep_text else None,
                     expected=_expectations(question, expected, top, _documents(exact, exact_place)),
-                    values={name: float(values[column]) for name, column in columns.items()}
-                    if values is not None
-                    else {},
+                    values=self._values(scores, row) if scores is not None and row >= 0 else {},
                     top=top,
                     failed=question.id in answered.unanswered,
                     milliseconds=_milliseconds(answered, place),
@@ -250,7 +217,12 @@ class CheckJudge:
             )
         return questions
 
+    def _values(self, scores: Scores, row: int) -> dict[str, float]:
+        metrics = self._plan.metrics.items()
+        return {name: float(scores.values[row, scores.column_of(metric, self._relevance)]) for name, metric in metrics}
+
     def _result(self, requirement: Requirement, answered: Answered) -> schema.RequirementResult:
+        sample = self._sample(requirement, answered)
         result = schema.RequirementResult(
             text=requirement.text,
             backend=answered.label,
@@ -259,116 +231,109 @@ class CheckJudge:
             quantity=requirement.name,
             operator=requirement.operator,
             bound=requirement.bound,
-            decided_by="confidence bound" if self._rules.confidence else "estimate",
+            decided_by="confidence bound" if self._plan.request.confidence else "estimate",
             n=0,
+            reason=sample if isinstance(sample, str) else None,
         )
-        figure = self._figure(requirement, answered)
-        if isinstance(figure, str):
-            return result.model_copy(update={"reason": figure})
-        sample, interval = figure.sample, figure.interval(figure.sample.values)
+        if isinstance(sample, str):
+            return result
 
         def bound(values: Float64Array) -> float:
-            known = figure.interval(values)
+            known = sample.interval(values)
             if known is None:
                 return -np.inf if requirement.at_least else np.inf
             return known.low if requirement.at_least else known.high
 
-        judged = judge(requirement, sample, bound if self._rules.confidence else None)
+        judged, interval = (
+            judge(requirement, sample, bound if self._plan.request.confidence else None),
+            sample.interval(sample.values),
+        )
         missed = []
-        if requirement.at_least and not judged.passed and figure.ids is not None:
+        if requirement.at_least and not judged.passed and sample.ids is not None:
             short = np.flatnonzero(sample.values < sample.best)
-            missed = [figure.ids[place] for place in short[np.argsort(sample.values[short], kind="stable")].tolist()]
+            missed = [sample.ids[place] for place in short[np.argsort(sample.values[short], kind="stable")].tolist()]
         return result.model_copy(
             update={
                 "value": judged.value,
-                "min": figure.low,
-                "max": figure.high,
+                "min": sample.low,
+                "max": sample.high,
                 "ci_low": interval.low if interval is not None else None,
                 "ci_high": interval.high if interval is not None else None,
                 "n": judged.n,
                 "passed": judged.passed,
                 "flips": judged.flips,
-                "best_possible": sample.statistic(sample.best) if figure.ids is not None else None,
+                "best_possible": sample.statistic(sample.best) if sample.ids is not None else None,
                 "missed": missed,
             }
         )
 
-    def _figure(self, requirement: Requirement, answered: Answered) -> _Figure | str:
-        """Return the figure that a requirement is about, or why there is none."""
+    def _sample(self, requirement: Requirement, answered: Answered) -> Sample | str:
+        """Return the sample that a requirement is about, or why there is none."""
         if answered.problems:
             return f"'{answered.label}' did not pass preflight: {', '.join(answered.problems)}"
         if answered.run is None or answered.scores is None:
             return f"'{answered.label}' failed"
-        ids = answered.run.query_ids.to_list()
+        asked = answered.run.query_ids.to_list()
         if requirement.quantity == PARITY:
-            return _parity(answered, ids, self._kept(requirement, ids), self._rules.seed)
+            return _parity(answered, asked, self._kept(requirement.slice, asked), self._seed)
         if isinstance(requirement.quantity, str):
             share = LATENCIES[requirement.quantity]
-            return _latency(answered, self._kept(requirement, ids), share, self._rules.seed)
-        scored = answered.scores.query_ids.to_list()
-        kept = self._kept(requirement, scored)
+            return _latency(answered, self._kept(requirement.slice, asked), share, self._seed)
+        scores, scored = answered.scores, answered.scores.query_ids.to_list()
+        kept = self._kept(requirement.slice, scored)
         if not kept.any():
             return f"no question {'of the slice ' if requirement.slice is not None else ''}expects anything"
-        return self._mean(requirement.quantity, answered.scores, _chosen(scored, kept), kept)
-
-    def _mean(self, metric: Metric, scores: Scores, chosen: Sequence[str], kept: npt.NDArray[np.bool_]) -> _Figure:
-        column = scores.column_of(metric, self._rules.relevance)
-        values = scores.values[kept, column]
-        return _Figure(
-            Sample(values, self._best(metric, chosen), np.zeros(len(values)), _exact_mean),
-            lambda sample: mean_interval(sample, self._rules.seed),
-            chosen,
-            _known_mean(scores.low[kept, column]),
-            _known_mean(scores.high[kept, column]),
+        chosen, column = _chosen(scored, kept), scores.column_of(requirement.quantity, self._relevance)
+        return Sample(
+            values=scores.values[kept, column],
+            best=self._best(requirement.quantity, chosen),
+            worst=np.zeros(len(chosen)),
+            statistic=_exact_mean,
+            interval=lambda values: mean_interval(values, self._seed),
+            ids=chosen,
+            low=_known_mean(scores.low[kept, column]),
+            high=_known_mean(scores.high[kept, column]),
         )
-
-    def _kept(self, requirement: Requirement, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Tell which of the questions named by ``ids`` a requirement is about, bool (n,)."""
-        if requirement.slice is None:
-            return np.ones(len(ids), dtype=bool)
-        return self._of_slice(requirement.slice.field, requirement.slice.value, ids)
 
     @cached_property
     def _ideal(self) -> Scores:
         """Scores of the best ranking that each question can have."""
-        metrics, relevance = list(self._rules.metrics.values()), self._rules.relevance
-        run, judgments = ideal_run(self._golden, self._rules.k), plain_judgments(self._golden)
+        metrics, relevance = list(self._plan.metrics.values()), self._relevance
+        run, judgments = ideal_run(self._golden, self._plan.request.k), plain_judgments(self._golden)
         return score(run, judgments, metrics, ties=TieRule.ENGINE, relevance=relevance)
 
     def _best(self, metric: Metric, ids: Sequence[str]) -> Float64Array:
         """Return the best value of a metric that any ranking could reach on each of some questions, float64 (n,)."""
-        places = {name: place for place, name in enumerate(self._ideal.query_ids)}
-        values: Float64Array = self._ideal.values[:, self._ideal.column_of(metric, self._rules.relevance)]
-        return values[[places[name] for name in ids]]
+        rows, column = self._ideal.query_ids.rows_of(Ids.of(ids)), self._ideal.column_of(metric, self._relevance)
+        values: Float64Array = self._ideal.values[rows, column]
+        return values
 
 
-def _parity(answered: Answered, ids: Sequence[str], kept: npt.NDArray[np.bool_], seed: int) -> _Figure | str:
+def _parity(answered: Answered, ids: Sequence[str], kept: npt.NDArray[np.bool_], seed: int) -> Sample | str:
     if answered.exact is None:
         reason = f": {answered.no_exact}" if answered.no_exact else ""
         return f"'{answered.label}' is not held against an exact reference{reason}"
     values = answered.exact[kept].astype(np.float64)
     if not len(values):
         return "the slice has no question"
-    sample = Sample(values, np.ones(len(values)), np.zeros(len(values)), _exact_mean)
-    return _Figure(sample, lambda values: bootstrap_interval(values, seed), _chosen(ids, kept))
+    best, worst = np.ones(len(values)), np.zeros(len(values))
+    return Sample(values, best, worst, _exact_mean, partial(bootstrap_interval, seed=seed), _chosen(ids, kept))
 
 
-def _latency(answered: Answered, kept: npt.NDArray[np.bool_], share: int | None, seed: int) -> _Figure | str:
-    """Return the figure of a percentile of the times of single queries, or of their mean."""
+def _latency(answered: Answered, kept: npt.NDArray[np.bool_], share: int | None, seed: int) -> Sample | str:
+    """Return the sample of a percentile of the times of single queries, or of their mean."""
     times = answered.search_ns[:, kept] if answered.search_ns is not None else np.empty(0, dtype=np.int64)
     milliseconds = times[times >= 0] / _NS_PER_MS
     if not len(milliseconds):
         return f"no times of '{answered.label}' were taken"
     none, never = np.zeros(len(milliseconds)), np.full(len(milliseconds), _NEVER_MS)
     if share is None:
-        sample = Sample(milliseconds, none, never, _exact_mean)
-        return _Figure(sample, lambda values: bootstrap_interval(values, seed), None)
+        return Sample(milliseconds, none, never, _exact_mean, partial(bootstrap_interval, seed=seed))
 
     def percentile(values: Float64Array) -> float:
         return float(np.percentile(values, share, method="inverted_cdf"))
 
-    sample = Sample(milliseconds, none, never, percentile)
-    return _Figure(sample, lambda values: _percentile_interval(values, share / 100), None)
+    return Sample(milliseconds, none, never, percentile, partial(_percentile_interval, share=share / 100))
 
 
 def _percentile_interval(values: Float64Array, share: float) -> Interval | None:

@@ -16,8 +16,6 @@ from harness.results.stored import ResultContent, read_report, read_stored_run, 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Checked"]
-
 _VERDICTS = {"passed": "passed", "failed": "failed", "invalid": "is invalid"}
 
 

@@ -1,4 +1,4 @@
-"""Tell which document of a ranking is what a question expects, and guess what ids meant that no document has.
+"""Match hits with the documents that questions expect, and advise on expected ids that no document has.
 
 A golden set may name chunks as the corpus does, or documents of which the corpus holds chunks. A document belongs to at
 most one expectation of a question: to the most specific one that it matches. Several hits for one expectation count
@@ -10,34 +10,20 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow.compute as pc
 
 from harness.data import ranking
 from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
 from harness.data.id_spelling import respelling
+from harness.data.memory import qrels_from_dict, run_from_dict
 from harness.data.ranking import TieRule
 from harness.data.types import Ids, Qrels, Run
 from harness.errors import UsageError
-
-__all__ = [
-    "Expected",
-    "FirstHit",
-    "IdAdvice",
-    "IdKinds",
-    "Match",
-    "MatchRule",
-    "Missing",
-    "id_advice",
-    "id_kinds",
-    "ideal_run",
-    "plain_judgments",
-]
 
 _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
 _HASH = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{32,}", re.IGNORECASE)
@@ -181,60 +167,36 @@ class Expected:
         if self.match.rule is not MatchRule.EXACT and ties is TieRule.TREC_EVAL:
             ordered = ranking.order(run)
         places = dict(zip(run.query_ids, range(len(run.query_ids)), strict=True))
-        rows: list[tuple[str, list[tuple[str, int]]]] = []
+        judged: dict[str, dict[str, int]] = {}
         for question in self.golden:
             if not question.expected:
                 continue
             place = places.get(question.id)
             hits = ordered.rows[ordered.of_query(place)] if place is not None else ordered.rows[:0]
             first = self.first_hits(question, ordered.doc_ids.take(hits))
-            judged = []
+            of_question = judged.setdefault(question.id, {})
             for expectation in question.expected:
                 hit = first.get(expectation.id)
                 doc_id = hit.doc_id if hit is not None else self._stand_in(question, expectation) or expectation.id
-                judged.append((doc_id, expectation.grade))
-            rows.append((question.id, judged))
-        return _qrels(rows)
+                of_question[doc_id] = expectation.grade
+        return qrels_from_dict(judged)
 
 
 def plain_judgments(golden: GoldenSet) -> Qrels:
     """Return the expectations as judgments of the expected ids themselves."""
-    return _qrels(
-        [
-            (question.id, [(expectation.id, expectation.grade) for expectation in question.expected])
-            for question in golden
-            if question.expected
-        ]
+    return qrels_from_dict(
+        {question.id: {expectation.id: expectation.grade for expectation in question.expected} for question in golden}
     )
 
 
 def ideal_run(golden: GoldenSet, k: int) -> Run:
     """Return the best ranking of at most ``k`` hits for each question: every expectation once, by grade."""
-    questions = [question for question in golden if question.expected]
-    best = [sorted(question.expected, key=lambda expectation: -expectation.grade)[:k] for question in questions]
-    doc_ids = [expectation.id for hits in best for expectation in hits]
-    ids = Ids.of(dict.fromkeys(doc_ids))
-    indptr = np.cumsum([0, *map(len, best)], dtype=np.int64)
-    scores = np.concatenate([-np.arange(len(hits), dtype=np.float32) for hits in best]) if best else _NO_SCORES
-    rows = ids.rows_of(Ids.of(doc_ids)).astype(np.int32)
-    return Run(Ids.of([question.id for question in questions]), ids, indptr, rows, scores)
-
-
-_NO_SCORES = np.zeros(0, dtype=np.float32)
-
-
-def _qrels(rows: Sequence[tuple[str, Sequence[tuple[str, int]]]]) -> Qrels:
-    """Return the judgments of queries, each with its documents and their grades."""
-    flat = [(doc_id, grade) for _, judged in rows for doc_id, grade in judged]
-    doc_ids = Ids.of(dict.fromkeys(doc_id for doc_id, _ in flat))
-    places = {doc_id: row for row, doc_id in enumerate(doc_ids)}
-    return Qrels(
-        query_ids=Ids.of([query for query, _ in rows]),
-        doc_ids=doc_ids,
-        indptr=np.cumsum([0, *(len(judged) for _, judged in rows)], dtype=np.int64),
-        rows=np.array([places[doc_id] for doc_id, _ in flat], dtype=np.int32),
-        grades=np.array([grade for _, grade in flat], dtype=np.int32),
-    )
+    best = {
+        question.id: sorted(question.expected, key=lambda expectation: -expectation.grade)[:k]
+        for question in golden
+        if question.expected
+    }
+    return run_from_dict({query: [expectation.id for expectation in hits] for query, hits in best.items()})
 
 
 class IdKinds(NamedTuple):
@@ -263,13 +225,13 @@ def id_kinds(named: Set[str], hits: Set[str]) -> IdKinds | None:
             f"expected ids are {' and '.join(forms[0])}, those of hits are {' and '.join(forms[1])}",
             "return the ids that the golden set names: a key of the metadata, perhaps",
         )
-    part = _chunk_of(hits, named)
+    part = _chunk_of(sorted(hits), named)
     if part is not None:
         return IdKinds(
             f"the hit '{part.chunk}' is called like a chunk of '{part.document}'",
             f"where hits are chunks of what the golden set names: --match document --delimiter '{part.delimiter}'",
         )
-    part = _chunk_of(named, hits)
+    part = _chunk_of(sorted(named), hits)
     if part is not None:
         return IdKinds(
             f"the expected '{part.chunk}' is called like a chunk of the hit '{part.document}'",
@@ -284,14 +246,19 @@ def _form(doc_id: str) -> str:
     return "UUIDs or hashes" if _UUID.fullmatch(doc_id) or _HASH.fullmatch(doc_id) else "names"
 
 
-def _chunk_of(chunks: Set[str], documents: Set[str]) -> _Chunk | None:
-    """Return the first of ``chunks`` that is called like one of ``documents``, a delimiter, and a number."""
-    for chunk in sorted(chunks):
-        for delimiter in _DELIMITER.finditer(chunk):
-            document = chunk[: delimiter.start()]
-            if document in documents and _CHUNK.fullmatch(chunk, delimiter.end()):
-                return _Chunk(chunk, document, delimiter[0])
+def _chunk_of(names: Sequence[str], documents: Set[str] | Ids) -> _Chunk | None:
+    """Return the first of ``names`` that is called like one of ``documents``, a delimiter, and a number."""
+    for name in names:
+        for delimiter in _DELIMITER.finditer(name):
+            document = name[: delimiter.start()]
+            known = _has_all(documents, [document]) if isinstance(documents, Ids) else document in documents
+            if known and _CHUNK.fullmatch(name, delimiter.end()):
+                return _Chunk(name, document, delimiter[0])
     return None
+
+
+def _has_all(corpus: Ids, ids: Iterable[str]) -> bool:
+    return bool((corpus.rows_of(Ids.of(ids)) >= 0).all())
 
 
 def _spelled(named: Set[str], hits: Set[str]) -> IdKinds | None:
@@ -302,9 +269,8 @@ def _spelled(named: Set[str], hits: Set[str]) -> IdKinds | None:
     plain = {_plain(name): name for name in sorted(named)}
     shorter = {form: name for name in sorted(named) for form in _shorter(name)}
     for hit in sorted(hits):
-        same = shorter.get(_plain(hit)) or next(
-            (plain[form] for form in (_plain(hit), *_shorter(hit)) if form in plain), None
-        )
+        forms = [shorter.get(_plain(hit)), *(plain.get(form) for form in (_plain(hit), *_shorter(hit)))]
+        same = next(filter(None, forms), None)
         if same is not None:
             return IdKinds(
                 f"the hit '{hit}' is '{same}' in another spelling", "return the ids as the golden set spells them"
@@ -345,7 +311,7 @@ def id_advice(golden: GoldenSet, missing: Sequence[str], corpus: Ids) -> IdAdvic
     if match is not None:
         fix = "where it names documents of which the corpus has chunks"
         return IdAdvice(f"{fix}: --match {match.rule} --delimiter '{match.delimiter}'", {})
-    part = next((part for name in looked_at if (part := _part_of(name, corpus)) is not None), None)
+    part = _chunk_of(looked_at, corpus)
     if part is not None:
         what = f"'{part.chunk}' is called like a chunk of '{part.document}', which the corpus has whole"
         return IdAdvice(f"{what}: give the corpus of chunks, or have the golden set name documents", {})
@@ -355,18 +321,9 @@ def id_advice(golden: GoldenSet, missing: Sequence[str], corpus: Ids) -> IdAdvic
     return IdAdvice("", _spelled_nearly(looked_at, corpus) if len(corpus) <= _MOST else {})
 
 
-def _part_of(name: str, corpus: Ids) -> _Chunk | None:
-    """Return a missing id as a chunk of a document that the corpus has; None where it is not called like one."""
-    for delimiter in _DELIMITER.finditer(name):
-        document = name[: delimiter.start()]
-        if _CHUNK.fullmatch(name, delimiter.end()) and bool((corpus.rows_of(Ids.of([document])) >= 0).any()):
-            return _Chunk(name, document, delimiter[0])
-    return None
-
-
 def _is_several(name: str, corpus: Ids) -> bool:
     parts = dict.fromkeys(part.strip() for part in name.split(","))
-    return len(parts) > 1 and bool((corpus.rows_of(Ids.of(parts)) >= 0).all())
+    return len(parts) > 1 and _has_all(corpus, parts)
 
 
 def _chunks(golden: GoldenSet, names: Sequence[str], missing: int, corpus: Ids) -> Match | None:

@@ -21,20 +21,9 @@ from harness.data.types import Corpus, Qrels, Run
 from harness.engines.callable.answers import Answer
 from harness.metrics import Metric, score
 from harness.pipeline.check.check_results import Answered
-from harness.pipeline.check.id_match import Expected, IdAdvice, Match, MatchRule, Missing, id_advice, id_kinds
+from harness.pipeline.check.id_match import Expected, IdAdvice, Match, MatchRule, id_advice, id_kinds
 from harness.results.check_schema import PreflightProblem
 from harness.wording import counted
-
-__all__ = [
-    "Answers",
-    "Examined",
-    "Examiner",
-    "answers_of",
-    "missing_ids",
-    "preflight",
-    "problem_of",
-    "repeated_questions",
-]
 
 _SHOWN = 5
 _ALIKE = 3
@@ -331,7 +320,7 @@ class Examiner:
         if run not in self._findings:
             corpus = self.corpus if self.corpus is not None and run.doc_ids is self.corpus.ids else None
             documents = len(self.corpus) if self.corpus is not None else len(run.doc_ids)
-            findings = self._look(answers_of(run, self.golden, self.k, corpus), documents)
+            findings = self._preflight(answers_of(run, self.golden, self.k, corpus), documents)
             if self.corpus is None:
                 findings = [*missing_ids(self.golden, self._expected_of(run), "the index"), *findings]
             self._findings[run] = tuple(findings)
@@ -342,7 +331,7 @@ class Examiner:
         if answered.run is None:
             return Examined(answered, self.expected, tuple(_of_failure(answered)))
         findings = self.findings(answered.run)
-        return Examined(_marked(answered, findings), self._expected_of(answered.run), findings)
+        return Examined(replace(answered, problems=_errors(findings)), self._expected_of(answered.run), findings)
 
     def examined_answers(
         self, answered: Answered, answers: Sequence[Answer], metrics: Sequence[Metric], relevance: int
@@ -350,17 +339,17 @@ class Examiner:
         """Examine a backend whose documents nobody knows, by its ``answers``; score it if nothing is wrong."""
         if answered.run is None:
             return Examined(answered, self.expected, ())
-        findings = tuple(self._look(list(zip(self.golden, answers, strict=True)), None))
+        findings = tuple(self._preflight(list(zip(self.golden, answers, strict=True)), None))
+        scores = answered.scores
         if not _errors(findings):
             judged = self.expected.judgments(answered.run, self.ties)
-            scored = score(answered.run, judged, list(metrics), ties=self.ties, relevance=relevance)
-            answered = replace(answered, scores=scored)
-        return Examined(_marked(answered, findings), self.expected, findings)
+            scores = score(answered.run, judged, list(metrics), ties=self.ties, relevance=relevance)
+        return Examined(replace(answered, scores=scores, problems=_errors(findings)), self.expected, findings)
 
     def _expected_of(self, run: Run) -> Expected:
         return self.expected if self.corpus is not None else Expected(self.golden, self.match, run.doc_ids)
 
-    def _look(self, pairs: Sequence[tuple[GoldenQuestion, Answer]], documents: int | None) -> list[Finding]:
+    def _preflight(self, pairs: Sequence[tuple[GoldenQuestion, Answer]], documents: int | None) -> list[Finding]:
         return preflight(Answers(tuple(pairs), self.k, self.ties, self.match, documents))
 
 
@@ -404,7 +393,12 @@ def missing_ids(golden: GoldenSet, expected: Expected, where: str) -> list[Findi
         advice = id_advice(golden, [unmet.expectation.id for unmet in missing], expected.corpus_ids)
     fix = "correct the ids of the golden set, or give the corpus that it was made for"
     count = "1 expected id is" if len(missing) == 1 else f"{len(missing):,} expected ids are"
-    examples = [_unmet(golden, unmet, advice.nearest.get(unmet.expectation.id)) for unmet in missing[:_EXAMPLES]]
+    examples = []
+    for question, expectation in missing[:_EXAMPLES]:
+        near = advice.nearest.get(expectation.id)
+        hint = f" (did you mean '{near}'?)" if near is not None else ""
+        place = f"{golden.source}, line {question.line}: question '{question.id}'"
+        examples.append(f"{place} expects '{expectation.id}'{hint}")
     if len(missing) > _EXAMPLES:
         examples.append(f"… and {len(missing) - _EXAMPLES:,} more")
     return [
@@ -416,14 +410,6 @@ def missing_ids(golden: GoldenSet, expected: Expected, where: str) -> list[Findi
             tuple(examples),
         )
     ]
-
-
-def _unmet(golden: GoldenSet, unmet: Missing, near: str | None) -> str:
-    hint = f" (did you mean '{near}'?)" if near is not None else ""
-    return (
-        f"{golden.source}, line {unmet.question.line}: question '{unmet.question.id}' expects "
-        f"'{unmet.expectation.id}'{hint}"
-    )
 
 
 def problem_of(finding: Finding, *, backend: str | None = None, dataset: str | None = None) -> PreflightProblem:
@@ -440,10 +426,6 @@ def problem_of(finding: Finding, *, backend: str | None = None, dataset: str | N
 
 def _errors(findings: Sequence[Finding]) -> tuple[str, ...]:
     return tuple(finding.check for finding in findings if finding.severity == "error")
-
-
-def _marked(answered: Answered, findings: Sequence[Finding]) -> Answered:
-    return replace(answered, problems=_errors(findings))
 
 
 def _of_failure(answered: Answered) -> list[Finding]:

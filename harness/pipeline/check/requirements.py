@@ -1,4 +1,4 @@
-"""Requirements: what a user asks of a figure, written as ``Hit@5>=0.9``.
+"""Requirements: bounds that figures must keep, written as ``Hit@5>=0.9``.
 
 A requirement is ``[FIELD=VALUE: ] QUANTITY OPERATOR NUMBER``. The quantity is any metric (``Hit@5``, ``MRR@5``,
 ``nDCG@10``), a latency (``p50_ms``, ``p90_ms``, ``p95_ms``, ``p99_ms``, ``mean_ms``) or ``parity``, the share of
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, cast
@@ -21,26 +22,17 @@ from harness.data.types import Float64Array
 from harness.errors import UnknownNameError, UsageError
 from harness.metrics import Metric, is_mean, parse_metric
 from harness.metrics.registry import kind_of, kinds, spellings
+from harness.metrics.table import KINDS
 from harness.plan.option_fields import Mistakes
-
-__all__ = [
-    "LATENCIES",
-    "PARITY",
-    "Judgement",
-    "Requirement",
-    "Sample",
-    "SliceOf",
-    "judge",
-    "metric_at_depth",
-    "parse_requirement",
-    "parse_requirements",
-]
+from harness.stats import Interval
 
 PARITY = "parity"
 Operator = Literal[">=", ">", "<=", "<"]
 LATENCIES = {"p50_ms": 50, "p90_ms": 90, "p95_ms": 95, "p99_ms": 99, "mean_ms": None}
 """Name -> percentile, None for the mean."""
-_SHAPE = re.compile(r"(?:(?P<slice>[^:]*=.*):)?(?P<quantity>[^:]*?)(?P<operator>>=|<=|>|<)(?P<bound>[^:<>=]*)")
+_SHAPE = re.compile(
+    r"(?:(?P<slice>[^:]*=.*):)?(?P<quantity>[^:]*?)(?P<operator>>=|<=|>|<)(?P<number>[^:<>=]*?)(?P<percent>%)?\s*"
+)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _EXAMPLE = "write it like Hit@5>=0.9, p95_ms<=50, parity>=1 or lang=de: MRR@5>=0.7"
 _SAME = 1e-12
@@ -83,14 +75,21 @@ class Requirement:
 def parse_requirement(text: str, k: int) -> Requirement:
     """Parse a requirement; a metric without a cutoff gets the depth ``k`` of the search.
 
-    Raises UsageError for what is malformed or unknown, for a cutoff beyond ``k``, and for a metric that is no mean.
+    Raises UsageError for what is malformed or unknown, for a cutoff beyond ``k``, for a metric that is no mean, and for
+    a bound that no value of the metric can reach.
     """
     parts = _SHAPE.fullmatch(text.strip())
     if parts is None or parts["quantity"].rstrip().endswith("="):  # Hit@5=>0.9
         raise UsageError(f"the requirement '{text}' is malformed", fix=_EXAMPLE)
-    name = parts["quantity"].strip()
-    bound = _bound(parts["bound"].strip(), text)
-    of_slice = _slice(parts["slice"], text)
+    name, number, share = parts["quantity"].strip(), parts["number"].strip(), parts["percent"] is not None
+    if not _NUMBER.fullmatch(number):
+        raise UsageError(f"the requirement '{text}': '{number}{'%' if share else ''}' is no number", fix=_EXAMPLE)
+    bound = float(number) / (100 if share else 1)
+    of_slice = None
+    if parts["slice"] is not None:
+        of_slice = SliceOf(*(part.strip() for part in parts["slice"].split("=", 1)))
+        if not all(of_slice):
+            raise UsageError(f"the requirement '{text}': '{parts['slice']}' is no slice", fix=_EXAMPLE)
     quantity: Metric | str = name
     if name != PARITY and name not in LATENCIES:
         try:
@@ -107,8 +106,14 @@ def parse_requirement(text: str, k: int) -> Requirement:
         if not is_mean(quantity):
             raise UsageError(f"the requirement '{text}': {quantity} is no mean over questions", fix=_EXAMPLE)
         name = shown_name(name, quantity)
+    kind = KINDS.get(quantity.name) if isinstance(quantity, Metric) else None
+    is_share = name == PARITY or (kind is not None and kind.range == "0 to 1")
+    if is_share and not 0.0 <= bound <= 1.0:
+        fix = f"write a share or a percentage: {name}>=0.9 or {name}>=90%"
+        raise UsageError(f"the requirement '{text}': {name} lies between 0 and 1", fix=fix)
     operator = cast("Operator", parts["operator"])
-    return Requirement(_canonical(of_slice, name, operator, bound), quantity, name, operator, bound, of_slice)
+    canonical = f"{f'{of_slice}: ' if of_slice is not None else ''}{name}{operator}{bound:g}"
+    return Requirement(canonical, quantity, name, operator, bound, of_slice)
 
 
 def parse_requirements(texts: Sequence[str], k: int) -> tuple[Requirement, ...]:
@@ -152,35 +157,22 @@ def shown_name(written: str, metric: Metric) -> str:
     return str(metric).replace(metric.name, name, 1) if name is not None else str(metric)
 
 
-def _bound(text: str, whole: str) -> float:
-    if not _NUMBER.fullmatch(text.removesuffix("%").strip()):
-        raise UsageError(f"the requirement '{whole}': '{text}' is no number", fix=_EXAMPLE)
-    return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-
-
-def _slice(text: str | None, whole: str) -> SliceOf | None:
-    if text is None:
-        return None
-    name, _, value = (part.strip() for part in text.partition("="))
-    if not name or not value:
-        raise UsageError(f"the requirement '{whole}': '{text}' is no slice", fix=_EXAMPLE)
-    return SliceOf(name, value)
-
-
-def _canonical(of_slice: SliceOf | None, name: str, operator: str, bound: float) -> str:
-    return f"{f'{of_slice}: ' if of_slice is not None else ''}{name}{operator}{bound:g}"
-
-
 class Sample(NamedTuple):
     """The values that a figure is taken over: one a query, and the best and worst that each could have been.
 
-    All float64 (n,). ``statistic`` makes the figure of them.
+    All float64 (n,). ``statistic`` makes the figure of values, ``interval`` its 95 % interval. ``low`` and ``high`` are
+    the bounds that ties allow it. ``ids`` name the questions behind the values, None for samples of latency, whose best
+    value nobody knows.
     """
 
     values: Float64Array
     best: Float64Array
     worst: Float64Array
     statistic: Callable[[Float64Array], float]
+    interval: Callable[[Float64Array], Interval | None] = lambda _: None
+    ids: Sequence[str] | None = None
+    low: float | None = None
+    high: float | None = None
 
 
 class Judgement(NamedTuple):
@@ -206,9 +198,8 @@ def judge(requirement: Requirement, sample: Sample, decide: Callable[[Float64Arr
     decide = decide or sample.statistic
     value, deciding = sample.statistic(sample.values), decide(sample.values)
     passed = requirement.met_by(deciding)
-    better = (
-        passed != requirement.at_least
-    )  # towards higher values: of a floor that is missed, or a ceiling that is met
+    # towards higher values: of a floor that is missed, or a ceiling that is met
+    better = passed != requirement.at_least
     towards = np.maximum(sample.best, sample.worst) if better else np.minimum(sample.best, sample.worst)
     order = np.lexsort((sample.values if better else -sample.values, -np.abs(towards - sample.values)))
 
@@ -217,15 +208,5 @@ def judge(requirement: Requirement, sample: Sample, decide: Callable[[Float64Arr
         changed[order[:count]] = towards[order[:count]]
         return requirement.met_by(decide(changed)) != passed
 
-    return Judgement(value, deciding, passed, _least(flipped, len(order)), len(order))
-
-
-def _least(holds: Callable[[int], bool], most: int) -> int | None:
-    """Return the least number from 1 to ``most`` for which a monotone condition holds, None for none."""
-    if not holds(most):
-        return None
-    low, high = 0, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    flips = 1 + bisect_left(range(1, len(order) + 1), True, key=flipped)
+    return Judgement(value, deciding, passed, flips if flips <= len(order) else None, len(order))

@@ -44,8 +44,6 @@ from harness.store.result_folder import check_target
 from harness.wording import counted
 from harness.worker.executor import cluster_facts
 
-__all__ = ["check", "run_check", "with_corpora"]
-
 _FOLLOWED = 1000
 """Ranks of the exact reference among which what is expected is looked for."""
 
@@ -118,7 +116,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
             examined += _against(plan, queries, corpora, cache, shown)
     command = [*plan.command(), *command_words(output or Output())]
     result = _result(plan, _datasets(plan, loaded, queries), examined, problems, warnings, command)
-    if not plan.rules.keep_text:
+    if not plan.keep_text:
         result = without_questions(result, (question.question for question in plan.golden))
     hits = {
         (answered.trial.dataset, answered.trial.label): answered.run
@@ -201,13 +199,13 @@ def _against(
     plan: CheckPlan, queries: Queries, corpora: Mapping[str, Corpus], cache: Cache, display: Display
 ) -> list[Examined]:
     """Ask every backend that is there already, in their order."""
-    against, rules = plan.against, plan.rules
+    against, request = plan.against, plan.request
     if against is None:
         return []
     examiner = _examiner(plan, Expected(plan.golden, plan.match, None), None)
     own = plan.own_documents
     indexes = iter(search_indexes(against, own, queries, corpora, cache, display, examiner.judge))
-    metrics = list(rules.metrics.values())
+    metrics = list(plan.metrics.values())
     every = []
     for backend in against.backends:
         if backend.called is None:
@@ -216,14 +214,14 @@ def _against(
             every.append(examined._replace(findings=(*examined.findings, *index.findings)))
             continue
         answered, answers = ask_backend(
-            backend, backend.called, against, own, plan.golden, queries, rules.k, cache=cache, display=display
+            backend, backend.called, against, own, plan.golden, queries, request.k, cache=cache, display=display
         )
-        every.append(examiner.examined_answers(answered, answers, metrics, rules.relevance))
+        every.append(examiner.examined_answers(answered, answers, metrics, request.relevance))
     return every
 
 
 def _examiner(plan: CheckPlan, expected: Expected, corpus: Corpus | None) -> Examiner:
-    return Examiner(plan.golden, plan.match, plan.rules.k, plan.rules.ties, expected, corpus)
+    return Examiner(plan.golden, plan.match, plan.request.k, plan.ties, expected, corpus)
 
 
 def _result(
@@ -234,7 +232,7 @@ def _result(
     warnings: Sequence[PreflightProblem],
     command: list[str],
 ) -> Result:
-    judge = CheckJudge(plan.golden, plan.rules)
+    judge = CheckJudge(plan)
     trials = [judge.trial(answered, expected) for answered, expected, _ in examined]
     requirements = [row for answered, _, _ in examined for row in judge.requirements(answered)]
     errors = [*problems, *_problems(examined, "error")]
@@ -280,7 +278,7 @@ def _verdict(
 
 
 def _golden_info(plan: CheckPlan) -> GoldenInfo:
-    golden, relevance = plan.golden, plan.rules.relevance
+    golden, relevance = plan.golden, plan.request.relevance
     expecting = {question.id for question in golden.expecting(relevance)}
     return GoldenInfo(
         name=golden.name,
@@ -302,7 +300,7 @@ def _datasets(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus], queries: Quer
     questions = [
         GoldenContent(
             question.id,
-            question.question if plan.rules.keep_text else None,
+            question.question if plan.keep_text else None,
             [(expectation.id, expectation.grade) for expectation in question.expected],
         )
         for question in golden
@@ -320,7 +318,7 @@ def _datasets(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus], queries: Quer
     ]
     if plan.against is not None:
         corpora.append(CorpusContent(plan.own_documents))
-    expecting = len(golden.expecting(plan.rules.relevance))
+    expecting = len(golden.expecting(plan.request.relevance))
     return [golden_dataset(corpus, golden.source, golden.sha256, questions, expecting) for corpus in corpora]
 
 

@@ -37,8 +37,6 @@ from harness.worker.jobs import ExternalIndexRecord
 from harness.worker.outcome import Outcome
 from harness.worker.vectors import Vectors
 
-__all__ = ["Compared", "ModelComparison"]
-
 _ALIKE = 0.99
 """Half precision leaves 0.999 and more. A text that was cut elsewhere, or had another prompt, is below."""
 _SHOWN = 5

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import numpy as np
@@ -22,8 +21,7 @@ from harness.metrics import Scores, score
 from harness.parity.changed_states import ChangedIndex, compare_state
 from harness.parity.levels import Parity
 from harness.pipeline.probes.churn_workload import Workload
-from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell
-from harness.plan.capability_checks import OWN_ADAPTERS
+from harness.pipeline.probes.probe import Probe, ProbedTrial, job_of_another_build, label_cell
 from harness.plan.plan import Plan, Trial
 from harness.registry.lookup import load_engine
 from harness.results.hit_rules import HitRules
@@ -32,9 +30,7 @@ from harness.results.scored import Scored, has_terms
 from harness.stats.timing import latency
 from harness.store.record_files import load, save
 from harness.wording import counted
-from harness.worker.jobs import ChurnJob, ChurnPass, ChurnRecord, TrialJob
-
-__all__ = ["ChurnProbe"]
+from harness.worker.jobs import ChurnJob, ChurnPass, ChurnRecord
 
 _NS_PER_S = 1e9
 _FRESH = "new index"
@@ -69,19 +65,17 @@ class ChurnProbe(Probe[ChurnRecord]):
         if probed.dataset.candidates is not None:
             return ChurnRecord(unchangeable="the dataset's queries are ranked among candidates")
         workload = Workload.of(len(probed.dataset.corpus), options)
-        folder = Path(tempfile.mkdtemp(prefix="churn-", dir=probed.work))
-        index_folder = folder / probed.job.index_folder.name
-        index_folder.mkdir()
-        try:
-            trial = _alone(probed.job, index_folder)
+        with TemporaryDirectory(prefix="churn-", dir=probed.work, ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            index_folder = folder / probed.job.index_folder.name
+            index_folder.mkdir()
+            trial = replace(job_of_another_build(probed.job, index_folder), shared=False)
             save(folder, ChurnJob(trial, workload.order, workload.first, workload.steps, folder / "fresh"))
             finished = probed.executor.run(folder, progress)
             record = load(folder, ChurnRecord)
             for state, content in zip(record.passes, workload.contents, strict=False):
                 _refuse_lost(state, content, probed.dataset, finished.log)
             return record
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def planned(self, plan: Plan) -> str:
         """Say which workload."""
@@ -187,13 +181,6 @@ class ChurnProbe(Probe[ChurnRecord]):
             yield from values_of(trial.dataset, trial.label, "churn.new_index.", _numbers(churn["new_index"]))
 
 
-def _alone(job: TrialJob, index_folder: Path) -> TrialJob:
-    """Return the trial's job for an index of its own, of which nothing is kept on a server."""
-    own = job.engine.startswith(OWN_ADAPTERS) and "keep" in job.parameters
-    parameters = {**job.parameters, "keep": False} if own else job.parameters
-    return replace(job, parameters=parameters, index_folder=index_folder, release=None, shared=False, built=None)
-
-
 def _refuse_lost(state: ChurnPass, content: Int32Array, dataset: Dataset, log: Sequence[str]) -> None:
     """Raise LostDocumentsError unless just documents without text are missing."""
     lost = np.setdiff1d(content[state.report.missing_rows], dataset.corpus.empty_rows)
@@ -221,7 +208,10 @@ class _States:
         compared = self._compare(run, measured, number, fresh=fresh)
         parity, exact = compared if compared is not None else (None, None)
         scores = self._score(run, number)
-        changed = report.sent if fresh or number == 0 else self._changed(number)
+        changed = report.sent
+        if number and not fresh:
+            step = self._workload.steps[number - 1]
+            changed = len(step.deleted) + len(step.written)
         figures: dict[str, object] = {
             "step": number,
             "new_index": fresh,
@@ -246,10 +236,6 @@ class _States:
                 "milliseconds": asdict(latency(searched)) if len(searched) else None,
             }
         return figures
-
-    def _changed(self, number: int) -> int:
-        step = self._workload.steps[number - 1]
-        return len(step.deleted) + len(step.written)
 
     def _compare(self, run: Run, measured: ChurnPass, number: int, *, fresh: bool) -> tuple[Parity, Run] | None:
         trial, vectors, record = self._scored.outcome.trial, self._scored.outcome.vectors, self._scored.outcome.record

@@ -18,8 +18,6 @@ from harness.data.types import Ids, Int32Array, Qrels
 from harness.plan.options import ChurnOptions
 from harness.worker.jobs import ChangeStep
 
-__all__ = ["Workload"]
-
 
 @dataclass(frozen=True, eq=False)
 class Workload:

@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.data import ranking
 from harness.data.dataset import Dataset
-from harness.data.types import Float32Array, Qrels, Run
+from harness.data.types import Qrels, Run
 from harness.document.cells import BACKEND, count, milliseconds, number, seconds, text
 from harness.document.model import Column, Table
 from harness.metrics import Metric, QuerySet, score
@@ -17,8 +17,6 @@ from harness.plan.plan import Plan
 from harness.results.schema import RerankingStats, StageStats, TrialResult
 from harness.results.scored import Scored
 from harness.worker.outcome import Outcome
-
-__all__ = ["CombiningProbe", "best_order", "rerank_upper_bound"]
 
 _NS_PER_S = 1e9
 _NS_PER_MS = 1e6
@@ -97,10 +95,6 @@ def rerank_upper_bound(
 
 def best_order(run: Run, qrels: Qrels) -> Run:
     """Return the same hits, scored by their grades: the highest grade first, what is not judged as grade 0."""
-    return run.with_scores(_grades(run, qrels))
-
-
-def _grades(run: Run, qrels: Qrels) -> Float32Array:
     queries = qrels.query_ids.rows_of(run.query_ids).astype(np.int64)
     documents = qrels.doc_ids.rows_of(run.doc_ids)[run.rows].astype(np.int64)
     query = np.repeat(queries, np.diff(run.indptr))
@@ -110,8 +104,7 @@ def _grades(run: Run, qrels: Qrels) -> Float32Array:
     wanted = query * width + documents
     places = order[np.minimum(np.searchsorted(judged, wanted, sorter=order), len(judged) - 1)]
     judged_too = (query >= 0) & (documents >= 0) & (judged[places] == wanted)
-    grades: Float32Array = np.where(judged_too, qrels.grades[places], 0).astype(np.float32)
-    return grades
+    return run.with_scores(np.where(judged_too, qrels.grades[places], 0).astype(np.float32))
 
 
 def _stage_table(trials: Sequence[TrialResult]) -> Table:
@@ -121,10 +114,9 @@ def _stage_table(trials: Sequence[TrialResult]) -> Table:
     for trial in trials:
         if trial.stages is not None:
             first = trial.stages.first_ms
-            times = (
-                (first.p50, first.p95, trial.stages.own_ms) if first is not None else (None, None, trial.stages.own_ms)
-            )
-            rows.append([label_cell(trial), text(" + ".join(trial.stages.of)), *map(milliseconds, times)])
+            times = (first.p50, first.p95) if first is not None else (None, None)
+            cells = map(milliseconds, (*times, trial.stages.own_ms))
+            rows.append([label_cell(trial), text(" + ".join(trial.stages.of)), *cells])
     return Table("Made of other backends", columns, rows, detail=True)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -22,8 +22,7 @@ from harness.document.model import Cell, Column, Figure, Table, Value, Verdict
 from harness.errors import HarnessError
 from harness.metrics import Scores, score
 from harness.parity.outcome_parity import References
-from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell, latency_stats
-from harness.pipeline.probes.rebuilds import job_of_another_build
+from harness.pipeline.probes.probe import Probe, ProbedTrial, job_of_another_build, label_cell, latency_stats
 from harness.plan.plan import Plan, Trial, may_be_server
 from harness.registry.lookup import load_engine
 from harness.results.hit_rules import HitRules
@@ -34,8 +33,6 @@ from harness.store.columns import save_table
 from harness.store.record_files import load, save
 from harness.worker.jobs import TrialRecord
 from harness.worker.outcome import checked_run, refuse_lost_documents
-
-__all__ = ["FilteredSearch", "FilteringProbe", "FilteringRecord"]
 
 _NO_FILTER = "none"
 _METADATA = "metadata.arrow"
@@ -81,12 +78,9 @@ class FilteringProbe(Probe[FilteringRecord]):
         if probed.dataset.candidates is not None:
             return None
         filters = _filters_of(probed.dataset, probed.plan)
-        folder = Path(tempfile.mkdtemp(prefix="filters-", dir=probed.work))
-        try:
-            save_table(folder / _METADATA, filters[0].filtered.metadata)
-            return FilteringRecord(tuple(_searches(probed, filters, folder, progress)))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        with TemporaryDirectory(prefix="filters-", dir=probed.work, ignore_cleanup_errors=True) as folder:
+            save_table(Path(folder) / _METADATA, filters[0].filtered.metadata)
+            return FilteringRecord(tuple(_searches(probed, filters, Path(folder), progress)))
 
     def planned(self, plan: Plan) -> str:
         """Name the filters."""
@@ -134,12 +128,12 @@ class FilteringProbe(Probe[FilteringRecord]):
 
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
         """Tabulate each filter of each backend below its searches without any: no filter's values are the best."""
-        depths, metric = _depths_and_metric(trials)
+        depth, metric = _shown(trials)
         columns = [
             BACKEND,
             Column("filter", numeric=False, names=True),
             Column("matching", priority=2),
-            *(Column(f"recall@{depth}") for depth in depths),
+            *([Column(f"recall@{depth}")] if depth else []),
             *([Column(f"filtered {metric}", priority=3), Column("− exact"), Column("evaluated")] if metric else []),
             Column("p95 ms", priority=4),
             Column("p99 ms", priority=1),
@@ -150,7 +144,7 @@ class FilteringProbe(Probe[FilteringRecord]):
         for trial in trials:
             if trial.filter_sweep is not None and not trial.filter_sweep.filters:
                 rows.append([label_cell(trial), *absent(len(columns) - 1, "does not filter")])
-            rows += [[label_cell(trial), *_cells(level, depths, metric)] for level in _levels(trial, metric)]
+            rows += [[label_cell(trial), *_cells(level, depth, metric)] for level in _levels(trial, metric)]
         legend = [
             "recall: share of the exact filtered best; too few: queries that got fewer hits than from exact search"
         ]
@@ -163,26 +157,26 @@ class FilteringProbe(Probe[FilteringRecord]):
 
     def verdicts(self, trials: Sequence[TrialResult]) -> list[Verdict]:
         """Say which backend finds least of the exact filtered best and under which filter, or that all find it."""
-        depths, _ = _depths_and_metric(trials)
+        depth, _ = _shown(trials)
         lowest, failed = [], False
         for trial in trials:
             levels = trial.filter_sweep.levels if trial.filter_sweep is not None else []
             failed = failed or any(level.error is not None for level in levels)
             known = [level for level in levels if level.overlap or level.short]
             if known:
-                worst = min(known, key=partial(_found, depths=depths))
-                lowest.append((_found(worst, depths), trial, worst))
+                worst = min(known, key=partial(_found, depth=depth))
+                lowest.append((_found(worst, depth), trial, worst))
         if not lowest:
             return []
         lowest.sort(key=lambda low: low[0])
         least, trial, level = lowest[0]
         if least == (1.0, 0):
             labels = [trial.label for _, trial, _ in lowest]
-            said = f"{listed(labels)} {'finds' if len(labels) == 1 else 'find'} the exact filtered best {depths[0]}"
+            said = f"{listed(labels)} {'finds' if len(labels) == 1 else 'find'} the exact filtered best {depth}"
             return [] if failed else [Verdict("good", f"{said} under every filter")]
-        headline = f"under filters {trial.label} finds least: {_loss(trial, level, depths)}"
+        headline = f"under filters {trial.label} finds least: {_loss(trial, level, depth)}"
         others = "; ".join(
-            f"{other.label}: {_loss(other, low, depths)}" for lost, other, low in lowest[1:_NAMED] if lost < (1.0, 0)
+            f"{other.label}: {_loss(other, low, depth)}" for lost, other, low in lowest[1:_NAMED] if lost < (1.0, 0)
         )
         return [
             Verdict("unsure" if level.short else "plain", headline, f"lowest of others: {others}" if others else "")
@@ -190,8 +184,9 @@ class FilteringProbe(Probe[FilteringRecord]):
 
     def figures(self, trials: Sequence[TrialResult], series: Mapping[str, int]) -> list[Figure]:
         """Draw recall, and what the metric loses against exact filtered search, over the share of documents."""
-        depths, metric = _depths_and_metric(trials)
-        drawn: list[tuple[str, _ValueOf]] = [(f"recall@{depth}", partial(_recall, depth=depth)) for depth in depths]
+        depth, metric = _shown(trials)
+        drawn: list[tuple[str, _ValueOf]] = []
+        drawn += [(f"recall@{depth}", lambda level: level.overlap.get(depth))] if depth else []
         drawn += [(f"filtered {metric} − exact", _difference)] if metric is not None else []
         made = []
         for name, value_of in drawn:
@@ -323,11 +318,11 @@ def _of_matching(qrels: Qrels, filtered: Filtered, dataset: Dataset) -> Qrels:
     )
 
 
-def _depths_and_metric(trials: Sequence[TrialResult]) -> tuple[list[int], str | None]:
-    """Return the depth of the recall that is shown, none or one, and the metric, None where there is none."""
+def _shown(trials: Sequence[TrialResult]) -> tuple[str, str | None]:
+    """Return the depth of the recall that is shown, "" for none, and the metric, None where there is none."""
     levels = [level for trial in trials if trial.filter_sweep is not None for level in trial.filter_sweep.levels]
-    depths = sorted({int(depth) for level in levels for depth in level.overlap})[:1]
-    return depths, next((level.metric for level in levels if level.metric), None)
+    depth = min((depth for level in levels for depth in level.overlap), key=int, default="")
+    return depth, next((level.metric for level in levels if level.metric), None)
 
 
 def _levels(trial: TrialResult, metric: str | None) -> list[FilteredStats]:
@@ -347,22 +342,17 @@ def _curve(number: int, trial: TrialResult, metric: str | None, value_of: _Value
     return Curve(trial.label, [(share, value) for share, value, _ in points], number, ringed) if points else None
 
 
-def _recall(level: FilteredStats, depth: int) -> float | None:
-    return level.overlap.get(str(depth))
-
-
-def _found(level: FilteredStats, depths: Sequence[int]) -> tuple[float, int]:
+def _found(level: FilteredStats, depth: str) -> tuple[float, int]:
     """Return what orders levels from the one under which least is found: recall, then hits that lack."""
-    shares = [share for depth in depths if (share := _recall(level, depth)) is not None]
-    return min(shares, default=1.0), -level.short
+    return level.overlap.get(depth, 1.0), -level.short
 
 
-def _loss(trial: TrialResult, level: FilteredStats, depths: Sequence[int]) -> str:
+def _loss(trial: TrialResult, level: FilteredStats, depth: str) -> str:
     """Return recall under a filter, how many documents match it, and how many queries get too few hits."""
-    recalls = [f"recall@{depth} {share:.4f}" for depth in depths if (share := _recall(level, depth)) is not None]
+    recalls = [f"recall@{depth} {level.overlap[depth]:.4f}"] if depth in level.overlap else []
     queries = f" of {trial.parity.queries:,}" if trial.parity is not None else ""
-    short = f"too few hits on {level.short:,}{queries} queries" if level.short else ""
-    return f"{', '.join([*recalls, short] if short else recalls)} where {100 * level.selectivity:.2g} % match"
+    short = [f"too few hits on {level.short:,}{queries} queries"] if level.short else []
+    return f"{', '.join([*recalls, *short])} where {100 * level.selectivity:.2g} % match"
 
 
 def _difference(level: FilteredStats) -> float | None:
@@ -391,13 +381,13 @@ def _unfiltered(trial: TrialResult, metric: str | None) -> FilteredStats:
     )
 
 
-def _cells(level: FilteredStats, depths: Sequence[int], metric: str | None) -> list[Cell]:
+def _cells(level: FilteredStats, depth: str, metric: str | None) -> list[Cell]:
     times = level.milliseconds
     quality = [number(level.quality), number(_difference(level)), count(level.evaluated)] if metric else []
     return [
         text(level.filter),
         count(level.matching),
-        *(number(_recall(level, depth)) for depth in depths),
+        *([number(level.overlap.get(depth))] if depth else []),
         *quality,
         milliseconds(times.p95 if times is not None else None),
         milliseconds(times.p99 if times is not None else None),

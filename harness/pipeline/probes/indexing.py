@@ -19,11 +19,10 @@ from harness.worker.jobs import ExternalIndexRecord, TrialRecord
 from harness.worker.process import Finished
 from harness.worker.vectors import Vectors
 
-__all__ = ["IndexingProbe"]
-
 _NS_PER_S = 1e9
 _MISSING_SHOWN = 100
 _STRANGERS_SHOWN = 20
+_PHASES = ("open", "index", "ready", "first query", "warm-up", "search", "transfer")
 _SOURCES = {"cached": "cached", "engine": "by engine"}
 
 
@@ -61,8 +60,9 @@ class IndexingProbe(Probe[None]):
 def _phases(record: TrialRecord, vectors: Vectors | None) -> PhaseTimes:
     """Return the times of each phase; ``vectors`` is what was encoded for the trial, None when nothing was."""
     source = _source(record, vectors)
+    encode_ns = sum(part or 0 for part in vectors.steps_ns) if vectors is not None else 0
     return PhaseTimes(
-        encode_seconds=_encode_seconds(vectors) if source in ("computed", "partly cached") else None,
+        encode_seconds=encode_ns / _NS_PER_S if source in ("computed", "partly cached") else None,
         encode_source=source,
         open_seconds=record.open_ns / _NS_PER_S,
         index_seconds=record.index.index_ns / _NS_PER_S if record.external is None else None,
@@ -84,14 +84,9 @@ def _source(record: TrialRecord, vectors: Vectors | None) -> Literal["computed",
     return "partly cached" if any(computed) else "cached"
 
 
-def _encode_seconds(vectors: Vectors | None) -> float | None:
-    if vectors is None:
-        return None
-    return sum(part for part in vectors.steps_ns if part is not None) / _NS_PER_S
-
-
 def _index(record: TrialRecord, memory: Finished | None, dataset: Dataset, *, timed: bool) -> IndexStats:
     ingestion, external, seconds = record.index, record.external, record.index.index_ns / _NS_PER_S
+    rate = ingestion.indexed / seconds if seconds > 0 else 0.0
     built = timed and external is None
     return IndexStats(
         built_by=record.built_by,
@@ -102,7 +97,7 @@ def _index(record: TrialRecord, memory: Finished | None, dataset: Dataset, *, ti
         seconds=seconds if built else None,
         ready_seconds=ingestion.ready_ns / _NS_PER_S if built else None,
         searchable_seconds=(ingestion.index_ns + ingestion.ready_ns) / _NS_PER_S if built else None,
-        documents_per_second=_rate(ingestion.indexed, seconds) if built else None,
+        documents_per_second=rate if built else None,
         bytes=record.storage.index_bytes,
         log_bytes=record.storage.log_bytes,
         peak_rss_bytes=memory.peak_rss_bytes if memory is not None else None,
@@ -111,10 +106,6 @@ def _index(record: TrialRecord, memory: Finished | None, dataset: Dataset, *, ti
         state=dict(ingestion.state),
         external_index=_external_index(external) if external is not None else None,
     )
-
-
-def _rate(count: int, seconds: float) -> float:
-    return count / seconds if seconds > 0 else 0.0
 
 
 def _external_index(external: ExternalIndexRecord) -> ExternalIndexStats:
@@ -180,20 +171,11 @@ def _state_table(trials: Sequence[TrialResult]) -> Table:
 
 
 def _phase_table(trials: Sequence[TrialResult]) -> Table:
-    names = ("encode", "open", "index", "ready", "first query", "warm-up", "search", "transfer")
     rows = [[label_cell(trial), *_phase_cells(trial.phases)] for trial in trials if trial.phases is not None]
-    return Table("Seconds of each phase", [BACKEND, *map(Column, names)], rows, detail=True)
+    return Table("Seconds of each phase", [BACKEND, *map(Column, ("encode", *_PHASES))], rows, detail=True)
 
 
 def _phase_cells(times: PhaseTimes) -> list[Cell]:
     source = _SOURCES.get(times.encode_source)
-    measured = (
-        times.open_seconds,
-        times.index_seconds,
-        times.ready_seconds,
-        times.first_query_seconds,
-        times.warm_up_seconds,
-        times.search_seconds,
-        times.transfer_seconds,
-    )
-    return [text(source) if source else seconds(times.encode_seconds), *(seconds(value) for value in measured)]
+    measured = (getattr(times, f"{name.replace(' ', '_').replace('-', '_')}_seconds") for name in _PHASES)
+    return [text(source) if source else seconds(times.encode_seconds), *map(seconds, measured)]

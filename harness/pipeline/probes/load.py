@@ -44,8 +44,6 @@ from harness.store.environment import machine
 from harness.wording import counted
 from harness.worker.outcome import Measurements
 
-__all__ = ["LoadProbe", "closed_loops", "loads_with_terms", "open_loops"]
-
 _NS_PER_S = 1e9
 _NS_PER_MS = 1e6
 _KNEE, _BEYOND = "◆", "»"

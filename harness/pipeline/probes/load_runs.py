@@ -33,8 +33,6 @@ from harness.worker.load_client import DUE, GO, READY
 from harness.worker.process import Finished
 from harness.worker.threads import side_by_side
 
-__all__ = ["LoadRecord", "LoadRecords", "LoadRuns", "rate_level", "scheduled"]
-
 _NS_PER_S = 1e9
 _FIRST_SHARE = 1 / 8
 """Rate at which a sweep begins, as a share of what a single client got."""

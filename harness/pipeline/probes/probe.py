@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
@@ -19,6 +19,7 @@ from harness.data.progress import Progress
 from harness.data.types import Int64Array, Run
 from harness.document.cells import text, values_of
 from harness.document.model import Cell, Figure, Table, Value, Verdict
+from harness.plan.capability_checks import OWN_ADAPTERS
 from harness.plan.plan import Plan, Trial
 from harness.results.schema import TrialResult
 from harness.results.schema_costs import LatencyStats
@@ -28,8 +29,6 @@ from harness.worker.executor import Executor
 from harness.worker.jobs import HELD, TrialJob
 from harness.worker.outcome import Measurements, Outcome
 from harness.worker.threads import Aside
-
-__all__ = ["REUSED", "HeldOpen", "Probe", "ProbedTrial", "label_cell", "latency_stats", "run_probes"]
 
 REUSED = "†"
 """Marks a backend in tables whose outcome an earlier comparison measured."""
@@ -170,6 +169,13 @@ def label_cell(trial: TrialResult) -> Cell:
 def latency_stats(samples_ns: Int64Array) -> LatencyStats | None:
     """Return percentiles of nanoseconds as a result stores them; None without samples."""
     return LatencyStats(**asdict(latency(samples_ns))) if samples_ns.size else None
+
+
+def job_of_another_build(job: TrialJob, index_folder: Path) -> TrialJob:
+    """Return the job of one more build after the trial's: of a server's collections only the first may be kept."""
+    own = job.engine.startswith(OWN_ADAPTERS) and "keep" in job.parameters
+    parameters = {**job.parameters, "keep": False} if own else job.parameters
+    return replace(job, parameters=parameters, index_folder=index_folder, release=None, built=None)
 
 
 def run_probes(probes: Sequence[Probe[object]], probed: ProbedTrial, progress: Progress) -> dict[str, object]:

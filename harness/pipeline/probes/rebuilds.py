@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
@@ -20,20 +19,17 @@ from harness.document.cells import BACKEND, count, number, size, text, values_of
 from harness.document.model import Cell, Column, Table, Value
 from harness.errors import HarnessError
 from harness.metrics import Scores
-from harness.metrics.spread import Spread, pairwise_overlap, spread
-from harness.pipeline.probes.probe import Probe, ProbedTrial
-from harness.plan.capability_checks import OWN_ADAPTERS
+from harness.metrics.spread import pairwise_overlap, spread
+from harness.pipeline.probes.probe import Probe, ProbedTrial, job_of_another_build
 from harness.plan.plan import Plan, Trial
 from harness.results.schema import SpreadStats, SpreadValue, TrialResult
 from harness.results.schema_costs import BuildStats
 from harness.results.scored import Scored
 from harness.store.record_files import load, save
 from harness.worker.builds import builds_of, of_build
-from harness.worker.jobs import TrialJob, TrialRecord
+from harness.worker.jobs import TrialRecord
 from harness.worker.outcome import Outcome, checked_run, refuse_lost_documents
 from harness.worker.process import Finished
-
-__all__ = ["RebuildProbe", "job_of_another_build"]
 
 _NS_PER_S = 1e9
 _COSTS = ("seconds", "ready_seconds", "documents_per_second", "bytes", "log_bytes")
@@ -174,27 +170,20 @@ class RebuildProbe(Probe[RebuildRecord]):
 
 
 def _built(probed: ProbedTrial, number: int, builds: int, progress: Progress) -> RebuildHits:
-    folder = Path(tempfile.mkdtemp(prefix=f"build-{number}-", dir=probed.work))
-    index_folder = folder / probed.job.index_folder.name
-    index_folder.mkdir()
-    try:
-        with _named(f"build {number} of {builds}"):
-            job = job_of_another_build(probed.job, index_folder)
-            save(folder, replace(job, repeats=1, warm_up_queries=0, shared=probed.reopened))
-            finished = probed.executor.run(folder, progress)
-            record = load(folder, TrialRecord)
-            refuse_lost_documents(record, probed.dataset, finished.log)
-            checked_run(record, probed.dataset)
-            return RebuildHits(*record.hits[:3], _build_cost(record, finished))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def job_of_another_build(job: TrialJob, index_folder: Path) -> TrialJob:
-    """Return the job of one more build after the trial's: of a server's collections only the first may be kept."""
-    own = job.engine.startswith(OWN_ADAPTERS) and "keep" in job.parameters
-    parameters = {**job.parameters, "keep": False} if own else job.parameters
-    return replace(job, parameters=parameters, index_folder=index_folder, release=None, built=None)
+    with (
+        TemporaryDirectory(prefix=f"build-{number}-", dir=probed.work, ignore_cleanup_errors=True) as name,
+        _named(f"build {number} of {builds}"),
+    ):
+        folder = Path(name)
+        index_folder = folder / probed.job.index_folder.name
+        index_folder.mkdir()
+        job = job_of_another_build(probed.job, index_folder)
+        save(folder, replace(job, repeats=1, warm_up_queries=0, shared=probed.reopened))
+        finished = probed.executor.run(folder, progress)
+        record = load(folder, TrialRecord)
+        refuse_lost_documents(record, probed.dataset, finished.log)
+        checked_run(record, probed.dataset)
+        return RebuildHits(*record.hits[:3], _build_cost(record, finished))
 
 
 @contextmanager
@@ -214,9 +203,13 @@ def _spread_stats(scored: Scored, measured: RebuildRecord, *, timed: bool) -> Sp
     if outcome.run is None or outcome.record is None or not rebuilds:
         return None
     runs = [outcome.run, *(build.run for build in rebuilds)]
-    depths, queries = _depths(scored, outcome.record.k), len(outcome.run.query_ids)
+    k, queries = outcome.record.k, len(outcome.run.query_ids)
+    depths = sorted(scored.parity.overlap if scored.parity is not None else {min(10, k), k})  # those of parity
     each = _each(scored, outcome.record, measured, timed=timed)
-    same = {str(depth): _identical(runs, depth) for depth in depths}
+    same = {
+        str(depth): int(np.count_nonzero(ranking.same_rankings([ranking.cut(run, depth) for run in runs])))
+        for depth in depths
+    }
     return SpreadStats(
         builds=len(runs),
         queries=queries,
@@ -232,16 +225,13 @@ def _spread_stats(scored: Scored, measured: RebuildRecord, *, timed: bool) -> Sp
 
 def _each(scored: Scored, record: TrialRecord, measured: RebuildRecord, *, timed: bool) -> list[BuildStats]:
     rebuilds = measured.builds[: len(scored.rebuilds)]  # a stored outcome may have more than the plan asks for
-    costs = [_build_cost(record, scored.outcome.memory), *(hits.cost for hits in rebuilds)]
-    overlaps = [
+    first = (
+        _build_cost(record, scored.outcome.memory),
+        scored.scores,
         scored.parity.overlap if scored.parity is not None else {},
-        *(build.overlap for build in scored.rebuilds),
-    ]
-    scores = [scored.scores, *(build.scores for build in scored.rebuilds)]
-    return [
-        _build(number, *parts, timed=timed)
-        for number, parts in enumerate(zip(costs, scores, overlaps, strict=True), start=1)
-    ]
+    )
+    others = [(hits.cost, build.scores, build.overlap) for hits, build in zip(rebuilds, scored.rebuilds, strict=True)]
+    return [_build(number, *parts, timed=timed) for number, parts in enumerate([first, *others], start=1)]
 
 
 def _build(
@@ -264,28 +254,15 @@ def _build(
 
 
 def _costs(each: Sequence[BuildStats]) -> dict[str, SpreadValue]:
-    spreads = {}
-    for name in _COSTS:
-        values = [getattr(build, name) for build in each]
-        if None not in values:
-            spreads[name] = _value(spread(values))
-    return spreads
-
-
-def _identical(runs: Sequence[Run], depth: int) -> int:
-    return int(np.count_nonzero(ranking.same_rankings([ranking.cut(run, depth) for run in runs])))
-
-
-def _depths(scored: Scored, k: int) -> list[int]:
-    """Return the depths of parity, so that the two can stand side by side."""
-    return sorted(scored.parity.overlap if scored.parity is not None else {min(10, k), k})
+    values = {name: [getattr(build, name) for build in each] for name in _COSTS}
+    return {name: _spread(costs) for name, costs in values.items() if None not in costs}
 
 
 def _reference_overlap(scored: Scored) -> dict[str, SpreadValue]:
     if scored.parity is None:
         return {}
     return {
-        str(depth): _value(spread([first, *(build.overlap[depth] for build in scored.rebuilds)]))
+        str(depth): _spread([first, *(build.overlap[depth] for build in scored.rebuilds)])
         for depth, first in scored.parity.overlap.items()
     }
 
@@ -296,12 +273,13 @@ def _metrics(scored: Scored) -> dict[str, SpreadValue]:
     if len(means) < len(scores):  # no judgments, or a build without a query that could be evaluated
         return {}
     return {
-        str(summaries[0].measure): _value(spread([summary.value for summary in summaries]))
+        str(summaries[0].measure): _spread([summary.value for summary in summaries])
         for summaries in zip(*means, strict=True)
     }
 
 
-def _value(figure: Spread) -> SpreadValue:
+def _spread(values: Sequence[float]) -> SpreadValue:
+    figure = spread(values)
     return SpreadValue(mean=figure.mean, sd=figure.sd, min=figure.low, max=figure.high)
 
 

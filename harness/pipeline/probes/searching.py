@@ -19,8 +19,6 @@ from harness.results.schema_costs import SearchStats
 from harness.results.scored import Scored, has_terms
 from harness.worker.jobs import TrialRecord
 
-__all__ = ["SearchingProbe", "answered_search"]
-
 _NS_PER_S = 1e9
 
 

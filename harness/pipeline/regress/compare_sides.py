@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from harness.data.memory import qrels_from_dict
 from harness.data.types import Qrels
 from harness.errors import ResultError, UsageError
 from harness.pipeline.regress.cost_changes import cost_changes
@@ -17,7 +18,6 @@ from harness.pipeline.regress.labels import (
     labels_by_dataset,
     read_labels,
     relabelled,
-    to_qrels,
     with_labels,
 )
 from harness.pipeline.regress.pairing import (
@@ -45,8 +45,6 @@ from harness.results.schema_base import DatasetInfo
 from harness.results.snapshot import OVERLAP, ResultSnapshot
 from harness.results.upgrade import current_figure
 from harness.stats import PAIRED_TESTS
-
-__all__ = ["CompareRules", "Compared", "compare_rules", "compare_sides", "compared_again"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +149,17 @@ def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapsh
     backends = [
         change for dataset, metrics in zip(matched, judged, strict=True) for change in _changes(dataset, metrics, how)
     ]
-    lacking = [_without(before, [earlier for earlier, _ in pairs]), _without(after, [later for _, later in pairs])]
+    only_before, only_after = (
+        [snapshot.report.dataset.name for snapshot in side if all(snapshot is not pair[at] for pair in pairs)]
+        for at, side in enumerate((before, after))
+    )
+    warnings = [
+        f"not compared, because the {result} result lacks the dataset: {', '.join(lacking)}"
+        for result, lacking in (("later", only_before), ("earlier", only_after))
+        if lacking
+    ]
+    if others := [str(dataset) for dataset in how.labels or () if dataset not in (None, *names)]:
+        warnings.append(f"labels of datasets that are not compared, without effect: {', '.join(others)}")
     change = Change(
         before=_info(before),
         after=_info(after),
@@ -166,9 +174,9 @@ def compare_sides(before: Sequence[ResultSnapshot], after: Sequence[ResultSnapsh
         backends=backends,
         only_before=list(dict.fromkeys(label for dataset in matched for label in dataset.pairing.only_before)),
         only_after=list(dict.fromkeys(label for dataset in matched for label in dataset.pairing.only_after)),
-        datasets_only_before=lacking[0],
-        datasets_only_after=lacking[1],
-        warnings=[*_lacking_warnings(*lacking), *_label_warnings(how.labels, names), *_joined_warnings(loaded)],
+        datasets_only_before=only_before,
+        datasets_only_after=only_after,
+        warnings=[*warnings, *_joined_warnings(loaded)],
         gate=_gate(backends, after, how.rules),
     )
     return Compared(change, loaded)
@@ -222,26 +230,6 @@ def _is_same(earlier: DatasetInfo, later: DatasetInfo) -> bool:
     return not places[0].isdisjoint(places[1])
 
 
-def _without(side: Sequence[ResultSnapshot], paired: Sequence[ResultSnapshot]) -> list[str]:
-    """Return the names of the datasets of a result that the other one lacks."""
-    return [snapshot.report.dataset.name for snapshot in side if snapshot not in paired]
-
-
-def _lacking_warnings(only_before: Sequence[str], only_after: Sequence[str]) -> list[str]:
-    """Warn of datasets that only one of the two results has."""
-    return [
-        f"not compared, because the {result} result lacks the dataset: {', '.join(names)}"
-        for result, names in (("later", only_before), ("earlier", only_after))
-        if names
-    ]
-
-
-def _label_warnings(labels: LabelFile | None, datasets: Sequence[str]) -> list[str]:
-    """Warn of labels of datasets that are not compared."""
-    others = [str(dataset) for dataset in labels or () if dataset not in (None, *datasets)]
-    return [f"labels of datasets that are not compared, without effect: {', '.join(others)}"] if others else []
-
-
 def _match(before: ResultSnapshot, after: ResultSnapshot, how: CompareRules, labels: Labels | None) -> ComparedDataset:
     """Find what two results have in common on one dataset; with later judgments, ``labels``, both are scored again.
 
@@ -268,7 +256,7 @@ def _changes(
     """Yield every pair of one dataset, with its verdicts, costs and dossier."""
     for pair, paired_by in compared.pairing.pairs.items():
         error = compared.error(pair)
-        ok = error is None
+        ok, passes = error is None, compared.after.latencies.get(pair.after)
         yield BackendChange(
             dataset=compared.name,
             before=pair.before,
@@ -279,16 +267,15 @@ def _changes(
             metrics=list(judged[pair]) if ok else [],
             costs=cost_changes(compared, pair, how.rules.seed) if ok else [],
             dossier=_dossier(compared, pair, judged[pair], how) if ok else None,
-            search_seconds=_search_seconds(compared.after, pair.after),
+            search_seconds=sum(map(sum, passes.values())) / 1e9 if passes else None,
         )
 
 
 def _dossier(compared: ComparedDataset, pair: Pair, judged: Sequence[MetricJudgement], how: CompareRules) -> Dossier:
     """Return the dossier of a pair, by the first metric that failed the gate, else the first worse, else the first."""
     metrics = [judgement for judgement in judged if not judgement.metric.startswith(OVERLAP)]
-    failed = [judgement.metric for judgement in metrics if judgement.gate == "failed"]
-    worse = [judgement.metric for judgement in metrics if judgement.verdict == "worse"]
-    metric = next(iter([*failed, *worse, *(judgement.metric for judgement in metrics)]), None)
+    first = min(metrics, key=lambda metric: (metric.gate != "failed", metric.verdict != "worse"), default=None)
+    metric = first.metric if first is not None else None
     return make_dossier(compared, pair, metric=metric, depth=how.depth, limit=how.queries)
 
 
@@ -335,7 +322,7 @@ def _judgments(before: ResultSnapshot, after: ResultSnapshot, common: Common) ->
         joined = grades_of(before.qrels)
         for query, grades in grades_of(after.qrels).items():
             joined[query] = {**joined.get(query, {}), **grades}
-        return to_qrels(joined)
+        return qrels_from_dict(joined)
     if after.qrels is not None:
         return after.qrels
     return before.qrels if common.relation.judgments == "same" else None
@@ -366,11 +353,6 @@ def _with_labels(
                 f"{', '.join(lost)} again with the labels: left out"
             )
     return sides[0], sides[1], more, warnings
-
-
-def _search_seconds(side: ResultSnapshot, label: str) -> float | None:
-    passes = side.latencies.get(label)
-    return sum(map(sum, passes.values())) / 1e9 if passes else None
 
 
 def _gate(

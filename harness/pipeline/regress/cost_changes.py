@@ -1,9 +1,9 @@
-"""What it costs, before and after: latency and throughput from raw samples, the rest from single measurements."""
+"""Compare costs: latency and throughput by their raw samples, the rest by single measurements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -12,8 +12,6 @@ from harness.pipeline.regress.pairing import ComparedDataset, Pair, machine_chan
 from harness.results.regression_schema import CostChange
 from harness.results.schema import TrialResult
 
-__all__ = ["TOLERANCE", "cost_changes"]
-
 TOLERANCE = 1.25
 """A cost counts as the same up to this factor. Identical runs on a machine that others use differ by more."""
 _RESAMPLES = 1_000
@@ -21,13 +19,6 @@ _BATCH = 4_000_000
 _NS_PER_MS, _NS_PER_S = 1e6, 1e9
 _ENDS = (2.5, 97.5)
 Verdict = Literal["lower", "higher", "same", "undecided", "x"]
-
-
-class _Samples(NamedTuple):
-    """Nanoseconds of the queries that both sides timed, (Q, passes) each, in the same order."""
-
-    before: Int64Array
-    after: Int64Array
 
 
 def _percentile(share: float) -> Callable[[Float64Array], Float64Array]:
@@ -49,11 +40,12 @@ def cost_changes(compared: ComparedDataset, pair: Pair, seed: int) -> list[CostC
     Latency is of search and transfer together, over the queries that both sides timed. Its intervals are percentile
     bootstrap intervals over queries, seeded: they know how queries differ, not how a machine's state does.
     """
-    before, after = compared.trials(pair)
-    reason = _not_comparable(compared, before, after)
-    samples = _samples(compared, pair)
-    timed = _timed(samples, seed, reason) if samples is not None else []
-    return [*timed, *_measured_once(before, after, reason)]
+    trials = compared.trials(pair)
+    reason = _not_comparable(compared, *trials)
+    changes = [*_timed(compared, pair, seed, compared_fully=reason is None), *_measured_once(*trials)]
+    if reason is None:
+        return changes
+    return [change.model_copy(update={"ratio": None, "verdict": "x", "reason": reason}) for change in changes]
 
 
 def _not_comparable(compared: ComparedDataset, before: TrialResult, after: TrialResult) -> str | None:
@@ -77,43 +69,41 @@ def _not_comparable(compared: ComparedDataset, before: TrialResult, after: Trial
     return None
 
 
-def _samples(compared: ComparedDataset, pair: Pair) -> _Samples | None:
+def _timed(compared: ComparedDataset, pair: Pair, seed: int, *, compared_fully: bool) -> list[CostChange]:
+    """Return the figures of latency and throughput, with intervals of their ratios where these can be compared."""
     before, after = compared.before.latencies.get(pair.before, {}), compared.after.latencies.get(pair.after, {})
     common = frozenset(compared.queries)
     queries = [query for query in before if query in after and query in common]
     if not queries:
-        return None
-    earlier, later = (np.array([side[query] for query in queries], dtype=np.int64) for side in (before, after))
-    return _Samples(earlier, later)
-
-
-def _timed(samples: _Samples, seed: int, reason: str | None) -> list[CostChange]:
-    ratios = _resampled(samples, seed) if reason is None and len(samples.before) > 1 else {}
-    made = []
+        return []
+    # int64 (Q, passes) on each side, of the same queries
+    samples = [np.array([side[query] for query in queries], dtype=np.int64) for side in (before, after)]
+    ratios = _resampled(samples, seed) if compared_fully and len(queries) > 1 else {}
+    changes = []
     for name, figure in _TIMED.items():
         earlier, later = (float(figure(side.reshape(1, -1).astype(np.float64))[0]) for side in samples)
         low, high = (float(end) for end in np.percentile(ratios[name], _ENDS)) if name in ratios else (None, None)
-        made.append(
+        changes.append(
             CostChange(
                 cost=name,
                 before=earlier,
                 after=later,
-                ratio=later / earlier if reason is None else None,
+                ratio=later / earlier,
                 ci_low=low,
                 ci_high=high,
-                samples_before=samples.before.size,
-                samples_after=samples.after.size,
-                verdict="x" if reason is not None else _verdict(low, high),
-                reason=reason,
+                samples_before=samples[0].size,
+                samples_after=samples[1].size,
+                verdict=_verdict(low, high),
+                reason=None,
             )
         )
-    return made
+    return changes
 
 
-def _resampled(samples: _Samples, seed: int) -> dict[str, Float64Array]:
+def _resampled(samples: Sequence[Int64Array], seed: int) -> dict[str, Float64Array]:
     """Return the ratio of each figure on resampled queries: the same on both sides, with all their passes."""
-    rng, queries = np.random.default_rng(seed), len(samples.before)
-    size = max(1, _BATCH // max(samples.before.size, samples.after.size))
+    rng, queries = np.random.default_rng(seed), len(samples[0])
+    size = max(1, _BATCH // max(side.size for side in samples))
     ratios: dict[str, list[Float64Array]] = {name: [] for name in _TIMED}
     for start in range(0, _RESAMPLES, size):
         sets = min(size, _RESAMPLES - start)
@@ -135,36 +125,30 @@ def _verdict(low: float | None, high: float | None) -> Verdict:
     return "same" if low >= 1 / TOLERANCE and high <= TOLERANCE else "undecided"
 
 
-def _measured_once(before: TrialResult, after: TrialResult, reason: str | None) -> list[CostChange]:
-    figures = [_single(before), _single(after)]
-    made = []
-    for name, earlier in figures[0].items():
-        later = figures[1].get(name)
+def _measured_once(before: TrialResult, after: TrialResult) -> list[CostChange]:
+    """Return the costs that both sides measured once; without an interval, the ratio alone is judged."""
+    changes = []
+    later_costs = _single(after)
+    for name, earlier in _single(before).items():
+        later = later_costs.get(name)
         if earlier is None or later is None:
             continue
-        ratio = later / earlier if earlier > 0 and reason is None else None
-        made.append(
+        ratio = later / earlier if earlier > 0 else np.inf if later > 0 else 1.0
+        changes.append(
             CostChange(
                 cost=name,
                 before=earlier,
                 after=later,
-                ratio=ratio,
+                ratio=ratio if earlier > 0 else None,
                 ci_low=None,
                 ci_high=None,
                 samples_before=1,
                 samples_after=1,
-                verdict="x" if reason is not None else _verdict_of_single(earlier, later),
-                reason=reason,
+                verdict=_verdict(ratio, ratio),
+                reason=None,
             )
         )
-    return made
-
-
-def _verdict_of_single(earlier: float, later: float) -> Verdict:
-    """Judge by the ratio alone, to the same tolerance: there is no interval."""
-    if later > earlier * TOLERANCE:
-        return "higher"
-    return "lower" if later * TOLERANCE < earlier else "same"
+    return changes
 
 
 def _single(backend: TrialResult) -> dict[str, float | None]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
-from typing import NamedTuple
 
+from harness.data.memory import qrels_from_dict
 from harness.metrics import Metric, parse_metric
-from harness.pipeline.regress.labels import Grades, grades_of, repeated, scorable, score_again, to_qrels
+from harness.pipeline.regress.labels import Grades, grades_of, repeated, scorable, score_again
 from harness.pipeline.regress.pairing import ComparedDataset, Pair
 from harness.results.regression_schema import (
     Absence,
@@ -22,26 +22,52 @@ from harness.results.regression_schema import (
 )
 from harness.results.snapshot import OVERLAP, ResultSnapshot
 
-__all__ = ["make_dossier"]
-
 _ROUNDING = 1e-12
-_Figure = Mapping[str, Mapping[str, float]]
-_Figures = tuple[_Figure, _Figure]
-"""Metric to query to value, before and after."""
-_Ranks = Mapping[str, Mapping[str, int]]
-"""Query to document to rank, from 1."""
+_Figures = Sequence[Mapping[str, Mapping[str, float]]]
+"""Metric to query to value, before and after; empty where nothing can be scored."""
+
+
+def make_dossier(compared: ComparedDataset, pair: Pair, *, metric: str | None, depth: int, limit: int) -> Dossier:
+    """Make the dossier of one backend, with the ``limit`` queries in full that changed most in ``metric``.
+
+    ``depth`` documents of each ranking are compared, or as many as a baseline kept; relevant documents are lost and
+    gained within the cutoff of ``metric``. Judged, and relevant, mean for that very query. Without judgments there are
+    rankings and moves alone.
+    """
+    rankings = _Rankings(compared, pair, metric, min(depth, compared.before.deepest, compared.after.deepest))
+    figures = compared.before.figures[pair.before], compared.after.figures[pair.after]
+    queries, (before, after) = compared.queries, rankings.first
+    moved = {query: _difference(figures, metric, query) for query in queries}
+    missing = {query: len(rankings.lost[query]) + len(rankings.gained[query]) for query in queries}
+    ranks_moved = {query: _ranks_moved(before[query], after[query]) for query in queries}
+    changed = [query for query in queries if moved[query] or missing[query] or ranks_moved[query]]
+    changed.sort(key=lambda query: (-abs(moved[query] or 0.0), -missing[query], -ranks_moved[query]))
+    known = rankings.relevant is not None
+    return Dossier(
+        metric=metric,
+        depth=rankings.depth,
+        counts=_counts(moved.values(), sum(not ranks for ranks in ranks_moved.values())),
+        changed=len(changed),
+        relevant_depth=rankings.relevant_depth(metric) if known else None,
+        lost=sum(map(len, rankings.lost.values())) if known else None,
+        gained=sum(map(len, rankings.gained.values())) if known else None,
+        judged_before=_judged_share(before, rankings.grades),
+        judged_after=_judged_share(after, rankings.grades),
+        queries=_query_changes(rankings, figures, changed[:limit]),
+        to_label=_to_label(rankings, changed[:limit]),
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class _Rankings:
     """Both rankings of a pair: their first ``depth`` documents, and the relevant ones as deep as both sides know them.
 
-    ``grades`` are of everything that is judged, empty without judgments.
+    ``metric`` orders the queries, and its cutoff bounds which relevant documents count as lost and gained.
     """
 
     compared: ComparedDataset
     pair: Pair
-    grades: Grades
+    metric: str | None
     depth: int
 
     @property
@@ -55,30 +81,25 @@ class _Rankings:
         return int(str(self.compared.after.report.plan.resolved["relevance"]))
 
     @cached_property
-    def first(self) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Sequence[str]]]:
-        """The first documents of both sides, by query."""
-        before, after = (side.first(label, self.depth) for side, label in self.sides)
-        return before, after
+    def grades(self) -> Grades:
+        """The judgments of the common queries, empty without any."""
+        qrels = self.compared.qrels
+        return grades_of(qrels, self.compared.queries) if qrels is not None else {}
+
+    @cached_property
+    def first(self) -> list[dict[str, list[str]]]:
+        """The first documents of every common query, before and after."""
+        tops = [side.first(label, self.depth) for side, label in self.sides]
+        return [{query: top.get(query, []) for query in self.compared.queries} for top in tops]
 
     def listed(self, query: str) -> list[str]:
         """Return the first documents of both sides, those of the later ranking first."""
         before, after = self.first
-        return list(dict.fromkeys([*after.get(query, ()), *before.get(query, ())]))
+        return list(dict.fromkeys([*after[query], *before[query]]))
 
     def unjudged(self, query: str) -> list[str]:
         """Return the first documents of either side without a judgment for this query."""
-        known = self.grades.get(query, {})
-        return [document for document in self.listed(query) if document not in known]
-
-    def same(self, query: str) -> bool:
-        """Tell whether both sides have the same documents at the same ranks."""
-        before, after = self.first
-        return list(before.get(query, ())) == list(after.get(query, ()))
-
-    def moves(self, query: str) -> int:
-        """Count at how many ranks the two sides have different documents."""
-        before, after = (first.get(query, ()) for first in self.first)
-        return sum(a != b for a, b in zip(before, after, strict=False)) + abs(len(before) - len(after))
+        return [document for document in self.listed(query) if document not in self.grades[query]]
 
     @property
     def known_depth(self) -> int:
@@ -91,36 +112,37 @@ class _Rankings:
         return min(self.known_depth, cutoff) if isinstance(cutoff, int) else self.known_depth
 
     @cached_property
-    def relevant(self) -> tuple[_Ranks, _Ranks] | None:
-        """The ranks of relevant documents on both sides, to the depth that both know; None without judgments."""
+    def relevant(self) -> Sequence[Mapping[str, Mapping[str, int]]] | None:
+        """Query to relevant document to rank, before and after, to the depth that both know; None without judgments."""
         if self.grades:
             wanted = {
                 query: [document for document, grade in graded.items() if grade >= self.relevance]
                 for query, graded in self.grades.items()
             }
-            known: list[_Ranks] = [side.ranks(label, wanted) for side, label in self.sides]
+            known: list[Mapping[str, Mapping[str, int]]] = [side.ranks(label, wanted) for side, label in self.sides]
         elif all(side.kept_ranks is not None for side, _ in self.sides):
             known = [side.relevant_ranks(label) for side, label in self.sides]
         else:
             return None
-        before, after = (self._to_depth(ranks) for ranks in known)
-        return before, after
+        return [
+            {
+                query: {document: rank for document, rank in ranked.items() if rank <= self.known_depth}
+                for query, ranked in ranks.items()
+            }
+            for ranks in known
+        ]
 
-    def _to_depth(self, ranks: _Ranks) -> _Ranks:
-        return {
-            query: {document: rank for document, rank in ranked.items() if rank <= self.known_depth}
-            for query, ranked in ranks.items()
-        }
+    @cached_property
+    def lost(self) -> dict[str, list[str]]:
+        """Query to the relevant documents that the metric sees before, and not after, best first."""
+        return {query: self.missing(query, self.metric, here=0, there=1) for query in self.compared.queries}
 
-    def lost(self, query: str, metric: str | None) -> list[str]:
-        """Return the relevant documents among the first before, and not after, that a metric looks at, best first."""
-        return self._missing(query, metric, here=0, there=1)
+    @cached_property
+    def gained(self) -> dict[str, list[str]]:
+        """Query to the relevant documents that the metric sees after, and not before, best first."""
+        return {query: self.missing(query, self.metric, here=1, there=0) for query in self.compared.queries}
 
-    def gained(self, query: str, metric: str | None) -> list[str]:
-        """Return the relevant documents among the first after, and not before, that a metric looks at, best first."""
-        return self._missing(query, metric, here=1, there=0)
-
-    def _missing(self, query: str, metric: str | None, here: int, there: int) -> list[str]:
+    def missing(self, query: str, metric: str | None, here: int, there: int) -> list[str]:
         """Return the relevant documents that a metric sees on side ``here`` and surely not on side ``there``."""
         if self.relevant is None:
             return []
@@ -137,80 +159,93 @@ class _Rankings:
         """
         relation = self.compared.relation
         same_judgments = relation.judgments == "same" and not relation.labels
-        depth = self.known_depth if depth is None else depth
-        kept = side.depth is None or side.deepest >= depth
+        kept = side.depth is None or side.deepest >= (self.known_depth if depth is None else depth)
         return "not found" if kept or (relevant and side.kept_ranks is not None and same_judgments) else "not kept"
 
+    @cached_property
+    def measures(self) -> dict[str, Metric]:
+        """The metrics by which both sides can be scored again."""
+        return scorable((self.compared.before, self.compared.after), self.compared.after.measures)
 
-def make_dossier(compared: ComparedDataset, pair: Pair, *, metric: str | None, depth: int, limit: int) -> Dossier:
-    """Make the dossier of one backend, with the ``limit`` queries in full that changed most in ``metric``.
+    def scored(self, assumed: Mapping[str, tuple[str, Sequence[str]]], measures: Mapping[str, Metric]) -> _Figures:
+        """Score both sides as if documents were relevant, with the lowest relevant grade.
 
-    ``depth`` documents of each ranking are looked at, or as many as a baseline kept; relevant documents are lost and
-    gained among those that ``metric`` looks at. Judged, and relevant, mean for that very query. Without judgments
-    there are rankings and moves alone.
-    """
-    before, after, queries, qrels = compared.before, compared.after, compared.queries, compared.qrels
-    depth = min(depth, before.deepest, after.deepest)
-    figures = before.figures[pair.before], after.figures[pair.after]
-    grades = grades_of(qrels, queries) if qrels is not None else {}
-    rankings = _Rankings(compared, pair, grades, depth)
-    moved = {query: _difference(figures, metric, query) for query in queries}
-    lost = {query: rankings.lost(query, metric) for query in queries}
-    gained = {query: rankings.gained(query, metric) for query in queries}
-    missing = {query: len(lost[query]) + len(gained[query]) for query in queries}
-    changed = [query for query in queries if moved[query] or missing[query] or not rankings.same(query)]
-    changed.sort(key=lambda query: (-abs(moved[query] or 0.0), -missing[query], -rankings.moves(query)))
-    sensitivity = JudgmentSensitivity(rankings, metric) if qrels is not None else None
-    known = rankings.relevant is not None
-    return Dossier(
-        metric=metric,
-        depth=depth,
-        counts=_counts(moved.values(), sum(rankings.same(query) for query in queries)),
-        changed=len(changed),
-        relevant_depth=rankings.relevant_depth(metric) if known else None,
-        lost=sum(map(len, lost.values())) if known else None,
-        gained=sum(map(len, gained.values())) if known else None,
-        judged_before=_judged_share(rankings.first[0], grades, queries),
-        judged_after=_judged_share(rankings.first[1], grades, queries),
-        queries=_query_changes(changed[:limit], figures, rankings, metric, sensitivity),
-        to_label=_to_label(sensitivity.swings(changed[:limit]), rankings) if sensitivity is not None else [],
-    )
-
-
-def _query_changes(
-    queries: Sequence[str],
-    figures: _Figures,
-    rankings: _Rankings,
-    metric: str | None,
-    sensitivity: JudgmentSensitivity | None,
-) -> list[QueryChange]:
-    metrics = [name for name in figures[1] if name in figures[0] and not name.startswith(OVERLAP)]
-    bounds = sensitivity.all_relevant(queries) if sensitivity is not None else ({}, {})
-    shown = {
-        query: list(
-            dict.fromkeys([*rankings.listed(query), *rankings.lost(query, metric), *rankings.gained(query, metric)])
+        ``assumed`` maps a name to a query and the documents taken to be relevant to it. Empty where that is impossible.
+        """
+        runs = [side.ordered(label) for side, label in self.sides]
+        if not assumed or not measures or None in runs:
+            return []
+        qrels = qrels_from_dict(
+            {
+                name: {**self.grades[query], **dict.fromkeys(documents, self.relevance)}
+                for name, (query, documents) in assumed.items()
+            }
         )
+        cutoffs = [measure.cutoff for measure in measures.values() if isinstance(measure.cutoff, int)]
+        depth = max(cutoffs) if len(cutoffs) == len(measures) else None
+        queries = [query for query, _ in assumed.values()]
+        return [
+            score_again(side, repeated(run, queries, list(assumed), depth), qrels, measures)
+            for (side, _), run in zip(self.sides, runs, strict=True)
+            if run is not None
+        ]
+
+
+def _query_changes(rankings: _Rankings, figures: _Figures, queries: Sequence[str]) -> list[QueryChange]:
+    compared, (first_before, first_after) = rankings.compared, rankings.first
+    shown = {
+        query: list(dict.fromkeys([*rankings.listed(query), *rankings.lost[query], *rankings.gained[query]]))
         for query in queries
     }
     before, after = (side.ranks(label, shown) for side, label in rankings.sides)
+    assumed = {query: (query, rankings.unjudged(query)) for query in queries if query in rankings.grades}
+    bounds = rankings.scored(assumed, rankings.measures) or ({}, {})
+    texts = {**compared.before.texts, **compared.after.texts}
     changes = []
     for query in queries:
-        values = [
-            _value(figures, bounds, rankings, name, query)
-            for name in metrics
-            if query in figures[0][name] and query in figures[1][name]
-        ]
-        documents = [
-            _ranked(rankings, query, document, before.get(query, {}), after.get(query, {})) for document in shown[query]
-        ]
-        changes.append(_query_change(query, values, documents, rankings, metric, judged=sensitivity is not None))
+        grades = rankings.grades.get(query, {})
+        judged = [sum(document in grades for document in first[query]) for first in rankings.first]
+        changes.append(
+            QueryChange(
+                query=query,
+                text=texts.get(query),
+                values=_values(rankings, figures, bounds, query),
+                judged_before=judged[0] if compared.qrels is not None else None,
+                judged_after=judged[1] if compared.qrels is not None else None,
+                documents=[
+                    _ranked(rankings, document, grades.get(document), before.get(query, {}), after.get(query, {}))
+                    for document in shown[query]
+                ],
+                entered=[document for document in first_after[query] if document not in first_before[query]],
+                left=[document for document in first_before[query] if document not in first_after[query]],
+                lost=rankings.lost[query],
+                gained=rankings.gained[query],
+            )
+        )
     return changes
 
 
+def _values(rankings: _Rankings, figures: _Figures, bounds: _Figures, query: str) -> list[QueryValue]:
+    """Return the metrics of a query before and after, with what they were if all unjudged documents were relevant."""
+    before, after = figures
+    return [
+        QueryValue(
+            metric=name,
+            before=before[name][query],
+            after=after[name][query],
+            difference=after[name][query] - before[name][query],
+            lost=rankings.missing(query, name, here=0, there=1),
+            before_if_relevant=bounds[0].get(name, {}).get(query),
+            after_if_relevant=bounds[1].get(name, {}).get(query),
+        )
+        for name in after
+        if name in before and not name.startswith(OVERLAP) and query in before[name] and query in after[name]
+    ]
+
+
 def _ranked(
-    rankings: _Rankings, query: str, document: str, before: Mapping[str, int], after: Mapping[str, int]
+    rankings: _Rankings, document: str, grade: int | None, before: Mapping[str, int], after: Mapping[str, int]
 ) -> RankedDocument:
-    grade = rankings.grades.get(query, {}).get(document)
     relevant, compared = grade is not None and grade >= rankings.relevance, rankings.compared
     return RankedDocument(
         document=document,
@@ -222,38 +257,47 @@ def _ranked(
     )
 
 
-def _query_change(
-    query: str,
-    values: list[QueryValue],
-    documents: list[RankedDocument],
-    rankings: _Rankings,
-    metric: str | None,
-    *,
-    judged: bool,
-) -> QueryChange:
-    before, after = (first.get(query, ()) for first in rankings.first)
-    grades, compared = rankings.grades.get(query, {}), rankings.compared
-    texts = {**compared.before.texts, **compared.after.texts}
-    return QueryChange(
-        query=query,
-        text=texts.get(query),
-        values=values,
-        judged_before=sum(document in grades for document in before) if judged else None,
-        judged_after=sum(document in grades for document in after) if judged else None,
-        documents=documents,
-        entered=[document for document in after if document not in before],
-        left=[document for document in before if document not in after],
-        lost=rankings.lost(query, metric),
-        gained=rankings.gained(query, metric),
-    )
+def _to_label(rankings: _Rankings, queries: Sequence[str]) -> list[ToLabel]:
+    """Return the unjudged documents that matter: by how much each, relevant by itself, would move its query.
+
+    The difference is that of the rankings' metric; where a side is too short to score it again, of the first that can
+    be. The most decisive document comes first.
+    """
+    known = [query for query in queries if query in rankings.grades]
+    alone = {
+        str(number): (query, [document])
+        for number, (query, document) in enumerate(
+            (query, document) for query in known for document in rankings.unjudged(query)
+        )
+    }
+    if not alone or not rankings.measures:
+        return []
+    name = rankings.metric if rankings.metric in rankings.measures else next(iter(rankings.measures))
+    measures = {name: rankings.measures[name]}
+    then, now = rankings.scored(alone, measures), rankings.scored({query: (query, ()) for query in known}, measures)
+    to_label = []
+    for number, (query, (document,)) in alone.items() if then else ():
+        if_relevant = then[1][name][number] - then[0][name][number]
+        swing = if_relevant - (now[1][name][query] - now[0][name][query])
+        ranks = [first[query].index(document) + 1 if document in first[query] else None for first in rankings.first]
+        if abs(swing) > _ROUNDING:
+            to_label.append(
+                ToLabel(query=query, document=document, rank_before=ranks[0], rank_after=ranks[1], swing=swing)
+            )
+    return sorted(to_label, key=lambda label: -abs(label.swing))
 
 
 def _difference(figures: _Figures, metric: str | None, query: str) -> float | None:
-    """Return after minus before, what is only rounding being 0; None for a query that a side was not evaluated on."""
+    """Return after minus before, 0 for mere rounding; None for a query that a side was not evaluated on."""
     if metric is None or query not in figures[0][metric] or query not in figures[1][metric]:
         return None
     difference = figures[1][metric][query] - figures[0][metric][query]
     return 0.0 if abs(difference) <= _ROUNDING else difference
+
+
+def _ranks_moved(before: Sequence[str], after: Sequence[str]) -> int:
+    """Count at how many ranks two rankings have different documents."""
+    return sum(a != b for a, b in zip(before, after, strict=False)) + abs(len(before) - len(after))
 
 
 def _counts(moved: Iterable[float | None], same: int) -> Decision:
@@ -266,119 +310,11 @@ def _counts(moved: Iterable[float | None], same: int) -> Decision:
     )
 
 
-def _judged_share(first: Mapping[str, Sequence[str]], grades: Grades, queries: Iterable[str]) -> float | None:
-    """Return the mean over the judged queries that found anything; None where there are none."""
+def _judged_share(first: Mapping[str, Sequence[str]], grades: Grades) -> float | None:
+    """Return the share of judged documents, a mean over judged queries with hits; None where there are none."""
     shares = [
-        fmean(document in grades[query] for document in first[query])
-        for query in queries
-        if query in grades and first.get(query)
+        fmean(document in grades[query] for document in documents)
+        for query, documents in first.items()
+        if query in grades and documents
     ]
     return fmean(shares) if shares else None
-
-
-def _value(
-    figures: _Figures,
-    bounds: _Figures,
-    rankings: _Rankings,
-    metric: str,
-    query: str,
-) -> QueryValue:
-    before, after = figures[0][metric][query], figures[1][metric][query]
-    return QueryValue(
-        metric=metric,
-        before=before,
-        after=after,
-        difference=after - before,
-        lost=rankings.lost(query, metric),
-        before_if_relevant=bounds[0].get(metric, {}).get(query),
-        after_if_relevant=bounds[1].get(metric, {}).get(query),
-    )
-
-
-def _to_label(swings: Sequence[Swing], rankings: _Rankings) -> list[ToLabel]:
-    return [
-        ToLabel(
-            query=swing.query,
-            document=swing.document,
-            rank_before=_rank(rankings.first[0], swing),
-            rank_after=_rank(rankings.first[1], swing),
-            swing=swing.size,
-        )
-        for swing in swings
-    ]
-
-
-def _rank(first: Mapping[str, Sequence[str]], swing: Swing) -> int | None:
-    listed = first.get(swing.query, ())
-    return list(listed).index(swing.document) + 1 if swing.document in listed else None
-
-
-class Swing(NamedTuple):
-    """An unjudged document, and what its query's difference would change by if it were relevant."""
-
-    query: str
-    document: str
-    size: float
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class JudgmentSensitivity:
-    """Both sides of a pair scored as if their unjudged documents were relevant.
-
-    Documents assumed relevant get the lowest relevant grade. ``metric`` is the one whose difference swings are about;
-    where a side is too short to score it again, it is the first that can be.
-    """
-
-    rankings: _Rankings
-    metric: str | None
-
-    def all_relevant(self, queries: Sequence[str]) -> tuple[_Figure, _Figure]:
-        """Return metric to query to value on each side, every unjudged document among the first ones being relevant."""
-        assumed = {query: (query, self.rankings.unjudged(query)) for query in queries if query in self.rankings.grades}
-        return self._scored(assumed, self._measures())
-
-    def swings(self, queries: Sequence[str]) -> list[Swing]:
-        """Return the unjudged documents that matter, the largest swing first; each is assumed relevant by itself."""
-        known = [query for query in queries if query in self.rankings.grades]
-        unjudged = [(query, document) for query in known for document in self.rankings.unjudged(query)]
-        measures = self._measures()
-        if not unjudged or not measures:
-            return []
-        alone = {f"{number}": (query, [document]) for number, (query, document) in enumerate(unjudged)}
-        name = self.metric if self.metric in measures else next(iter(measures))
-        measures = {name: measures[name]}
-        then = [figures[name] for figures in self._scored(alone, measures)]
-        now = [figures[name] for figures in self._scored({query: (query, ()) for query in known}, measures)]
-        swings = []
-        for number, (query, document) in enumerate(unjudged):
-            if_relevant = then[1][f"{number}"] - then[0][f"{number}"]
-            swings.append(Swing(query, document, if_relevant - (now[1][query] - now[0][query])))
-        return sorted((swing for swing in swings if abs(swing.size) > _ROUNDING), key=lambda swing: -abs(swing.size))
-
-    def _measures(self) -> dict[str, Metric]:
-        compared = self.rankings.compared
-        return scorable((compared.before, compared.after), compared.after.measures)
-
-    def _scored(
-        self, assumed: Mapping[str, tuple[str, Sequence[str]]], measures: Mapping[str, Metric]
-    ) -> tuple[_Figure, _Figure]:
-        """Score both sides; ``assumed`` maps a name to a query and the documents taken to be relevant to it."""
-        if not assumed or not measures:
-            return {}, {}
-        relevance = self.rankings.relevance
-        qrels = to_qrels(
-            {
-                name: {**self.rankings.grades[query], **dict.fromkeys(documents, relevance)}
-                for name, (query, documents) in assumed.items()
-            }
-        )
-        cutoffs = [measure.cutoff for measure in measures.values() if isinstance(measure.cutoff, int)]
-        depth = max(cutoffs) if len(cutoffs) == len(measures) else None
-        scored = []
-        for side, label in self.rankings.sides:
-            run = side.ordered(label)
-            if run is None:
-                return {}, {}
-            again = repeated(run, [query for query, _ in assumed.values()], list(assumed), depth)
-            scored.append(score_again(side, again, qrels, measures))
-        return scored[0], scored[1]

@@ -12,7 +12,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.data import ranking
-from harness.data.judgments import Judgments, group_judgments
+from harness.data.memory import qrels_from_dict
 from harness.data.problems import Problems
 from harness.data.ranking import TieRule
 from harness.data.types import Ids, Qrels, Run
@@ -23,27 +23,6 @@ from harness.wording import counted
 
 if TYPE_CHECKING:
     from harness.results.regression_schema import Change
-
-__all__ = [
-    "LABEL_FILE",
-    "Grades",
-    "LabelFile",
-    "Labels",
-    "check_no_grades",
-    "grades_of",
-    "label_lines",
-    "labels_by_dataset",
-    "only_labels",
-    "read_labels",
-    "refuse_foreign",
-    "refuse_unnamed",
-    "relabelled",
-    "repeated",
-    "scorable",
-    "score_again",
-    "to_qrels",
-    "with_labels",
-]
 
 LABEL_FILE = "to-label.jsonl"
 _GRADE = 2**31
@@ -180,7 +159,7 @@ def with_labels(qrels: Qrels | None, labels: Labels) -> Qrels:
         if known.setdefault(document, grade) != grade:
             problems.add(None, f"query '{query}', document '{document}': judged {known[document]}, labelled {grade}")
     problems.raise_if_any(fix="labels add to judgments; to change a judgment, change the dataset")
-    return to_qrels(grades)
+    return qrels_from_dict(grades)
 
 
 def _lines(path: Path, problems: Problems) -> Iterator[tuple[int, _Line]]:
@@ -211,23 +190,18 @@ def grades_of(qrels: Qrels, queries: Iterable[str] | None = None) -> dict[str, d
     }
 
 
-def to_qrels(grades: Grades) -> Qrels:
-    """Return the same judgments as columns."""
-    rows = [(query, document, grade) for query, judged in grades.items() for document, grade in judged.items()]
-    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[], [], []]
-    return group_judgments(Judgments(list(range(len(rows))), *columns), Problems("judgments"))
-
-
-def _can_score(side: ResultSnapshot, measure: Metric) -> bool:
-    """Tell whether a side holds enough to score again: all hits, or as many as the measure looks at, in their order."""
-    if side.depth is None or not side.rescorable:
-        return side.rescorable
-    return isinstance(measure.cutoff, int) and measure.cutoff <= side.depth and side.ties is not TieRule.AVERAGE
-
-
 def scorable(sides: Sequence[ResultSnapshot], measures: Mapping[str, Metric]) -> dict[str, Metric]:
-    """Return the measures, by their names, that every side can be scored by again."""
-    return {name: measure for name, measure in measures.items() if all(_can_score(side, measure) for side in sides)}
+    """Return the metrics, by their names, that every side can be scored by again.
+
+    A side needs all its hits for that, or as many, in their order, as the metric looks at.
+    """
+
+    def can_score(side: ResultSnapshot, metric: Metric) -> bool:
+        if side.depth is None or not side.rescorable:
+            return side.rescorable
+        return isinstance(metric.cutoff, int) and metric.cutoff <= side.depth and side.ties is not TieRule.AVERAGE
+
+    return {name: metric for name, metric in measures.items() if all(can_score(side, metric) for side in sides)}
 
 
 def score_again(

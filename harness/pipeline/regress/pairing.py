@@ -14,20 +14,6 @@ from harness.results.schema import Result, TrialResult
 from harness.results.snapshot import ResultSnapshot
 from harness.wording import counted
 
-__all__ = [
-    "Common",
-    "ComparedDataset",
-    "Pair",
-    "Pairing",
-    "changed_settings",
-    "common_queries",
-    "machine_changes",
-    "pair_backends",
-    "pairing_warnings",
-    "refuse_missing",
-    "unknown_relation",
-]
-
 _OF_EACH_BACKEND = {"backends", "notes"}
 _OF_NO_CONSEQUENCE = {"resume", "cards", "sweep", "jobs", "verify_cache", "max_calls", "reference", "all_pairs"}
 _MEASURED = {
@@ -36,6 +22,8 @@ _MEASURED = {
 }
 """Facts about an encoder that are of one run, and no settings."""
 _MEMORY_UNIT = 1024**3
+_PARTS = ("documents", "queries", "judgments", "candidates")
+"""Parts of a dataset that may differ by themselves."""
 
 
 class Pair(NamedTuple):
@@ -173,37 +161,34 @@ def common_queries(before: ResultSnapshot, after: ResultSnapshot, *, labels: int
             f"({after.report.dataset.name}, {counted(len(later), 'query')}) have no query in common",
             fix="compare results of the same queries",
         )
-    documents, queries, judgments, candidates = _relation(before, after)
+    parts = _sameness(before, after)
     if set(common) != earlier.keys() or set(common) != later.keys():
-        queries = "different"
-    relation = DataRelation(
-        dataset=after.report.dataset.name,
-        documents=documents,
-        queries=queries,
-        judgments=judgments,
-        candidates=candidates,
-        queries_before=len(earlier),
-        queries_after=len(later),
-        common_queries=len(common),
-        texts_compared=texts,
-        labels=labels,
-    )
+        parts["queries"] = "different"
+    relation = _relation(after, parts, (len(earlier), len(later), len(common)), texts=texts, labels=labels)
     return Common(frozenset(common), relation, tuple(_warnings(before, after, relation, len(same_id))))
 
 
 def unknown_relation(before: ResultSnapshot, after: ResultSnapshot) -> DataRelation:
     """Return how a dataset relates to itself where one of the results could not load it."""
+    queries = len(_known_queries(before)), len(_known_queries(after)), 0
+    return _relation(after, dict.fromkeys(_PARTS, "unknown"), queries, texts=False, labels=0)
+
+
+def _relation(
+    after: ResultSnapshot, parts: Mapping[str, Sameness], queries: tuple[int, int, int], *, texts: bool, labels: int
+) -> DataRelation:
+    """Make the record; ``queries`` are those of the earlier result, of the later one, and of both."""
     return DataRelation(
         dataset=after.report.dataset.name,
-        documents="unknown",
-        queries="unknown",
-        judgments="unknown",
-        candidates="unknown",
-        queries_before=len(_known_queries(before)),
-        queries_after=len(_known_queries(after)),
-        common_queries=0,
-        texts_compared=False,
-        labels=0,
+        documents=parts["documents"],
+        queries=parts["queries"],
+        judgments=parts["judgments"],
+        candidates=parts["candidates"],
+        queries_before=queries[0],
+        queries_after=queries[1],
+        common_queries=queries[2],
+        texts_compared=texts,
+        labels=labels,
     )
 
 
@@ -219,33 +204,23 @@ def _known_queries(side: ResultSnapshot) -> dict[str, None]:
     return queries
 
 
-class _Relation(NamedTuple):
-    documents: Sameness
-    queries: Sameness
-    judgments: Sameness
-    candidates: Sameness
-
-
-def _relation(before: ResultSnapshot, after: ResultSnapshot) -> _Relation:
-    earlier, later = before.report.dataset, after.report.dataset
-    own_documents = not earlier.documents and not later.documents  # of backends that a check only asks
-    if earlier.sha256 == later.sha256:
-        return _Relation("unknown" if own_documents else "same", "same", "same", "same")
-    if earlier.content is None or later.content is None:
-        return _Relation("unknown", "unknown", "unknown", "unknown")
-    unsaid = any(info.candidates is not None and digests.candidates is None for info, digests in (
-        (earlier, earlier.content), (later, later.content),
-    ))  # fmt: skip
-    return _Relation(
-        "unknown" if own_documents else _same(earlier.content.documents, later.content.documents),
-        _same(earlier.content.queries, later.content.queries),
-        _same(earlier.content.judgments, later.content.judgments),
-        "unknown" if unsaid else _same(earlier.content.candidates, later.content.candidates),
-    )
-
-
-def _same(earlier: str | None, later: str | None) -> Sameness:
-    return "same" if earlier == later else "different"
+def _sameness(before: ResultSnapshot, after: ResultSnapshot) -> dict[str, Sameness]:
+    """Return for each part of the data whether it is the same in both results."""
+    infos = earlier, later = before.report.dataset, after.report.dataset
+    parts: dict[str, Sameness] = dict.fromkeys(_PARTS, "same")
+    if earlier.sha256 != later.sha256:
+        contents = [info.content.model_dump() if info.content is not None else {} for info in infos]
+        for part in _PARTS:
+            known = all(part in content for content in contents)
+            parts[part] = "unknown" if not known else "same" if contents[0][part] == contents[1][part] else "different"
+        if any(
+            info.candidates is not None and content.get("candidates") is None
+            for info, content in zip(infos, contents, strict=True)
+        ):
+            parts["candidates"] = "unknown"
+    if not earlier.documents and not later.documents:  # those of backends that a check only asks
+        parts["documents"] = "unknown"
+    return parts
 
 
 def _warnings(before: ResultSnapshot, after: ResultSnapshot, relation: DataRelation, same_id: int) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from harness.data.memory import qrels_from_dict
 from harness.errors import ResultError
 from harness.pipeline.check.id_match import MatchRule
-from harness.pipeline.regress.labels import to_qrels
 from harness.results.baseline import read_baseline
 from harness.results.check_schema import QuestionResult
 from harness.results.comparison import Comparison
@@ -16,8 +16,6 @@ from harness.results.schema_base import ErrorInfo, PlanRecord
 from harness.results.snapshot import ResultSnapshot, snapshots_of, text_digest
 from harness.results.stored import read_report, read_stored_run
 from harness.store.result_folder import FORMER_CHANGE, REPORT_NAME
-
-__all__ = ["read_snapshots"]
 
 _OF_NO_CONSEQUENCE = {"corpora", "against", "require", "confidence", "slice", "no_text", "notes"}
 """Settings of a check that change no figure of a question, and those that the data and the backends tell of."""
@@ -79,7 +77,7 @@ def _on_dataset(folder: Path, result: Result) -> ResultSnapshot:
         hits=lambda label: read_stored_run(folder, answered[label].dataset, label) if label in answered else None,
         texts=texts,
         digests={query: text_digest(text) for query, text in texts.items()},
-        qrels=to_qrels(_expected(questions) if exact else _first_hits(answered.values())),
+        qrels=qrels_from_dict(_expected(questions) if exact else _first_hits(answered.values())),
         kind="check",
         rescorable=exact,
     )

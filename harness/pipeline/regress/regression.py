@@ -22,8 +22,6 @@ from harness.results.stored_texts import Documents, documents_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Regression", "documents_of_side", "with_rankings", "without_texts"]
-
 
 @dataclass(frozen=True, eq=False)
 class Regression(Shown):

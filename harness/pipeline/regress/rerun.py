@@ -18,8 +18,6 @@ from harness.registry.parameters import current_spelling
 from harness.results.schema_base import PlanRecord
 from harness.results.snapshot import ResultSnapshot
 
-__all__ = ["changed_backends", "rerun_command", "rerun_plan"]
-
 _NOT_TAKEN_OVER = {"resume", "reference", "all_pairs"}
 """Options of a baseline's plan that a new run leaves: it measures, and compares with another result, not within."""
 _EVERY = "*"
@@ -52,7 +50,9 @@ def rerun_plan(regress: RegressRequest, changes: Mapping[str, object], before: S
     if regress.backends is not None:
         request = replace(request, backends=regress.backends, sweep=())
     if regress.set:
-        request = replace(request, backends=_expanded(first, request), sweep=())
+        # backends with sweeps go by the labels that they had become
+        swept = [trial.label for trial in first.report.trials] if request.sweep else request.backends
+        request = replace(request, backends=swept, sweep=())
         specs = parse_backends(request.backends, cards=request.cards)
         request = replace(request, backends=changed_backends(specs, regress.set))
     return plan_for(request)
@@ -65,13 +65,13 @@ def rerun_command(regress: RegressRequest, changes: Mapping[str, object], output
         changed = [word for name, value in changes.items() for word in option_words(known[name], value)]
         return ["harness", "regress", *command_words(regress), *changed, *command_words(output)]
     named = keyword_arguments(regress) | dict(changes) | keyword_arguments(output)
-    shown = [f"{name}={_written(value)}" for name, value in named.items() if name != "baseline"]
+    shown = [
+        f"{name}={(str(value) if isinstance(value, Path) else value)!r}"
+        for name, value in named.items()
+        if name != "baseline"
+    ]
     call = f"harness.regress({', '.join([repr(str(regress.baseline)), *shown])})"
     return ["python", "-c", f"import harness; print({call})"]
-
-
-def _written(value: object) -> str:
-    return repr(str(value)) if isinstance(value, Path) else repr(value)
 
 
 def _request(record: PlanRecord, changes: Mapping[str, object]) -> CompareRequest:
@@ -83,11 +83,6 @@ def _request(record: PlanRecord, changes: Mapping[str, object]) -> CompareReques
         merged.pop("warm_up", None)  # the baseline's, which had times
     (request,) = from_keywords("harness.regress", merged, CompareRequest)
     return cast("CompareRequest", request)
-
-
-def _expanded(before: ResultSnapshot, request: CompareRequest) -> str | Sequence[str]:
-    """Return the backends with sweeps as the labels that they had become."""
-    return [backend.label for backend in before.report.trials] if request.sweep else request.backends
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,6 @@ from harness.results.stored_texts import Documents
 from harness.store.environment import harness_state, machine, package_versions
 from harness.store.result_folder import check_target
 
-__all__ = ["diff", "regress", "run_diff", "run_regress"]
-
 
 @keywords_of(RegressRequest, JudgedOutput)
 def regress(baseline: str | Path, *, display: Display | None = None, **options: object) -> Regression:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from harness.data.ranking import RankingDigest
-from harness.data.types import Float64Array
 from harness.errors import UnknownNameError
 from harness.metrics import is_mean, parse_metrics
 from harness.pipeline.regress.pairing import ComparedDataset, Pair
 from harness.results.regression_schema import MetricJudgement
-from harness.results.schema import SpreadValue, TrialResult
+from harness.results.schema import TrialResult
 from harness.results.snapshot import OVERLAP, ResultSnapshot
 from harness.stats import Change, Judgement, NoiseFloor, TestName, judge_family
 from harness.stats.mean_error import sum_of_variances
 from harness.wording import counted
-
-__all__ = ["MARGIN", "Rules", "judge_pairs", "metric_warnings", "noise_warnings", "sentence"]
 
 _MOST_DIGITS = 12
 """Means that differ beyond so many decimals are the same: what remains is rounding."""
@@ -53,23 +50,17 @@ class Rules:
 
 def noise_warnings(compared: ComparedDataset) -> list[str]:
     """Warn that verdicts may be noise: of backends whose builds differ, where a side has no spread over builds."""
-    once: list[str] = []
-    combined: list[str] = []
-    for pair in compared.finished:
-        results = compared.trials(pair)
-        if _may_be_noise(*results):
-            (combined if any(trial.stages is not None for trial in results) else once).append(pair.after)
-    warnings = []
-    if once:
-        by = "harness compare --rebuilds 3" if compared.after.kind == "check" else "--rebuilds 3, for both results,"
-        why = "every build gives other rankings, and one build is a sample, so a difference may be noise"
-        warnings.append(f"no noise floor for {', '.join(once)}: {why}; {by} measures it")
-    if combined:
-        why = "it is made of engines whose every build gives other rankings, so a difference may be noise"
-        warnings.append(
-            f"no noise floor for {', '.join(combined)}: {why}; --rebuilds 3 measures these engines by themselves"
-        )
-    return warnings
+    noisy = [pair for pair in compared.finished if _may_be_noise(*compared.trials(pair))]
+    combined = [pair.after for pair in noisy if any(trial.stages is not None for trial in compared.trials(pair))]
+    once = [pair.after for pair in noisy if pair.after not in combined]
+    measured = "harness compare --rebuilds 3" if compared.after.kind == "check" else "--rebuilds 3, for both results,"
+    sample = f"every build gives other rankings, and one build is a sample, so a difference may be noise; {measured}"
+    parts = "it is made of engines whose every build gives other rankings, so a difference may be noise"
+    reasons = [
+        (once, f"{sample} measures it"),
+        (combined, f"{parts}; --rebuilds 3 measures these engines by themselves"),
+    ]
+    return [f"no noise floor for {', '.join(labels)}: {reason}" for labels, reason in reasons if labels]
 
 
 def metric_warnings(before: ResultSnapshot, after: ResultSnapshot) -> list[str]:
@@ -94,25 +85,20 @@ def _may_be_noise(before: TrialResult, after: TrialResult) -> bool:
 
 
 class _Question(NamedTuple):
-    """One figure of one pair on one dataset: values of the queries that both sides have."""
+    """One figure of one pair on one dataset, with its values on the queries that both sides have."""
 
     place: int
     pair: Pair
     figure: str
-    before: Float64Array
-    after: Float64Array
-    noise: NoiseFloor | None
-    allowed_drop: float | None
-    within_ties: bool
+    change: Change
 
 
 def judge_pairs(datasets: Sequence[ComparedDataset], rules: Rules) -> list[dict[Pair, list[MetricJudgement]]]:
     """Judge every metric of every pair over the common queries that both sides were evaluated on, for each dataset.
 
-    Everything on all datasets is one family, by whose size p-values are adjusted.
-    Beside the metrics stands the overlap with the reference of backends that are not exact; in their place, where there
-    are none, that of all. Sums and geometric means are
-    not judged, nor is a metric that a side lacks. Raises UnknownNameError when ``rules`` name a metric that is not
+    Everything on all datasets is one family, by whose size p-values are adjusted. Beside the metrics stands the overlap
+    with the reference of backends that are not exact; where there are no metrics, that of all. Sums and geometric means
+    are not judged, nor is a metric that a side lacks. Raises UnknownNameError when ``rules`` name a metric that is not
     there.
     """
     questions = [
@@ -123,95 +109,76 @@ def judge_pairs(datasets: Sequence[ComparedDataset], rules: Rules) -> list[dict[
     ]
     rules.refuse_unknown({question.figure for question in questions})
     judged: list[dict[Pair, list[MetricJudgement]]] = [{pair: [] for pair in dataset.finished} for dataset in datasets]
-    changes = [
-        Change(
-            question.before, question.after, rules.margin, question.allowed_drop, question.noise, question.within_ties
-        )
-        for question in questions
-    ]
-    family = judge_family(changes, seed=rules.seed, test=rules.test)
+    family = judge_family([question.change for question in questions], seed=rules.seed, test=rules.test)
     for question, judgement in zip(questions, family, strict=True):
         judged[question.place][question.pair].append(_judged(question, judgement, rules))
     return judged
 
 
-def _questions(place: int, compared: ComparedDataset, pair: Pair, rules: Rules) -> list[_Question]:
+def _questions(place: int, compared: ComparedDataset, pair: Pair, rules: Rules) -> Iterator[_Question]:
     sides = compared.before.figures[pair.before], compared.after.figures[pair.after]
-    results, ties = compared.trials(pair), _Ties(compared.before, compared.after, pair)
     names = [name for name in sides[1] if name in sides[0]]
     metrics = [name for name in names if not name.startswith(OVERLAP) and is_mean(parse_metrics([name])[0])]
-    questions = []
+    only_ties_moved = _tie_check(compared, pair)
     for name in [*metrics, *(name for name in names if name.startswith(OVERLAP))]:
         both = [query for query in compared.queries if all(query in side[name] for side in sides)]
         earlier, later = (np.array([side[name][query] for query in both], dtype=np.float64) for side in sides)
         exact = bool(metrics) and name.startswith(OVERLAP) and bool(np.all(earlier == 1.0) and np.all(later == 1.0))
         if both and not exact:
             changed = [both[at] for at in np.flatnonzero(earlier != later).tolist()]
-            noise, allowed = _noise(results, name), _allowed(name, rules, metrics)
-            questions.append(_Question(place, pair, name, earlier, later, noise, allowed, ties.explain(changed)))
-    return questions
+            others = None if name.startswith(OVERLAP) and metrics else rules.allowed_drop
+            allowed, noise = rules.allowed.get(name, others), _noise(compared.trials(pair), name)
+            change = Change(earlier, later, rules.margin, allowed, noise, within_ties=only_ties_moved(changed))
+            yield _Question(place, pair, name, change)
 
 
-class _Ties:
-    """The rankings of one pair, looked at where a value differs: whether they differ in the order of ties alone."""
+def _tie_check(compared: ComparedDataset, pair: Pair) -> Callable[[Sequence[str]], bool]:
+    """Return a function that tells whether some queries' rankings differ in the order of equal scores alone.
 
-    def __init__(self, before: ResultSnapshot, after: ResultSnapshot, pair: Pair) -> None:
-        contents = before.report.dataset.content, after.report.dataset.content
-        same_judgments = (
-            contents[0] is not None and contents[1] is not None and (contents[0].judgments == contents[1].judgments)
-        )
-        self._comparable = same_judgments and before.k == after.k
-        self._before, self._after, self._pair = before, after, pair
+    False where the judgments are others, or the scores are not known.
+    """
+    before, after = compared.before, compared.after
+    contents = [side.report.dataset.content for side in (before, after)]
+    judgments = [content.judgments if content is not None else None for content in contents]
+    comparable = None not in contents and judgments[0] == judgments[1] and before.k == after.k
 
-    @cached_property
-    def _digests(self) -> tuple[Mapping[str, RankingDigest], Mapping[str, RankingDigest]]:
-        return self._before.ranking_digests(self._pair.before), self._after.ranking_digests(self._pair.after)
+    @cache
+    def digests() -> tuple[Mapping[str, RankingDigest], Mapping[str, RankingDigest]]:
+        return before.ranking_digests(pair.before), after.ranking_digests(pair.after)
 
-    def explain(self, changed: Sequence[str]) -> bool:
-        """Return whether ties account for all that changed; unknown of other judgments, or without scores."""
-        if not changed or not self._comparable:
+    def only_ties_moved(queries: Sequence[str]) -> bool:
+        if not queries or not comparable:
             return False
-        before, after = self._digests
+        earlier, later = digests()
         return all(
-            query in before
-            and query in after
-            and before[query].order != after[query].order
-            and before[query].scores == after[query].scores
-            for query in changed
+            query in earlier
+            and query in later
+            and earlier[query].order != later[query].order
+            and earlier[query].scores == later[query].scores
+            for query in queries
         )
 
-
-def _allowed(name: str, rules: Rules, metrics: Sequence[str]) -> float | None:
-    if name in rules.allowed:
-        return rules.allowed[name]
-    return None if name.startswith(OVERLAP) and metrics else rules.allowed_drop
+    return only_ties_moved
 
 
 def _noise(results: Sequence[TrialResult], figure: str) -> NoiseFloor | None:
     """Return the spread of a difference of two builds: the variances over the builds of each side, added up."""
     parts = []
-    for result in results:
-        value = _spread(result, figure)
-        if result.spread is not None and value is not None and value.min < value.max:
-            parts.append((value.sd**2, float(result.spread.builds - 1)))
+    for spread in (result.spread for result in results if result.spread is not None):
+        depth = figure.removeprefix(OVERLAP)
+        value = spread.metrics.get(figure) if depth == figure else spread.reference_overlap.get(depth)
+        if value is not None and value.min < value.max:
+            parts.append((value.sd**2, float(spread.builds - 1)))
     return sum_of_variances(parts) if parts else None
 
 
-def _spread(result: TrialResult, figure: str) -> SpreadValue | None:
-    if result.spread is None:
-        return None
-    if figure.startswith(OVERLAP):
-        return result.spread.reference_overlap.get(figure.removeprefix(OVERLAP))
-    return result.spread.metrics.get(figure)
-
-
 def _judged(question: _Question, judgement: Judgement, rules: Rules) -> MetricJudgement:
-    paired, gate, interval = judgement.paired, judgement.gate, judgement.paired.interval
+    paired, gate, interval, change = judgement.paired, judgement.gate, judgement.paired.interval, question.change
     judged = MetricJudgement(
         metric=question.figure,
-        queries=len(question.before),
-        before=float(np.mean(question.before)),
-        after=float(np.mean(question.after)),
+        queries=paired.n,
+        before=float(np.asarray(change.before).mean()),
+        after=float(np.asarray(change.after).mean()),
         difference=paired.difference,
         ci_low=interval.low if interval is not None else None,
         ci_high=interval.high if interval is not None else None,
@@ -228,10 +195,10 @@ def _judged(question: _Question, judgement: Judgement, rules: Rules) -> MetricJu
         detectable=judgement.detectable,
         queries_needed=judgement.queries_needed,
         verdict=judgement.verdict,
-        allowed_drop=question.allowed_drop,
+        allowed_drop=change.allowed_drop,
         gate=("failed" if gate.failed else "passed") if gate.allowed_drop is not None else None,
         gate_p=gate.p_adjusted,
-        reason=_reason(judgement, rules, within_ties=question.within_ties),
+        reason=_reason(judgement, rules, within_ties=change.within_ties),
     )
     return judged.model_copy(update={"sentence": sentence(judged, judgement.comparisons, gate.comparisons)})
 
@@ -292,9 +259,9 @@ def _percent(share: float) -> str:
 
 def _reason(judgement: Judgement, rules: Rules, *, within_ties: bool) -> str:
     """Name the step of the decision that settled the verdict."""
-    paired = judgement.paired
+    paired, gate = judgement.paired, judgement.gate
     if judgement.verdict == "same":
-        if paired.wins == paired.losses == 0:
+        if not paired.changed:
             return "equal on every query"
         if within_ties:
             return "the rankings differ only in the order of documents with equal scores"
@@ -303,7 +270,7 @@ def _reason(judgement: Judgement, rules: Rules, *, within_ties: bool) -> str:
         return "builds with the same settings differ as much, so that no number of queries would decide it"
     if judgement.verdict == "undecided":
         return "the differences scatter too much for so few queries"
-    if judgement.gate.failed:
-        beyond = f"more than {judgement.gate.allowed_drop:g} " if judgement.gate.allowed_drop else ""
+    if gate.failed:
+        beyond = f"more than {gate.allowed_drop:g} " if gate.allowed_drop else ""
         return f"{beyond}lower, by the one-sided test of the gate"
     return f"significantly {'higher' if paired.difference > 0 else 'lower'}"
