@@ -10,14 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_world import DOCUMENTS, QUERIES, write_collection
-from warm_harness import harness_command
-
-pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
-
 from chroma_proxy import ChromaProxy
 from chroma_server import ChromaServer, serving
 from faulty_http import Act, Reply, serve
+from installed import skip_module_without
+from small_world import DOCUMENTS, QUERIES, write_collection
+from warm_harness import harness_command
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
@@ -28,6 +26,8 @@ from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.expected import random_unit_vectors
+
+skip_module_without("chromadb")
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["chroma"].defaults
