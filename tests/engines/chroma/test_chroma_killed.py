@@ -36,9 +36,10 @@ GIVEN = Inputs(IDS, dense=random_unit_vectors(1, 100, 16))
 ASKED = Inputs(Ids.of(f"q{row}" for row in range(10)), dense=random_unit_vectors(2, 10, 16))
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[ChromaServer]:
-    with serving(tmp_path / "server") as running:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChromaServer]:
+    """A server that each test kills, and starts again."""
+    with serving(tmp_path_factory.mktemp("killed") / "server") as running:
         yield running
 
 
