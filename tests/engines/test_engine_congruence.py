@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from installed import skip_without
 
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids
@@ -107,7 +108,7 @@ def test_csr(sample: Sample) -> None:
 @example(sample=EMPTY)
 @given(sample=samples())
 def test_qdrant(optimised: bool, sample: Sample) -> None:
-    pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
+    skip_without("qdrant_edge")
     sample = sample._replace(documents=sample.documents + (PADDING if optimised else []))
     containing, documents = document_frequencies(to_vectors(sample.documents, DIMENSIONS))
     idf = qdrant_idf(documents, containing) if sample.idf else np.ones(DIMENSIONS, dtype=np.float32)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from installed import skip_without
 from small_world import DOCUMENTS, QUERIES, write_collection
 
 import harness
@@ -86,7 +87,7 @@ def test_a_saved_reference_index_of_another_model_has_no_oracle(small: Path, tmp
 
 
 def test_a_shard_of_qdrant_is_proven(small: Path, tmp_path: Path) -> None:
-    pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
+    skip_without("qdrant_edge")
     from qdrant_indexes import write_shard
 
     write_shard(tmp_path / "shard", weights(), idf=False)

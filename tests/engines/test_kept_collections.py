@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from installed import skip_without
 from small_world import DOCUMENTS, QUERIES, write_collection
 from warm_harness import harness_command
 
@@ -34,7 +35,7 @@ def kept_and_searched(backend: str, dataset: Path) -> None:
 
 
 def test_its_name_is_printed(tmp_path: Path) -> None:
-    pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
+    skip_without("qdrant_client")
     from qdrant_stub import serve
 
     with serve() as stub:
@@ -61,7 +62,7 @@ def test_a_kept_index_of_terms_is_said_to_hold_no_texts(tmp_path: Path) -> None:
 
 
 def test_of_qdrant(tmp_path: Path) -> None:
-    pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
+    skip_without("qdrant_client")
     from qdrant_stub import serve
 
     with serve() as stub:
@@ -69,5 +70,5 @@ def test_of_qdrant(tmp_path: Path) -> None:
 
 
 def test_of_chroma(chroma_url: str, tmp_path: Path) -> None:
-    pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+    skip_without("chromadb")
     kept_and_searched(f"chroma:url={chroma_url};model=random", write_collection(tmp_path / "small"))

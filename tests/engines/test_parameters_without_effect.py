@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from installed import skip_module_without
 from qdrant_stub import Stub, error, serve
 from scipy.sparse import csr_array
 from small_world import write_collection
@@ -18,8 +19,7 @@ from harness.registry.lookup import find_cards
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.expected import random_unit_vectors
 
-pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
-pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
+skip_module_without("qdrant_edge", "qdrant_client")
 pytestmark = pytest.mark.integration
 
 OWN_MODEL = """

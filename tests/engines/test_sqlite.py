@@ -8,9 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from installed import skip_module_without, skip_without
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
+from harness.engines.sqlite import SqliteFullTextEngine, SqliteVectorEngine
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
@@ -18,9 +20,7 @@ from harness.testing.expected import count_words, random_unit_vectors
 from harness.testing.samples import RecordingProgress, StepClock, random_texts, word
 from harness.text.term_texts import term_texts
 
-pytest.importorskip("apsw", reason="apsw is not installed")
-
-from harness.engines.sqlite import SqliteFullTextEngine, SqliteVectorEngine
+skip_module_without("apsw")
 
 CARDS = find_cards("backends")
 
@@ -52,7 +52,7 @@ class TestFullText(EngineContract):
 
 @pytest.mark.contract
 class TestVectors(EngineContract):
-    pytest.importorskip("sqlite_vec", reason="sqlite-vec is not installed")
+    skip_without("sqlite_vec")
     engine = SqliteVectorEngine
     parameters = CARDS["sqlite-dense"].defaults
     search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"cache_mb": 1}

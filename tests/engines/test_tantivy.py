@@ -8,15 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from installed import skip_module_without
 
+from harness.engines.tantivy import TantivyEngine
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 from harness.testing.samples import random_texts, word
 
-pytest.importorskip("tantivy", reason="tantivy is not installed")
-
-from harness.engines.tantivy import TantivyEngine
+skip_module_without("tantivy")
 
 DEFAULTS = find_cards("backends")["tantivy"].defaults
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from installed import skip_without
 from small_world import write_collection
 from warm_harness import harness_command
 
@@ -61,7 +62,7 @@ def compared(small: Path, *backends: str) -> list[schema.TrialResult]:
 
 
 def test_qdrant_finds_dense_vectors_scanned_and_by_a_graph(small: Path) -> None:
-    pytest.importorskip("qdrant_edge")
+    skip_without("qdrant_edge")
     model = "model=python:own_model:Words"
     graph = "indexing_threshold_kb=1;full_scan_threshold_kb=1"
     scanned, dot, quantised = compared(
@@ -77,7 +78,7 @@ def test_qdrant_finds_dense_vectors_scanned_and_by_a_graph(small: Path) -> None:
 
 
 def test_qdrant_finds_learned_sparse_vectors_as_exactly_as_the_reference(small: Path) -> None:
-    pytest.importorskip("qdrant_edge")
+    skip_without("qdrant_edge")
     model = "model=python:own_model:Sparse"
     for result in compared(small, f"qdrant-splade:{model}", f"qdrant-splade:{model};idf=true", f"csr-splade:{model}"):
         assert result.parity is not None
@@ -85,7 +86,7 @@ def test_qdrant_finds_learned_sparse_vectors_as_exactly_as_the_reference(small: 
 
 
 def test_lucene_finds_dense_vectors_by_a_graph_and_exactly(small: Path) -> None:
-    pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+    skip_without("jnius_config")
     model = "model=python:own_model:Words"
     graph, flat = compared(small, f"lucene-hnsw:{model};segments=single;ef_search=20", f"lucene-flat:{model}")
     assert graph.index is not None
@@ -101,7 +102,7 @@ def test_lucene_finds_dense_vectors_by_a_graph_and_exactly(small: Path) -> None:
 def test_one_build_is_searched_with_several_numbers_of_candidates(
     small: Path, module: str, backend: str, parameter: str
 ) -> None:
-    pytest.importorskip(module)
+    skip_without(module)
     named = f"{backend}:model=python:own_model:Words;{parameter}"
     first, second = compared(small, f"{named}=2", f"{named}=5")
     assert first.index is not None
@@ -113,7 +114,7 @@ def test_one_build_is_searched_with_several_numbers_of_candidates(
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_an_exact_search_uses_no_graph_even_where_there_is_one(tmp_path: Path, exact: bool) -> None:
-    pytest.importorskip("qdrant_edge")
+    skip_without("qdrant_edge")
     from harness.engines.qdrant.engine import QdrantDenseEngine
 
     defaults = find_cards("backends")["qdrant-dense"].defaults
@@ -129,7 +130,7 @@ def test_an_exact_search_uses_no_graph_even_where_there_is_one(tmp_path: Path, e
 
 def test_qdrant_refuses_vectors_that_it_would_not_normalise(tmp_path: Path) -> None:
     """Measured: a vector of length 1e-4 is left as it is, and finds itself with the score 1e-4."""
-    pytest.importorskip("qdrant_edge")
+    skip_without("qdrant_edge")
     from harness.engines.qdrant.engine import QdrantDenseEngine
 
     engine = QdrantDenseEngine(find_cards("backends")["qdrant-dense"].defaults)
@@ -142,7 +143,7 @@ def test_qdrant_refuses_vectors_that_it_would_not_normalise(tmp_path: Path) -> N
 
 
 def test_lucene_adds_impacts_exactly(small: Path) -> None:
-    pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+    skip_without("jnius_config")
     model = "model=python:own_model:Sparse"
     changed = ("", ";impact_scale=3;segments=single", ";idf=true", ";idf=true;impact_scale=3")
     results = compared(small, *(f"lucene-impact:{model}{one}" for one in changed))
@@ -157,7 +158,7 @@ def test_lucene_adds_impacts_exactly(small: Path) -> None:
 
 
 def test_lucene_refuses_more_dimensions_than_it_takes(tmp_path: Path) -> None:
-    pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+    skip_without("jnius_config")
     from harness.engines.lucene.vectors import LuceneFlatEngine
 
     engine = LuceneFlatEngine(find_cards("backends")["lucene-flat"].defaults)
@@ -170,7 +171,7 @@ def test_lucene_refuses_more_dimensions_than_it_takes(tmp_path: Path) -> None:
 
 def test_qdrant_says_when_a_graph_is_there_and_not_used(tmp_path: Path) -> None:
     """Qdrant makes a graph, counts its vectors as indexed, and scans the segment all the same: it is too small."""
-    pytest.importorskip("qdrant_edge")
+    skip_without("qdrant_edge")
     from harness.engines.qdrant.engine import QdrantDenseEngine
 
     defaults = find_cards("backends")["qdrant-dense"].defaults
@@ -198,7 +199,7 @@ def test_qdrant_says_when_a_graph_is_there_and_not_used(tmp_path: Path) -> None:
 def test_qdrant_s_quantisations_compress_and_rescoring_gives_exact_scores(
     tmp_path: Path, quantization: dict[str, str | float | bool]
 ) -> None:
-    pytest.importorskip("qdrant_edge")
+    skip_without("qdrant_edge")
     from harness.engines.qdrant.engine import QdrantDenseEngine
 
     defaults = find_cards("backends")["qdrant-dense"].defaults
@@ -234,7 +235,7 @@ def test_parameters_of_another_quantisation_are_refused() -> None:
 
 def test_a_shard_that_lost_vectors_is_not_opened(tmp_path: Path) -> None:
     """Qdrant Edge opens it, and searches what is left without a word."""
-    pytest.importorskip("qdrant_edge")
+    skip_without("qdrant_edge")
     from harness.engines.qdrant.engine import QdrantDenseEngine
 
     parameters = {**find_cards("backends")["qdrant-dense"].defaults, "indexing_threshold_kb": 1}
@@ -250,7 +251,7 @@ def test_a_shard_that_lost_vectors_is_not_opened(tmp_path: Path) -> None:
 
 
 def test_the_command_line_compares_them(small: Path) -> None:
-    pytest.importorskip("qdrant_edge")
+    skip_without("qdrant_edge")
     out = small.parent / "out"
     backends = "qdrant-dense:model=python:own_model:Words,qdrant-splade:model=python:own_model:Sparse"
     command = ["compare", "--backends", backends, "--dataset", str(small), "--k", "3", "--out", str(out)]

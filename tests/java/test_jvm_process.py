@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from installed import skip_module_without
 
-pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+skip_module_without("jnius_config")
 pytestmark = pytest.mark.integration
 
 

@@ -17,6 +17,7 @@ from hub_miniatures import (
     write_nano_repository,
 )
 from hub_stub import DatasetHub, serving, use
+from installed import skip_module_without
 from miniatures import Content, beir_folder
 
 import harness
@@ -32,7 +33,7 @@ from harness.store.cache import Cache
 
 pytestmark = pytest.mark.integration
 
-pytest.importorskip("datasets")
+skip_module_without("datasets")
 
 
 @pytest.fixture

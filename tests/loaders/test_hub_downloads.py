@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hub_miniatures import CONTENT, write_beir_repositories, write_miracl, write_mteb_repository
 from hub_stub import DatasetHub, serving, use
+from installed import skip_module_without
 
 from harness.errors import DataError, UsageError
 from harness.loaders import load_dataset
@@ -21,7 +22,7 @@ from harness.store.cache import file_digest
 
 pytestmark = pytest.mark.integration
 
-pytest.importorskip("datasets")
+skip_module_without("datasets")
 
 FIRST = "corpus/corpus-00000-of-00002.parquet"
 

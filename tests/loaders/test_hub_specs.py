@@ -8,6 +8,7 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from installed import skip_module_without
 
 from harness.errors import MissingExtraError, UsageError
 from harness.loaders import load_dataset
@@ -17,7 +18,7 @@ from harness.loaders.hub_repository import Config, Listing, _beir_configs, _lack
 from harness.loaders.hugging_face import HubLoader, _config_of, _language, _Place
 from harness.loaders.registry import loader_for
 
-pytest.importorskip("huggingface_hub")
+skip_module_without("huggingface_hub")
 
 WORD = st.from_regex(re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,8}"), fullmatch=True).filter(
     lambda word: ".." not in word

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from faulty_http import FaultyServer, Reply, dead, raw
+from installed import skip_module_without
 from miniatures import Content, FileServer, beir_folder, beir_zip, irds_home, miniature
 
 from harness.data.dataset import DatasetFiles
@@ -22,7 +23,7 @@ from harness.loaders.irds_files import files_of
 from harness.store import digests
 from harness.store.cache import Cache, file_digest
 
-pytest.importorskip("ir_datasets")
+skip_module_without("ir_datasets")
 
 SPEC = "irds:beir/scifact/test"
 

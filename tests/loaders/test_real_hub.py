@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from installed import skip_module_without
 
 from harness.loaders import load_dataset
 from harness.loaders.base import DatasetSpec
@@ -10,7 +11,7 @@ from harness.loaders.hugging_face import HubLoader
 
 pytestmark = pytest.mark.network
 
-pytest.importorskip("datasets")
+skip_module_without("datasets")
 
 
 @pytest.mark.parametrize(

@@ -66,11 +66,21 @@ class Watched:
         assert result.returncode == 0, result.stderr
         return self.log.read_text().splitlines()
 
-    def compare(self, *arguments: object) -> list[str]:
-        return self.harness("compare", "--dataset", "chunking-eval", "--sample-queries", 5, "--k", 5, *arguments)
-
-    def harness(self, *arguments: object) -> list[str]:
-        return self.run(["-m", "harness", *map(str, arguments)])
+    def harness(self, folder: Path, *commands: str) -> list[str]:
+        """What commands note that one process runs in ``folder``, each as if it was alone."""
+        program = f"""
+import os, shlex, sys
+from harness.cli.app import main
+os.chdir({str(folder)!r})
+for command in {commands}:
+    sys.argv = ["harness", *shlex.split(command)]
+    try:
+        main()
+    except SystemExit as ended:
+        if ended.code:
+            raise
+"""
+        return self.run(["-c", program])
 
 
 @pytest.fixture(scope="module")
@@ -111,34 +121,26 @@ else:
 
 
 def test_no_process_of_a_comparison_and_of_what_comes_after_it(watched: Watched, tmp_path: Path) -> None:
+    """One process runs the commands in turn, and loads nothing that any of them would load."""
     packages = {"csr": "harness", "qdrant": "qdrant_edge", "lucene": "jnius_config"}
     backends = [name for name, package in packages.items() if importlib.util.find_spec(package) is not None]
-    out, baseline = tmp_path / "out", tmp_path / "baseline.json"
-    compared = watched.compare(
-        "--backends", ",".join(backends), "--filter", "document=chatlogs", "--out", out, "--save-baseline", baseline
+    small = "--dataset chunking-eval --sample-queries 5 --k 5 --filter document=chatlogs"
+    scored = "--qrels out/qrels/chunking-eval.tsv --run out/runs/chunking-eval/csr.trec.gz"
+    notes = watched.harness(
+        tmp_path,
+        f"compare --backends {','.join(backends)} {small} --out out --save-baseline baseline.json",
+        "regress --baseline baseline.json --backends csr --out again",
+        "report out --format html",
+        "diff out out --out diff",
+        f"eval {scored}",
     )
-    assert workers(compared) >= len(backends)
-    again = watched.harness("regress", "--baseline", baseline, "--backends", "csr", "--out", tmp_path / "again")
-    assert workers(again) >= 1
-    for notes in (
-        compared,
-        again,
-        watched.harness("report", out, "--format", "html"),
-        watched.harness("diff", out, out, "--out", tmp_path / "diff"),
-        watched.harness(
-            "eval",
-            "--qrels",
-            out / "qrels" / "chunking-eval.tsv",
-            "--run",
-            out / "runs" / "chunking-eval" / "csr.trec.gz",
-        ),
-    ):
-        for package in ("pandas", "torch", "transformers"):
-            assert looked_for(package, notes) == []
+    assert workers(notes) >= len(backends) + 1
+    for package in ("pandas", "torch", "transformers"):
+        assert looked_for(package, notes) == []
 
 
 def test_no_process_of_a_check(watched: Watched, tmp_path: Path) -> None:
-    notes = watched.harness("check", "chunking-eval", "--backends", "csr", "--out", tmp_path / "out")
+    notes = watched.harness(tmp_path, "check chunking-eval --backends csr --out out")
     assert workers(notes) >= 1
     assert looked_for("pandas", notes) == []
     assert looked_for("scipy.sparse", notes) == []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from installed import skip_without
 
 from harness.data.dataset import Dataset
 from harness.data.inputs import Inputs
@@ -88,7 +89,7 @@ def snowball(dataset: Dataset) -> Case:
 
 @pytest.fixture
 def qdrant() -> None:
-    pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
+    skip_without("qdrant_edge")
 
 
 def test_csr_is_its_oracle(snowball: Case, tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ def test_weights_without_the_constant_factor(snowball: Case, tmp_path: Path) -> 
 
 
 def test_lucene_is_bit_equal_and_differs_from_the_textbook_by_its_arithmetic(dataset: Dataset, tmp_path: Path) -> None:
-    pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+    skip_without("jnius_config")
     case = analysed(dataset, "lucene-english")
     found = case.parity("lucene", tmp_path / "own")
     assert (found.bit_equal, found.queries, found.causes) == (64, 64, {})

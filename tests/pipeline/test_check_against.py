@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from installed import skip_without
 from scipy import stats
 from typer.testing import CliRunner
 
@@ -224,8 +225,8 @@ ASKED = [
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     """Two small models, and a shard of Qdrant and a collection of Chroma with the vectors of the first."""
-    pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
-    pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+    skip_without("qdrant_edge")
+    skip_without("chromadb")
     from chroma_indexes import write_folder
     from qdrant_indexes import write_shard
     from sentence_transformers import SentenceTransformer

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from installed import skip_without
 
 import harness
 from harness.data.dataset import Dataset
@@ -168,7 +169,7 @@ STALE, OUTSIDE = "deleted documents in the statistics", "rows outside the index"
 )
 def test_the_statistics_of_engines_after_changes(backend: str, module: str, causes: set[str]) -> None:
     """Each difference has its proven cause, in every state."""
-    pytest.importorskip(module)
+    skip_without(module)
     (churn,) = compared(f"{backend}{';' if ':' in backend else ':'}analyzer=whitespace")
     first, *changed = (set(state["parity"]["causes"]) - {WITHIN_LISTS} for state in states_of(churn))
     assert first == changed[-1] == set()
@@ -193,7 +194,7 @@ def test_facts_of_an_engine_explain_its_states_and_the_new_index(
     backend: str, cause: str, unchanged: tuple[int, ...]
 ) -> None:
     """Codes in every state; rows outside the index alone where no content is deleted yet, or any more."""
-    pytest.importorskip("lancedb")
+    skip_without("lancedb")
     (churn,) = compared(backend)
     states = states_of(churn)
     for number in unchanged:
@@ -205,7 +206,7 @@ def test_facts_of_an_engine_explain_its_states_and_the_new_index(
 @pytest.mark.integration
 def test_a_hybrid_is_held_against_the_fusion_of_each_state() -> None:
     """Of equal scores, which these few documents have, LanceDB's lists come in no fixed order."""
-    pytest.importorskip("lancedb")
+    skip_without("lancedb")
     (churn,) = compared("lancedb-hybrid:model=random;optimize=false;analyzer=whitespace")
     first, *changed = (state["parity"]["causes"] for state in churn["states"])
     assert set(first) <= {WITHIN_LISTS}
@@ -236,8 +237,8 @@ def test_the_table_has_a_row_for_each_state_and_values_stand_in_csv() -> None:
 
 @pytest.mark.integration
 def test_what_cannot_be_changed_says_so() -> None:
-    pytest.importorskip("bm25s")
-    pytest.importorskip("faiss")
+    skip_without("bm25s")
+    skip_without("faiss")
     library, graph = compared("bm25s:analyzer=whitespace,faiss:model=random;index=HNSW8")
     assert any(note.endswith("in every weight, and only indexes anew") for note in library["notes"])
     assert "not changed (--churn): FAISS removes nothing from its IndexHNSWFlat" in graph["notes"]

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from installed import skip_without
 
 import harness
 from harness.document.model import Notes
@@ -102,7 +103,7 @@ def test_a_value_is_written_as_the_printed_number_is(value: float, printed: str,
 
 
 def test_cacm_gives_all_twelve_published_numbers_to_the_digit() -> None:
-    pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+    skip_without("jnius_config")
     verification = harness.verify("cacm")
     (dataset,) = verification.datasets
     assert [(fact.statistic, fact.printed, fact.measured) for fact in dataset.index] == [
@@ -129,7 +130,7 @@ def test_cacm_gives_all_twelve_published_numbers_to_the_digit() -> None:
 
 
 def test_planted_claims_on_cacm_are_explained(tmp_path: Path, repository: Path) -> None:
-    pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+    skip_without("jnius_config")
     (tmp_path / "datasets").mkdir()
     bundled = (repository / "datasets" / "cacm.toml").read_text(encoding="utf-8").partition("[[published]]")[0]
     moved = bundled.replace('path = "cacm"', f'path = "{repository}/datasets/cacm"')

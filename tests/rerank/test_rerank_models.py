@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from installed import skip_module_without
 from tiny_rerankers import WORDS, save_byte_level_model, save_classifier, save_language_model
 
 from harness.data.progress import SilentDisplay
@@ -17,7 +18,7 @@ from harness.plan.stages import rerankers
 from harness.rerank.reranker import Reranker
 from harness.rerank.rerankers import create_reranker
 
-pytest.importorskip("sentence_transformers")
+skip_module_without("sentence_transformers")
 
 PAIRS = [
     ("cat garden", "a dog chased the cat across the garden " * 4),

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from chat_stub import ChatServer, Fault, chat_server
+from installed import skip_without
 from small_world import write_cards, write_collection
 from tiny_rerankers import save_classifier, save_language_model
 from warm_harness import harness_command
@@ -42,7 +43,7 @@ def server() -> Iterator[ChatServer]:
 
 @pytest.fixture(scope="module")
 def stages(server: ChatServer, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    pytest.importorskip("sentence_transformers")
+    skip_without("sentence_transformers")
     folder = tmp_path_factory.mktemp("models")
     one, three = save_classifier(folder / "one"), save_classifier(folder / "three", labels=3)
     language = save_language_model(folder / "language")

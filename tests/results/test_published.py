@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from installed import skip_without
 from small_world import write_collection
 
 import harness
@@ -89,7 +90,7 @@ def test_nothing_stands_beside_a_folder_of_the_same_files(cards: Path) -> None:
 
 
 def test_other_engines_with_the_same_weights_are_the_same_configuration(cards: Path) -> None:
-    pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
+    skip_without("qdrant_edge")
     parameters = MINE.partition(":")[2]
     assert {one.backend for one in published(cards, f"qdrant:{parameters}")} == {f"qdrant:{parameters}"}
     assert published(cards, f"qdrant:{parameters};datatype=float16") == []

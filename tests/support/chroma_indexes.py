@@ -7,19 +7,21 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import chromadb
-from chromadb.config import Settings
+from installed import Deferred
 
 from harness.data.inputs import Inputs
 from harness.engines.chroma.connection import close_http_client
 
+chromadb = Deferred("chromadb")
 COLLECTION = "theirs"
 
 
 def write_folder(folder: Path, documents: Inputs, **given: Any) -> None:
     """A collection in a folder: see :func:`_fill`."""
     folder.mkdir(exist_ok=True)
-    with chromadb.PersistentClient(path=str(folder), settings=Settings(anonymized_telemetry=False)) as client:
+    with chromadb.PersistentClient(
+        path=str(folder), settings=chromadb.config.Settings(anonymized_telemetry=False)
+    ) as client:
         _fill(client, documents, **given)
 
 
@@ -32,7 +34,7 @@ def write_collection(url: str, documents: Inputs, **given: Any) -> None:
 @contextlib.contextmanager
 def served(url: str) -> Iterator[Any]:
     """A client of a server, whose connections are closed at the end, too."""
-    client = chromadb.HttpClient(host=url, settings=Settings(anonymized_telemetry=False))
+    client = chromadb.HttpClient(host=url, settings=chromadb.config.Settings(anonymized_telemetry=False))
     try:
         yield client
     finally:

@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
+
+
+class Deferred:
+    """A module, or ``name`` of one, that is imported when something of it is used, and not when tests are collected."""
+
+    def __init__(self, module: str, name: str | None = None) -> None:
+        self._module, self._name = module, name
+
+    def _load(self) -> Any:
+        module = import_module(self._module)
+        return module if self._name is None else getattr(module, self._name)
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self._load(), attribute)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self._load()(*arguments, **options)
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any]:
+        return (self._load(),)
 
 
 def skip_module_without(*libraries: str) -> None:

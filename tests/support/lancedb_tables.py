@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import lancedb
 import numpy as np
 import pyarrow as pa
-from lancedb import index as indexes
 
 from harness.data.inputs import Inputs
 
@@ -24,8 +23,11 @@ def write_table(
     texts: Sequence[str] | None = None,
     id_column: str = "id",
     dtype: str = "float32",
-) -> lancedb.table.Table:
+) -> Any:
     """Write ids and vectors into a new table below ``folder``, and make an ``index`` of a class of LanceDB's."""
+    import lancedb
+    from lancedb import index as indexes
+
     dense = documents.dense
     assert dense is not None
     values = pa.array(dense.astype(dtype).ravel(), type=getattr(pa, dtype)())

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from sentence_transformers import util
+from installed import Deferred
+
+if TYPE_CHECKING:
+    import torch
+
+COSINE = Deferred("sentence_transformers.util", "cos_sim")
 
 
 class Card:
@@ -29,7 +33,7 @@ class PreparedVectors:
         queries: torch.Tensor,
         documents: torch.Tensor,
         name: str = "cosine",
-        similarity: Callable[..., torch.Tensor] = util.cos_sim,
+        similarity: Callable[..., torch.Tensor] = COSINE,
     ) -> None:
         self.queries, self.documents = queries, documents
         self.similarity_fn_name, self.similarity = name, similarity

@@ -5,25 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import torch
-from sentence_transformers import SentenceTransformer, SparseEncoder
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-from sentence_transformers.sparse_encoder.modules import Router, SparseStaticEmbedding, SpladePooling
-from transformers import BertConfig, BertForMaskedLM, BertModel, BertTokenizerFast
 
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _WORDS = """the a cat dog cats dogs sat on mat garden gardens need water and light rail reached station in query passage
 : zeppelin"""
 
 
-def tiny_bert(folder: Path, kind: type[Any] = BertModel, *, seed: int = 0) -> Path:
+def tiny_bert(folder: Path, kind: str = "BertModel", *, seed: int = 0) -> Path:
     """Weights and a word-piece tokenizer in Transformers' format."""
+    import torch
+    import transformers
+
     folder.mkdir(parents=True, exist_ok=True)
     letters = "bcdefghijklmnopqrstuvwxyz"
     vocabulary = [*_SPECIAL, *_WORDS.split(), *letters, *(f"##{letter}" for letter in f"a{letters}")]
-    config = BertConfig(
+    config = transformers.BertConfig(
         vocab_size=len(vocabulary),
         hidden_size=32,
         num_hidden_layers=2,
@@ -32,9 +28,9 @@ def tiny_bert(folder: Path, kind: type[Any] = BertModel, *, seed: int = 0) -> Pa
         max_position_embeddings=64,
     )
     torch.manual_seed(seed)
-    kind(config).save_pretrained(folder)
+    getattr(transformers, kind)(config).save_pretrained(folder)
     numbers = {word: number for number, word in enumerate(vocabulary)}
-    BertTokenizerFast(vocab=numbers, model_max_length=64).save_pretrained(folder)
+    transformers.BertTokenizerFast(vocab=numbers, model_max_length=64).save_pretrained(folder)
     return folder
 
 
@@ -42,6 +38,9 @@ def tiny_dense(
     folder: Path, *, prompts: Mapping[str, str] | None = None, default_prompt: str | None = None, seed: int = 0
 ) -> Path:
     """A ``SentenceTransformer`` of 32 dimensions; ``prompts`` are declared in its configuration."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
     transformer = Transformer(str(tiny_bert(folder.with_name(f"{folder.name}-bert"), seed=seed)))
     model = SentenceTransformer(modules=[transformer, Pooling(32)], device="cpu")
     model.save(str(folder), create_model_card=False)
@@ -54,7 +53,12 @@ def tiny_dense(
 
 def tiny_splade(folder: Path, *, inference_free: bool = False, seed: int = 0) -> Path:
     """A ``SparseEncoder``: SPLADE; ``inference_free`` looks up a weight for each token of a query."""
-    bert = tiny_bert(folder.with_name(f"{folder.name}-bert"), BertForMaskedLM, seed=seed)
+    import torch
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.sentence_transformer.modules import Transformer
+    from sentence_transformers.sparse_encoder.modules import Router, SparseStaticEmbedding, SpladePooling
+
+    bert = tiny_bert(folder.with_name(f"{folder.name}-bert"), "BertForMaskedLM", seed=seed)
     splade = [Transformer(str(bert), transformer_task="fill-mask"), SpladePooling(pooling_strategy="max")]
     if not inference_free:
         SparseEncoder(modules=splade, device="cpu").save(str(folder), create_model_card=False)

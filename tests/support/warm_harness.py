@@ -1,12 +1,13 @@
 """Runs of the command line in copies of a process that has imported it: a command starts in hundredths of a second.
 
-As a script, ``warm_harness.py SOCKET`` forks itself for every request on the socket. The copy runs ``harness`` or a
+As a script, ``warm_harness.py SOCKET OWNER`` forks itself for every request on the socket. The copy runs ``harness`` or a
 Python script as the interpreter would, and its exit code goes back. The first command starts such a server.
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import functools
 import os
 import runpy
@@ -46,24 +47,37 @@ def _asking() -> list[str]:
 
 @functools.cache
 def _server() -> Path:
-    """The address of a server that is ready; one serves all tests of this process, and ends with it."""
-    address = Path(tempfile.mkdtemp(prefix="warm-", dir="/tmp")) / "socket"  # an address has 107 characters at most
+    """The address of a server that is ready; one serves all of pytest's processes."""
+    if run := os.environ.get("PYTEST_XDIST_TESTRUNUID"):
+        owner, folder = os.getppid(), Path("/tmp", f"warm-{run}")  # noqa: S108 - of 107 characters at most
+        folder.mkdir(mode=0o700, exist_ok=True)
+    else:
+        owner, folder = os.getpid(), Path(tempfile.mkdtemp(prefix="warm-", dir="/tmp"))
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "socket").exists():
+            _start(folder / "socket", owner)
+    return folder / "socket"
+
+
+def _start(address: Path, owner: int) -> None:
+    """Start a server and wait until it is ready; it ends when the process ``owner`` does."""
     environment = {**os.environ, "PYTHONPATH": path_with_package(os.environ)}
-    command = [sys.executable, __file__, str(address)]
-    server = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True)
-    atexit.register(server.communicate)  # its standard input ends, and so does the server
+    command = [sys.executable, __file__, str(address), str(owner)]
+    server = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
+    atexit.register(server.poll)  # so that it is kept until then: it may serve others afterwards
     deadline = time.monotonic() + _STARTED_S
     while not address.exists():
         assert server.poll() is None, f"the server ended with {server.returncode}"
         assert time.monotonic() < deadline, f"the server was not ready within {_STARTED_S:g} s"
         time.sleep(0.02)
-    return address
 
 
 def main() -> None:
     """Be the server; in a copy of it, run what was asked for and end as the interpreter would."""
+    owner = os.pidfd_open(int(sys.argv[2]))
     import_everything()
-    request = _serve(Path(sys.argv[1]))
+    request = _serve(Path(sys.argv[1]), owner)
     if request is None:
         shutil.rmtree(Path(sys.argv[1]).parent)
         return
@@ -107,18 +121,19 @@ def _end(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _serve(address: Path) -> Request | None:
-    """Answer requests until standard input ends, which gives None; a request is given in the copy that is to run it."""
+def _serve(address: Path, owner: int) -> Request | None:
+    """Answer requests until the owner has ended, which gives None; a request is given in the copy that is to run it."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(f"{address}.new")
         listener.listen()
         Path(f"{address}.new").rename(address)
         children: set[int] = set()
-        while listener in select.select([listener, sys.stdin], [], [])[0]:
+        while owner not in select.select([listener, owner], [], [])[0]:
             connection, _ = listener.accept()
             child = os.fork()
             if child == 0:
                 listener.close()
+                os.close(owner)
                 return _receive_and_fork(connection)
             connection.close()
             children.add(child)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from installed import skip_module_without
 from jackson import to_python
 
 from harness.java.bridge import JavaBridge
@@ -13,7 +14,7 @@ from harness.java.jvm import start
 from harness.text import analyzer_names
 from harness.text.lucene_analyzer import language_code
 
-pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+skip_module_without("jnius_config")
 pytestmark = pytest.mark.integration
 
 _ENGLISH = "io.anserini.analysis.DefaultEnglishAnalyzer"

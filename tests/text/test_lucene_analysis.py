@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from installed import skip_module_without
 from jackson import to_python
 
 from harness.errors import EngineUnavailableError, UnknownNameError
@@ -12,7 +13,7 @@ from harness.java import jvm
 from harness.java.bridge import JavaBridge
 from harness.text import lucene_analyzer
 
-pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+skip_module_without("jnius_config")
 pytestmark = pytest.mark.integration
 
 _NEEDS_A_FULL_JDK = {"thai"}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from installed import skip_module_without
 
 import harness
 from harness.pipeline.check.check_plan import plan_check
 from harness.pipeline.check.run_check import run_check
 from harness.plan.config import CheckRequest
 
-pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+skip_module_without("jnius_config")
 pytestmark = pytest.mark.integration
 
 _CARD = """

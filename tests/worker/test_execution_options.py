@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from installed import skip_without
 from small_world import write_cards, write_collection
 from warm_harness import harness_command
 
@@ -98,7 +99,7 @@ def test_warm_up_follows_the_work(queries: int, repeat: int, needed: int, expect
 def test_a_virtual_machine_needs_more_queries_than_are_measured() -> None:
     cards = find_cards("backends")
     assert load_engine(cards["csr"]).capabilities.warm_up_queries == 0
-    pytest.importorskip("jnius_config")
+    skip_without("jnius_config")
     lucene = [name for name in cards if name.startswith("lucene")]
     assert {load_engine(cards[name]).capabilities.warm_up_queries for name in lucene} == {1000}
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from faulty_http import Reply, slow
+from installed import skip_module_without
+from qdrant_stub import Stub, error, serve
 from small_world import QUERIES, write_collection
 
-pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
-
-from faulty_http import Reply, slow
-from qdrant_stub import Stub, error, serve
-
 import harness
+
+skip_module_without("qdrant_client")
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 

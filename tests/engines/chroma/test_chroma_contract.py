@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from engine_faults import FaultsInTheProcess, FaultsOfAServer
-
-pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
-
 from chroma_indexes import COLLECTION, served, write_collection, write_folder
+from engine_faults import FaultsInTheProcess, FaultsOfAServer
+from installed import skip_module_without
 
 from harness.data.inputs import Inputs
 from harness.engines.chroma.connection import URL_VARIABLE
@@ -22,6 +20,8 @@ from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 from harness.testing.inputs import DenseContract
 from harness.testing.suite import Base
+
+skip_module_without("chromadb")
 
 pytestmark = [pytest.mark.contract, pytest.mark.integration]
 DEFAULTS = find_cards("backends")["chroma"].defaults

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+from installed import skip_module_without
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
@@ -22,6 +21,8 @@ from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.expected import embed_words, random_unit_vectors
 from harness.testing.samples import random_texts
+
+skip_module_without("chromadb")
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["chroma"].defaults

@@ -11,12 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
-
 from chroma_proxy import ChromaProxy, error
 from fault_cases import BRIEF, Case, failing, said, setting
 from faulty_http import Act, cut_off, dead, dead_after_work, raw, serve, slow
+from installed import skip_module_without
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
@@ -33,6 +31,8 @@ from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.expected import random_unit_vectors
+
+skip_module_without("chromadb")
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["chroma"].defaults

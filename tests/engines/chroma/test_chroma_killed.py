@@ -10,14 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_world import DOCUMENTS, QUERIES, write_collection
-from warm_harness import harness_command
-
-pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
-
 from chroma_proxy import ChromaProxy
 from chroma_server import ChromaServer, serving
 from faulty_http import Act, Reply, serve
+from installed import skip_module_without
+from small_world import DOCUMENTS, QUERIES, write_collection
+from warm_harness import harness_command
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
@@ -29,6 +27,8 @@ from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.expected import random_unit_vectors
 
+skip_module_without("chromadb")
+
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["chroma"].defaults
 IDS = Ids.of(f"d{row}" for row in range(100))
@@ -36,9 +36,10 @@ GIVEN = Inputs(IDS, dense=random_unit_vectors(1, 100, 16))
 ASKED = Inputs(Ids.of(f"q{row}" for row in range(10)), dense=random_unit_vectors(2, 10, 16))
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[ChromaServer]:
-    with serving(tmp_path / "server") as running:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChromaServer]:
+    """A server that each test kills, and starts again."""
+    with serving(tmp_path_factory.mktemp("killed") / "server") as running:
         yield running
 
 

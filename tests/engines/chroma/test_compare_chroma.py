@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from installed import skip_module_without
 from small_world import DOCUMENTS, QUERIES, write_collection
-
-pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
 
 import harness
 from harness.testing.samples import random_texts
+
+skip_module_without("chromadb")
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 HITS = len(DOCUMENTS) * len(QUERIES)

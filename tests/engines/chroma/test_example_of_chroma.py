@@ -6,9 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from installed import skip_module_without
 from warm_harness import script_command
 
-pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+skip_module_without("chromadb")
 
 pytestmark = pytest.mark.integration
 

@@ -10,12 +10,10 @@ from time import perf_counter_ns
 
 import numpy as np
 import pytest
-
-pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
-
 from chroma_indexes import COLLECTION, served, write_collection, write_folder
 from chroma_proxy import ChromaProxy
 from faulty_http import serve
+from installed import skip_module_without
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
@@ -26,6 +24,8 @@ from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress
 from harness.testing.expected import random_unit_vectors
+
+skip_module_without("chromadb")
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["chroma"].defaults

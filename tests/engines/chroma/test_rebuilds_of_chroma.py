@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from small_world import DOCUMENTS, write_collection
-
-pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
-
 from chroma_indexes import COLLECTION, served, write_folder
+from installed import skip_module_without
+from small_world import DOCUMENTS, write_collection
 
 import harness
 from harness.data.inputs import Inputs
@@ -18,6 +16,8 @@ from harness.data.types import Ids
 from harness.results.schema import SpreadStats
 from harness.testing.expected import random_unit_vectors
 from harness.testing.samples import random_texts
+
+skip_module_without("chromadb")
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 COUNT = 1_500

@@ -8,9 +8,7 @@ from typing import ClassVar
 
 import pytest
 from engine_faults import FaultsInTheProcess
-
-pytest.importorskip("lancedb", reason="the extra 'lancedb' is not installed")
-
+from installed import skip_module_without
 from lancedb_tables import TABLE, write_table
 
 from harness.data.inputs import Inputs
@@ -20,6 +18,8 @@ from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 from harness.testing.inputs import DenseContract
 from harness.testing.suite import Base
+
+skip_module_without("lancedb")
 
 pytestmark = [pytest.mark.contract, pytest.mark.integration]
 DEFAULTS = find_cards("backends")["lancedb"].defaults

@@ -9,10 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-
-pytest.importorskip("lancedb", reason="the extra 'lancedb' is not installed")
-
 from engine_faults import FaultsInTheProcess
+from installed import skip_module_without
 from rank_fusion import FusedByRanks
 
 from harness.data.types import Run
@@ -23,6 +21,8 @@ from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 from harness.testing.samples import random_texts, word
+
+skip_module_without("lancedb")
 
 DEFAULTS = find_cards("backends")["lancedb-hybrid"].defaults
 RRF_K, K = 60, 20

@@ -9,9 +9,7 @@ from time import perf_counter_ns
 
 import numpy as np
 import pytest
-
-pytest.importorskip("lancedb", reason="the extra 'lancedb' is not installed")
-
+from installed import skip_module_without
 from lancedb_tables import TABLE, write_table
 
 from harness.data.inputs import Inputs
@@ -23,6 +21,8 @@ from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress
 from harness.testing.expected import random_unit_vectors
+
+skip_module_without("lancedb")
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["lancedb"].defaults

@@ -9,10 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-
-pytest.importorskip("lancedb", reason="the extra 'lancedb' is not installed")
-
 from engine_faults import FaultsInTheProcess
+from installed import skip_module_without
 
 from harness.engines.lancedb.text import LanceDbTextEngine
 from harness.exact.bm25_models import formula_of
@@ -20,6 +18,8 @@ from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 from harness.testing.samples import random_texts, word
+
+skip_module_without("lancedb")
 
 DEFAULTS = find_cards("backends")["lancedb-text"].defaults
 TEXTS, QUERIES = random_texts(11, 300), [word(0), f"{word(1)} {word(3)}", f"{word(2)} {word(2)} {word(7)} {word(9)}"]

@@ -12,11 +12,9 @@ from time import perf_counter_ns
 import numpy as np
 import pyarrow as pa
 import pytest
-from small_world import DOCUMENTS, QUERIES, write_collection
-
-pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
-
+from installed import skip_module_without
 from lucene_indexes import add, anserini_index, delete, writer
+from small_world import DOCUMENTS, QUERIES, write_collection
 
 import harness
 from harness.data.dataset import Dataset
@@ -32,6 +30,8 @@ from harness.results.schema import TrialResult
 from harness.testing import RecordingProgress
 from harness.text import count_terms
 from harness.text.lucene_analyzer import LuceneAnalyzer
+
+skip_module_without("jnius_config")
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 DEFAULTS = find_cards("backends")["lucene"].defaults

@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
-
+from installed import skip_module_without
 from lucene_indexes import add_vectors, delete, run_anserini, writer
 
 import harness
@@ -27,6 +25,8 @@ from harness.errors import BackendError, RejectedInputError
 from harness.registry.lookup import find_cards
 from harness.testing import RecordingProgress
 from harness.testing.expected import random_unit_vectors
+
+skip_module_without("jnius_config")
 
 pytestmark = pytest.mark.integration
 ENGINES: dict[str, type[RowsEngine[Any]]] = {

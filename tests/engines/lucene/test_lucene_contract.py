@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from installed import skip_module_without
 
 from harness.engines.lucene.bm25 import LuceneEngine
 from harness.registry.cards import read_backend_card
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 
-pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+skip_module_without("jnius_config")
 pytestmark = [pytest.mark.contract, pytest.mark.integration]
 
 _CARD = read_backend_card(Path(__file__).parents[3] / "backends" / "lucene.toml")

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-
-pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+from installed import skip_module_without
 
 from harness.data.types import Ids
 from harness.engines.base import Documents
 from harness.engines.lucene.bm25 import LuceneEngine
 from harness.java.bridge import JavaObject
 from harness.registry.cards import read_backend_card
+
+skip_module_without("jnius_config")
 
 pytestmark = pytest.mark.integration
 DEFAULTS = read_backend_card(Path(__file__).parents[3] / "backends" / "lucene.toml").defaults

@@ -10,6 +10,7 @@ from time import perf_counter_ns
 import numpy as np
 import pyarrow as pa
 import pytest
+from installed import skip_module_without
 from jackson import to_python
 from lucene_indexes import open_directory
 from small_world import write_collection
@@ -28,7 +29,7 @@ from harness.registry.cards import read_backend_card
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress
 
-pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+skip_module_without("jnius_config")
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
 _DEFAULTS = read_backend_card(Path(__file__).parents[3] / "backends" / "lucene.toml").defaults

@@ -9,6 +9,7 @@ from time import perf_counter_ns
 import numpy as np
 import pyarrow as pa
 import pytest
+from installed import skip_module_without
 
 from harness.data.inputs import Inputs
 from harness.data.types import Corpus, Ids
@@ -19,7 +20,7 @@ from harness.registry.cards import read_backend_card
 from harness.testing import RecordingProgress
 from harness.text import TermCounts, count_terms, create_analyzer
 
-pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+skip_module_without("jnius_config")
 pytestmark = pytest.mark.integration
 
 _DEFAULTS = read_backend_card(Path(__file__).parents[3] / "backends" / "lucene.toml").defaults

@@ -9,6 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from installed import skip_module_without
+from lucene_indexes import add_impacts, add_vectors, writer
 
 from harness.data.inputs import Inputs
 from harness.engines.lucene.impact import LuceneImpactEngine
@@ -20,9 +22,7 @@ from harness.registry.parameters import ParameterValue
 from harness.testing import Bm25, EngineContract, Expected
 from harness.testing.expected import SparseSample, encode_words, sparse_scores
 
-pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
-
-from lucene_indexes import add_impacts, add_vectors, writer
+skip_module_without("jnius_config")
 
 pytestmark = [pytest.mark.contract, pytest.mark.integration]
 

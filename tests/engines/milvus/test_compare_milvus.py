@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from small_world import DOCUMENTS, write_collection
-
-pytest.importorskip("pymilvus", reason="the extra 'milvus' is not installed")
-
+from installed import skip_module_without
 from milvus_indexes import COLLECTION, write_file
+from small_world import DOCUMENTS, write_collection
 
 import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
 from harness.testing.expected import embed_words
+
+skip_module_without("pymilvus")
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 WORDS = "model=python:word_vectors:Words"

@@ -8,9 +8,7 @@ from typing import ClassVar
 
 import pytest
 from engine_faults import FaultsOfAServer
-
-pytest.importorskip("pymilvus", reason="the extra 'milvus' is not installed")
-
+from installed import skip_module_without
 from milvus_indexes import COLLECTION, write_file
 
 from harness.data.inputs import Inputs
@@ -19,6 +17,8 @@ from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import Bm25, EngineContract
 from harness.testing.inputs import DenseContract
+
+skip_module_without("pymilvus")
 
 pytestmark = pytest.mark.contract
 CARDS = find_cards("backends")

@@ -16,9 +16,7 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pytest
-
-pytest.importorskip("pymilvus", reason="the extra 'milvus' is not installed")
-
+from installed import skip_module_without
 from milvus_indexes import COLLECTION, write_file
 
 from harness.data.arrow import strings
@@ -36,6 +34,8 @@ from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.expected import random_unit_vectors, to_vectors
+
+skip_module_without("pymilvus")
 
 DENSE, SPARSE = (find_cards("backends")[name].defaults for name in ("milvus", "milvus-sparse"))
 IDS = Ids.of(f"d{row}" for row in range(30))

@@ -143,6 +143,19 @@ def test_a_comparison_is_equal_to_the_bit_with_one_and_with_two_shards(server: h
     assert indexes(server) == before
 
 
+def test_two_shards_are_equal_to_the_bit_on_cacm(server: httpx.Client) -> None:
+    """Statistics, norms and ties of each shard by itself: every query of CACM, held against the reference by shards."""
+    compared = harness.compare("opensearch:shards=2", "cacm", k=100, timing=False)
+    (trial,) = compared.report.trials
+    assert trial.error is None
+    assert trial.parity is not None
+    assert trial.parity.mode == "lucene"
+    assert trial.parity.bit_equal == trial.parity.queries == 64
+    assert trial.index is not None
+    assert trial.index.state["shards"] == 2
+    assert trial.index.documents_indexed == 3204
+
+
 def test_ties_come_shard_by_shard(server: httpx.Client, tmp_path: Path) -> None:
     counts = count_words(TEXTS, QUESTIONS)
     ids, asked = Ids.of(f"d{row}" for row in range(len(TEXTS))), Ids.of("xy")

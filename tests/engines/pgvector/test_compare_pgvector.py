@@ -11,13 +11,11 @@ from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
-import pytest
-from small_world import DOCUMENTS, QUERIES, write_collection
-
-pytest.importorskip("psycopg", reason="the extra 'pgvector' is not installed")
-
 import psycopg
+import pytest
+from installed import skip_module_without
 from postgres_server import write_table
+from small_world import DOCUMENTS, QUERIES, write_collection
 
 import harness
 from harness.data.inputs import Inputs
@@ -30,6 +28,8 @@ from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress
 from harness.text import count_terms, create_analyzer
+
+skip_module_without("psycopg")
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["pgvector-sparse"].defaults

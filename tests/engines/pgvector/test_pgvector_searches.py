@@ -8,12 +8,10 @@ from pathlib import Path
 from time import perf_counter_ns
 
 import numpy as np
+import psycopg
 import pyarrow as pa
 import pytest
-
-pytest.importorskip("psycopg", reason="the extra 'pgvector' is not installed")
-
-import psycopg
+from installed import skip_module_without
 from postgres_server import write_table
 
 from harness.data.inputs import Inputs
@@ -27,6 +25,8 @@ from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress
 from harness.testing.expected import random_unit_vectors
+
+skip_module_without("psycopg")
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["pgvector"].defaults

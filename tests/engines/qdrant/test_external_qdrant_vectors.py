@@ -12,10 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
-
 import qdrant_edge
+from installed import skip_module_without
 from qdrant_indexes import write_collection, write_shard
 from qdrant_stub import Stub, serve
 
@@ -30,6 +28,8 @@ from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress
 from harness.text import count_terms, create_analyzer
+
+skip_module_without("qdrant_edge")
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 DEFAULTS = {name: find_cards("backends")[name].defaults for name in ("qdrant-dense", "qdrant-hybrid")}

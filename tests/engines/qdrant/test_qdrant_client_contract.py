@@ -10,18 +10,18 @@ from typing import ClassVar
 
 import pytest
 from engine_faults import FaultsOfAServer
-from test_qdrant_contract import DEFAULTS, QdrantContract
-
-pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
-
+from installed import skip_module_without
 from qdrant_indexes import write_collection
 from qdrant_stub import serve
+from test_qdrant_contract import DEFAULTS, QdrantContract
 
 from harness.data.inputs import Inputs
 from harness.engines.qdrant.connection import URL_VARIABLE, address_of, connect
 from harness.engines.qdrant.parameters import ServerSettings
 from harness.engines.server_collection import COLLECTION_FILE
 from harness.registry.parameters import ParameterValue
+
+skip_module_without("qdrant_client")
 
 pytestmark = pytest.mark.contract
 

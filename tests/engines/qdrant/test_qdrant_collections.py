@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from installed import skip_module_without
+from qdrant_stub import serve
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
@@ -19,9 +21,7 @@ from harness.testing import RecordingProgress, StepClock
 from harness.testing.expected import to_vectors
 from harness.testing.samples import STEP_NS
 
-pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
-
-from qdrant_stub import serve
+skip_module_without("qdrant_client")
 
 pytestmark = pytest.mark.integration
 IDS = Ids.of(f"d{row}" for row in range(60))

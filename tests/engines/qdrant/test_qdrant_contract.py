@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import pytest
 from engine_faults import FaultsInTheProcess
+from installed import skip_module_without
 from qdrant_indexes import write_shard
 
 from harness.data.inputs import Inputs
@@ -18,7 +19,7 @@ from harness.registry.parameters import ParameterValue
 from harness.testing import Bm25, EngineContract, Expected
 from harness.testing.expected import encode_words, sparse_scores
 
-pytest.importorskip("qdrant_edge")
+skip_module_without("qdrant_edge")
 pytestmark = pytest.mark.contract
 
 DEFAULTS = find_cards("backends")["qdrant"].defaults

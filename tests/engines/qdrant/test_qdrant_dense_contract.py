@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import pytest
 from engine_faults import FaultsInTheProcess, FaultsOfAServer
+from installed import skip_module_without
 from qdrant_indexes import write_collection, write_shard
 
 from harness.data.inputs import Inputs
@@ -17,7 +18,7 @@ from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 
-pytest.importorskip("qdrant_edge")
+skip_module_without("qdrant_edge")
 pytestmark = pytest.mark.contract
 
 DEFAULTS = find_cards("backends")["qdrant-dense"].defaults

@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
+import fault_cases
 import numpy as np
 import pytest
-
-pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
-
-import fault_cases
 from fault_cases import BRIEF, Case, failing, setting
 from faulty_http import cut_off, dead, dead_after_work, raw, slow
+from installed import skip_module_without
 from qdrant_stub import Stub, error, serve
 
 from harness.data.inputs import Inputs
@@ -32,6 +30,8 @@ from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.expected import to_vectors
+
+skip_module_without("qdrant_client")
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["qdrant"].defaults

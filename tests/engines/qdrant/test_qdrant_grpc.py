@@ -11,11 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
-
-pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
-
 from faulty_http import Act, dead, slow
-from qdrant_grpc_stub import serve_grpc
+from installed import skip_module_without
 from qdrant_stub import Stub, error, serve
 
 from harness.data.inputs import Inputs
@@ -27,6 +24,8 @@ from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.expected import to_vectors
+
+skip_module_without("qdrant_client")
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["qdrant"].defaults
@@ -42,6 +41,8 @@ class Ports(NamedTuple):
 
 @pytest.fixture
 def ports() -> Iterator[Ports]:
+    from qdrant_grpc_stub import serve_grpc  # which imports the client
+
     with serve() as stub, serve_grpc(stub) as port:
         yield Ports(stub, port)
 

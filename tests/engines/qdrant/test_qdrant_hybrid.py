@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from installed import skip_module_without, skip_without
 
 import harness
 from harness.errors import UsageError
 from harness.results import schema, schema_base
 
-pytest.importorskip("qdrant_edge")
+skip_module_without("qdrant_edge")
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
 BASE = "model=random;analyzer=snowball-english"
@@ -81,7 +82,7 @@ def test_a_stored_outcome_has_its_lists(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_server_fuses_with_the_constant_that_it_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, constant: int
 ) -> None:
-    pytest.importorskip("qdrant_client")
+    skip_without("qdrant_client")
     from qdrant_stub import serve
 
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))

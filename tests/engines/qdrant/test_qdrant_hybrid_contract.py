@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import pytest
 from engine_faults import FaultsInTheProcess, FaultsOfAServer
+from installed import skip_module_without
 from qdrant_indexes import write_collection, write_shard
 from rank_fusion import FusedByRanks
 from test_qdrant_dense_contract import GRAPH
@@ -23,7 +24,7 @@ from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract, Expected
 from harness.testing.expected import DenseSample, dense_scores, embed_words, encode_words, sparse_scores
 
-pytest.importorskip("qdrant_edge")
+skip_module_without("qdrant_edge")
 pytestmark = pytest.mark.contract
 
 DEFAULTS = {**find_cards("backends")["qdrant-hybrid"].defaults, "candidates": 1000}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from installed import skip_module_without
 
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids, SparseVectors
@@ -17,7 +18,7 @@ from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
 
-pytest.importorskip("qdrant_edge")
+skip_module_without("qdrant_edge")
 pytestmark = pytest.mark.integration
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from installed import skip_module_without
 from qdrant_trial import Counted, count, try_qdrant
 
 from harness.data.dataset import Dataset
@@ -15,7 +16,7 @@ from harness.data.types import Ids
 from harness.loaders import load_dataset
 from harness.registry.parameters import ParameterValue
 
-pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
+skip_module_without("qdrant_edge")
 pytestmark = pytest.mark.integration
 
 

@@ -6,13 +6,14 @@ import os
 from pathlib import Path
 
 import pytest
+from installed import skip_module_without
 from small_world import DOCUMENTS, write_collection
-
-pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
 
 import harness
 from harness.doctor.servers import SERVERS, left_collections
 from harness.engines.qdrant.connection import URL_VARIABLE
+
+skip_module_without("qdrant_client")
 
 pytestmark = [
     pytest.mark.integration,

@@ -6,12 +6,10 @@ import json
 from collections.abc import Callable
 from types import SimpleNamespace
 
-import pytest
-
-pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
-
 import httpx
+import pytest
 from grpc import RpcError, StatusCode
+from installed import skip_module_without
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
@@ -22,6 +20,8 @@ from harness.engines.qdrant.server import ServerCollection
 from harness.engines.remote_server import Cause, FaultError, redact, server_errors
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.lookup import find_cards
+
+skip_module_without("qdrant_client")
 
 
 class Time:

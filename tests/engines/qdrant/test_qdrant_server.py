@@ -13,16 +13,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from faulty_http import Act, Reply, dead, slow
+from installed import skip_module_without
+from qdrant_stub import Stub, error, serve
 from small_world import DOCUMENTS, write_collection
 from warm_harness import harness_command
 
-pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
-
-from faulty_http import Act, Reply, dead, slow
-from qdrant_stub import Stub, error, serve
-
 import harness
 from harness.results.schema import TrialResult
+
+skip_module_without("qdrant_client")
 
 pytestmark = pytest.mark.integration
 KEY, PASSWORD = "key-0f-the-house", "w0rd-of-passage"

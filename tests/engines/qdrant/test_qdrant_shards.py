@@ -6,15 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from qdrant_trial import Counted, count, try_qdrant
-
-pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
-
+from installed import skip_module_without
 from qdrant_stub import serve
+from qdrant_trial import Counted, count, try_qdrant
 
 from harness.exact.qdrant_shards import shards_of
 from harness.loaders import load_dataset
 from harness.parity import SparseReference, compare_run, make_recipe
+
+skip_module_without("qdrant_client")
 
 pytestmark = pytest.mark.integration
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import faiss
 import numpy as np
 import pytest
+from installed import skip_module_without
 from small_world import DOCUMENTS, write_collection
 from word_vectors import Words
 
-pytest.importorskip("faiss", reason="the extra 'faiss' is not installed")
-pytest.importorskip("usearch", reason="the extra 'usearch' is not installed")
-pytest.importorskip("hnswlib", reason="the extra 'hnswlib' is not installed")
-pytest.importorskip("duckdb", reason="the extra 'duckdb' is not installed")
-
-import faiss
-
 import harness
 from harness.testing.samples import random_texts
+
+skip_module_without("faiss", "usearch", "hnswlib", "duckdb")
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 MODEL = "model=python:word_vectors:Words"

@@ -8,6 +8,7 @@ from time import perf_counter_ns
 
 import numpy as np
 import pytest
+from installed import skip_without
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, Similarity
@@ -28,11 +29,11 @@ TOLERANCE = 2e-6
 def made(name: str, **parameters: ParameterValue) -> Engine[np.ndarray]:
     """An engine, not yet open."""
     if name == "faiss":
-        pytest.importorskip("faiss", reason="the extra 'faiss' is not installed")
+        skip_without("faiss")
         from harness.engines.faiss.engine import FaissEngine
 
         return FaissEngine({**CARDS[name].defaults, **parameters})
-    pytest.importorskip("usearch", reason="the extra 'usearch' is not installed")
+    skip_without("usearch")
     from harness.engines.usearch import UsearchEngine
 
     return UsearchEngine({**CARDS[name].defaults, **parameters})

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import pytest
-
-pytest.importorskip("duckdb", reason="the extra 'duckdb' is not installed")
+from installed import skip_module_without
 
 from harness.engines.duckdb import DuckdbEngine
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
+
+skip_module_without("duckdb")
 
 pytestmark = pytest.mark.contract
 DEFAULTS = find_cards("backends")["duckdb"].defaults

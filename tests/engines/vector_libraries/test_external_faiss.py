@@ -7,12 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter_ns
 
+import faiss
 import numpy as np
 import pytest
-
-pytest.importorskip("faiss", reason="the extra 'faiss' is not installed")
-
-import faiss
+from installed import skip_module_without
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
@@ -23,6 +21,8 @@ from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing.expected import random_unit_vectors
 from harness.testing.samples import RecordingProgress
+
+skip_module_without("faiss")
 
 DEFAULTS = find_cards("backends")["faiss"].defaults
 VECTORS = random_unit_vectors(3, 300, 16)

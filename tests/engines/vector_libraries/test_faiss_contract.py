@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+import faiss
 import numpy as np
 import pytest
-
-pytest.importorskip("faiss", reason="the extra 'faiss' is not installed")
-
-import faiss
+from installed import skip_module_without
 
 from harness.data.inputs import Inputs
 from harness.engines.faiss.engine import FaissEngine
@@ -20,6 +18,8 @@ from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 from harness.testing.samples import RecordingProgress
+
+skip_module_without("faiss")
 
 pytestmark = pytest.mark.contract
 DEFAULTS = find_cards("backends")["faiss"].defaults

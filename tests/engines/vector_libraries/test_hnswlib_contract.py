@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import pytest
-
-pytest.importorskip("hnswlib", reason="the extra 'hnswlib' is not installed")
+from installed import skip_module_without
 
 from harness.engines.hnswlib import HnswlibEngine
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
+
+skip_module_without("hnswlib")
 
 pytestmark = pytest.mark.contract
 DEFAULTS = find_cards("backends")["hnswlib"].defaults

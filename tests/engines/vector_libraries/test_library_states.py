@@ -12,11 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-
-pytest.importorskip("faiss", reason="the extra 'faiss' is not installed")
-pytest.importorskip("usearch", reason="the extra 'usearch' is not installed")
-pytest.importorskip("hnswlib", reason="the extra 'hnswlib' is not installed")
-pytest.importorskip("duckdb", reason="the extra 'duckdb' is not installed")
+from installed import skip_module_without
 
 from harness.data.arrow import strings
 from harness.data.inputs import Inputs
@@ -33,6 +29,8 @@ from harness.registry.optional import versions_of
 from harness.registry.parameters import ParameterValue
 from harness.testing.expected import random_unit_vectors
 from harness.testing.samples import RecordingProgress
+
+skip_module_without("faiss", "usearch", "hnswlib", "duckdb")
 
 CARDS = find_cards("backends")
 ENGINES: dict[str, type[Engine[Any]]] = {
