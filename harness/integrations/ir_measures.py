@@ -56,7 +56,7 @@ def qrels_to_ir_measures(qrels: Qrels) -> list[Any]:
 
 def qrels_from_ir_measures(qrels: Iterable[Any]) -> Qrels:
     """Return judgments of ``Qrel``s, without their ``iteration``; raises DataError for one that repeats."""
-    return qrels_from_dict(_grouped("judgments", ((one.query_id, one.doc_id, one.relevance) for one in qrels)))
+    return qrels_from_dict(_grouped("judgments", ((each.query_id, each.doc_id, each.relevance) for each in qrels)))
 
 
 def _grouped(source: str, rows: Iterable[tuple[str, str, Any]]) -> dict[str, dict[str, Any]]:
@@ -88,5 +88,5 @@ def results_from_ir_measures(metrics: Iterable[Any]) -> pd.DataFrame:
     """Return what ``ir_measures.iter_calc`` gives as a frame: columns query_id, metric and value."""
     import pandas as pd
 
-    rows = [(one.query_id, str(one.measure), float(one.value)) for one in metrics]
+    rows = [(each.query_id, str(each.measure), float(each.value)) for each in metrics]
     return pd.DataFrame(rows, columns=["query_id", "metric", "value"])

@@ -280,7 +280,7 @@ def _settings(config: pytest.Config, path: Path | None) -> dict[str, Any]:
         if asked is not None:
             found[name] = asked
         elif listed:
-            found[name] = [_placed(one, folder) for one in listed] if name == "corpus" else listed
+            found[name] = [_placed(corpus, folder) for corpus in listed] if name == "corpus" else listed
     if not str(found.get("k", 1)).isdecimal():
         raise UsageError(f"golden_k is '{found['k']}'", fix="give a whole number: how many documents to ask for")
     if "k" in found:

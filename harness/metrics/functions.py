@@ -18,6 +18,7 @@ GradesFunction = Callable[..., float]
 """``function(grades, ideal, k, **parameters) -> float``, see :func:`metric`."""
 
 _POSITIONAL = ("grades", "ideal", "k")
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _HOW = "write it like def name(grades, ideal, k=None, *, parameter=1.0), where k and parameters may be missing"
 
 
@@ -148,11 +149,11 @@ def _signature(name: str, function: GradesFunction) -> tuple[Cutoff, tuple[Param
         arguments = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
         raise MetricError(f"metric '{name}' has no signature that can be read: {error}", fix=_HOW) from error
-    places = [one for one in arguments if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    named = [one for one in arguments if one.kind is one.KEYWORD_ONLY]
+    places = [argument for argument in arguments if argument.kind in _BY_PLACE]
+    named = [argument for argument in arguments if argument.kind is argument.KEYWORD_ONLY]
     if len(places) + len(named) < len(arguments) or not 2 <= len(places) <= len(_POSITIONAL):
         raise MetricError(f"metric '{name}' takes ({', '.join(map(str, arguments))})", fix=_HOW)
-    parameters = tuple(_parameter(name, one) for one in named)
+    parameters = tuple(_parameter(name, argument) for argument in named)
     if sum(parameter.name != "rel" for parameter in parameters) > 1:
         raise MetricError(f"metric '{name}' has several parameters besides rel", fix="keep one of them")
     if len(places) < len(_POSITIONAL):
@@ -160,11 +161,10 @@ def _signature(name: str, function: GradesFunction) -> tuple[Cutoff, tuple[Param
     return ("required" if places[-1].default is inspect.Parameter.empty else "optional"), parameters
 
 
-def _parameter(name: str, one: inspect.Parameter) -> Parameter:
-    if type(one.default) not in (int, float) or (one.name == "rel" and type(one.default) is not int):
-        raise MetricError(f"metric '{name}': the default of {one.name} is no number", fix=_HOW)
-    if one.name == "rel":
-        return Parameter("rel", int, one.default, "lowest grade that counts as relevant", minimum=1)
-    return Parameter(
-        one.name, cast("type[int] | type[float]", type(one.default)), one.default, "parameter of the function"
-    )
+def _parameter(name: str, argument: inspect.Parameter) -> Parameter:
+    kind, default = type(argument.default), argument.default
+    if kind not in (int, float) or (argument.name == "rel" and kind is not int):
+        raise MetricError(f"metric '{name}': the default of {argument.name} is no number", fix=_HOW)
+    if argument.name == "rel":
+        return Parameter("rel", int, default, "lowest grade that counts as relevant", minimum=1)
+    return Parameter(argument.name, cast("type[int] | type[float]", kind), default, "parameter of the function")

@@ -184,7 +184,7 @@ class QueryResults(Sequence[list[dict[str, Any]]]):
     def __getitem__(self, query: slice) -> list[list[dict[str, Any]]]: ...
     def __getitem__(self, query: int | slice) -> list[dict[str, Any]] | list[list[dict[str, Any]]]:
         if isinstance(query, slice):
-            return [self[one] for one in range(len(self))[query]]
+            return [self[place] for place in range(len(self))[query]]
         own = self.run.of_query(range(len(self))[query])
         hits = zip(self.run.rows[own].tolist(), self._scores[own].tolist(), strict=True)
         return [{"corpus_id": self._document_ids[row], "score": score} for row, score in hits]

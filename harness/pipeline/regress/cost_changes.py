@@ -88,7 +88,7 @@ def _timed(compared: ComparedDataset, pair: Pair, seed: int, *, compared_fully: 
                 cost=name,
                 before=earlier,
                 after=later,
-                ratio=later / earlier,
+                ratio=later / earlier if earlier > 0 else None,
                 ci_low=low,
                 ci_high=high,
                 samples_before=samples[0].size,
