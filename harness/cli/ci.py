@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_ci_files(junit: Path | None, summary: Path | None, *, per_query: bool = False) -> None:
-    """Refuse what cannot be written now, not after an hour of work; raises UsageError."""
+    """Refuse files that cannot be written before anything runs; raises UsageError."""
     if per_query and junit is None:
         raise UsageError("--junit-per-query without --junit: there is no file for it", fix="add --junit FILE")
     for option, path in (("--junit", junit), ("--summary", summary)):

@@ -1,4 +1,4 @@
-"""The verb ``doctor``: is everything here that a comparison needs?"""
+"""``harness doctor``: check that this machine has what a comparison needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @verb(DoctorRequest)
 def doctor(request: DoctorRequest) -> None:
-    """Look whether everything is here that a comparison needs: Python, engines, Java, servers, memory, disk, cache.
+    """Check that this machine has what a comparison needs: Python, engines, Java, servers, memory, disk, cache.
 
     Ends with 3 when something is broken that a comparison with the default backends needs.
     """

@@ -1,4 +1,4 @@
-"""Say of each backend what it can do, and what of that the contract suite proved on a real engine."""
+"""Tabulate what each backend can do, and what the contract suite proved of it on a real engine."""
 
 from __future__ import annotations
 

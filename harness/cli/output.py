@@ -81,7 +81,7 @@ def discard_stdout() -> None:
 
 @contextmanager
 def stored_at(folder: Path | None, name: str = "report.json") -> Iterator[None]:
-    """Say at the end where a result is stored: also when what is left to do with it, such as to print it, fails."""
+    """Print where a result is stored when the block ends, even if the block fails."""
     try:
         yield
     finally:

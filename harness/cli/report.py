@@ -50,10 +50,10 @@ def report(request: ReportRequest) -> None:
 
 
 def _stored(path: Path) -> Result:
-    """Return what a folder or file is about: where two results were compared, that.
+    """Read a stored result.
 
-    The report.json of a folder of regress is the comparison that ran for it; a file that holds only the verdict, as
-    earlier versions wrote beside it, is that.
+    A folder of regress gives the two results compared, its report.json the comparison that ran for it. Earlier versions
+    wrote the verdict into a file of its own.
     """
     from harness.results.stored import read_change, read_report
     from harness.store.result_folder import FORMER_CHANGE

@@ -164,12 +164,17 @@ def _cluster(cluster: ClusterInfo) -> str:
 
 
 def with_content(table: Table) -> Table:
-    """Return the same table without the columns that hold nothing in any row."""
+    """Return the same table without the columns that hold nothing in any row, and without what explains them."""
     kept = [
         at for at in range(len(table.columns)) if at == 0 or any(row[at].text not in ("", ABSENT) for row in table.rows)
     ]
-    rows = [[row[at] for at in kept] for row in table.rows]
-    return replace(table, columns=[table.columns[at] for at in kept], rows=rows)
+    empty = tuple(f"{column.name}: " for at, column in enumerate(table.columns) if at not in kept)
+    return replace(
+        table,
+        columns=[table.columns[at] for at in kept],
+        rows=[[row[at] for at in kept] for row in table.rows],
+        legend=[line for line in table.legend if not line.startswith(empty)],
+    )
 
 
 def flat_rows(values: Mapping[str, object]) -> list[tuple[str, str]]:

@@ -205,7 +205,7 @@ class Value:
 
 
 class Outcome(StrEnum):
-    """How a case ended; the values of all but ``PASSED`` are the names of their elements in JUnit's XML."""
+    """The outcome of a case; the values of all but ``PASSED`` are the names of their elements in JUnit's XML."""
 
     PASSED = "passed"
     FAILURE = "failure"

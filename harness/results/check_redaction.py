@@ -1,4 +1,4 @@
-"""Take out of a check what URLs can hide (user names, passwords, keys), and the texts of questions."""
+"""Remove the secrets that URLs can hide (user names, passwords, keys) and the texts of questions from a check."""
 
 from __future__ import annotations
 

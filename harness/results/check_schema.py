@@ -1,4 +1,4 @@
-"""What a stored result says of a check, field by field. A field that does not apply is null, never 0."""
+"""The parts of a stored result that belong to a check, field by field. A field that does not apply is null, never 0."""
 
 from __future__ import annotations
 

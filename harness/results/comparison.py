@@ -185,8 +185,8 @@ class Comparison(Shown):
     def unmeasured(self) -> list[str]:
         """Labels of the backends of which some measurement failed: cold, under load, or under a filter.
 
-        That is one without samples, one whose clients all died or gave up, or one in which more than a tenth of the
-        queries that were asked failed.
+        A measurement failed if it has no samples, all its clients died or gave up, or over a tenth of its queries
+        failed.
         """
         return [self._named(trial) for trial in self.report.trials if _lacks_a_level(trial)]
 

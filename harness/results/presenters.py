@@ -1,4 +1,4 @@
-"""How a result shows itself: by a presenter of the report, which stands above the results and so is registered here."""
+"""Results print themselves and draw their pages by a presenter, which the report room registers here."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Shown:
     def render(self, format: str = "table", *, verbose: bool = False, sort: str | None = None) -> str:  # noqa: A002 - the name of the command line's option
         """Return the report as ``table``, ``markdown``, ``csv`` or ``json``.
 
-        ``verbose`` adds to ``table`` what answers no first question; ``sort`` names the column that orders rows.
+        ``verbose`` adds to ``table`` what the short form leaves out; ``sort`` names the column that orders rows.
         """
         return presenter().text(self.report, format, verbose=verbose, sort=sort)
 

@@ -1,4 +1,4 @@
-"""What a backend cost: the parts of the stored result that are about time, memory, disk and load."""
+"""Costs of a backend: the parts of the stored result on time, memory, disk and load."""
 
 from __future__ import annotations
 

@@ -71,17 +71,17 @@ class ResultSnapshot:
 
     @property
     def k(self) -> int:
-        """How many documents of a ranking were asked for."""
+        """The number of documents that each query asked for."""
         return int(str(self.report.plan.resolved["k"]))
 
     @property
     def deepest(self) -> int:
-        """How many documents of a ranking there can be: those that were asked for, and that are kept."""
+        """The most documents of a ranking that can be known here: k, or fewer where fewer are kept."""
         return self.k if self.depth is None else min(self.k, self.depth)
 
     @property
     def rank_depth(self) -> int:
-        """How deep the ranks of relevant documents are known."""
+        """The depth to which ranks of relevant documents are known."""
         return self.k if self.depth is None or self.kept_ranks is not None else self.deepest
 
     def ranks(self, label: str, wanted: Mapping[str, Collection[str]]) -> dict[str, dict[str, int]]:

@@ -1,4 +1,4 @@
-"""What is stored of a trial: what the backend was, what it did, how well, and what a reader must know of it."""
+"""Make the stored result of a trial: what the backend was, what it did, how well, and notes for the reader."""
 
 from __future__ import annotations
 

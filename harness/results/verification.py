@@ -1,4 +1,4 @@
-"""What ``harness verify`` finds: published numbers beside measured ones, and the single changes that explain a miss."""
+"""The result of ``harness verify``: published numbers beside measured ones, and single changes that explain a miss."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ def test_columns_that_hold_nothing_in_any_row_are_left_out() -> None:
         [text("csr"), number(None), number(0.0), text("")],
         [text("qdrant"), text(ABSENT), number(None), text("")],
     ]
-    shown = with_content(Table("Search", columns, rows, ["a legend"]))
+    shown = with_content(Table("Search", columns, rows, ["a legend", "p50 ms: of one client"]))
     assert [column.name for column in shown.columns] == ["backend", "recall"]
     assert [[cell.text for cell in row] for row in shown.rows] == [["csr", "0.0000"], ["qdrant", ABSENT]]
     assert shown.legend == ["a legend"]

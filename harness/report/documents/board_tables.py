@@ -145,10 +145,7 @@ def _seconds(board: Leaderboard) -> list[Table]:
 
 
 def across_name(result: Result) -> str:
-    """Return what stands for the dataset of numbers over all datasets: ``mean``, longer where a dataset has that name.
-
-    So no two numbers have the same dataset, backend and metric.
-    """
+    """Return the name that stands for all datasets in values: ``mean``, longer where a dataset is called so."""
     taken = {info.name for info in result.datasets}
     taken.update(result.leaderboard.datasets if result.leaderboard is not None else ())
     name = "mean"

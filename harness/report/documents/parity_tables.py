@@ -30,7 +30,7 @@ _ON_RECALL_FRONTIER = "○"
 def parity_tables(trials: Sequence[TrialResult], where: str = "", *, candidates: bool = False) -> list[Table]:
     """Return parity with the references of term weights; recall of dense backends, and what their means lose.
 
-    Second stages have no reference by their nature, and no row. Where queries are ranked among ``candidates``, runs and
+    Second stages have no reference, so no row. Where queries are ranked among ``candidates``, runs and
     references hold these alone, all of them, and titles say so.
     """
     shown = [trial for trial in trials if trial.stages is None or trial.stages.reranking is None]

@@ -1,4 +1,4 @@
-"""What the list of queries on a page is made of, before it is written: rankings, values, judgments and texts."""
+"""The content of a page's list of queries: rankings, values, judgments and texts."""
 
 from __future__ import annotations
 
