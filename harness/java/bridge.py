@@ -59,9 +59,9 @@ def java_errors(doing: str | Callable[[], str]) -> Iterator[None]:
 def _translated(error: JavaObject, doing: str) -> BackendError:
     trace = [str(line) for line in getattr(error, "stacktrace", None) or []]
     said = ""
-    for line, following in zip(trace, [*trace[1:], ""], strict=True):
-        if line.startswith("Caused by:"):  # the last one; pyjnius writes what it says on the next line
-            said = line.removeprefix("Caused by:").strip() or following.strip()
+    for place, line in enumerate(trace):
+        if line.startswith("Caused by:"):  # the last one counts; pyjnius writes its words on the next line
+            said = line.removeprefix("Caused by:").strip() or "".join(trace[place + 1 : place + 2]).strip()
     said = said or f"{getattr(error, 'classname', None)}: {getattr(error, 'innermessage', None) or error}"
     everything = "\n".join([said, *trace])
     for word, kind, fix in _REMEDIES:

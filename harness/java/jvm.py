@@ -115,11 +115,7 @@ def find_jar(jar: str | None = None) -> Path:
     if not jars:
         also = f", or name an Anserini fat jar (jar=); {_JAVA_HINT}{WITHOUT_TORCH}"
         raise MissingExtraError("pyserini", extra="lucene", feature=_FEATURE, also=also)
-    return max(jars, key=_version_of).resolve()
-
-
-def _version_of(jar: Path) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", jar.name))
+    return max(jars, key=lambda path: [int(number) for number in re.findall(r"\d+", path.name)]).resolve()
 
 
 def _verified(jar: Path) -> Path:

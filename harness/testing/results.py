@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from harness.data.arrow import strings
-from harness.data.filtering import BoolArray
 from harness.data.types import Ids
 from harness.engines.interface import EngineProtocol, Filtering, SearchResult
 from harness.errors import RejectedInputError
@@ -247,15 +246,11 @@ class FilterContract(Base):
         return sample._replace(documents=replace(sample.documents, metadata=pa.table(columns)))
 
     def _only(self, sample: Collection, wanted: Mapping[str, str]) -> Collection:
-        left = _matching(sample, wanted)
+        table = sample.documents.metadata
+        assert table is not None
+        left = np.array([all(row[name] == value for name, value in wanted.items()) for row in table.to_pylist()])
         if len(self.engine.capabilities.columns) > 1:
             lists = self.expected_lists(_TEXTS_TO_FILTER, _QUERIES)
             fused = self.expected_fusion([part._replace(matches=part.matches & left) for part in lists])
             return sample._replace(expected=fused)
         return sample._replace(expected=sample.expected._replace(matches=sample.expected.matches & left))
-
-
-def _matching(sample: Collection, wanted: Mapping[str, str]) -> BoolArray:
-    table = sample.documents.metadata
-    assert table is not None
-    return np.array([all(row[name] == value for name, value in wanted.items()) for row in table.to_pylist()])

@@ -184,7 +184,9 @@ class ExternalPoints:
         path = _path(external.id_key or ID_FIELD)
         self._row_of: dict[Hashable, int] = {}
         names: list[str | None] = []
-        for page in pages(collection, key=_selector(path) or None):
+        # Qdrant wants quotation marks around all steps that are no words
+        selector = ".".join(step if _WORD.fullmatch(step) else f'"{step}"' for step in path)
+        for page in pages(collection, key=selector or None):
             self._row_of.update((point.id, row) for row, point in enumerate(page, len(names)))
             names += [as_id(_value(point.payload, path)) for point in page]
         key = external.id_key or (ID_FIELD if any(name is not None for name in names) else "")
@@ -293,11 +295,6 @@ def _sparse_of(points: Sequence[StoredPoint]) -> SparseVectors:
 def _path(key: str) -> tuple[str, ...]:
     """Split a key: a dot leads into an object, quotation marks hold a key with dots itself, as in Qdrant's filters."""
     return tuple(quoted or plain for quoted, plain in _STEP.findall(key))
-
-
-def _selector(path: Sequence[str]) -> str:
-    """Spell a path for Qdrant, which wants quotation marks around all that are no words too."""
-    return ".".join(step if _WORD.fullmatch(step) else f'"{step}"' for step in path)
 
 
 def _text(payload: Mapping[str, Any], path: Sequence[str]) -> str | None:

@@ -240,15 +240,12 @@ class ServerCollection(Collection):
         if dense is not None and self.dimensions is not None:
             indexed = min(int(info.indexed_vectors_count or 0), points)
             in_graphs = self._in_graphs(dense, self.dimensions, indexed, segments)
-        return IndexState(points, self._segments(segments), in_graphs, None if threshold is None else int(threshold))
-
-    def _segments(self, telemetry: Sequence[Mapping[str, Any]]) -> Segments | None:
-        """Return the segments that hold points; None where the server does not describe them."""
         try:
-            filled = [segment["config"] for segment in telemetry if segment["info"]["num_points"]]
-            return Segments.of(filled, self.names, self.settings) if telemetry else None
-        except (KeyError, TypeError):
-            return None
+            filled = [segment["config"] for segment in segments if segment["info"]["num_points"]]
+            described = Segments.of(filled, self.names, self.settings) if segments else None
+        except (KeyError, TypeError):  # the server describes them in another way
+            described = None
+        return IndexState(points, described, in_graphs, None if threshold is None else int(threshold))
 
     def _in_graphs(
         self, dense: DenseSettings, dimensions: int, indexed: int, telemetry: Sequence[Mapping[str, Any]]
