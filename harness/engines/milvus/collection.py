@@ -19,7 +19,7 @@ from harness.engines.external_index import source_folder
 from harness.engines.index_folder import ID_FIELD, REBUILD, allocated_bytes
 from harness.engines.interface import EngineInfo, Storage
 from harness.engines.milvus.connection import PACKAGE, Retrier, connect, open_client, require_milvus
-from harness.engines.milvus.lite import LiteServer, lite_version
+from harness.engines.milvus.lite import LiteServer
 from harness.engines.remote_server import Address, Cause, FaultError, server_errors
 from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
 from harness.errors import EngineUnavailableError, RejectedInputError
@@ -163,9 +163,8 @@ class Collection:
             self._client, self._version, self._address = connect(self.parameters)
             return
         require_milvus()
-        self._version, self._folder = lite_version(), file.parent
-        self._lite = LiteServer(file)
-        self._address = _lite_address(str(file))
+        self._lite, self._folder, self._address = LiteServer(file), file.parent, _lite_address(str(file))
+        self._version = self._lite.version
         with self.translated(lambda: "connecting"):
             uri, timeout_s = self._lite.address, float(self.parameters["timeout_s"])
             self._client = Retrier(0).call(lambda: open_client(uri, timeout_s))
