@@ -65,37 +65,41 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
 
     def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
         """Add documents and commit; getting ready is waiting until segments are merged."""
-        fields = field_columns(documents.fields).values()
-        index = self._tantivy.Index(self._new_schema(fields), path=str(folder), reuse=False)
-        rows = np.arange(len(documents), dtype=np.int32)
-        self._write(index, rows, documents, progress, commit_every=int(self.parameters["commit_every"]))
+        schema = self._tantivy.SchemaBuilder()
+        schema.add_text_field(_TERMS, tokenizer_name="whitespace", index_option="freq")
+        schema.add_unsigned_field(_ROW, fast=True, indexed=True)
+        schema.add_unsigned_field(_CHANGE, fast=True)
+        for field in field_columns(documents.fields).values():
+            schema.add_text_field(field, tokenizer_name="raw", index_option="basic")
+        writer = self._writer(self._tantivy.Index(schema.build(), path=str(folder), reuse=False))
+        self._write(writer, np.arange(len(documents), dtype=np.int32), documents, progress)
 
     def change(self, folder: Path, changes: Changes[pa.ChunkedArray], progress: Progress) -> None:
         """Delete by the field of the row and add, in one commit; getting ready is what it is after a build."""
         index = self._tantivy.Index.open(str(folder))
-        self._write(index, changes.rows, changes.written, progress, outdated=changes.outdated)
+        writer = self._writer(index)
+        # by a query: a term of a field of numbers deletes nothing, without an error
+        outdated = self._tantivy.Query.term_set_query(index.schema, _ROW, changes.outdated.tolist())
+        writer.delete_documents_by_query(outdated)
+        self._write(writer, changes.rows, changes.written, progress)
+
+    def _writer(self, index: Any) -> Any:  # noqa: ANN401 - of the client
+        threads, heap = int(self.parameters["writer_threads"]), int(self.parameters["heap_mb"]) * _MEGABYTE
+        return index.writer(heap_size=heap, num_threads=threads)
 
     def _write(
         self,
-        index: Any,  # noqa: ANN401 - of the client
+        writer: Any,  # noqa: ANN401 - of the client
         rows: Int32Array,
         documents: Documents[pa.ChunkedArray],
         progress: Progress,
-        *,
-        commit_every: int = 0,
-        outdated: Int32Array | None = None,
     ) -> None:
-        threads, heap = int(self.parameters["writer_threads"]), int(self.parameters["heap_mb"]) * _MEGABYTE
-        writer = index.writer(heap_size=heap, num_threads=threads)
-        if outdated is not None:  # by a query: a term of a field of numbers deletes nothing, without an error
-            rows_of = self._tantivy.Query.term_set_query(index.schema, _ROW, outdated.tolist())
-            writer.delete_documents_by_query(rows_of)
-        fields = field_columns(documents.fields).values()
+        commit_every = 0 if self.change_number else int(self.parameters["commit_every"])
         values = documents.metadata.to_pydict().values() if documents.metadata is not None else ()
-        columns = list(zip(fields, values, strict=True))
-        for place, (row, terms) in enumerate(zip(rows.tolist(), _texts(documents.column), strict=True)):
+        columns = list(zip(field_columns(documents.fields).values(), values, strict=True))
+        for place, (row, terms) in enumerate(zip(rows.tolist(), documents.column, strict=True)):
             document = self._tantivy.Document()
-            document.add_text(_TERMS, terms)
+            document.add_text(_TERMS, terms.as_py())
             document.add_unsigned(_ROW, row)
             if self.change_number:
                 document.add_unsigned(_CHANGE, self.change_number)
@@ -109,15 +113,6 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         writer.commit()
         progress.start("merge", None)
         writer.wait_merging_threads()
-
-    def _new_schema(self, fields: Iterable[str]) -> Any:  # noqa: ANN401 - of the client
-        builder = self._tantivy.SchemaBuilder()
-        builder.add_text_field(_TERMS, tokenizer_name="whitespace", index_option="freq")
-        builder.add_unsigned_field(_ROW, fast=True, indexed=True)
-        builder.add_unsigned_field(_CHANGE, fast=True)
-        for field in fields:
-            builder.add_text_field(field, tokenizer_name="raw", index_option="basic")
-        return builder.build()
 
     def load(self, folder: Path) -> LoadedIndex:
         """Open the last commit."""
@@ -144,7 +139,7 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
 
     def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterable[Any]:  # noqa: ARG002 - the same for every k
         """Return Tantivy's queries."""
-        return (self._query(terms) for terms in _texts(queries))
+        return (self._query(terms) for terms in queries.to_pylist())
 
     def _query(self, terms: str) -> Any:  # noqa: ANN401 - of the client
         if not terms:
@@ -182,7 +177,3 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
 def _segments(folder: Path) -> list[Mapping[str, Any]]:
     """Return the segments of the last commit by Tantivy's own file, in the order of their numbers."""
     return list(orjson.loads((folder / "meta.json").read_bytes())["segments"])
-
-
-def _texts(column: pa.ChunkedArray) -> Iterable[str]:
-    return (text.as_py() for text in column)

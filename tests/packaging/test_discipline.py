@@ -22,7 +22,7 @@ BOUNDARIES = {
     "doctor/machine.py": "a check that breaks is itself a finding, and hides no other",
     "engines/server_collection.py": "hands what happened in a thread with a deadline over to the one that waits",
     "engines/chroma/embedded.py": "a panic of the engine is a BaseException that cannot be imported",
-    "engines/lancedb/table.py": "a panic of the engine is a BaseException that cannot be imported",
+    "engines/lancedb/engine.py": "a panic of the engine is a BaseException that cannot be imported",
     "engines/callable/python_callable.py": "whatever the code of a user raises fails one question, with its traceback",
     "engines/qdrant/edge.py": "Edge raises bare Exception objects; whatever is not its own is raised again",
 }

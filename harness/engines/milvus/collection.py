@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib.metadata import version
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -19,8 +20,8 @@ from harness.engines.external_index import source_folder
 from harness.engines.index_folder import ID_FIELD, REBUILD, allocated_bytes
 from harness.engines.interface import EngineInfo, Storage
 from harness.engines.milvus.connection import PACKAGE, Retrier, connect, open_client, require_milvus
-from harness.engines.milvus.lite import LiteServer, lite_version
-from harness.engines.remote_server import Address, Cause, FaultError, server_errors
+from harness.engines.milvus.lite import LiteServer
+from harness.engines.remote_server import Address, Cause, Fault, FaultError, server_errors
 from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
@@ -34,11 +35,21 @@ ROW, VECTOR = "harness_row", "harness_vector"
 METRICS: Mapping[Similarity, str] = {"cosine": "COSINE", "dot": "IP", "l2": "L2"}
 """Milvus's names of the similarities."""
 _LITE_FILE, _LITE_COLLECTION = "milvus.db", "harness"
+_LITE_READY_S = 20.0
 _PAGE = 10_000
 _KILLED = "look at the last lines of the log: the server of Milvus Lite may have been killed for memory"
 _LITE_REMEDIES = dict.fromkeys(Cause, "report it with this message")
 _LITE_REMEDIES |= {Cause.UNREACHABLE: _KILLED, Cause.BROKEN: _KILLED}
 _STATES = ("index_type", "metric_type", "indexed_rows", "pending_index_rows")
+
+
+class _LiteRetrier(Retrier):
+    """Calls of Milvus Lite, repeated while it is starting: on a busy machine it listens before it is ready."""
+
+    def fault_of(self, error: Exception) -> Fault:
+        """Return what an error means; only that it is not ready is worth a pause."""
+        fault = super().fault_of(error)
+        return fault if fault.cause is Cause.BUSY else fault._replace(pause_s=inf)
 
 
 class IndexSettings(NamedTuple):
@@ -81,7 +92,7 @@ class Collection:
     def __init__(self, parameters: Mapping[str, ParameterValue], index: IndexSettings) -> None:
         self.parameters, self._settings, self._on_server = parameters, index, is_server(parameters)
         self.name, self.field, self.key, self._metric = _LITE_COLLECTION, VECTOR, ROW, index.metric
-        self._retrier = Retrier(float(parameters["retry_s"]) if self._on_server else 0)
+        self._retrier = Retrier(float(parameters["retry_s"])) if self._on_server else _LiteRetrier(_LITE_READY_S)
         self._limit = float(parameters["optimize_timeout_s"])
         self._client: Any = None
         self._lite: LiteServer | None = None
@@ -163,9 +174,8 @@ class Collection:
             self._client, self._version, self._address = connect(self.parameters)
             return
         require_milvus()
-        self._version, self._folder = lite_version(), file.parent
-        self._lite = LiteServer(file)
-        self._address = _lite_address(str(file))
+        self._lite, self._folder, self._address = LiteServer(file), file.parent, _lite_address(str(file))
+        self._version = self._lite.version
         with self.translated(lambda: "connecting"):
             uri, timeout_s = self._lite.address, float(self.parameters["timeout_s"])
             self._client = Retrier(0).call(lambda: open_client(uri, timeout_s))

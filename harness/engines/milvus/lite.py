@@ -23,7 +23,7 @@ import psutil
 
 from harness.errors import EngineUnavailableError, MissingExtraError
 
-__all__ = ["PACKAGE", "LiteServer", "lite_version"]
+__all__ = ["PACKAGE", "LiteServer"]
 
 PACKAGE = "milvus-lite"
 _MODULE = "milvus_lite"
@@ -34,7 +34,7 @@ _POLL_S = 0.005
 _SOCKET, _LOCK = "milvus.sock", "milvus.lock"
 
 
-def lite_version() -> str:
+def _version() -> str:
     """Return the version of the package.
 
     Raises:
@@ -61,10 +61,10 @@ class LiteServer:
         """Start it and wait until it listens.
 
         Raises:
-            EngineUnavailableError: The file is in use, or the server ends or does not listen.
+            MissingExtraError: The package is not installed.
+            EngineUnavailableError: The file is in use, the server ends or does not listen, or the package is a rewrite.
         """
-        lite_version()
-        self._folder = file.parent
+        self.version, self._folder = _version(), file.parent
         self._lock = self._locked(file)
         (self._folder / _SOCKET).unlink(missing_ok=True)  # of a process that was killed
         try:

@@ -204,13 +204,14 @@ class OpenSearchEngine(
     def prepare(self, queries: pa.ChunkedArray, k: int) -> list[bytes | None]:
         """Make the body of each query's request; None for a query without terms, which is not sent."""
         field = str(self.parameters["text_field"]) if self.parameters["external"] else TERMS
-        return [self._body(field, text, k) if text.strip() else None for text in queries.to_pylist()]
-
-    def _body(self, field: str, text: str, k: int) -> bytes:
-        query: Mapping[str, Any] = {"match": {field: {"query": text}}}
-        if self._filters:
-            query = {"bool": {"must": [query], "filter": self._filters}}
-        return orjson.dumps({"query": query, "size": k, "_source": False})
+        bodies = []
+        for text in queries.to_pylist():
+            query: Mapping[str, Any] = {"match": {field: {"query": text}}}
+            if self._filters:
+                query = {"bool": {"must": [query], "filter": self._filters}}
+            body = {"query": query, "size": k, "_source": False}
+            bodies.append(orjson.dumps(body) if text.strip() else None)
+        return bodies
 
     def retrieve(self, query: bytes, k: int) -> bytes:  # noqa: ARG002 - in the body
         """Send the query."""

@@ -26,7 +26,7 @@ _REMEDIES = {
     Cause.MISSING: "if the extension is missing: CREATE EXTENSION vector; if the table: somebody else removed it",
     Cause.FAILED: "the server's log says more",
 }
-_BY_STATE = {
+_BY_CODE = {
     "57P03": Cause.BUSY,
     "53300": Cause.LIMITED,
     "57014": Cause.SLOW,
@@ -34,8 +34,6 @@ _BY_STATE = {
     "42704": Cause.MISSING,
     "3D000": Cause.MISSING,
     "42P07": Cause.CONFLICT,
-}
-_BY_CLASS = {
     "08": Cause.BROKEN,
     "57": Cause.BROKEN,
     "28": Cause.UNAUTHORISED,
@@ -44,6 +42,7 @@ _BY_CLASS = {
     "58": Cause.FAILED,
     "XX": Cause.FAILED,
 }
+"""By PostgreSQL's code of an error, or by its class, which is the beginning of the code."""
 T = TypeVar("T")
 
 
@@ -98,7 +97,7 @@ class Retrier(remote_server.Retrier):
         psycopg = require_psycopg()
         state, words = str(getattr(error, "sqlstate", None) or ""), " ".join(str(error).split())
         if state:
-            return Fault(_BY_STATE.get(state, _BY_CLASS.get(state[:2], Cause.REFUSED)), f"{state} {words}")
+            return Fault(_BY_CODE.get(state, _BY_CODE.get(state[:2], Cause.REFUSED)), f"{state} {words}")
         if isinstance(error, psycopg.errors.ConnectionTimeout):
             return Fault(Cause.SLOW, words)
         if not isinstance(error, psycopg.OperationalError):

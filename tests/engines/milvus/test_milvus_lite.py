@@ -104,6 +104,23 @@ def test_a_server_that_is_killed_between_two_queries_is_named(tmp_path: Path) ->
             engine.search(QUERIES, 3, StepClock())
 
 
+def test_a_call_before_lite_is_ready_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its server listens before it is ready, and on a busy machine it stays so for a while."""
+    not_ready = require_milvus().MilvusException(2000, 'Assert "init_flag_ == true" => Mmap manager has not been init.')
+    with closing(MilvusEngine(DENSE)) as engine:
+        engine.open(tmp_path, IDS)
+        create, errors = engine.collection._client.create_collection, [not_ready]
+
+        def late(*arguments: object, **options: object) -> None:
+            if errors:
+                raise errors.pop()
+            create(*arguments, **options)
+
+        monkeypatch.setattr(engine.collection._client, "create_collection", late)
+        assert engine.index(DOCUMENTS, RecordingProgress(), StepClock()).indexed == len(IDS)
+        assert engine.repeated_calls == 1
+
+
 def test_a_file_that_is_open_elsewhere_is_refused(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PARENT, str(tmp_path / "file.db")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
