@@ -42,7 +42,10 @@ def build_judgments(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades
     """
     broken = np.flatnonzero(~((np.abs(grades) < _LIMIT) & (grades == np.rint(grades))))
     if len(broken):
-        named = [f"grade {grades[at]:g} of document '{documents[int(at)].as_py()}' is no whole number" for at in broken]
+        named = [
+            f"grade {grades[at]:g} of document '{documents[int(at)].as_py()}' is no whole number of 32 bits"
+            for at in broken
+        ]
         raise DataError("judgments", named)
     return build_qrels(queries, documents, grades)
 
