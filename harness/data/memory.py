@@ -91,12 +91,8 @@ def _of_mapping(value: Mapping[object, object]) -> _Numbered:
     return _Numbered(value.keys(), value.values())
 
 
-def _of_pairs(value: Sequence[Sequence[object]]) -> _Numbered:
-    return _Numbered([pair[0] for pair in value], [pair[1] for pair in value])
-
-
-def _of_hits(value: Sequence[Mapping[str, object]]) -> _Numbered:
-    return _Numbered([hit["corpus_id"] for hit in value], [hit["score"] for hit in value])
+def _of_items(document: Any, number: Any) -> Callable[[Sequence[Any]], _Numbered]:  # noqa: ANN401 - index or key
+    return lambda value: _Numbered([item[document] for item in value], [item[number] for item in value])
 
 
 def _of_ranks(value: object) -> _Numbered:
@@ -112,15 +108,15 @@ def _of_relevant(value: object) -> _Numbered:
 
 HITS = (
     QueryShape("{document id: score}", _is_mapping, _of_mapping),
-    QueryShape("[(document id, score), …]", _lists(_is_pair), _of_pairs),
-    QueryShape('[{"corpus_id": document id, "score": score}, …]', _lists(_is_hit), _of_hits),
+    QueryShape("[(document id, score), …]", _lists(_is_pair), _of_items(0, 1)),
+    QueryShape('[{"corpus_id": document id, "score": score}, …]', _lists(_is_hit), _of_items("corpus_id", "score")),
     QueryShape("[document id, …], best first", _lists(is_id), _of_ranks),
 )
 """How the hits of a query are written; an empty list is of the first shape that takes it."""
 
 JUDGED = (
     QueryShape("{document id: grade}", _is_mapping, _of_mapping),
-    QueryShape("[(document id, grade), …]", _lists(_is_pair), _of_pairs),
+    QueryShape("[(document id, grade), …]", _lists(_is_pair), _of_items(0, 1)),
     QueryShape("[document id, …] or {document id, …}, each of grade 1", _are_ids, _of_relevant),
     QueryShape("document id, of grade 1", is_id, lambda value: _of_relevant([value])),
 )
@@ -173,19 +169,19 @@ def are_hits(value: object) -> bool:
     return _lists(_lists(_is_hit))(value)
 
 
-def _places(row: object, number: Sequence[str]) -> tuple[Any, Any, Any] | None:
+def _places(row: object, number: Sequence[str]) -> tuple[Any, ...] | None:
     """Return what a row is indexed by for query id, document id and number; None for no such row."""
     if isinstance(row, Mapping):
-        named = [first_of(names, list(row)) for names in (QUERY, DOCUMENT, number)]
-        return None if None in named else (named[0], named[1], named[2])
-    if not isinstance(row, tuple | list):
+        names: Sequence[str] = list(row)
+    elif hasattr(row, "_fields"):  # a named tuple
+        names = row._fields
+    else:
+        triple = isinstance(row, tuple | list) and len(row) == 3 and is_id(row[0]) and is_id(row[1])
+        return (0, 1, 2) if triple else None
+    found = [first_of(candidates, names) for candidates in (QUERY, DOCUMENT, number)]
+    if None in found:
         return None
-    fields: tuple[str, ...] | None = getattr(row, "_fields", None)
-    if fields is None:
-        return (0, 1, 2) if len(row) == 3 and is_id(row[0]) and is_id(row[1]) else None
-    named = [first_of(names, fields) for names in (QUERY, DOCUMENT, number)]
-    query, document, value = (fields.index(name) if name is not None else None for name in named)
-    return None if query is None or document is None or value is None else (query, document, value)
+    return tuple(found) if isinstance(row, Mapping) else tuple(names.index(str(name)) for name in found)
 
 
 def _grouped(rows: Sequence[Any], number: Sequence[str]) -> dict[Any, list[tuple[Any, Any]]]:
