@@ -39,7 +39,7 @@ from harness.errors import (
 from harness.registry.optional import require
 from harness.store.record_files import is_saved, load
 from harness.wording import counted
-from harness.worker.failure import RemoteError, ReportedError, failure_of
+from harness.worker.failure import RemoteError
 from harness.worker.jobs import AskJob, ChurnJob, EncodeJob, RerankJob, TrialJob
 from harness.worker.process import Finished, Worker
 from harness.worker.ray_files import Returned, SentFiles, send_files, write_returned
@@ -87,6 +87,19 @@ class Began(NamedTuple):
     node: str
     host: str
     process: int
+
+
+class Failed(NamedTuple):
+    """An error of a job as plain values, as an exception may lose some of them when it travels pickled.
+
+    ``remote`` is true for an error that the job itself reported, whose class may be anybody's.
+    """
+
+    type: str
+    what: str
+    fix: str | None
+    log: tuple[str, ...] = ()
+    remote: bool = False
 
 
 class Unseen(NamedTuple):
@@ -317,7 +330,7 @@ class RayExecutor:
                     return None
                 case Returned():
                     write_returned(message)
-                case ReportedError():
+                case Failed():
                     raise _error(message)
                 case (str(phase), total):
                     progress.start(phase, cast("int | None", total))
@@ -360,17 +373,16 @@ def run_on_node(
     """Run the job in ``folder`` in a worker on this node, in ``directory`` where that is here, and yield how it goes.
 
     Runs as a Ray task. Yields :class:`Began`, a pair (phase, total) for each phase, a whole number for the units done
-    since the message before, and at last :class:`Finished` or :class:`ReportedError`. An interruption ends the worker
-    with all that it started. Where the folder is not to be seen, yields :class:`Unseen`; with its files ``sent``, runs
-    the job in a folder of its own, and yields each file that it left before the last message.
+    since the message before, and at last :class:`Finished` or :class:`Failed`. An interruption of the task ends the
+    worker with all that it started. Where the folder is not to be seen, yields :class:`Unseen`; with its files
+    ``sent``, runs the job in a folder of its own, and yields each file that it left before the last message.
     """
     place, host = Path(folder), socket.gethostname()
     if version != __version__:
-        yield ReportedError(
+        yield Failed(
             EngineUnavailableError.__name__,
             f"node '{host}' has version {__version__} of the harness, and this machine {version}",
             "install the same version on every node",
-            (),
         )
         return
     seen = place / _SEEN
@@ -385,11 +397,11 @@ def run_on_node(
     if sent is None:
         yield from _run(place, deadline_s, memory_limit_bytes)
         return
-    last: Finished | ReportedError | None = None
+    last: Finished | Failed | None = None
     with tempfile.TemporaryDirectory(prefix="harness-node-") as own:
         unpacked = sent.unpack(Path(own), ray.get)
         for message in _run(unpacked.here(place), deadline_s, memory_limit_bytes):
-            if isinstance(message, Finished | ReportedError):
+            if isinstance(message, Finished | Failed):
                 last = message
                 yield from unpacked.changes()
             else:
@@ -407,9 +419,11 @@ def _run(place: Path, deadline_s: float | None, memory_limit_bytes: int | None) 
         try:
             messages.put(worker.run(_Sent(messages)))
         except HarnessError as error:
-            messages.put(ReportedError(failure_of(error).type, error.what, error.fix, tuple(error.log)))
+            remote = isinstance(error, RemoteError)
+            kind = error.type_name if isinstance(error, RemoteError) else type(error).__name__
+            messages.put(Failed(kind, error.what, error.fix, tuple(error.log), remote))
         except BaseException as error:
-            messages.put(ReportedError(EngineFailureError.__name__, f"its node failed: {error!r}", None, ()))
+            messages.put(Failed(EngineFailureError.__name__, f"its node failed: {error!r}", None))
             raise
 
     with Aside[None]() as aside:
@@ -449,14 +463,14 @@ def _batched(messages: queue.SimpleQueue[object]) -> Iterator[object]:
             done, sent = 0, time.monotonic()
         if not isinstance(message, int):
             yield message
-        if isinstance(message, Finished | ReportedError):
+        if isinstance(message, Finished | Failed):
             return
 
 
-def _error(failed: ReportedError) -> HarnessError:
-    """Return the error that a node reported, of the class that it had there where a worker raises it itself."""
+def _error(failed: Failed) -> HarnessError:
+    """Return the error that a node reported, of the class that it had there."""
     kind = next((kind for kind in _OF_WORKERS if kind.__name__ == failed.type), None)
-    if kind is None:
+    if failed.remote or kind is None:
         return RemoteError(failed.type, failed.what, failed.fix, list(failed.log))
     return kind(failed.what, fix=failed.fix, log=failed.log)
 

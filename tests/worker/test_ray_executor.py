@@ -40,10 +40,10 @@ from harness.store.columns import save_table
 from harness.store.record_files import load, save
 from harness.testing.samples import RecordingProgress
 from harness.worker import divided_search, ray_executor
-from harness.worker.failure import RemoteError, ReportedError
+from harness.worker.failure import RemoteError
 from harness.worker.jobs import Encoded, EncodeJob, EncodePart, TrialJob, TrialRecord
 from harness.worker.process import Finished, Worker
-from harness.worker.ray_executor import Cluster, RayExecutor, run_on_node
+from harness.worker.ray_executor import Cluster, Failed, RayExecutor, run_on_node
 from harness.worker.ray_files import SentFiles
 from harness.worker.threads import Aside
 
@@ -262,7 +262,7 @@ def test_a_cluster_that_is_not_there_is_said_at_once() -> None:
 
 def test_another_version_on_a_node_is_refused(tmp_path: Path) -> None:
     (refused,) = run_on_node(str(tmp_path), "1234", "0.0.0", ".", None, None, None)
-    assert isinstance(refused, ReportedError)
+    assert isinstance(refused, Failed)
     assert refused.type == EngineUnavailableError.__name__
     assert f"has version {harness.__version__} of the harness, and this machine 0.0.0" in refused.what
 
