@@ -20,7 +20,7 @@ from harness.errors import UnknownNameError, UsageError
 _ITEM = re.compile(r"""(?:[^,"]|"(?:[^"]|"")*")+""")
 _NEAR_TITLE = 0.8
 OPTION = "--columns"
-"""What messages call the names of fields; in Python it is another word."""
+"""The name in messages of the option that names fields; the Python interface has another."""
 _SHOWN = 40
 
 

@@ -197,7 +197,7 @@ class Dataset:
 
     @property
     def competing(self) -> float:
-        """How many documents compete for a query's ranking, on average: all, those of the filter, or its candidates."""
+        """Documents that compete for a query's ranking, on average: all, those of the filter, or its candidates."""
         if self.candidates is not None:
             counts = [len(set(self.candidates.get(query, ()))) for query in self.queries.ids]
             return sum(counts) / max(len(counts), 1)

@@ -1,4 +1,4 @@
-"""From columns of (query, document, number) to the grouped arrays of runs and judgments."""
+"""Group columns of (query, document, number) into runs and judgments."""
 
 from __future__ import annotations
 

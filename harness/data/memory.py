@@ -112,7 +112,7 @@ HITS = (
     QueryShape('[{"corpus_id": document id, "score": score}, …]', _lists(_is_hit), _of_items("corpus_id", "score")),
     QueryShape("[document id, …], best first", _lists(is_id), _of_ranks),
 )
-"""How the hits of a query are written; an empty list is of the first shape that takes it."""
+"""Shapes of the hits of a query; an empty list has the first shape that takes it."""
 
 JUDGED = (
     QueryShape("{document id: grade}", _is_mapping, _of_mapping),
@@ -120,7 +120,7 @@ JUDGED = (
     QueryShape("[document id, …] or {document id, …}, each of grade 1", _are_ids, _of_relevant),
     QueryShape("document id, of grade 1", is_id, lambda value: _of_relevant([value])),
 )
-"""How the judgments of a query are written."""
+"""Shapes of the judgments of a query."""
 
 
 def first_unfit(table: Mapping[Any, Any], shapes: Sequence[QueryShape]) -> str | None:
@@ -356,7 +356,7 @@ RUNS: Accepted[Run] = Accepted(
         ),
     ),
 )
-"""What a run may be as an object. Predictions come before other dictionaries, which they are too."""
+"""Shapes of a run as an object. Predictions come before other dictionaries, which they are too."""
 
 QRELS: Accepted[Qrels] = Accepted(
     "the judgments are",
@@ -372,7 +372,7 @@ QRELS: Accepted[Qrels] = Accepted(
         ),
     ),
 )
-"""What judgments may be as an object."""
+"""Shapes of judgments as an object."""
 
 
 def read_shape(value: object, accepted: Accepted[Built]) -> Built:

@@ -1,4 +1,4 @@
-"""From any model's vectors to checked CSR rows, batch by batch."""
+"""Convert any model's vectors to checked CSR rows, batch by batch."""
 
 from __future__ import annotations
 

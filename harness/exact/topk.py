@@ -1,4 +1,4 @@
-"""From a batch of queries to ranked hits: batches, threads, workspaces, decoding."""
+"""Ranked hits of a batch of queries: batches, threads, workspaces, decoding."""
 
 from __future__ import annotations
 
