@@ -20,7 +20,7 @@ from harness.errors import UnknownNameError, UsageError
 _ITEM = re.compile(r"""(?:[^,"]|"(?:[^"]|"")*")+""")
 _NEAR_TITLE = 0.8
 OPTION = "--columns"
-"""The option of names of fields, as messages call it; in Python it is another word."""
+"""The name in messages of the option that names fields; the Python interface has another."""
 _SHOWN = 40
 
 

@@ -25,7 +25,7 @@ from harness.data.columns import (
     text_batches,
 )
 from harness.data.filtering import Filtered
-from harness.data.frames import as_table
+from harness.data.frames import as_table, with_article
 from harness.data.judgments import refuse_unknown
 from harness.data.memory import QRELS, read_shape
 from harness.data.problems import Problems
@@ -147,12 +147,12 @@ def _rows(table: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - a table of any 
 
 
 def _unfit(value: object, subject: str) -> UsageError:
-    kind = type(value).__name__
     items: list[object] = []
     if isinstance(value, Mapping | list | tuple):
         items = list(value.values() if isinstance(value, Mapping) else value)
-    of = f" of {type(items[0]).__name__}" if items else ""
-    return UsageError(f"the {subject} cannot be read from a {kind}{of}", fix=f"give {_SHAPES}")
+    kinds = " and ".join(dict.fromkeys(type(item).__name__ for item in items))
+    of = f" of {kinds}" if items else ""
+    return UsageError(f"the {subject} cannot be read from {with_article(type(value))}{of}", fix=f"give {_SHAPES}")
 
 
 IdenticalIds = Literal["keep", "drop"]
@@ -197,7 +197,7 @@ class Dataset:
 
     @property
     def competing(self) -> float:
-        """How many documents compete for a query's ranking, on average: all, those of the filter, or its candidates."""
+        """Documents that compete for a query's ranking, on average: all, those of the filter, or its candidates."""
         if self.candidates is not None:
             counts = [len(set(self.candidates.get(query, ()))) for query in self.queries.ids]
             return sum(counts) / max(len(counts), 1)

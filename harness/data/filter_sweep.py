@@ -20,13 +20,13 @@ _YES, _NO = "yes", "no"
 
 @dataclass(frozen=True, slots=True)
 class FilterSweep:
-    """Filters that are asked for: ``shares`` of the documents by seeded attributes, and values of some ``fields``."""
+    """Filters to measure: ``shares`` of the documents by seeded attributes, and values of some ``fields``."""
 
     shares: tuple[float, ...] = ()
     fields: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Tell whether any filter is asked for."""
+        """Tell whether there is any filter."""
         return bool(self.shares or self.fields)
 
     def words(self) -> list[str]:
@@ -43,7 +43,7 @@ class SweptFilter(NamedTuple):
 
 
 def sweep_filters(sweep: FilterSweep, documents: int, attributes: pa.Table | None, seed: int) -> list[SweptFilter]:
-    """Return the filters of a sweep on a corpus, as they are asked for; values of a field the most frequent first.
+    """Return the filters of a sweep on a corpus, in its order; values of a field the most frequent first.
 
     A seeded attribute is ``yes`` for the first documents of one permutation that all attributes share, as many as its
     share comes to and at least one, and ``no`` for the others. Of a field with many values those are taken whose
@@ -69,10 +69,10 @@ def sweep_filters(sweep: FilterSweep, documents: int, attributes: pa.Table | Non
 
 def _spread_values(column: pa.ChunkedArray) -> Sequence[str]:
     counted = pc.value_counts(pc.drop_null(column)).to_pylist()
-    values = sorted(((int(one["counts"]), str(one["values"])) for one in counted), key=lambda one: (-one[0], one[1]))
+    values = sorted((-int(entry["counts"]), str(entry["values"])) for entry in counted)  # the most frequent first
     if len(values) <= MOST_VALUES:
         return [value for _, value in values]
-    frequencies = np.log([count for count, _ in values])
+    frequencies = np.log([-count for count, _ in values])
     points = np.linspace(frequencies[0], frequencies[-1], MOST_VALUES)
     nearest = {int(np.argmin(np.abs(frequencies - point))) for point in points}
-    return [values[at][1] for at in sorted(nearest)]
+    return [values[place][1] for place in sorted(nearest)]

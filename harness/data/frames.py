@@ -52,12 +52,16 @@ def id_column(values: Iterable[object]) -> pa.StringArray:
     return strings(map(str, items))
 
 
+def with_article(kind: type) -> str:
+    """Return the name of a type in a sentence: ``an int``, ``a list``."""
+    return f"{'an' if kind.__name__[0].lower() in 'aeiou' else 'a'} {kind.__name__}"
+
+
 def described(value: object) -> str:
     """Return the type of ``value`` and its beginning: ``an int (3)``; only the type of what has no short form."""
     if value is None:
         return "None"
-    name = type(value).__name__
-    kind = f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+    kind = with_article(type(value))
     return f"{kind} ({' '.join(_SHORT.repr(value).split())})" if isinstance(value, _SHOWN) else kind
 
 

@@ -1,4 +1,4 @@
-"""From columns of (query, document, number) to the grouped arrays of runs and judgments."""
+"""Group columns of (query, document, number) into runs and judgments."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def build_judgments(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades
     """
     broken = np.flatnonzero(~((np.abs(grades) < _LIMIT) & (grades == np.rint(grades))))
     if len(broken):
-        named = [f"grade {grades[at]:g} of document '{documents[int(at)].as_py()}' is no whole number" for at in broken]
+        named = [
+            f"grade {grades[at]:g} of document '{documents[int(at)].as_py()}' is no whole number of 32 bits"
+            for at in broken
+        ]
         raise DataError("judgments", named)
     return build_qrels(queries, documents, grades)
 

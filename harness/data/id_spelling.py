@@ -6,6 +6,7 @@ a cut file.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
@@ -110,41 +111,31 @@ class _Affix(NamedTuple):
         """Return the known id that a missing one stands for; None where it lacks the text."""
         if self.added:
             return self.text + name if self.before else name + self.text
-        if self.before:
-            return name.removeprefix(self.text) if name.startswith(self.text) else None
-        return name.removesuffix(self.text) if name.endswith(self.text) else None
+        rest = name.removeprefix(self.text) if self.before else name.removesuffix(self.text)
+        return rest if rest != name else None
 
     def splits_number(self, name: str) -> bool:
         """Return whether the text and the rest of the longer id have a digit each where they meet."""
-        whole = self.respell(name) if self.added else name
-        if whole is None:
-            return True
+        whole = (self.respell(name) or "") if self.added else name
         cut = len(self.text) if self.before else len(whole) - len(self.text)
         return whole[cut - 1].isdigit() and whole[cut].isdigit()
 
-    @property
-    def rule(self) -> str:
-        verb = "with" if self.added else "without"
-        return f"{verb} '{self.text}' {'before' if self.before else 'after'} them"
+    def __str__(self) -> str:
+        return f"{'with' if self.added else 'without'} '{self.text}' {'before' if self.before else 'after'} them"
 
 
 def _by_affix(missing: Sequence[str], known: Ids) -> Iterator[Respelling]:
-    """Yield what meets with a text put before or after the missing ids, or taken away there."""
+    """Yield the ids that meet with a text put before or after the missing ids, or taken away there."""
     sample = missing[:_SAMPLE]
-    parts = _known_among(
-        (part for name in sample for at in range(1, len(name)) for part in (name[at:], name[:at])), known
-    )
-    seen = Counter[_Affix]()
-    for name in sample:
-        seen.update(set(_affixes(name, known, parts)))
+    cuts = ((name[:at], name[at:]) for name in sample for at in range(1, len(name)))
+    parts = _known_among(itertools.chain.from_iterable(cuts), known)
+    seen = Counter(affix for name in sample for affix in set(_affixes(name, known, parts)))
     tried = {affix: [affix.respell(name) for name in missing] for affix, _ in seen.most_common(_CANDIDATES)}
-    present = _known_among(
-        (spelling for respelled in tried.values() for spelling in respelled if spelling is not None), known
-    )
-    for affix, respelled in tried.items():
-        met = [(name, spelling) for name, spelling in zip(missing, respelled, strict=True) if spelling in present]
+    present = _known_among((spelling for spellings in tried.values() for spelling in spellings if spelling), known)
+    for affix, spellings in tried.items():
+        met = [(name, spelling) for name, spelling in zip(missing, spellings, strict=True) if spelling in present]
         if met:
-            yield Respelling(affix.rule, len(met), *met[0])
+            yield Respelling(str(affix), len(met), *met[0])
 
 
 def _known_among(names: Iterable[str], known: Ids) -> set[str]:
@@ -162,9 +153,9 @@ def _affixes(name: str, known: Ids, parts: Set[str]) -> Iterator[_Affix]:
     starts = known.values.filter(pc.starts_with(known.values, pattern=name))[:_MATCHES].to_pylist()
     affixes = [_Affix(known_id.removesuffix(name), before=True, added=True) for known_id in ends]
     affixes += [_Affix(known_id.removeprefix(name), before=False, added=True) for known_id in starts]
-    for at in range(1, len(name)):
-        affixes += [_Affix(name[:at], before=True, added=False)] if name[at:] in parts else []
-        affixes += [_Affix(name[at:], before=False, added=False)] if name[:at] in parts else []
+    cuts = [(name[:at], name[at:]) for at in range(1, len(name))]
+    affixes += [_Affix(first, before=True, added=False) for first, last in cuts if last in parts]
+    affixes += [_Affix(last, before=False, added=False) for first, last in cuts if first in parts]
     yield from (affix for affix in affixes if not affix.splits_number(name))
 
 
@@ -214,10 +205,8 @@ def _is_cut(missing: Sequence[str], known: Ids) -> bool:
     """Tell whether the numbers at the end of ids rise through the file, and are larger in all that are missing."""
     if len(known) < _FEW_DOCUMENTS:
         return False
-    matches = [_LAST_NUMBER.search(name) for name in known]
-    lost = [_LAST_NUMBER.search(name) for name in missing]
-    if None in matches or None in lost:
+    numbered, lost = ([_LAST_NUMBER.search(name) for name in names] for names in (known, missing))
+    if None in numbered or None in lost:
         return False
-    numbered = np.array([int(match[1]) for match in matches if match is not None], dtype=np.int64)
-    beyond = min(int(match[1]) for match in lost if match is not None)
-    return bool((np.diff(numbered) > 0).all()) and beyond > int(numbered[-1])
+    rising, beyond = ([int(match[1]) for match in matches if match is not None] for matches in (numbered, lost))
+    return all(first < second for first, second in itertools.pairwise(rising)) and min(beyond) > rising[-1]

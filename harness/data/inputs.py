@@ -1,4 +1,4 @@
-"""What engines and encoders take: documents or queries, in columns."""
+"""Input of engines and encoders: documents or queries, in columns."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ HITS = (
     QueryShape('[{"corpus_id": document id, "score": score}, …]', _lists(_is_hit), _of_items("corpus_id", "score")),
     QueryShape("[document id, …], best first", _lists(is_id), _of_ranks),
 )
-"""Shapes of the hits of a query; an empty list is of the first shape that takes it."""
+"""Shapes of the hits of a query; an empty list has the first shape that takes it."""
 
 JUDGED = (
     QueryShape("{document id: grade}", _is_mapping, _of_mapping),
@@ -356,7 +356,7 @@ RUNS: Accepted[Run] = Accepted(
         ),
     ),
 )
-"""Shapes of a run. Predictions come before other dictionaries, which they are too."""
+"""Shapes of a run as an object. Predictions come before other dictionaries, which they are too."""
 
 QRELS: Accepted[Qrels] = Accepted(
     "the judgments are",
@@ -372,7 +372,7 @@ QRELS: Accepted[Qrels] = Accepted(
         ),
     ),
 )
-"""Shapes of judgments."""
+"""Shapes of judgments as an object."""
 
 
 def read_shape(value: object, accepted: Accepted[Built]) -> Built:

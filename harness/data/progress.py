@@ -1,4 +1,4 @@
-"""How long work says how far it is, and the clock that times it."""
+"""Progress of long work, and the clock that times it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class SilentDisplay:
     """No progress at all: the default of the Python interface."""
 
     def section(self, label: str) -> SilentDisplay:  # noqa: ARG002 - the signature is Display's
-        """Itself: it takes every phase and shows none."""
+        """Return itself: it takes every phase and shows none."""
         return self
 
     def start(self, phase: str, total: int | None) -> None:

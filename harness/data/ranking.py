@@ -36,7 +36,7 @@ from harness.errors import RankingError
 
 
 class TieRule(StrEnum):
-    """How equal scores are placed when a run is measured."""
+    """Order of equal scores when a run is measured."""
 
     TREC_EVAL = "trec_eval"
     """Score descending, then document id descending: the default."""
@@ -47,7 +47,7 @@ class TieRule(StrEnum):
 
 
 class TieBreak(StrEnum):
-    """How other tools place equal scores, for :func:`order_as`."""
+    """Order of equal scores in other tools, for :func:`order_as`."""
 
     ID_DESCENDING = "document id descending"
     ID_ASCENDING = "document id ascending"

@@ -32,7 +32,7 @@ _TITLE_FIELDS = (
 
 
 class JoinRule(NamedTuple):
-    """How one or two fields of a record become one text: in order, ``separator`` between them if both are filled."""
+    """Rule by which one or two fields become one text: in order, ``separator`` between them if both are filled."""
 
     fields: tuple[str, ...] = ("title", "text")
     separator: str = " "
@@ -44,7 +44,7 @@ class JoinRule(NamedTuple):
 
 
 class TitleCounts(NamedTuple):
-    """How many records have a title, and whether it is searched.
+    """Number of records that have a title, and whether it is searched.
 
     ``filled`` counts the titles that are not empty. ``unused`` counts, for each field that is called like a title and
     plays no role, the records in which it is filled.

@@ -27,9 +27,9 @@ UInt64Array = npt.NDArray[np.uint64]
 Float32Array = npt.NDArray[np.float32]
 Float64Array = npt.NDArray[np.float64]
 Similarity = Literal["cosine", "dot", "l2"]
-"""How two dense vectors are scored: cosine, dot product, or the negative squared Euclidean distance."""
+"""Score of two dense vectors: cosine, dot product, or the negative squared Euclidean distance."""
 BAD_ID = r"^$|^\s|\s$|[\x00-\x1f\x7f]"
-"""What no id may be, as a regular expression that Arrow and Python read alike."""
+"""Matches ids that are refused: a regular expression that Arrow and Python read alike."""
 BAD_ID_IS = "is empty, or has outer spaces or control characters"
 
 
@@ -312,7 +312,7 @@ def _gather(indptr: Int64Array, rows: npt.NDArray[Any]) -> tuple[Int64Array, Int
 
 @dataclass(frozen=True, eq=False)
 class TermCounts:
-    """How often each term of the corpus occurs in each document and each query.
+    """Counts of each term of the corpus in each document and each query.
 
     ``documents`` and ``queries`` share the columns of ``vocabulary`` (the terms of the corpus in ascending byte order);
     their values are counts. ``unknown_terms`` int32 (Q,) counts query tokens that no document contains.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from harness.exact.dense import DenseIndex
+from harness.exact.dense import DenseIndex, compile_dense_kernels
 from harness.exact.encoding import encode_documents, encode_queries
-from harness.exact.index import SparseIndex
+from harness.exact.index import SparseIndex, compile_kernels
 from harness.exact.lucene import LuceneIndex
 from harness.exact.storage import Encoded, load_encoded, save_encoded
 from harness.exact.topk import TopK
-from harness.exact.warm_up import compile_dense_kernels, compile_kernels
 from harness.exact.weights import bm25_idf, document_frequencies
 
 __all__ = [

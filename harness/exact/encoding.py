@@ -1,4 +1,4 @@
-"""From any model's vectors to checked CSR rows, batch by batch."""
+"""Convert any model's vectors to checked CSR rows, batch by batch."""
 
 from __future__ import annotations
 
@@ -104,13 +104,15 @@ def _rows(encoded: Any, source: str, first: int) -> SparseVectors:  # noqa: ANN4
 def _from_mappings(rows: Sequence[Mapping[int, float]], source: str, first: int) -> SparseVectors:
     indptr = offsets_of(np.array([len(row) for row in rows], dtype=np.int64))
     try:
-        wide = np.fromiter((index for row in rows for index in row), np.int64, int(indptr[-1]))
+        wide = np.fromiter((index for row in rows for index in row), np.float64, int(indptr[-1]))
         with np.errstate(over="ignore"):
             weights = np.fromiter((weight for row in rows for weight in row.values()), np.float64).astype(np.float32)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(source, [f"from row {first} on: not {{whole number: weight}}: {error}"]) from error
-    if len(wide) and (wide.min() < 0 or wide.max() >= _DIMENSIONS):
-        raise DataError(source, [f"from row {first} on: an index is outside 0 to {_DIMENSIONS - 1}"])
+    if not ((wide >= 0) & (wide < _DIMENSIONS) & (wide == np.floor(wide))).all():
+        raise DataError(
+            source, [f"from row {first} on: an index is no whole number, or outside 0 to {_DIMENSIONS - 1}"]
+        )
     order = np.lexsort((wide, owners(indptr)))
     indices: Int32Array = wide[order].astype(np.int32)
     values: Float32Array = weights[order]

@@ -186,3 +186,12 @@ def _refuse_overflow(queries: QueryRows, postings: Postings, largest: np.float32
                 broken.append(int(np.searchsorted(queries.indptr, place, side="right")) - 1)
     if broken:
         raise DataError("queries", [f"row {row}: a contribution is beyond float32" for row in sorted(set(broken))])
+
+
+def compile_kernels() -> None:
+    """Compile the kernels of building and searching, or load them from Numba's cache on disk.
+
+    Takes some seconds once per installation, and half a second from then on.
+    """
+    document = SparseVectors(np.array([0, 1]), np.array([0], dtype=np.int32), np.array([1], dtype=np.float32), 1)
+    SparseIndex.build(document, idf="bm25", tie_break=np.array([0], dtype=np.uint32)).retrieve(document, 1)

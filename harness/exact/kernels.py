@@ -41,7 +41,7 @@ _FEW = np.uint64(4)
 """A block with fewer postings than one in this many documents is collected through its postings."""
 _SPARE = 64
 _SHARE = 0.3
-"""What is left out may add this share of the floor: with more, too many documents would have to be scored again."""
+"""Largest share of the floor that terms left out may add: with more, too many documents would be scored again."""
 _WORTH = np.uint64(1280)
 """Leaving terms out pays where so many postings are ahead for each of the k documents and each term."""
 _LOOK_UP = np.uint64(64)

@@ -45,7 +45,7 @@ class QueryRows(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How postings become contributions, and which sums are hits."""
+    """The arithmetic of contributions, and the sums that are hits."""
 
     lucene: bool
     mask: np.uint64

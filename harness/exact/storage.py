@@ -111,17 +111,23 @@ def load_encoded(folder: Path | str, *, verify: bool = True) -> Encoded:
 def writing(folder: Path, kind: str, counts: Mapping[str, int]) -> Iterator[None]:
     """Make ``folder`` for files that the block writes; the header with their checksums follows, atomically.
 
-    What a reader would take for a finished folder is removed first, so that an interrupted save is noticed.
+    What a reader would take for a finished folder is removed first, so that an interrupted save is noticed. Raises
+    CacheError where the folder cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in (_HEADER, "order.npy", "idf.npy"):
-        (folder / name).unlink(missing_ok=True)
-    yield
-    files = {path.name: _checksum(path) for path in sorted(folder.iterdir()) if path.suffix in (".npy", ".arrow")}
-    header = {"format": f"{_FORMAT}.{kind}", "version": _VERSION, "counts": counts, "files": files}
-    temporary = folder / f"{_HEADER}.{os.getpid()}"
-    temporary.write_text(json.dumps(header, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    temporary.replace(folder / _HEADER)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (_HEADER, "order.npy", "idf.npy"):
+            (folder / name).unlink(missing_ok=True)
+        yield
+        files = {path.name: _checksum(path) for path in sorted(folder.iterdir()) if path.suffix in (".npy", ".arrow")}
+        header = {"format": f"{_FORMAT}.{kind}", "version": _VERSION, "counts": counts, "files": files}
+        temporary = folder / f"{_HEADER}.{os.getpid()}"
+        temporary.write_text(json.dumps(header, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        temporary.replace(folder / _HEADER)
+    except OSError as error:
+        raise CacheError(
+            f"nothing can be saved in '{folder}': {error}", fix="name a folder that can be written"
+        ) from error
 
 
 def open_header(folder: Path, kind: str, *, verify: bool) -> dict[str, Any]:

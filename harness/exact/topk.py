@@ -1,4 +1,4 @@
-"""From a batch of queries to ranked hits: batches, threads, workspaces, decoding."""
+"""Ranked hits of a batch of queries: batches, threads, workspaces, decoding."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -72,10 +73,7 @@ class Searcher:
 
     def retrieve(self, queries: QueryRows, k: int, threads: int) -> TopK:
         """Return the best ``k`` hits of every query; raises UsageError for ``k`` or ``threads`` below 1."""
-        if k < 1:
-            raise UsageError(f"k is {k}", fix="k must be at least 1")
-        if threads < 1:
-            raise UsageError(f"threads is {threads}", fix="threads must be at least 1")
+        require_counts(k=k, threads=threads)
         batches = list(self._batches(queries, k, threads))
         if threads == 1 or len(batches) == 1:
             parts = [self._retrieve_batch(queries, *batch) for batch in batches]
@@ -86,11 +84,7 @@ class Searcher:
 
     def only(self, matching: npt.NDArray[np.bool_]) -> Postings:
         """Return the postings of ``matching`` rows; raises UsageError unless that is one bool a document."""
-        if matching.shape != (self.documents,) or matching.dtype != np.bool_:
-            raise UsageError(
-                f"matching has shape {matching.shape} and dtype {matching.dtype}",
-                fix=f"give one bool for each of the {self.documents} documents",
-            )
+        require_bools(matching, self.documents)
         return only_rows(self.postings, matching if self.order is None else matching[self.order])
 
     def score(self, queries: QueryRows, indptr: Int64Array, rows: Int32Array) -> Float32Array:
@@ -162,6 +156,22 @@ def tie_order(tie_break: UInt32Array, documents: int) -> Int32Array:
             fix=f"give one uint32 for each of the {documents} documents",
         )
     return np.argsort(~tie_break, kind="stable").astype(np.int32)
+
+
+def require_counts(**counts: object) -> None:
+    """Raise UsageError unless all are whole numbers of at least 1."""
+    for name, count in counts.items():
+        if not isinstance(count, Integral) or int(count) < 1:
+            raise UsageError(f"{name} is {count}", fix=f"{name} must be a whole number, at least 1")
+
+
+def require_bools(matching: npt.NDArray[np.bool_], documents: int) -> None:
+    """Raise UsageError unless ``matching`` is one bool for each document."""
+    if matching.shape != (documents,) or matching.dtype != np.bool_:
+        raise UsageError(
+            f"matching has shape {matching.shape} and dtype {matching.dtype}",
+            fix=f"give one bool for each of the {documents} documents",
+        )
 
 
 def check_lists(indptr: Int64Array, rows: Int32Array, queries: int, documents: int) -> None:

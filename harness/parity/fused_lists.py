@@ -33,7 +33,7 @@ from harness.worker.jobs import TrialRecord
 
 
 class EngineFusion(NamedTuple):
-    """How an engine fuses the lists that it makes itself.
+    """The fusion of the lists that an engine makes itself.
 
     ``method`` names it in reports, ``depth`` is the length of each list. ``by_rank`` says that ranks are fused and no
     scores: equal scores then count in the engine's own order. ``fuse`` is the definition, ``as_engine`` the engine's
@@ -70,7 +70,7 @@ def compare_hybrid(
     """
     if record.lists.keys() != references.keys():
         raise EngineFailureError(
-            f"the engine told the lists {', '.join(record.lists) or 'none'}, not {', '.join(references)}",
+            f"the engine returned the lists {', '.join(record.lists) or 'none'}, not {', '.join(references)}",
             fix="this is a defect of the engine: it must be a harness.engines.interface.Fusing",
         )
     if rule.fusion not in FUSIONS:
@@ -192,4 +192,4 @@ FUSIONS: Mapping[str, Callable[[Mapping[str, ParameterValue], int], EngineFusion
     "qdrant": _of_qdrant,
     "lancedb": _of_lancedb,
 }
-"""Every fusion that a card may name, of a backend's parameters and the number of hits that were asked for."""
+"""Every fusion that a card may name, of a backend's parameters and the number of hits."""

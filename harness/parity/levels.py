@@ -17,7 +17,7 @@ Int8Array = npt.NDArray[np.int8]
 
 
 class Level(IntEnum):
-    """How one query's ranking relates to its reference. Each level includes those above it in number."""
+    """Agreement of one query's ranking with its reference; each level includes those with larger numbers."""
 
     DIFFERENT = 0
     """Some rank holds a document that the reference scores differently, or the number of hits differs."""
@@ -48,7 +48,7 @@ class QueryParity:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Parity:
-    """How a run relates to its reference, over all queries.
+    """Agreement of a run with its reference, over all queries.
 
     The counts are nested: a bit-equal query is identical, an identical one tie-equivalent;
     ``different = queries - tie_equivalent``. ``reference`` and ``mode`` name the reference. ``tolerance`` is the
@@ -120,8 +120,7 @@ def judge(
 
     Engine scores play no part in it. Both runs answer the same queries over the same documents.
     """
-    rankings = (_Ranking(ranking.indptr, ranking.rows, ranking.scores) for ranking in (run, exact))
-    engine, reference = rankings
+    engine, reference = (_Ranking(ranking.indptr, ranking.rows, ranking.scores) for ranking in (run, exact))
     base = np.zeros(len(k)) if scale is None else scale
     return Judgements(*_judge(engine, true_scores, reference, len(run.doc_ids), k, tolerance, base))
 

@@ -56,7 +56,7 @@ _OF_RECIPES: Mapping[str, ParameterValue | None] = {
 
 
 class OutcomeParity(NamedTuple):
-    """How a run relates to its reference; ``exact`` is the reference's own run, if that is dense or a hybrid.
+    """Agreement of a run with its reference; ``exact`` is the reference's own run, if that is dense or a hybrid.
 
     ``rebuilds`` are the overlaps with it, depth -> mean, of the builds after the first. ``deeper`` is the reference's
     run to the depth that was asked for beyond k, None where none was, and of hybrids and fusions.

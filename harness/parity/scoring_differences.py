@@ -19,7 +19,7 @@ from harness.registry.parameters import ParameterValue
 from harness.worker.outcome import Outcome
 
 DEPTH = 10
-"""How deep rankings are compared under one change."""
+"""Depth to which rankings are compared under one change."""
 _MOST_POSTINGS = 50_000_000
 """With more, each change would take minutes: parts of formulas are named, and not proven."""
 _IDF = {

@@ -18,7 +18,7 @@ from harness.wording import counted
 
 Answer = TypeVar("Answer")
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
-"""What may be otherwise a moment later."""
+"""Answers that may be others a moment later."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 _TRIES = 3
 """Times that an answer which cannot be used is asked for: the same question rarely gets another one. And times that a

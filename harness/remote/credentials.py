@@ -10,7 +10,7 @@ from urllib.parse import quote, quote_plus
 from harness.errors import EngineUnavailableError
 
 _SENDABLE = re.compile(r"[\x20-\x7e]*")
-"""What a header of HTTP and the metadata of gRPC can carry."""
+"""Characters that a header of HTTP and the metadata of gRPC can carry."""
 _SHOWN = 300
 _SPELLINGS: tuple[Callable[[str], str], ...] = (str, quote, quote_plus, partial(quote, safe=""))
 

@@ -22,7 +22,7 @@ REPORT_NAME = "report.json"
 PER_QUERY, PARITY, LATENCIES = "per_query.parquet", "parity.parquet", "latencies.parquet"
 RUNS, QRELS, QUERIES = "runs", "qrels", "queries"
 FORMER_CHANGE = "regression.json"
-"""What the first version said of two results lay beside the report of the later one."""
+"""File beside the report of the later of two results, in which the first version compared them."""
 _FORMER = {"qrels.tsv", "queries.parquet"}
 """Files of the first version, which held one dataset."""
 _OURS = {REPORT_NAME, PER_QUERY, PARITY, LATENCIES, RUNS, QRELS, QUERIES, "report.html", FORMER_CHANGE, *_FORMER}

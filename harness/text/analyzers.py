@@ -61,9 +61,6 @@ class Analyzer(Protocol):
     def analyze(self, texts: Sequence[str]) -> list[list[str]]:
         """Return the terms of each text, in order, repeats included; an empty list for a text without terms."""
 
-    def describe(self) -> Mapping[str, str]:
-        """Return everything that decides the terms: libraries with versions, stop words."""
-
 
 @runtime_checkable
 class CountingAnalyzer(Analyzer, Protocol):
@@ -81,10 +78,6 @@ class WhitespaceAnalyzer:
     def analyze(self, texts: Sequence[str]) -> list[list[str]]:
         """Split each text at white space."""
         return [text.split() for text in texts]
-
-    def describe(self) -> Mapping[str, str]:
-        """Return the name."""
-        return {"analyzer": self.name}
 
 
 def create_analyzer(name: str, *, heap: str | None = None, jar: str | None = None) -> Analyzer:

@@ -93,10 +93,6 @@ class LuceneAnalyzer:
         with java_errors(f"counting terms with '{self.name}'"):
             return _Counter(self.bridge.load(_TERMS)(self.java), self.name)
 
-    def describe(self) -> Mapping[str, str]:
-        """Return the analyzer's Java class and the versions of Lucene and Anserini: all that decides its terms."""
-        return {"analyzer": self.name, "class": str(self.java.getClass().getName()), **versions(self.bridge)}
-
 
 def versions(bridge: JavaBridge) -> dict[str, str]:
     """Return the versions of Lucene and Anserini, from the running jar."""

@@ -49,8 +49,13 @@ def languages() -> list[str]:
 
 
 def identity(language: str) -> Mapping[str, str]:
-    """Return what decides a language's terms: :meth:`SnowballAnalyzer.describe`."""
-    return SnowballAnalyzer(language).describe()
+    """Return what decides a language's terms: stemmer with its version, stop words with a digest, and apostrophes."""
+    return {
+        "analyzer": f"snowball-{language}",
+        "stemmer": f"PyStemmer {version('PyStemmer')} {language}",
+        "stop_words": _stop_words(language)[1],
+        "tokens": "apostrophe separates" if language in _ELIDING else "apostrophe joins",
+    }
 
 
 class SnowballAnalyzer:
@@ -59,12 +64,10 @@ class SnowballAnalyzer:
     def __init__(self, language: str) -> None:
         if language not in languages():
             raise UnknownNameError("Snowball language", language, languages())
-        self._language = language
         self.name = f"snowball-{language}"
         self._tokenizer = Tokenizer(elides=language in _ELIDING, turkish=language == "turkish")
-        stop_words, self._stop_words_source = _stop_words(language)
         # a list may say ``l'`` where the tokeniser leaves ``l``
-        pieces = (self._tokenizer.cut(word) for word in stop_words)
+        pieces = (self._tokenizer.cut(word) for word in _stop_words(language)[0])
         stop_tokens = frozenset(tokens[0] for tokens in pieces if len(tokens) == 1)
         stemmer = Stemmer.Stemmer(language, 0)  # its own cache is off: every token is stemmed once
         self._terms = _Terms(stemmer.stemWord, stop_tokens)
@@ -75,15 +78,6 @@ class SnowballAnalyzer:
             self._terms.clear()
         cut, terms = self._tokenizer.cut, self._terms
         return [[term for token in cut(text) if (term := terms[token])] for text in texts]
-
-    def describe(self) -> Mapping[str, str]:
-        """Return stemmer with its version, stop words with a digest, and the rule for apostrophes."""
-        return {
-            "analyzer": self.name,
-            "stemmer": f"PyStemmer {version('PyStemmer')} {self._language}",
-            "stop_words": self._stop_words_source,
-            "tokens": "apostrophe separates" if self._language in _ELIDING else "apostrophe joins",
-        }
 
 
 class _Terms(dict[str, str]):

@@ -78,7 +78,7 @@ def memory_of(processes: Iterable[psutil.Process]) -> Used:
     Memory that they share by no file's name, as PostgreSQL's buffers, is anonymous.
     """
     used = [_used(process) for process in processes]
-    return Used(sum(one.resident for one in used), sum(one.anonymous for one in used))
+    return Used(sum(resident for resident, _ in used), sum(anonymous for _, anonymous in used))
 
 
 def _used(process: psutil.Process) -> Used:
@@ -112,7 +112,7 @@ def _bytes(process: psutil.Process, kind: str) -> int:
 
 
 def end_family(process: subprocess.Popen[bytes], mark: str, *, grace_s: float) -> None:
-    """End the process: asked first, killed after ``grace_s`` or when this is interrupted; then all that it started.
+    """End a process by SIGTERM, by SIGKILL after ``grace_s`` or an interruption, and then all that it started.
 
     ``mark`` is the value of MARK_VARIABLE in its environment.
     """

@@ -47,7 +47,7 @@ Sleep = Callable[[float], None]
 """Waits for so many seconds; injected, so that tests do not wait."""
 _NS_PER_S = 1e9
 _FAILED_CALLS = 3
-"""So many calls that fail one after the other, and a client gives up: an engine may have retried each for long."""
+"""Failed calls in a row after which a client gives up: an engine may have retried each for long."""
 _AWAY = (EngineUnavailableError, EngineTimeoutError)
 
 

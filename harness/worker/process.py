@@ -34,7 +34,7 @@ _FAMILY_POLL_S = 0.2
 """Less often: every process of the machine is looked at."""
 _LOG_LINES = 40
 _GRACE_S = 3.0
-"""From being asked to end to being killed; engines tidy up meanwhile."""
+"""Between SIGTERM and SIGKILL; engines tidy up meanwhile."""
 _LINGER_S = 10.0
 _MEBIBYTE = 1024**2
 _messages = logging.getLogger("harness")

@@ -47,7 +47,7 @@ class WorkerProcess(NamedTuple):
 
 _early: list[WorkerProcess] = []
 _modules: list[Sequence[str]] = []
-"""What workers that start early import, while a command wants them to."""
+"""Modules that workers which start early import, while a command wants them to."""
 
 
 def start_worker(log: BinaryIO, modules: Sequence[str] = ()) -> WorkerProcess:
@@ -103,7 +103,7 @@ def take_worker(log: BinaryIO) -> WorkerProcess:
 
 
 def send_job(worker: WorkerProcess, job: Path) -> None:
-    """Tell a worker its job. One that has just died is not told: its end is seen by whoever listens to it."""
+    """Tell a worker its job; the end of one that has just died is seen where its messages are read."""
     stdin = worker.process.stdin
     if stdin is None:
         raise AssertionError("the worker was started without a pipe")

@@ -303,6 +303,19 @@ def test_another_shape_is_refused_with_those_that_are_taken(corpus):
 
 
 @pytest.mark.parametrize(
+    ("corpus", "shape"),
+    [
+        (3, "an int"),
+        ({"a": "x", "b": None}, "a dict of str and NoneType"),
+        ([("a", "x"), {}], "a list of tuple and dict"),
+    ],
+)
+def test_what_has_no_shape_is_named_with_all_that_is_in_it(corpus, shape):
+    with pytest.raises(UsageError, match=f"the documents cannot be read from {shape}\n"):
+        Dataset.of(corpus, {"q": "a"})
+
+
+@pytest.mark.parametrize(
     ("arguments", "problem"),
     [
         (({}, {"q": "a"}), "documents: 1 problem\n  there are none"),

@@ -106,7 +106,7 @@ def test_bad_input_is_named():
     with pytest.raises(DataError, match="row 0: NaN, infinite or beyond float32"):
         DenseIndex.build(np.full((1, 2), 1e39))
     index = DenseIndex.build(DOCUMENTS)
-    for k, threads in ((0, 1), (1, 0)):
+    for k, threads in ((0, 1), (1, 0), (2.5, 1)):
         with pytest.raises(UsageError, match="at least 1"):
             index.retrieve(QUERIES, k, threads)
     with pytest.raises(UsageError, match="queries have 3 dimensions, the index 20"):
@@ -118,6 +118,10 @@ def test_bad_input_is_named():
             DenseIndex.build(np.ones(shape))
     with pytest.raises(UsageError, match="shape"):
         DenseIndex.build(np.array([["a"]]))
+    with pytest.raises(UsageError, match=r"documents are no array(.|\n)*vectors of one length"):
+        DenseIndex.build([[1.0], [1.0, 2.0]])
+    with pytest.raises(UsageError, match="queries are no array"):
+        index.retrieve([[1.0], [1.0, 2.0]], 1)
 
 
 def test_zero_vectors_have_no_cosine_and_every_other_score():

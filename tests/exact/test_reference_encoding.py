@@ -66,6 +66,8 @@ def test_dimensions():
         (lambda dense: [{0: None} for _ in dense], "row 2: the vector has a value that is NaN or infinite"),
         (lambda dense: [{-1: 1.0} for _ in dense], "outside 0 to"),
         (lambda dense: [{2**40: 1.0} for _ in dense], "outside 0 to"),
+        (lambda dense: [{1.5: 1.0} for _ in dense], "no whole number"),
+        (lambda dense: [{np.nan: 1.0} for _ in dense], "no whole number"),
         (lambda dense: [{"a": 1.0} for _ in dense], "not {whole number: weight}"),
         (lambda dense: dense[0], "of shape"),
         (lambda dense: np.array([["a"]] * len(dense)), "of shape"),

@@ -150,6 +150,12 @@ def test_ids_that_do_not_match_the_rows_are_not_written(tmp_path: Path):
     assert not (tmp_path / "a").exists()
 
 
+def test_a_place_where_nothing_can_be_written_is_named(tmp_path: Path):
+    (tmp_path / "file").touch()
+    with pytest.raises(CacheError, match=r"nothing can be saved in '.*file'"):
+        SparseIndex.build(VECTORS).save(tmp_path / "file")
+
+
 def test_nothing_is_pickled(folder: Path):
     for path in files(folder):
         np.load(path, allow_pickle=False)

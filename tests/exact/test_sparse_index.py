@@ -158,6 +158,7 @@ def test_other_things_are_refused(matrix):
     [
         (lambda built, query: built.retrieve(query, 0), "k is 0"),
         (lambda built, query: built.retrieve(query, -3), "k is -3"),
+        (lambda built, query: built.retrieve(query, 2.5), "k is 2.5"),
         (lambda built, query: built.retrieve(query, 1, threads=0), "threads is 0"),
         (lambda built, _: built.retrieve(csr_array((1, 4)), 1), "4 dimensions, the index 3"),
         (lambda built, query: built.score(query, np.array([0, 1]), np.array([5])), "outside the index"),

@@ -479,7 +479,7 @@ def test_a_missing_score_of_a_table_is_refused_as_nan(score):
 @pytest.mark.parametrize("grade", [0.5, 2.0**31, float("inf")])
 def test_grades_are_whole_numbers_of_32_bits(grade):
     for qrels in ({1: {"a": grade}}, [(1, "a", grade)], pa.table({"qid": [1], "docno": ["a"], "label": [grade]})):
-        with pytest.raises(DataError, match="of document 'a' is no whole number"):
+        with pytest.raises(DataError, match="of document 'a' is no whole number of 32 bits"):
             harness.evaluate(RUN, qrels)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UnknownNameError
-from harness.text import Analyzer, analyzer_names, create_analyzer
+from harness.text import Analyzer, analyzer_identity, analyzer_names, create_analyzer
 from harness.text.snowball import SnowballAnalyzer, Tokenizer, languages
 
 
@@ -81,7 +81,7 @@ def test_every_language_analyses_and_describes_itself(language: str) -> None:
     assert analyzer.name == f"snowball-{language}"
     assert analyzer.analyze(["alpha 42 beta", ""])[1] == []
     assert "42" in analyzer.analyze(["alpha 42 beta"])[0]
-    assert analyzer.describe()["stemmer"].endswith(language)
+    assert analyzer_identity(analyzer.name)["stemmer"].endswith(language)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_every_language_analyses_and_describes_itself(language: str) -> None:
 )
 def test_stop_words_of_other_languages_go(language: str, stop_word: str) -> None:
     assert terms(f"snowball-{language}", stop_word) == []
-    assert "stop-words" in create_analyzer(f"snowball-{language}").describe()["stop_words"]
+    assert "stop-words" in analyzer_identity(f"snowball-{language}")["stop_words"]
 
 
 def test_content_words_survive_english_stop_words() -> None:
@@ -98,7 +98,7 @@ def test_content_words_survive_english_stop_words() -> None:
 
 
 def test_languages_without_a_list_say_so() -> None:
-    assert create_analyzer("snowball-basque").describe()["stop_words"] == "none"
+    assert analyzer_identity("snowball-basque")["stop_words"] == "none"
 
 
 def test_a_full_cache_is_emptied_without_changing_terms(monkeypatch: pytest.MonkeyPatch) -> None:

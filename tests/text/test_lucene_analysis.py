@@ -105,12 +105,10 @@ def test_german_folds_and_stems():
     assert lucene_analyzer.LuceneAnalyzer("german").analyze(["Die Häuser der Straße"]) == [["haus", "strass"]]
 
 
-def test_the_description_names_class_and_versions(english: lucene_analyzer.LuceneAnalyzer):
-    described = dict(english.describe())
-    assert described["analyzer"] == "lucene-english"
-    assert described["class"] == "io.anserini.analysis.DefaultEnglishAnalyzer"
-    assert described["lucene"].split(".")[0].isdigit()
-    assert f"anserini-{described['anserini']}-" in jvm.start().jar.name
+def test_versions_are_those_of_the_running_jar(english: lucene_analyzer.LuceneAnalyzer):
+    versions = lucene_analyzer.versions(english.bridge)
+    assert versions["lucene"].split(".")[0].isdigit()
+    assert f"anserini-{versions['anserini']}-" in jvm.start().jar.name
 
 
 def test_an_unknown_language_is_refused():

@@ -17,7 +17,7 @@ from harness.exact.dense.scores import CODES, L2, Pair, exact_keys, vector_lengt
 from harness.exact.dense.search import Blocks, Job, best_keys
 from harness.exact.postings import read_only
 from harness.exact.storage import damaged, load_optional, open_header, save_optional, writing
-from harness.exact.topk import TopK, check_lists, decode, refuse_overflow, tie_order
+from harness.exact.topk import TopK, check_lists, decode, refuse_overflow, require_bools, require_counts, tie_order
 from harness.store.columns import load_column, save_column
 
 _LAST = np.uint32(0xFFFFFFFF)
@@ -109,11 +109,7 @@ class DenseIndex:
 
         It copies their vectors. Raises UsageError for an array of another shape or dtype.
         """
-        if matching.shape != (len(self),) or matching.dtype != np.bool_:
-            raise UsageError(
-                f"matching has shape {matching.shape} and dtype {matching.dtype}",
-                fix=f"give one bool for each of the {len(self)} documents",
-            )
+        require_bools(matching, len(self))
         rows = np.flatnonzero(matching).astype(np.int32)
         order = None
         if self._order is not None:
@@ -144,8 +140,7 @@ class DenseIndex:
         device that is not there; DataError for values that are NaN or infinite, zero vectors under cosine, and hits
         with scores beyond float32, naming the rows.
         """
-        if k < 1 or threads < 1:
-            raise UsageError(f"k is {k} and threads is {threads}", fix="both must be at least 1")
+        require_counts(k=k, threads=threads)
         pair = self._pair(queries, similarity)
         job = Job(pair, estimates_for(pair, self._rule(pair)), self._scaling)
         gpu = choose_device(device)
@@ -220,7 +215,7 @@ class DenseIndex:
     def _pair(self, queries: Any, similarity: Similarity) -> Pair:  # noqa: ANN401 - whatever NumPy takes
         if similarity not in CODES:
             raise UsageError(f"similarity is '{similarity}'", fix=f"take one of {', '.join(CODES)}")
-        vectors = _as_dense(np.atleast_2d(queries), "queries")
+        vectors = _as_dense(queries, "queries")
         if vectors.shape[1] != self._dimensions:
             raise UsageError(
                 f"queries have {vectors.shape[1]} dimensions, the index {self._dimensions}",
@@ -273,12 +268,15 @@ class FilteredDenseIndex:
 
 
 def _as_dense(vectors: Any, source: str) -> Float32Array:  # noqa: ANN401 - whatever NumPy takes
-    """Return C-contiguous float32 (n, d), the same array where it is that already.
+    """Return C-contiguous float32 (n, d), the same array where it is that already; a single query is a row.
 
     Raises UsageError for another shape, no dimensions or values that are no numbers; DataError naming rows (of
     ``source``) with NaN, infinite values or values beyond float32.
     """
-    values = np.asarray(vectors)
+    try:
+        values = np.atleast_2d(vectors) if source == "queries" else np.asarray(vectors)
+    except ValueError as error:
+        raise UsageError(f"{source} are no array: {error}", fix="give vectors of one length") from error
     if values.ndim != 2 or not values.shape[1] or values.dtype.kind not in "fiub":
         raise UsageError(
             f"{source} are an array of {values.dtype} of shape {values.shape}",
@@ -300,3 +298,10 @@ def _refuse_zero(lengths: Float64Array, source: str) -> None:
     zero = np.flatnonzero(lengths == 0.0)
     if len(zero):
         raise DataError(source, [f"row {row}: a zero vector has no cosine" for row in zero.tolist()])
+
+
+def compile_dense_kernels() -> None:
+    """Compile the kernels of dense search; see :func:`harness.exact.compile_kernels`."""
+    index = DenseIndex.build(np.ones((2, 1), dtype=np.float32), tie_break=np.array([0, 1], dtype=np.uint32))
+    top = index.retrieve(np.ones((1, 1)), 1)
+    index.score(np.ones((1, 1)), top.indptr, top.rows)
