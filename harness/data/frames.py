@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from numbers import Integral
 from reprlib import Repr
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -70,13 +70,7 @@ GRADE = ("relevance", "label", "grade", "rel", "score")
 _RANK = "rank"
 
 
-class _Rows(NamedTuple):
-    """The columns of a table that count: ids as text, numbers as float64 (n,), ``places`` where there are ranks."""
-
-    queries: pa.ChunkedArray
-    documents: pa.ChunkedArray
-    numbers: npt.NDArray[np.float64]
-    places: npt.NDArray[np.float64] | None
+_Numbers: TypeAlias = npt.NDArray[np.float64]
 
 
 def as_table(value: Any) -> Any | None:  # noqa: ANN401 - a table of any library
@@ -139,8 +133,7 @@ def run_from_frame(table: Any) -> Run:  # noqa: ANN401 - a table of any library
     Raises:
         DataError: a column or an id is missing, an id is neither text nor a whole number, or a score no number.
     """
-    rows = _rows("run", table, SCORE)
-    return build_run(rows.queries, rows.documents, rows.numbers, rows.places)
+    return build_run(*_columns("run", table, SCORE))
 
 
 def qrels_from_frame(table: Any) -> Qrels:  # noqa: ANN401 - a table of any library
@@ -149,8 +142,8 @@ def qrels_from_frame(table: Any) -> Qrels:  # noqa: ANN401 - a table of any libr
     Raises DataError as :func:`run_from_frame` does, for a grade that is no whole number, and for a document that is
     judged twice under one query.
     """
-    rows = _rows("judgments", table, GRADE)
-    return build_judgments(rows.queries, rows.documents, rows.numbers)
+    queries, documents, grades, _ = _columns("judgments", table, GRADE)
+    return build_judgments(queries, documents, grades)
 
 
 def first_of(names: Sequence[str], there: Sequence[str]) -> str | None:
@@ -158,7 +151,12 @@ def first_of(names: Sequence[str], there: Sequence[str]) -> str | None:
     return next((name for name in names if name in there), None)
 
 
-def _rows(source: str, table: Any, number: tuple[str, ...]) -> _Rows:  # noqa: ANN401 - a table of any library
+def _columns(
+    source: str,
+    table: Any,  # noqa: ANN401 - a table of any library
+    number: tuple[str, ...],
+) -> tuple[pa.ChunkedArray, pa.ChunkedArray, _Numbers, _Numbers | None]:
+    """Return the ids of queries and documents as text, the numbers (n,), and the ranks where there are some."""
     problem = lacking(table, number)
     if problem is not None:
         raise DataError(source, [problem])
@@ -166,7 +164,7 @@ def _rows(source: str, table: Any, number: tuple[str, ...]) -> _Rows:  # noqa: A
     query, document, value = (str(first_of(names, there)) for names in (QUERY, DOCUMENT, number))
     arrow = isinstance(table, pa.Table)
     ids, numbers = (_ids_of_arrow, _numbers_of_arrow) if arrow else (_ids_of_pandas, _numbers_of_pandas)
-    return _Rows(
+    return (
         ids(source, query, table[query]),
         ids(source, document, table[document]),
         numbers(source, value, table[value]),
@@ -187,9 +185,9 @@ def _ids_of_pandas(source: str, column: str, values: Any) -> pa.ChunkedArray:  #
         raise DataError(source, [f"column '{column}': {error}"]) from error
 
 
-def _numbers_of_pandas(source: str, column: str, values: Any) -> npt.NDArray[np.float64]:  # noqa: ANN401 - as above
+def _numbers_of_pandas(source: str, column: str, values: Any) -> _Numbers:  # noqa: ANN401 - as above
     try:
-        numbers: npt.NDArray[np.float64] = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers: _Numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:
         raise DataError(source, [f"column '{column}' holds something that is no number: {error}"]) from error
     return numbers
@@ -213,9 +211,9 @@ def _ids_of_arrow(source: str, column: str, values: pa.ChunkedArray) -> pa.Chunk
     return pa.chunked_array(chunks) if chunks else pa.chunked_array([], pa.string())
 
 
-def _numbers_of_arrow(source: str, column: str, values: pa.ChunkedArray) -> npt.NDArray[np.float64]:
+def _numbers_of_arrow(source: str, column: str, values: pa.ChunkedArray) -> _Numbers:
     kind = values.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         raise DataError(source, [f"column '{column}' holds something that is no number: {kind}"])
-    numbers: npt.NDArray[np.float64] = as_numpy(values.cast(pa.float64(), safe=False), null=np.nan)
+    numbers: _Numbers = as_numpy(values.cast(pa.float64(), safe=False), null=np.nan)
     return numbers
