@@ -176,7 +176,7 @@ class Settings:
             seed=int(values.get("seed", 0)),
             endpoint=str(values.get("endpoint", "")),
             endpoint_key_env=str(key_env),
-            limits=_limits(values),
+            limits=limits_of(values),
         )
 
     @property
@@ -190,7 +190,8 @@ class Settings:
         return replace(self, truncate_dim=0, normalize=False)
 
 
-def _limits(values: Mapping[str, ParameterValue]) -> Limits:
+def limits_of(values: Mapping[str, ParameterValue]) -> Limits:
+    """Return the limits of calls that the parameters of a model behind an endpoint set; those by default of another."""
     if "endpoint" not in values:
         return Limits()
     return Limits(

@@ -116,8 +116,8 @@ def load_dataset(
         kept,
         read.judged.qrels if read.judged is not None else None,
         _provenance(place, read, corpus, kept),
-        identical_ids=place.identical_ids(loaded),
-        language=place.language(loaded),
+        identical_ids=loaded.identical_ids,
+        language=loaded.language,
         analyzer=place.analyzer,
         titles=documents.titles,
         candidates=_candidates(place, loaded, corpus, kept),
@@ -224,7 +224,7 @@ def load_documents(
     texts = prepare_texts(loaded.documents, place.rule, cache or Cache(), progress, place.expected, about=about)
     corpus = _corpus(place, texts)
     left_out = len(texts.ids) - len(corpus)
-    return LoadedCorpus(corpus, place.identical_ids(loaded), place.language(loaded), place.analyzer, left_out)
+    return LoadedCorpus(corpus, loaded.identical_ids, loaded.language, place.analyzer, left_out)
 
 
 def _corpus(place: Located, texts: Texts) -> Corpus:
@@ -301,21 +301,16 @@ class Located(NamedTuple):
         """Return the number of documents that the card states."""
         return None if self.card is None else self.card.documents
 
-    def identical_ids(self, loaded: LoadedDataset) -> IdenticalIds | None:
-        """Return the card's rule, else the loader's; None where neither has one."""
-        return (self.card.identical_ids if self.card is not None else None) or loaded.identical_ids
-
     @property
     def analyzer(self) -> str | None:
         """Return the analyzer that the card names."""
         return None if self.card is None else self.card.analyzer
 
-    def language(self, loaded: LoadedDataset) -> str | None:
-        """Return the card's language, else the loader's; None where neither knows it."""
-        return (self.card.language if self.card is not None else None) or loaded.language
-
     def load(self, split: str | None, progress: Progress | None) -> LoadedDataset:
-        """Find the parts, with files of the user in place of the dataset's own; errors as in :func:`load_dataset`."""
+        """Find the parts, with the user's files and the card's rules in place of the loader's.
+
+        Errors are those of :func:`load_dataset`.
+        """
         spec, card = self.spec, self.card
         if self.loader is None:
             raise _unreadable(spec)
@@ -342,7 +337,10 @@ class Located(NamedTuple):
                 loaded = _judged_by(loaded, questions.judgments)
         if spec.qrels is not None:
             loaded = _judged_by(loaded, judgments_in(Files.at(spec.qrels), spec))
-        return loaded
+        if card is None:
+            return loaded
+        rule = card.identical_ids or loaded.identical_ids
+        return replace(loaded, identical_ids=rule, language=card.language or loaded.language)
 
 
 def locate_dataset(

@@ -273,9 +273,9 @@ def _unfit(task: Any) -> str | None:  # noqa: ANN401
 
     about = task.metadata
     if not isinstance(task, AbsTaskRetrieval):
-        return f"is a task of {about.type}, and none of retrieval"
+        return f"is a task of {about.type}, not of retrieval"
     if set(about.modalities) != {"text"}:
-        return f"is about {' and '.join(sorted(about.modalities))}, and engines here search texts"
+        return f"is about {' and '.join(sorted(about.modalities))}, and only texts are searched here"
     return None
 
 

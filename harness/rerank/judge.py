@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array
+from harness.encoders.settings import limits_of
 from harness.errors import UsageError
 from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.registry.parameters import ParameterValue
-from harness.remote.calls import Limits, RemoteCalls, allowed_calls, calls_refused
+from harness.remote.calls import RemoteCalls, allowed_calls, calls_refused
 from harness.rerank.reranker import Facts, Reranker
 from harness.store.cache import JSON
 from harness.wording import counted
@@ -71,13 +72,8 @@ class Judge(Reranker):
     def load(self) -> None:
         """Open the client."""
         parameters = self._parameters
-        limits = Limits(
-            timeout_s=float(parameters["request_timeout_s"]),
-            retry_s=float(parameters["request_retry_s"]),
-            per_minute=float(parameters["requests_per_minute"]),
-            max_calls=allowed_calls(parameters["max_calls"]),
-        )
-        self._calls = RemoteCalls(str(parameters["endpoint"]), key_env=str(parameters["api_key_env"]), limits=limits)
+        endpoint, key_env = str(parameters["endpoint"]), str(parameters["api_key_env"])
+        self._calls = RemoteCalls(endpoint, key_env=key_env, limits=limits_of(parameters))
 
     def score(self, queries: Sequence[str], documents: Sequence[str], out: Float32Array, progress: Progress) -> None:
         """Call once for each pair; raises EngineUnavailableError as :class:`harness.remote.calls.RemoteCalls` does."""
