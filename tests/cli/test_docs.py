@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import re
@@ -90,9 +91,9 @@ def test_every_block_of_a_page_runs(page: Path, workplace: Path, request: pytest
     assert result.returncode == 0, f"{result.stdout[-3000:]}\n{result.stderr[-6000:]}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_block_says_its_language(page: Path) -> None:
-    assert [(block.line, block.language) for block in blocks_of(page) if block.language not in LANGUAGES] == []
+def test_every_block_says_its_language() -> None:
+    blocks = ((name(page), block) for page in PAGES for block in blocks_of(page))
+    assert [(page, block.line, block.language) for page, block in blocks if block.language not in LANGUAGES] == []
 
 
 def test_what_is_not_run_is_listed_with_its_reason(golden: Callable[[str], None]) -> None:
@@ -112,10 +113,9 @@ def generator() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_generated_blocks_are_current(page: Path, generator: ModuleType) -> None:
-    text = page.read_text(encoding="utf-8")
-    assert generator.regenerate(text) == text, "run `make docs`"
+def test_generated_blocks_are_current(generator: ModuleType) -> None:
+    texts = {name(page): page.read_text(encoding="utf-8") for page in PAGES}
+    assert {page: generator.regenerate(text) for page, text in texts.items()} == texts, "run `make docs`"
 
 
 def test_the_command_line_reference_has_every_verb() -> None:
@@ -128,22 +128,25 @@ def test_the_command_line_reference_has_every_verb() -> None:
     assert re.findall(r"^### (harness .+)$", reference, re.MULTILINE) == expected
 
 
+@functools.cache
 def anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_links_lead_somewhere(page: Path) -> None:
-    broken = []
-    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
-        path, _, anchor = link.partition("#")
-        if re.match(r"[a-z]+:", link):
-            continue
-        to = (page.parent / path) if path else page
-        if not to.exists() or (anchor and anchor not in anchors(to)):
-            broken.append(link)
-    assert broken == []
+def test_links_lead_somewhere() -> None:
+    links = [
+        (page, link, *link.partition("#")[::2])
+        for page in PAGES
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
+        if not re.match(r"[a-z]+:", link)
+    ]
+    assert [
+        f"{name(page)}: {link}"
+        for page, link, path, anchor in links
+        for to in [page.parent / path if path else page]
+        if not to.exists() or (anchor and anchor not in anchors(to))
+    ] == []
 
 
 def test_every_page_is_listed_in_the_index() -> None:

@@ -1,7 +1,8 @@
 """Runs of the command line in copies of a process that has imported it: a command starts in hundredths of a second.
 
-As a script, ``warm_harness.py SOCKET OWNER`` forks itself for every request on the socket. The copy runs ``harness`` or
-a Python script as the interpreter would, and its exit code goes back. The first command starts such a server.
+As a script, ``warm_harness.py SOCKET OWNER`` forks itself for every request on the socket. The copy runs ``harness``
+or a Python script as the interpreter would, and its exit code goes back. The first command starts such a server, which
+serves all of pytest's processes.
 """
 
 from __future__ import annotations

@@ -9,9 +9,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 from grpc import RpcError, StatusCode
-from installed import skip_module_without
-from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
-from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+from installed import Deferred, skip_module_without
 
 from harness.engines.qdrant import server
 from harness.engines.qdrant.connection import Connection, Retrier, address_of, check_versions, fault_of
@@ -22,6 +20,10 @@ from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.lookup import find_cards
 
 skip_module_without("qdrant_client")
+
+ResourceExhaustedResponse = Deferred("qdrant_client.common.client_exceptions", "ResourceExhaustedResponse")
+ResponseHandlingException = Deferred("qdrant_client.http.exceptions", "ResponseHandlingException")
+UnexpectedResponse = Deferred("qdrant_client.http.exceptions", "UnexpectedResponse")
 
 
 class Time:
@@ -114,9 +116,8 @@ def transport(error: Exception) -> Exception:
     return ResponseHandlingException(error)
 
 
-@pytest.mark.parametrize(
-    ("error", "cause", "again"),
-    [
+def test_what_is_tried_again_and_what_is_not() -> None:
+    expected = [
         (answer(400), Cause.REFUSED, False),
         (answer(401), Cause.UNAUTHORISED, False),
         (answer(403), Cause.UNAUTHORISED, False),
@@ -148,17 +149,15 @@ def transport(error: Exception) -> Exception:
         (remote(StatusCode.INVALID_ARGUMENT), Cause.REFUSED, False),
         (remote(StatusCode.INTERNAL), Cause.FAILED, False),
         (remote(StatusCode.INTERNAL, "some replica of shard 3 failed"), Cause.BUSY, True),
-    ],
-)
-def test_what_is_tried_again_and_what_is_not(error: Exception, cause: Cause, again: bool) -> None:
-    assert fault_of(error).cause is cause
-    time = Time()
-    try:
-        retrier(1000, time).call(failing([error]))
-    except FaultError:
-        assert not again
-    else:
-        assert again
+    ]
+    for error, cause, again in expected:
+        assert fault_of(error).cause is cause, error
+        try:
+            retrier(1000, Time()).call(failing([error]))
+        except FaultError:
+            assert not again, error
+        else:
+            assert again, error
 
 
 @pytest.mark.parametrize(
