@@ -15,7 +15,7 @@ from harness.engines.callable.answers import Answer
 from harness.loaders.golden import golden_of_records
 from harness.metrics import parse_metrics
 from harness.pipeline.asking import run_of_answers
-from harness.pipeline.check.check_results import Answered, asked_trial
+from harness.pipeline.check.answered import Answered, asked_trial
 from harness.pipeline.check.id_match import Expected, Match
 from harness.pipeline.check.preflight import Answers, Examiner, answers_of, missing_ids, preflight, repeated_questions
 from harness.results.schema_base import ErrorInfo

@@ -27,7 +27,7 @@ from harness.engines.callable.vector_stores import StoreBehind
 from harness.errors import HarnessError, UsageError
 from harness.parity import Level
 from harness.pipeline.asking import STORE, ask_callable, run_of_answers
-from harness.pipeline.check.check_results import Answered, asked_trial
+from harness.pipeline.check.answered import Answered, asked_trial
 from harness.pipeline.check.stored_vectors import ModelComparison
 from harness.pipeline.compare import run_on
 from harness.pipeline.planning import plan_of_backends

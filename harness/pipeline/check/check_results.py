@@ -4,80 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.data.golden_set import GoldenQuestion
 from harness.data.ranking import TieRule
-from harness.data.types import Float64Array, Ids, Int64Array, Run
+from harness.data.types import Float64Array, Ids, Run
 from harness.metrics import Metric, Scores, score
-from harness.parity import Level
+from harness.pipeline.check.answered import Answered
+from harness.pipeline.check.check_plan import CheckPlan
 from harness.pipeline.check.id_match import Expected, ideal_run, plain_judgments
 from harness.pipeline.check.requirements import LATENCIES, PARITY, Requirement, Sample, SliceOf, judge
 from harness.results import check_schema as schema
 from harness.results.schema import TrialResult
 from harness.results.schema_base import MetricValue
-from harness.results.scored import Scored, has_terms
 from harness.stats import Interval, bootstrap_interval, mean_interval
-
-if TYPE_CHECKING:
-    from harness.pipeline.check.check_plan import CheckPlan
 
 _NS_PER_MS = 1e6
 _NEVER_MS = 1e9
 """A query that takes eleven days: as slow as one could have become."""
 _TAIL = 0.025
 """The share of an interval of 95 % that lies beyond each of its ends."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Answered:
-    """The answers of a backend to the questions of a golden set, with its trial.
-
-    ``run`` holds every question, None of a backend that failed (then the trial's ``error`` says why). ``scores`` are of
-    the questions that expect something. ``search_ns`` int64 (passes, questions) are times of single queries, negative
-    for a question that was never sent; None where none were taken. ``exact`` bool (questions,) says which rankings are
-    the exact ones up to ties, None without an exact reference. Both are in the run's order of questions. ``problems``
-    name what preflight found, ``unanswered`` are the ids of questions that failed. ``reference`` is the exact
-    reference's run to a depth beyond k, None without. ``no_exact`` is why ``exact`` is None, "" where nothing is known.
-    """
-
-    trial: TrialResult
-    run: Run | None = None
-    scores: Scores | None = None
-    search_ns: Int64Array | None = None
-    exact: npt.NDArray[np.bool_] | None = None
-    problems: tuple[str, ...] = ()
-    unanswered: frozenset[str] = frozenset()
-    reference: Run | None = None
-    no_exact: str = ""
-
-    @property
-    def label(self) -> str:
-        """Label of the backend."""
-        return self.trial.label
-
-    @classmethod
-    def of(cls, scored: Scored, trial: TrialResult, *, timed: bool) -> Answered:
-        """Return the answers of a backend that was searched."""
-        record, parity = scored.outcome.record, scored.parity
-        search_ns = None
-        if timed and record is not None:
-            sent = has_terms(scored.outcome.vectors, record.search_ns.shape[1])
-            search_ns = np.where(sent, record.search_ns, np.int64(-1))
-        exact = parity.per_query.level >= Level.TIE_EQUIVALENT if parity is not None else None
-        return cls(trial, scored.outcome.run, scored.scores, search_ns, exact, reference=scored.reference)
-
-
-def asked_trial(dataset: str, label: str, expression: str, **facts: object) -> TrialResult:
-    """Return the trial of a function or an endpoint, of which nothing is known but its answers."""
-    name = expression.partition(":")[0].rpartition("=")[2]
-    named = {"dataset": dataset, "label": label, "name": name, "parameters": {"against": expression}}
-    return TrialResult.model_validate({**named, "status": "ok", **facts})
 
 
 def _metric(scores: Scores, column: int, kept: npt.NDArray[np.bool_], seed: int) -> MetricValue:

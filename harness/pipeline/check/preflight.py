@@ -20,7 +20,7 @@ from harness.data.ranking import TieRule
 from harness.data.types import Corpus, Qrels, Run
 from harness.engines.callable.answers import Answer
 from harness.metrics import Metric, score
-from harness.pipeline.check.check_results import Answered
+from harness.pipeline.check.answered import Answered
 from harness.pipeline.check.id_match import Expected, IdAdvice, Match, MatchRule, id_advice, id_kinds
 from harness.results.check_schema import PreflightProblem
 from harness.wording import counted

@@ -19,8 +19,9 @@ from harness.data.types import Corpus, Ids, Queries
 from harness.loaders import LoadedCorpus, load_documents
 from harness.loaders.checks import dataset_findings
 from harness.pipeline.check.against import ask_backend, search_indexes
+from harness.pipeline.check.answered import Answered
 from harness.pipeline.check.check_plan import CheckPlan, plan_check
-from harness.pipeline.check.check_results import Answered, CheckJudge
+from harness.pipeline.check.check_results import CheckJudge
 from harness.pipeline.check.checked import Checked
 from harness.pipeline.check.id_match import Expected
 from harness.pipeline.check.preflight import Examined, Examiner, missing_ids, problem_of, repeated_questions

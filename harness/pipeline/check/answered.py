@@ -1,0 +1,60 @@
+"""The answers of a backend to a golden set: of one that was searched, and of one that was asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.types import Int64Array, Run
+from harness.metrics import Scores
+from harness.parity import Level
+from harness.results.schema import TrialResult
+from harness.results.scored import Scored, has_terms
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Answered:
+    """The answers of a backend to the questions of a golden set, with its trial.
+
+    ``run`` holds every question, None of a backend that failed (then the trial's ``error`` says why). ``scores`` are of
+    the questions that expect something. ``search_ns`` int64 (passes, questions) are times of single queries, negative
+    for a question that was never sent; None where none were taken. ``exact`` bool (questions,) says which rankings are
+    the exact ones up to ties, None without an exact reference. Both are in the run's order of questions. ``problems``
+    name what preflight found, ``unanswered`` are the ids of questions that failed. ``reference`` is the exact
+    reference's run to a depth beyond k, None without. ``no_exact`` is why ``exact`` is None, "" where nothing is known.
+    """
+
+    trial: TrialResult
+    run: Run | None = None
+    scores: Scores | None = None
+    search_ns: Int64Array | None = None
+    exact: npt.NDArray[np.bool_] | None = None
+    problems: tuple[str, ...] = ()
+    unanswered: frozenset[str] = frozenset()
+    reference: Run | None = None
+    no_exact: str = ""
+
+    @property
+    def label(self) -> str:
+        """Label of the backend."""
+        return self.trial.label
+
+    @classmethod
+    def of(cls, scored: Scored, trial: TrialResult, *, timed: bool) -> Answered:
+        """Return the answers of a backend that was searched."""
+        record, parity = scored.outcome.record, scored.parity
+        search_ns = None
+        if timed and record is not None:
+            sent = has_terms(scored.outcome.vectors, record.search_ns.shape[1])
+            search_ns = np.where(sent, record.search_ns, np.int64(-1))
+        exact = parity.per_query.level >= Level.TIE_EQUIVALENT if parity is not None else None
+        return cls(trial, scored.outcome.run, scored.scores, search_ns, exact, reference=scored.reference)
+
+
+def asked_trial(dataset: str, label: str, expression: str, **facts: object) -> TrialResult:
+    """Return the trial of a function or an endpoint, of which nothing is known but its answers."""
+    name = expression.partition(":")[0].rpartition("=")[2]
+    named = {"dataset": dataset, "label": label, "name": name, "parameters": {"against": expression}}
+    return TrialResult.model_validate({**named, "status": "ok", **facts})
