@@ -128,7 +128,7 @@ class MtebLoader:
         requested = requested._replace(split=split or requested.split)
         known_about, known_judged = _recall(str(requested)) or (None, None)
         # a program that imported the library may have given it other tasks
-        about = known_about if known_about is not None and "mteb" not in sys.modules else _about(*_chosen(requested))
+        about = known_about if known_about and sys.modules.get("mteb") is None else _about(*_chosen(requested))
         name = _Name(about.task, about.subset, about.split)
 
         @cache
