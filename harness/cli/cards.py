@@ -141,12 +141,16 @@ def _accepted(parameter: Parameter) -> str:
     if parameter.choices:
         which = f", one of {', '.join(_value(choice) for choice in parameter.choices)}"
     elif low is not None and low == high:
-        which = f", {low:g} only"
+        which = f", {_bound(low)} only"
     elif low is not None:
-        which = f", at least {low:g}" if high is None else f", {low:g} to {high:g}"
+        which = f", at least {_bound(low)}" if high is None else f", {_bound(low)} to {_bound(high)}"
     else:
-        which = "" if high is None else f", at most {high:g}"
+        which = "" if high is None else f", at most {_bound(high)}"
     return f"{parameter.type}{which}"
+
+
+def _bound(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:g}"
 
 
 def _value(value: object) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
@@ -16,6 +17,7 @@ import numba
 from numba.core.caching import FunctionCache
 from numba.core.runtime import rtsys
 
+_LOGGER = logging.getLogger(__name__)
 _INNER: dict[str, Any] = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 P = ParamSpec("P")
@@ -42,6 +44,13 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
         except (ImportError, AttributeError):
             self.flush()
             return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ANN401 - Numba has no types
+        """Keep the compiled code for a signature; where Numba lost sight of it, the next process compiles it again."""
+        try:
+            super().save_overload(sig, data)
+        except RuntimeError as error:  # seen once, on a busy machine: "no compiled object yet for Library …"
+            _LOGGER.info("compiled code of %s is not kept: %s", data.entry_point, error)
 
 
 @functools.cache

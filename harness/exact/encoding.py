@@ -42,7 +42,7 @@ def encode_documents(
     Raises:
         DataError: the model returns another number of rows than texts, widths that differ between batches, or rows with
             NaN or infinite values.
-        UsageError: the batch size is below 1.
+        UsageError: the batch size is below 1, or ``texts`` is one string.
     """
     return _encode(model.encode_documents, texts, batch_size, dimensions, "documents")
 
@@ -64,6 +64,8 @@ def _encode(
 ) -> SparseVectors:
     if batch_size < 1:
         raise UsageError(f"batch_size is {batch_size}", fix="batch_size must be at least 1")
+    if isinstance(texts, str):
+        raise UsageError(f"the {source} are one string", fix="give a list of texts")
     parts: list[SparseVectors] = []
     first = 0
     for batch in _batches(texts, batch_size):

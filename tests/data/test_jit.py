@@ -33,3 +33,17 @@ def test_kernels_that_other_sources_left_are_compiled_again(tmp_path: Path, monk
         other.setattr(jit, "_sources", lambda: "of an earlier version")
         assert [hits(monkeypatch), hits(monkeypatch)] == [0, 1]
     assert hits(monkeypatch) == 0
+
+
+def test_code_that_cannot_be_kept_is_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba may lose the object code that it compiled: the kernel works, and the next process compiles it."""
+
+    def lost(self: object, sig: object, data: object) -> None:
+        raise RuntimeError("no compiled object yet for <Library 'twice'>")
+
+    (tmp_path / f"{MODULE}.py").write_text(SOURCE, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with monkeypatch.context() as losing:
+        losing.setattr(jit.FunctionCache, "save_overload", lost)
+        assert hits(monkeypatch) == 0
+    assert [hits(monkeypatch), hits(monkeypatch)] == [0, 1]

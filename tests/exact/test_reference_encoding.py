@@ -91,6 +91,8 @@ def test_widths_that_change_between_batches():
 
 
 def test_batch_size():
+    with pytest.raises(UsageError, match="the documents are one string"):
+        encode_documents(Model(np.asarray), "abc")
     with pytest.raises(UsageError, match="batch_size is 0"):
         encode_documents(Model(np.asarray), ["a"], batch_size=0)
 

@@ -208,7 +208,8 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
             if not any(isinstance(part, getattr(faiss, kind)) for part in parts)
         }
         notes = []
-        if self._external is None and (few := few_training_documents(self._index, self._index.ntotal)) is not None:
+        built_here = self._external is None and self._row_of is None  # after changes it holds others than it learned
+        if built_here and (few := few_training_documents(self._index, self._index.ntotal)) is not None:
             notes.append(few)
         graph = any(isinstance(part, faiss.IndexHNSW) for part in parts)
         if graph and self._external is None and int(self.parameters["build_threads"]) > 1:

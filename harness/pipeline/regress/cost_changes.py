@@ -54,7 +54,7 @@ def _not_comparable(compared: ComparedDataset, before: TrialResult, after: Trial
     machine = machine_changes(*sides)
     if machine:
         return "another machine: " + ", ".join(
-            f"{change.setting} {change.before}, now {change.after}" for change in machine
+            f"{change.setting} {_shown(change.before)}, now {_shown(change.after)}" for change in machine
         )
     for name in ("k", "isolation"):
         earlier, later = (report.plan.resolved.get(name) for report in sides)
@@ -67,6 +67,10 @@ def _not_comparable(compared: ComparedDataset, before: TrialResult, after: Trial
     if before.reused or after.reused:
         return "measured by an earlier comparison, and re-used (--resume)"
     return None
+
+
+def _shown(value: object) -> str:
+    return "not set" if value is None else str(value)
 
 
 def _timed(compared: ComparedDataset, pair: Pair, seed: int, *, compared_fully: bool) -> list[CostChange]:
