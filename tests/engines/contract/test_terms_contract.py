@@ -63,7 +63,6 @@ def test_a_comparison_shows_the_parity_with_the_model(tmp_path: Path) -> None:
     ("old", "new", "says"),
     [
         ('kind = "sparse"', 'kind = "lucene"', "'reference.scoring' goes with 'reference.kind' sparse"),
-        ("[reference]", "[oracle]", r"the table \[oracle\] is called \[reference\] now"),
     ],
 )
 def test_cards_that_contradict_themselves_are_refused(old: str, new: str, says: str, tmp_path: Path) -> None:

@@ -75,8 +75,8 @@ class TestEightBits(TestFlat):
     def test_external_index_of_the_collection_is_proven(self, tmp_path: Path) -> None:
         """What was added cannot be read back: there is no reference, and the reason is named."""
         documents, queries = self.inputs(["a b", "b c"], ["a"])
-        with self._attached(tmp_path, documents) as (_, external, handle):
+        with self._attached(tmp_path, documents) as (engine, handle):
             content = ExpectedContent(np.arange(len(handle.ids), dtype=np.int32), documents, queries)
-            reason = external.mismatch(content, RecordingProgress())
+            reason = engine.mismatch(content, RecordingProgress())
         assert reason is not None
         assert reason.startswith("FAISS keeps compressed or transformed vectors (IndexScalarQuantizer)")
