@@ -88,9 +88,10 @@ def as_table(value: Any) -> Any | None:  # noqa: ANN401 - a table of any library
         return table if isinstance(table, pa.Table) else None
     if hasattr(value, "__arrow_c_stream__"):
         try:
-            return pa.RecordBatchReader.from_stream(value).read_all()
+            reader = pa.RecordBatchReader.from_stream(value)
         except pa.ArrowInvalid:  # a stream of single values, such as a Series has
             return None
+        return reader.read_all()
     if hasattr(value, "__dataframe__"):
         from pyarrow.interchange import from_dataframe
 

@@ -26,8 +26,6 @@ from harness.wording import counted
 from harness.worker.executor import create_executor
 from harness.worker.jobs import AskJob
 
-__all__ = ["STORE", "ask_callable", "require_rankings", "run_of_answers"]
-
 STORE = "store"
 """Where a job's folder holds what the vector store behind a retriever is searched by."""
 

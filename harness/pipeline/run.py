@@ -254,6 +254,9 @@ class _Trials:
         longer = sum(len(answer.ids) > request.k for answer in asked.answers)
         if longer:
             notes.append(f"{counted(longer, 'query', 'queries')} got more than k hits: the first {request.k:,} count")
+        if asked.repeated:
+            calls = counted(asked.repeated, "call")
+            notes.append(f"made again after a failure: {calls}; its milliseconds include that")
         return Outcome(trial, run=run, asked=asked, notes=(*notes, *called.notes))
 
     def _run_engine(self, trial: Trial, card: BackendCard, look_up: LookUp) -> Outcome:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -94,6 +95,7 @@ def parse_backend_specs(text: str | Sequence[str], cards: Mapping[str, BackendCa
     items = split_outside(text, ",") if isinstance(text, str) else list(text)
     for item in items:
         _refuse_credentials(_ENDPOINT.sub("", item), cards)
+    _refuse_cut_endpoints(items, cards)
     parser = _Parser(cards)
     specs = [spec for item in items if (spec := parser.parse(item.strip())) is not None]
     parser.errors += _repeated(specs)
@@ -145,6 +147,19 @@ def _refuse_credentials(text: str, cards: Mapping[str, BackendCard]) -> None:
             fix="leave such a URL out and put it into an environment variable: `harness backends "
             "NAME` names the variables of the address (as HARNESS_QDRANT_URL, with mode=server) and of the API key",
         )
+
+
+def _refuse_cut_endpoints(items: Sequence[str], cards: Mapping[str, BackendCard]) -> None:
+    """Refuse what follows an endpoint and begins as no backend, unseen: it may be a part of a password."""
+    names = _any_of([*cards, *fusions(), _RUN, *CALLABLE_KINDS])
+    backend = re.compile(rf"[\s(]*(?:[\w.-]+\s*=\s*)?{names}\s*(?:[:|)]|$)")
+    for before, item in pairwise(items):
+        if item.strip() and backend.match(item) is None and _ENDPOINT.match(before.strip()) is not None:
+            raise UsageError(
+                "what follows an endpoint in the list is no backend",
+                fix="put an endpoint whose URL or body holds a comma into parentheses: (http:url=…;ids=…); "
+                "`harness backends` lists the names of backends",
+            )
 
 
 def _any_of(names: Iterable[str]) -> str:

@@ -14,8 +14,6 @@ from harness.engines.callable.http_endpoint import HTTP_OPTIONS, HttpSettings
 from harness.errors import UsageError
 from harness.plain_url import HIDDEN, without_secrets
 
-__all__ = ["CALLABLE_FORMS", "CALLABLE_KINDS", "CallableSpec", "Function", "parse_callable"]
-
 Function = Callable[..., object]
 CALLABLE_KINDS = ("python", "http", *FRAMEWORKS)
 """First words of the expressions that :func:`parse_callable` reads."""

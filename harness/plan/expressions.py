@@ -65,9 +65,10 @@ def split_fusion(rest: str) -> FusionParts:
     for part in parts:
         name, colon, _ = part.partition(":")
         if colon and name.strip() != "run" and not part.startswith("("):
+            shown = f"{name}:…" if "//" in part else part  # of a URL, a password may lie on both sides of a '+'
             raise UsageError(
-                f"the component '{part}' has parameters and no parentheses",
-                fix=f"write ({part}): what follows ';' outside them is the fusion's own",
+                f"the component '{shown}' has parameters and no parentheses",
+                fix=f"write ({shown}): what follows ';' outside them is the fusion's own",
             )
     return FusionParts(tuple(without_parentheses(part) for part in parts), ";".join(parameters))
 

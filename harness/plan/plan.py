@@ -19,7 +19,7 @@ from harness.metrics import Metric, QuerySet, parse_metrics, require_closed_form
 from harness.plan.backend_spec import BackendSpec, parse_backends, with_components
 from harness.plan.config import LOCAL, QUERY_RULES, ClientKind, CompareRequest, Isolation, Resume
 from harness.plan.dataset_list import NamedDataset
-from harness.plan.expressions import expand, in_list
+from harness.plan.expressions import expand, in_list, split_outside, swept
 from harness.plan.option_fields import Mistakes, checked, command_words, flat
 from harness.plan.options import (
     SWEEP,
@@ -150,13 +150,13 @@ class Plan:
 
     def command(self) -> list[str]:
         """Return the command line that runs this plan again: what is compared, and what differs from the defaults."""
-        backends = self.request.backends
+        backends = self.without_secrets().get("backends", self.request.backends)
         listed = backends if isinstance(backends, str) else ",".join(map(in_list, backends))
         if not self.request.sweep or not listed:  # a sweep is not resolved: the report's frontier is that of a sweep
             listed = ",".join(trial.spec.expression for trial in self.trials)
         named = ["--backends", listed, "--dataset", self.request.dataset]
         resolved = self._resolved() | {"backends": None, "dataset": None}
-        if not self.request.sweep or not backends:
+        if not self.request.sweep or not self.request.backends:
             resolved["sweep"] = None
         if self.execution.warm_up == WARM_UP_SECONDS:
             resolved["warm_up"] = None
@@ -166,11 +166,21 @@ class Plan:
         """Return the request as flat values for the report."""
         return flat(self.request, self._resolved())
 
+    def without_secrets(self) -> dict[str, list[str]]:
+        """Return the backends and sweeps as they may be stored; nothing where no URL of an endpoint is among them."""
+        if not any(trial.spec.called is not None and trial.spec.called.http is not None for trial in self.trials):
+            return {}
+        backends, cards = self.request.backends, self.request.cards
+        if not self.request.sweep:
+            return {"backends": [trial.spec.expression for trial in self.trials]}
+        items = split_outside(backends, ",") if isinstance(backends, str) else list(backends)
+        stored = [parse_backends([item], cards)[0].expression for item in items if item.strip()]
+        return {"backends": stored, "sweep": [_stored_sweep(sweep, cards) for sweep in self.request.sweep]}
+
     def _resolved(self) -> dict[str, object]:
         """Return options in the form that does not depend on the environment, or on how Python gave them."""
-        secret = any(trial.spec.called is not None and trial.spec.called.http is not None for trial in self.trials)
         return {
-            **({"backends": [trial.spec.expression for trial in self.trials]} if secret else {}),
+            **self.without_secrets(),
             "columns": columns_text(self.files.columns) or None,
             "warm_up": self.execution.warm_up if self.request.timing else None,
             "filter_sweep": ",".join(
@@ -181,6 +191,13 @@ class Plan:
             "rate": SWEEP if self.load.sweep else ",".join(f"{rate:g}" for rate in self.load.rates) or None,
             "churn": str(self.churn) if self.churn is not None else None,
         }
+
+
+def _stored_sweep(sweep: str, cards: Path | None) -> str:
+    """Return a sweep as the labels of its backends begin, which hold no secrets."""
+    (first,) = parse_backends(expand([], [sweep])[:1], cards)
+    _, parameter, values = swept(sweep)
+    return f"{first.label.rpartition(f'{parameter}=')[0]}{parameter}={','.join(values)}"
 
 
 def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:

@@ -228,8 +228,9 @@ def _complete_values(values: Iterable[float | None]) -> list[float] | None:
 def _search_seconds(trial: TrialResult) -> float | None:
     """Return the seconds that one client takes for all queries of a dataset, once; None without times."""
     search, stages = trial.search, trial.stages
-    if search is not None and search.milliseconds is not None and search.transfer_ms is not None:
-        return search.queries * (search.milliseconds.mean + search.transfer_ms.mean) / 1e3
+    if search is not None and search.milliseconds is not None:
+        transfer = search.transfer_ms.mean if search.transfer_ms is not None else 0.0  # part of a call of own code
+        return search.queries * (search.milliseconds.mean + transfer) / 1e3
     if search is not None or stages is None or stages.first_ms is None or stages.own_ms is None or not trial.queries:
         return None
     return stages.first_ms.n * (stages.first_ms.mean + stages.own_ms) / 1e3

@@ -16,6 +16,8 @@ from small_world import QUERIES, write_collection
 import harness
 from harness.errors import UsageError
 from harness.plan.backend_spec import parse_backends
+from harness.plan.config import CompareRequest
+from harness.plan.plan import make_plan
 from harness.results.comparison import Comparison
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
@@ -179,9 +181,15 @@ def test_a_query_without_relevant_hits_counts_and_is_no_mistake(collection: Path
 
 
 class Search(BaseHTTPRequestHandler):
-    """Answers with the hits of ``run.json`` in the current folder."""
+    """Answers with the hits of ``run.json`` in the current folder, once ``busy`` calls were refused."""
+
+    busy = 0
 
     def do_GET(self) -> None:
+        if Search.busy:
+            Search.busy -= 1
+            self.send_error(503)
+            return
         query = parse_qs(urlsplit(self.path).query)
         hits = json.loads(Path("run.json").read_text())[query["q"][0]][: int(query["k"][0])]
         body = json.dumps({"hits": [{"id": doc_id, "score": score} for doc_id, score in hits]}).encode()
@@ -213,6 +221,15 @@ def test_an_endpoint_is_asked_and_its_key_is_stored_nowhere(
     assert values(comparison, "mine") == values(comparison, "csr")
     assert "hush" not in (tmp_path / "result" / "report.json").read_text()
     assert any("stands for what could be secret" in note for note in comparison.trial("mine").notes)
+
+
+def test_calls_that_were_made_again_are_told(
+    collection: Path, app: str, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Search, "busy", 1)
+    url = f"{endpoint}/search?q={{question}}&k={{k}}"
+    comparison = harness.compare(f"mine=http:url={url};ids=hits[*].id", [collection], k=5, warm_up=0)
+    assert "made again after a failure: 1 call; its milliseconds include that" in comparison.trial("mine").notes
 
 
 def test_calls_of_an_endpoint_are_limited(collection: Path, app: str, endpoint: str) -> None:
@@ -253,6 +270,10 @@ def test_an_endpoint_in_a_fusion_is_recorded_so_that_it_can_be_asked_again() -> 
         ("csr,http:url=http://host/{question}?key=hush;idz=a;ids=b", "'idz' is no option"),
         ("qdrant:url=http://me:hush@host,python:a:b", "is not of the form"),
         ("qdrant:url=http://me:hush@host,http:url=http://host/{question};ids=a", "is not of the form"),
+        ("http:url=http://me:pass,hush@host/{question};ids=a", "what follows an endpoint in the list is no backend"),
+        ("http:ids=a;url=http://host/{question}?key=a,hush", "what follows an endpoint in the list is no backend"),
+        ("rrf:csr+http:url=http://me:a+hush@host/{question};ids=a", "'http:…' has parameters and no parentheses"),
+        ("http:url=me:hush@host/{question};ids=a", "the url '***@host/{question}' is not of the form"),
         ("python:a:b,python:a:b", "are the same"),
     ],
 )
@@ -261,6 +282,34 @@ def test_malformed_expressions_are_refused_without_their_secrets(expression: str
         parse_backends(expression)
     assert message in str(refusal.value)
     assert "hush" not in str(refusal.value)
+
+
+def test_a_sweep_repeats_no_part_of_a_password_that_holds_a_comma(collection: Path) -> None:
+    with pytest.raises(UsageError) as refusal:
+        harness.compare("csr,http:url=http://me:a,hush@host/{question};ids=a", collection, sweep="csr:k1=1,2")
+    assert "hush" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("backends", "sweep", "stored"),
+    [
+        ("csr,m={}", "csr:k1=1,2", "csr:k1=1,2"),
+        ("csr", "rrf:csr+({});k=10,60", "rrf:csr+(http:url=http://***@host/s?q={question}&***;ids=a);k=10,60"),
+        ("csr", "{};timeout_s=1,2", "http:url=http://***@host/s?q={question}&***;ids=a;timeout_s=1,2"),
+    ],
+)
+def test_a_sweep_is_recorded_without_the_secrets_of_endpoints(
+    collection: Path, backends: str, sweep: str, stored: str
+) -> None:
+    endpoint = "http:url=http://me:hush@host/s?q={question}&key=hush;ids=a"
+    request = CompareRequest(
+        dataset=str(collection),
+        backends=backends.replace("{}", endpoint),
+        sweep=(sweep.replace("{}", endpoint),),
+    )
+    plan = make_plan(request, lucene_available=False)
+    assert plan.given()["sweep"] == [stored]
+    assert "hush" not in str([plan.given(), plan.command(), [trial.label for trial in plan.trials]])
 
 
 def test_times_of_its_calls_are_stored_as_those_of_engines(collection: Path, app: str) -> None:

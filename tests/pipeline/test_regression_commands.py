@@ -11,8 +11,9 @@ from harness.cli.app import _load_command
 from harness.errors import UsageError
 from harness.pipeline.regress.compare_sides import compare_rules
 from harness.pipeline.regress.rerun import _request, rerun_command
-from harness.plan.config import DiffRequest, GateOptions, Output, RegressRequest, rerun_fields
+from harness.plan.config import CompareRequest, DiffRequest, GateOptions, Output, RegressRequest, rerun_fields
 from harness.plan.option_fields import command_words
+from harness.plan.plan import Plan, make_plan
 from harness.results.schema_base import PlanRecord
 
 
@@ -47,10 +48,22 @@ CHANGED: dict[str, Any] = {
 }
 
 
+def plan_of(backends: str) -> Plan:
+    return make_plan(CompareRequest(backends=backends, dataset="cacm"), lucene_available=False)
+
+
+def test_the_url_of_an_endpoint_is_recorded_without_its_secrets() -> None:
+    backends = "csr,http:url=http://me:hush@host/{question}?key=hush;ids=a"
+    request = RegressRequest(baseline="base.json", backends=backends, **GATE)
+    command = rerun_command(request, {}, OUTPUT, plan_of(backends))
+    assert command[command.index("--backends") + 1] == "csr,http:url=http://***@host/{question}?***;ids=a"
+    assert "hush" not in str(command)
+
+
 def test_every_flag_of_regress_is_one_of_the_command_line() -> None:
     assert CHANGED.keys() == rerun_fields().keys()
     request = RegressRequest(baseline="base.json", backends=["csr", "lucene"], set=["csr:k1=3"], dataset="cacm", **GATE)
-    command = rerun_command(request, CHANGED, OUTPUT)
+    command = rerun_command(request, CHANGED, OUTPUT, plan_of("csr"))
     assert command[:4] == ["harness", "regress", "--baseline", "base.json"]
     assert {word for word in command if word.startswith("--")} <= flags("regress")
     assert command[command.index("--deadline") + 1] == "5.0"
@@ -80,7 +93,7 @@ def test_what_no_flag_says_is_a_call_in_python(
     changes: dict[str, Any], gate: dict[str, Any], expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = RegressRequest(baseline="base.json", set="csr:k1=3", **gate)
-    program, flag, text = rerun_command(request, changes, OUTPUT)
+    program, flag, text = rerun_command(request, changes, OUTPUT, plan_of("csr"))
     assert (program, flag) == ("python", "-c")
     called: list[Any] = []
     monkeypatch.setattr("harness.regress", lambda *given, **named: called.append((given, named)), raising=False)

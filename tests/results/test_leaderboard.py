@@ -128,6 +128,20 @@ def test_search_seconds_are_those_of_all_queries_once() -> None:
     }
 
 
+def test_a_call_of_own_code_has_no_transfer_apart() -> None:
+    trials = [trial(label, dataset, 0.5, mean_ms=2.0) for label in ("a", "b") for dataset in ("d0", "d1")]
+    asked = [
+        each.model_copy(update={"search": each.search.model_copy(update={"transfer_ms": None})})
+        for each in trials
+        if each.search is not None
+    ]
+    board = make_leaderboard(asked, {}, 1)
+    assert board is not None
+    assert board.search_seconds == {
+        label: {"d0": pytest.approx(0.02), "d1": pytest.approx(0.02)} for label in ("a", "b")
+    }
+
+
 BASE = [0.5, 0.4, 0.3, 0.2, 0.1, 0.6, 0.35, 0.25, 0.45, 0.15, 0.55]
 
 

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from harness.engines.callable.answers import Answer, read_answer
 from harness.errors import UsageError
-from harness.plain_url import PLAIN_FORM, is_plain_url, without_secrets
+from harness.plain_url import HIDDEN, PLAIN_FORM, is_plain_url, without_secrets
 from harness.remote.calls import Limits, RemoteCalls
 
 __all__ = ["HTTP_OPTIONS", "HttpBackend", "HttpSettings", "JsonPath"]
@@ -224,8 +224,9 @@ def _split(url: str) -> tuple[str, str, tuple[str, str] | None, tuple[str, ...]]
     user, at, host = parts.netloc.rpartition("@")
     base = f"{parts.scheme}://{host}"
     if not is_plain_url(base) or parts.fragment:
+        shown = without_secrets(url) if "//" in url or "@" not in url else f"{HIDDEN}@{url.rpartition('@')[2]}"
         raise UsageError(
-            f"the url '{without_secrets(url)}' is not of the form {PLAIN_FORM}[?QUERY]",
+            f"the url '{shown}' is not of the form {PLAIN_FORM}[?QUERY]",
             fix="percent-encode what stands in user names, passwords and the query",
         )
     unknown = [name for name in _PLACEHOLDER.findall(url) if name not in ("question", "k")]

@@ -53,17 +53,6 @@ from harness.worker.failure import failure_of
 from harness.worker.jobs import TARGET_FOLDER
 from harness.worker.outcome import Outcome
 
-__all__ = [
-    "Against",
-    "AgainstPlan",
-    "Searched",
-    "ask_backend",
-    "is_name",
-    "parse_against",
-    "plan_against",
-    "search_indexes",
-]
-
 _NAME = re.compile(r"[\w.][\w. -]*")
 _NAMED = re.compile(rf"(?P<name>{_NAME.pattern})=(?=[\w.-]+:)")
 _EXTERNAL = "external=true"

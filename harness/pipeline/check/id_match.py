@@ -251,8 +251,9 @@ def _chunk_of(names: Sequence[str], documents: Set[str] | Ids) -> _Chunk | None:
     for name in names:
         for delimiter in _DELIMITER.finditer(name):
             document = name[: delimiter.start()]
-            known = _has_all(documents, [document]) if isinstance(documents, Ids) else document in documents
-            if known and _CHUNK.fullmatch(name, delimiter.end()):
+            if not _CHUNK.fullmatch(name, delimiter.end()):
+                continue
+            if _has_all(documents, [document]) if isinstance(documents, Ids) else document in documents:
                 return _Chunk(name, document, delimiter[0])
     return None
 

@@ -274,7 +274,9 @@ def _changes(
 def _dossier(compared: ComparedDataset, pair: Pair, judged: Sequence[MetricJudgement], how: CompareRules) -> Dossier:
     """Return the dossier of a pair, by the first metric that failed the gate, else the first worse, else the first."""
     metrics = [judgement for judgement in judged if not judgement.metric.startswith(OVERLAP)]
-    first = min(metrics, key=lambda metric: (metric.gate != "failed", metric.verdict != "worse"), default=None)
+    first = min(
+        metrics, key=lambda each: 0 if each.gate == "failed" else 1 if each.verdict == "worse" else 2, default=None
+    )
     metric = first.metric if first is not None else None
     return make_dossier(compared, pair, metric=metric, depth=how.depth, limit=how.queries)
 

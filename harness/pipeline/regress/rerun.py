@@ -58,9 +58,11 @@ def rerun_plan(regress: RegressRequest, changes: Mapping[str, object], before: S
     return plan_for(request)
 
 
-def rerun_command(regress: RegressRequest, changes: Mapping[str, object], output: Output) -> list[str]:
-    """Return the command that runs the same again, a call in Python where the command line has no option for it."""
-    known = rerun_fields()
+def rerun_command(regress: RegressRequest, changes: Mapping[str, object], output: Output, plan: Plan) -> list[str]:
+    """Return the command that runs ``plan`` again, a call in Python where the command line has no option for it."""
+    known, stored = rerun_fields(), plan.without_secrets()
+    if regress.backends is not None and stored:
+        regress = replace(regress, backends=",".join(stored["backends"]))
     if changes.keys() <= known.keys() and regress.max_drop is not None:
         changed = [word for name, value in changes.items() for word in option_words(known[name], value)]
         return ["harness", "regress", *command_words(regress), *changed, *command_words(output)]

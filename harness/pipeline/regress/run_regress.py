@@ -81,7 +81,7 @@ def run_regress(
     comparison = api.run(plan, display)
     compared = compare_sides(before, snapshots_of(comparison), how)
     change = compared.change if output.keep_text else without_texts(compared.change)
-    update = {"kind": "regress", "command": rerun_command(request, changes, output), "change": change}
+    update = {"kind": "regress", "command": rerun_command(request, changes, output, plan), "change": change}
     report = comparison.report.model_copy(update=update)
     documents = {name: Documents(content.corpus, content.no_texts) for name, content in comparison.contents.items()}
     texts = _texts_to_label(change, documents) if output.keep_text else {}
