@@ -1,7 +1,7 @@
 """How far two rankings agree: overlap, rank-biased overlap, Kendall's tau.
 
-Rankings are taken in the order in which they are given. Overlap and RBO do not
-allow for equal scores: rankings that differ only in the order of tied documents are below 1. Parity allows for them.
+Rankings are taken in the order in which they are given. Overlap and RBO do not allow for equal scores: rankings that
+differ only in the order of tied documents are below 1. Parity allows for them.
 """
 
 from __future__ import annotations

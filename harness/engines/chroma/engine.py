@@ -168,16 +168,22 @@ class ChromaEngine(
         return {} if ef_search is None else {"ef_search": ef_search}
 
     def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - Chroma looks at no k
-        """Say that answers can change at the next opening, unless the harness had the whole graph written."""
+        """Say whether answers can change at the next opening, unless the harness had the whole graph written."""
         if self._settings.flush and self._settings.mode == "embedded" and not self._settings.external:
             return Caveats()
-        threshold = self.collection.configured().get("sync_threshold")
-        every = "not told" if threshold is None else f"{int(threshold):,}"
-        note = (
-            f"Chroma writes the graph of {self.collection.count():,} records to disk each sync_threshold ({every}) "
-            "records, and puts later ones into the graph anew whenever it opens the collection: answers can differ "
-            "from one opening to the next"
-        )
+        records, threshold = self.collection.count(), self.collection.configured().get("sync_threshold")
+        every = "which Chroma does not tell" if threshold is None else f"{int(threshold):,} here"
+        anew = "Chroma puts them into the graph anew whenever it opens the collection"
+        if threshold is not None and records < int(threshold):
+            note = (
+                f"its {records:,} records are not in the graph on disk, which is written each sync_threshold "
+                f"({every}): {anew}, and answers can differ from one opening to the next"
+            )
+        else:
+            note = (
+                f"whether answers change at the next opening cannot be known: the graph is written each sync_threshold "
+                f"records ({every}), Chroma does not tell how many came after, and {anew}"
+            )
         return Caveats((note,))
 
 

@@ -49,6 +49,8 @@ class Answered:
         if timed and record is not None:
             sent = has_terms(scored.outcome.vectors, record.search_ns.shape[1])
             search_ns = np.where(sent, record.search_ns, np.int64(-1))
+        elif timed and scored.outcome.asked is not None:
+            search_ns = scored.outcome.asked.search_ns
         exact = parity.per_query.level >= Level.TIE_EQUIVALENT if parity is not None else None
         return cls(trial, scored.outcome.run, scored.scores, search_ns, exact, reference=scored.reference)
 

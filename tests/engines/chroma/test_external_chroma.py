@@ -75,17 +75,24 @@ def test_that_a_folder_can_answer_otherwise_when_it_is_opened_again_is_told(tmp_
     write_folder(tmp_path / "theirs", GIVEN)
     with attached(tmp_path / "work", path=str(tmp_path / "theirs")) as (engine, _):
         (said,) = engine.caveats(5).notes
-    assert said.startswith("Chroma writes the graph of 60 records to disk each sync_threshold (1,000) records")
+    assert said.startswith("its 60 records are not in the graph on disk, which is written each sync_threshold (1,000")
     assert said.endswith("answers can differ from one opening to the next")
+    write_folder(tmp_path / "whole", GIVEN, sync_threshold=60)
+    with attached(tmp_path / "again", path=str(tmp_path / "whole")) as (engine, _):
+        (said,) = engine.caveats(5).notes
+    assert said.startswith("whether answers change at the next opening cannot be known: the graph is written each")
 
 
 def test_of_a_server_the_count_and_the_configuration_tell(chroma_url: str, tmp_path: Path) -> None:
     write_collection(chroma_url, GIVEN, name="few")
     write_collection(chroma_url, GIVEN, name="many", sync_threshold=50)
-    for name, every in (("few", "1,000"), ("many", "50")):
-        with attached(tmp_path / name, url=chroma_url, collection=name) as (engine, _):
-            (said,) = engine.caveats(5).notes
-        assert said.startswith(f"Chroma writes the graph of 60 records to disk each sync_threshold ({every}) records")
+    with attached(tmp_path / "few", url=chroma_url, collection="few") as (engine, _):
+        (said,) = engine.caveats(5).notes
+    assert said.startswith("its 60 records are not in the graph on disk")
+    with attached(tmp_path / "many", url=chroma_url, collection="many") as (engine, _):
+        (said,) = engine.caveats(5).notes
+    assert said.startswith("whether answers change at the next opening cannot be known")
+    assert "sync_threshold records (50 here)" in said
     with served(chroma_url) as client:
         for name in ("few", "many"):
             client.delete_collection(name)
