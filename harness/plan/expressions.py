@@ -66,7 +66,7 @@ def split_fusion(rest: str) -> FusionParts:
         name, colon, _ = part.partition(":")
         if colon and name.strip() != "run" and not part.startswith("("):
             raise UsageError(
-                f"the component '{part}' has parameters and no parentheses",
+                f"the component '{part}' is more than a name, and has no parentheses",
                 fix=f"write ({part}): what follows ';' outside them is the fusion's own",
             )
     return FusionParts(tuple(without_parentheses(part) for part in parts), ";".join(parameters))
