@@ -87,8 +87,7 @@ def run_of_answers(query_ids: Ids, answers: Sequence[Answer], k: int, expected: 
     """
     kept = [list(dict.fromkeys(answer.ids))[:k] for answer in answers]
     scores = [_scores(answer, hits) for answer, hits in zip(answers, kept, strict=True)]
-    steps = np.concatenate([np.diff(values) for values in scores]) if scores else np.empty(0, dtype=np.float32)
-    if (steps > 0).any() and not (steps < 0).any():
+    if _rise(scores):
         scores = [0.0 - values for values in scores]
     doc_ids = Ids.of(dict.fromkeys([*(doc_id for hits in kept for doc_id in hits), *expected]))
     places = {doc_id: row for row, doc_id in enumerate(doc_ids)}
@@ -99,6 +98,16 @@ def run_of_answers(query_ids: Ids, answers: Sequence[Answer], k: int, expected: 
         rows=np.array([places[doc_id] for hits in kept for doc_id in hits], dtype=np.int32),
         scores=np.concatenate([*scores, np.empty(0, dtype=np.float32)]),
     )
+
+
+def taken_for_distances(answers: Sequence[Answer], k: int) -> bool:
+    """Tell whether the first ``k`` scores rise in every list where they change, so that a run keeps their negative."""
+    return _rise([_scores(answer, list(dict.fromkeys(answer.ids))[:k]) for answer in answers])
+
+
+def _rise(scores: Sequence[Float32Array]) -> bool:
+    steps = np.concatenate([np.empty(0, dtype=np.float32), *map(np.diff, scores)])
+    return bool((steps > 0).any() and not (steps < 0).any())
 
 
 def _scores(answer: Answer, hits: Sequence[str]) -> Float32Array:

@@ -161,7 +161,7 @@ def evaluate(
         DataError: malformed input, a run without any hits, judgments of nothing, or a run that shares no id with them.
         RankingError: scores that are not finite, and duplicate documents.
     """
-    (how,) = from_keywords("harness.evaluate", options, ScoreOptions)
+    (how,) = from_keywords("harness.evaluate", options, ScoreOptions, also=("run", "qrels", "metrics"))
     require(how)
     measures = _measures(metrics)
     hits, judgments, drops = _read(run, qrels, how.identical_ids)

@@ -22,7 +22,7 @@ from harness.data.types import Ids, Int64Array, Run
 from harness.engines.interface import Capabilities
 from harness.errors import CacheError, CardError, HarnessError, MissingHitsError, UsageError
 from harness.loaders.trec import read_run
-from harness.pipeline.asking import ask_callable, require_rankings, run_of_answers
+from harness.pipeline.asking import ask_callable, require_rankings, run_of_answers, taken_for_distances
 from harness.pipeline.probes import PROBES
 from harness.pipeline.probes.probe import HeldOpen, Probe, ProbedTrial, run_probes
 from harness.pipeline.resume import Identities, LookUp, StoredOutcome, StoredTrials, conditions_of, in_short
@@ -251,6 +251,8 @@ class _Trials:
         if self.dataset.candidates is not None:
             run = ranking.among_candidates(run, self.dataset.candidates)
         notes = ["its own code answers: nothing was indexed, and there is no exact reference", *asked.notes]
+        if taken_for_distances(asked.answers, request.k):
+            notes.append("its scores rise from the first hit on: they are taken for distances, and the order stays")
         longer = sum(len(answer.ids) > request.k for answer in asked.answers)
         if longer:
             notes.append(f"{counted(longer, 'query', 'queries')} got more than k hits: the first {request.k:,} count")

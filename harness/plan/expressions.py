@@ -67,7 +67,7 @@ def split_fusion(rest: str) -> FusionParts:
         if colon and name.strip() != "run" and not part.startswith("("):
             shown = f"{name}:…" if "//" in part else part  # of a URL, a password may lie on both sides of a '+'
             raise UsageError(
-                f"the component '{shown}' has parameters and no parentheses",
+                f"the component '{shown}' is more than a name, and has no parentheses",
                 fix=f"write ({shown}): what follows ';' outside them is the fusion's own",
             )
     return FusionParts(tuple(without_parentheses(part) for part in parts), ";".join(parameters))

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from harness.errors import HarnessError, UnknownNameError, UsageError, near_name, nearest
 from harness.plan.expressions import in_list
+from harness.wording import shortened
 
 LARGEST = 999_999_999
 """The largest number of any option but a seed: the largest cutoff of a metric, and within 32 bits for every engine."""
@@ -207,7 +208,7 @@ class OptionField:
     def refusal(self, value: object) -> UsageError:
         """Return the error for a value that is not accepted."""
         kind = "" if isinstance(value, str | int | float) else f", a {type(value).__name__}"
-        return UsageError(f"{self.flag} is {value!r}{kind}", fix=f"it must be {self.expected}")
+        return UsageError(f"{self.flag} is {shortened(repr(value))}{kind}", fix=f"it must be {self.expected}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

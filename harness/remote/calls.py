@@ -171,7 +171,7 @@ class RemoteCalls:
             hopeless = unusable == _TRIES or (tries == _TRIES and not self._connected)
             if hopeless or self._clock() + pause > given_up:
                 raise EngineUnavailableError(
-                    f"the endpoint '{self._url}' {self._safe(answer.text)}; asked {tries} times",
+                    f"the endpoint '{self._url}' {self._safe(answer.text)}; asked {counted(tries, 'time')}",
                     fix=remedy if answer.unusable else _OF_PASSING,
                     connected=answer.connected,
                 )

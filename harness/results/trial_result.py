@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import JsonValue
 
 from harness.data.dataset import Dataset
-from harness.data.types import Run
+from harness.data.types import Ids, Run
 from harness.engines.interface import SearchResult
 from harness.metrics import Scores, is_mean
 from harness.plan.backend_spec import BackendSpec, spell
@@ -177,12 +177,13 @@ def _of_grades(dataset: Dataset) -> str:
 
 def _notes_on_strangers(run: Run, dataset: Dataset) -> list[str]:
     """Name documents of somebody's run that the dataset lacks: it may be a run of another one."""
-    strangers = np.flatnonzero(dataset.corpus.ids.rows_of(run.doc_ids) < 0)
+    found = run.doc_ids.take(np.unique(run.rows))
+    strangers = np.flatnonzero(dataset.corpus.ids.rows_of(Ids.of(found)) < 0)
     if not len(strangers):
         return []
-    named = ", ".join(run.doc_ids.take(strangers[:_STRANGERS]))
+    named = ", ".join(found[row] for row in strangers[:_STRANGERS])
     more = ", …" if len(strangers) > _STRANGERS else ""
-    of = f"{len(strangers):,} of its {counted(len(run.doc_ids), 'document')}"
+    of = f"{len(strangers):,} of its {counted(len(found), 'document')}"
     return [f"{of} are not in the dataset ({named}{more}): their hits keep their ranks"]
 
 

@@ -250,6 +250,7 @@ def test_one_judged_query_is_no_plural(files, capsys):
         ({"ties": 5}, "--ties is 5\n  it must be one of: trec_eval, engine, average"),
         ({"queries": []}, "--queries is [], a list"),
         ({"relevences": 2}, "harness.evaluate() has no keyword 'relevences'\n  did you mean 'relevance'?"),
+        ({"metric": "AP"}, "harness.evaluate() has no keyword 'metric'\n  did you mean 'metrics'?"),
         ({"relevance": "2"}, "--relevance is '2'\n  it must be a whole number from 1 to 2,147,483,647"),
     ],
 )

@@ -62,6 +62,10 @@ def strangers(question, k):
     return ["x1", "x2"]
 
 
+def one_stranger(question, k):
+    return ["x1", *ids(question, k)][:k]
+
+
 def repeating(question, k):
     return ["d1", "d1"]
 
@@ -129,8 +133,26 @@ def test_a_function_with_the_hits_of_csr_has_its_figures(collection: Path, app: 
     assert trial.parity is None
     assert trial.parameters == {"expression": f"python:{app}:{function}"}
     assert any("no exact reference" in note for note in trial.notes)
+    assert any("taken for distances" in note for note in trial.notes) == (function == "distances")
+    assert "of a run, of all that it holds" not in comparison.render(verbose=True)
     own, theirs = comparison.run("csr"), comparison.run("mine")
     assert own.doc_ids.take(own.rows) == theirs.doc_ids.take(theirs.rows)
+
+
+def test_documents_that_the_dataset_lacks_are_counted_among_those_that_were_found(collection: Path, app: str) -> None:
+    comparison = harness.compare(f"python:{app}:one_stranger", collection, k=2, timing=False)
+    (trial,), run = comparison.report.trials, comparison.run(f"python:{app}:one_stranger")
+    found = len(set(run.rows.tolist()))
+    assert found < len(run.doc_ids), "judged documents that it did not find are in the run, too"
+    assert f"1 of its {found} documents are not in the dataset (x1): their hits keep their ranks" in trial.notes
+
+
+def test_what_cannot_be_measured_of_own_code_is_said(collection: Path, app: str) -> None:
+    wanted = {"rebuilds": 2, "churn": "insert=25%,steps=1", "concurrency": "1", "load_seconds": 0.1, "warm_up": 0}
+    (trial,) = harness.compare(f"python:{app}:ids", collection, k=5, **wanted).report.trials  # type: ignore[arg-type]
+    assert "no spread over 2 builds: its own code answers, and nothing is built" in trial.notes
+    assert "not changed (--churn): its own code answers, and nothing is indexed" in trial.notes
+    assert "not measured cold or under load: its own code answers, one query after another" in trial.notes
 
 
 def test_its_hits_can_be_fused_and_reranked(collection: Path, app: str) -> None:

@@ -138,6 +138,12 @@ def test_a_wrong_keyword_or_value_in_python_is_refused_with_what_is_expected(key
         harness.compare("csr", **keywords)
 
 
+def test_a_long_value_is_refused_in_one_short_line() -> None:
+    with pytest.raises(UsageError, match=r"….*, a dict\n  it must be a path") as refusal:
+        harness.diff({"before": "x" * 1000}, "after")  # type: ignore[arg-type]
+    assert len(str(refusal.value)) < 400
+
+
 def test_values_of_python_become_those_of_the_options() -> None:
     request, output = from_keywords(
         "harness.compare", {"dataset": ["cacm", Path("b")], "sweep": "csr:b=0,1", "qrels": "q", "out": "r"}, *KINDS

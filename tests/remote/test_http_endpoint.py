@@ -87,6 +87,12 @@ def test_what_passes_is_waited_for_as_long_as_the_server_says_else_twice_as_long
     assert made.spent[:2] == (7, 6)
 
 
+def test_one_call_is_no_plural(endpoint: EndpointStub) -> None:
+    endpoint.faults = [500] * 50
+    with pytest.raises(EngineUnavailableError, match=r"answered 500: no such thing; asked 1 time\b(?!s)"):
+        model(endpoint, Time(), retry_s=0.0).encode(texts("cat"), "queries")
+
+
 def test_a_server_that_stays_broken_is_given_up_in_time(endpoint: EndpointStub) -> None:
     endpoint.faults = [500] * 50
     time = Time()

@@ -77,7 +77,7 @@ def test_components_run_once_before_what_is_made_of_them_under_the_label_that_wa
     [
         ("rrf:lucene", "fusion 'rrf' has fewer than two components"),
         ("rrf:lucene+", "a backend has no name"),
-        ("rrf:lucene:k1=2+csr", r"'lucene:k1=2' has parameters and no parentheses\n  write \(lucene:k1=2\)"),
+        ("rrf:lucene:k1=2+csr", r"'lucene:k1=2' is more than a name, and has no parentheses\n  write \(lucene:k1=2\)"),
         ("rrf:lucene+csr;k=-1", "parameter 'k': -1.0 is below 0"),
         ("rrf:lucene+csr;depth=5", "unknown parameter 'depth' of backend 'rrf'"),
         ("minmax:lucene+csr;weights=1", "has 2 components and the weights 1"),

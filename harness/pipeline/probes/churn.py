@@ -114,6 +114,8 @@ class ChurnProbe(Probe[ChurnRecord]):
             return [] if record.unchangeable is None else [f"not changed (--churn): {record.unchangeable}"]
         if outcome.combined is not None:
             return ["not changed (--churn): it is made of other backends"]
+        if outcome.asked is not None:
+            return ["not changed (--churn): its own code answers, and nothing is indexed"]
         if outcome.record is None:
             return ["not changed (--churn): its run was read from a file"]
         if outcome.record.external is not None:

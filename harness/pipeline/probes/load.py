@@ -127,6 +127,8 @@ class LoadProbe(Probe[LoadRecords]):
         """Return what was not measured or went wrong."""
         if scored.outcome.combined is not None and plan.load.wanted:
             return ["not measured cold or under load: what it is made of was"]
+        if scored.outcome.asked is not None and plan.load.wanted:
+            return ["not measured cold or under load: its own code answers, one query after another"]
         return _notes(self._loads(scored), plan.load) if scored.outcome.record is not None else []
 
     def _loads(self, scored: Scored) -> tuple[LoadRecord, ...]:

@@ -124,6 +124,8 @@ class RebuildProbe(Probe[RebuildRecord]):
             return []
         if outcome.combined is not None:
             return [f"no spread over {builds} builds: it is made of the first build of each backend that it names"]
+        if outcome.asked is not None:
+            return [f"no spread over {builds} builds: its own code answers, and nothing is built"]
         if outcome.record is None:
             return [f"no spread over {builds} builds: its run was read from a file"]
         if builds_of(outcome.trial, plan) == 0:
