@@ -107,7 +107,7 @@ def refuse_unmatched(run: Run, dataset: Dataset) -> None:
         raise RankingError(
             f"{len(excluded):,} of {run.hits:,} hits do not match the filter {in_words(dataset.filtered.wanted)}: "
             f"query '{run.query_ids[query]}' has document '{run.doc_ids[int(run.rows[hit])]}'",
-            fix="a stored run must be one of the same filter; an engine that returns them has a defect",
+            fix="a stored run or code of your own has to heed the filter; an engine that returns them has a defect",
         )
 
 

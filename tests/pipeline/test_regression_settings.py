@@ -108,6 +108,16 @@ def test_a_change_that_changes_nothing_is_refused(setting: str, error: type[Harn
         changed_backends(parse_backends("csr,lucene"), [setting])
 
 
+@pytest.mark.parametrize("setting", ["python:expression=python:a:c", "mine:expression=python:a:c"])
+def test_own_code_has_no_parameters_to_change(setting: str) -> None:
+    """It would be asked as before, and the result called the same."""
+    specs = parse_backends("csr,mine=python:a:b")
+    with pytest.raises(UsageError, match=r"'mine' has no parameters to change\n  name others in its place"):
+        changed_backends(specs, [setting])
+    with pytest.raises(UnknownNameError, match="unknown parameter"):
+        changed_backends(specs, ["*:expression=python:a:c"])
+
+
 def test_every_setting_that_differs_is_told_once() -> None:
     before = side({"csr": BEFORE}, backends=[backend("csr", parameters={"k1": 0.9, "b": 0.4}, encoder={"k1": 0.9})])
     engine = EngineDescription(name="exact", version="2", mode="embedded")

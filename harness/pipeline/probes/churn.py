@@ -38,8 +38,8 @@ _LEGEND = [
     "each query is asked once in each state, with no warm-up after a change",
     "new index: of the documents at the end, built at once",
     "recall, and the exact figure beside a metric: against the exact result over the documents that are there",
-    "still counted: deleted contents that the engine says its statistics still count",
 ]
+_STILL_COUNTED = "still counted: deleted contents that the engine says its statistics still count"
 
 
 class ChurnProbe(Probe[ChurnRecord]):
@@ -151,8 +151,10 @@ class ChurnProbe(Probe[ChurnRecord]):
         rows = []
         for trial, churn in changed:
             rows += [[label_cell(trial), *_cells(state, metric, depth)] for state in _states(churn)]
+        counts = any(state["deleted_and_counted"] is not None for _, churn in changed for state in _states(churn))
+        legend = [*_LEGEND, _STILL_COUNTED] if counts else _LEGEND
         workload = next((str(churn["workload"]) for _, churn in changed), "")
-        return [Table(f"Data that changes: {workload}" if workload else "Data that changes", columns, rows, _LEGEND)]
+        return [Table(f"Data that changes: {workload}" if workload else "Data that changes", columns, rows, legend)]
 
     def verdicts(self, trials: Sequence[TrialResult]) -> list[Verdict]:
         """Say which states differ from their exact results for a cause that is not proven, or that all agree."""

@@ -96,6 +96,8 @@ class _Change:
 
     def of(self, spec: BackendSpec) -> dict[str, str]:
         """Return what it sets of one backend: nothing of one with another name, or without the parameter."""
+        if not _can_be_set(spec):
+            return {}
         if self.name == _EVERY:
             return {key: text for key, text in self.values.items() if key in spec.parameters}
         return self.values if self.name == spec.name else {}
@@ -108,15 +110,28 @@ def changed_backends(specs: Sequence[BackendSpec], settings: Sequence[str]) -> l
     the expressions that come out.
     """
     changes = [_parse(text) for text in settings]
-    names = {part.name for spec in specs for part in _parts(spec)}
+    parts = [part for spec in specs for part in _parts(spec)]
+    names = {part.name for part in parts if _can_be_set(part)}
     for change in changes:
+        named = [part for part in parts if change.name in (part.name, part.label)]
+        fixed = next((part for part in named if not _can_be_set(part)), None)
+        if fixed is not None and change.name not in names:
+            raise UsageError(
+                f"--set {change.name}: '{fixed.label}' has no parameters to change",
+                fix="name others in its place with --backends, and all that the plan shall keep",
+            )
         if change.name not in {*names, _EVERY}:
             raise UnknownNameError("backend of the baseline", change.name, names)
-        if not any(change.of(part) for spec in specs for part in _parts(spec)):
-            known = {key for spec in specs for part in _parts(spec) for key in part.parameters}
+        if not any(map(change.of, parts)):
+            known = {key for part in parts if _can_be_set(part) for key in part.parameters}
             raise UnknownNameError("parameter of the baseline's backends", next(iter(change.values)), known)
     labels = [f"{spec.label}=" if spec.unlabelled is not None else "" for spec in specs]
     return [f"{label}{_expression(spec, changes)}" for label, spec in zip(labels, specs, strict=True)]
+
+
+def _can_be_set(spec: BackendSpec) -> bool:
+    """Tell whether a backend has parameters: a stored run has none, nor has somebody's own code."""
+    return spec.called is None and spec.kind != "run"
 
 
 def _parse(text: str) -> _Change:
