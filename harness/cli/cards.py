@@ -75,15 +75,24 @@ def _markdown(*blocks: Block, title: str = "") -> str:
     return render_markdown(document)
 
 
+_OF_USERS = {
+    "run:FILE": "ranked documents of anybody, in TREC's layout",
+    "python:MODULE:FUNCTION": "your function (question, k), which returns ids or pairs of id and score",
+    "http:url=…;ids=…": "an endpoint that answers with JSON",
+    "langchain:MODULE:NAME": "an object of LangChain; so are llamaindex:, haystack: and pyterrier:",
+}
+
+
 def _list(cards: Collection[BackendCard]) -> str:
     listed = [(card.name, card.extra or "-", card.summary) for card in cards]
     forms = [(f"{name}:A+B", stage.summary) for name, stage in fusions().items()]
     forms += [(f"A|{name}", stage.summary) for name, stage in rerankers().items()]
+    forms += _OF_USERS.items()
     summary = sentence_column("summary")
     return page(
         texts_table([name_column("backend"), "extra", summary], listed),
         matrix_table(cards),
-        texts_table([name_column("made of others"), summary], forms),
+        texts_table([name_column("made of others, or yours"), summary], forms),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
@@ -175,8 +176,12 @@ class _GroupedCommand(PlainCommand):
         return getattr(parameter, "rich_help_panel", None) or OUTPUT
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's own types
-        """Parse the command line; a value without its option is refused with the options that it may be of."""
-        typed = {word.partition("=")[0] for word in args}
+        """Parse the command line; refuse a value without its option, and an option of one value that stands twice."""
+        typed = Counter(word.partition("=")[0] for word in args)
+        for field in self.fields:
+            if typed[field.flag] > 1 and field.kind not in ("list", "bool"):
+                commas = ", with commas between the values" if field.option.commas else ""
+                raise UsageError(f"{field.flag} is given twice", fix=f"give it once{commas}")
         try:
             return super().parse_args(ctx, args)
         except _WrongCommandLine as error:

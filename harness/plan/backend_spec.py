@@ -203,15 +203,17 @@ class _Parser(Mistakes):
         card = self.cards.get(name)
         if card is None and "|" in name:
             raise UnknownNameError("reranker", name.rpartition("|")[2].strip(), rerankers())
-        if card is None and "=" in name:  # csr:k1=3,b=0.95
-            stray = f"'{name.partition('=')[0].strip()}=…' is a parameter, and stands where a backend is expected"
-            raise UsageError(
-                stray,
+        label, labelled, named = (part.strip() for part in name.partition("="))
+        if card is None and labelled and any(label in known.parameters for known in self.cards.values()):
+            raise UsageError(  # csr:k1=3,b=0.95
+                f"'{label}=…' is a parameter, and stands where a backend is expected",
                 fix="separate parameters with ';', backends with ',', and quote a value that has one: "
                 "csr:k1=3;b=0.95,faiss:index='IVF64,Flat'",
             )
         if card is None:
-            raise UnknownNameError("backend", name, (*self.cards, *fusions(), f"{_RUN}:FILE", "python:MODULE:FUNCTION"))
+            raise UnknownNameError(
+                "backend", named or name, (*self.cards, *fusions(), f"{_RUN}:FILE", "python:MODULE:FUNCTION")
+            )
         before = len(self.errors)
         overrides = self._overrides(name, rest, card.parameters) if colon else {}
         self.errors += _about_external(name, card, overrides)

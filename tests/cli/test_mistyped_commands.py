@@ -26,6 +26,19 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("compare --backends csr --backends lucene", "--backends is given twice\n  give it once, with commas"),
+        ("compare --k 3 --k=5", "--k is given twice\n  give it once\n"),
+    ],
+)
+def test_an_option_of_one_value_stands_once(arguments: str, message: str) -> None:
+    refused = run(*arguments.split())
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith(f"harness: {message}")
+
+
+@pytest.mark.parametrize(
     ("arguments", "fix"),
     [
         ("check golden.jsonl docs.csv", "write --corpus docs.csv"),

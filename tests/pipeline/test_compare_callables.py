@@ -294,7 +294,10 @@ def test_an_endpoint_in_a_fusion_is_recorded_so_that_it_can_be_asked_again() -> 
         ("qdrant:url=http://me:hush@host,http:url=http://host/{question};ids=a", "is not of the form"),
         ("http:url=http://me:pass,hush@host/{question};ids=a", "what follows an endpoint in the list is no backend"),
         ("http:ids=a;url=http://host/{question}?key=a,hush", "what follows an endpoint in the list is no backend"),
-        ("rrf:csr+http:url=http://me:a+hush@host/{question};ids=a", "'http:…' has parameters and no parentheses"),
+        (
+            "rrf:csr+http:url=http://me:a+hush@host/{question};ids=a",
+            "'http:…' is more than a name, and has no parentheses",
+        ),
         ("http:url=me:hush@host/{question};ids=a", "the url '***@host/{question}' is not of the form"),
         ("python:a:b,python:a:b", "are the same"),
     ],

@@ -96,7 +96,7 @@ def test_set_changes_parameters_wherever_the_backend_stands(
 @pytest.mark.parametrize(
     ("setting", "error", "said"),
     [
-        ("qdrant:k1=3", UnknownNameError, "unknown backend of the baseline 'qdrant'"),
+        ("qdrant:k1=3", UnknownNameError, "unknown backend of the plan 'qdrant'"),
         ("*:nonsense=3", UnknownNameError, "unknown parameter"),
         ("lucene", UsageError, "is not key=value"),
         ("lucene:k1", UsageError, "'k1' is not key=value"),

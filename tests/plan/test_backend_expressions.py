@@ -84,7 +84,8 @@ def test_a_backend_can_have_a_label_of_its_own() -> None:
         ("a=csr,b=csr", "backends 'a' and 'b' are the same"),
         ("flat,flat=csr", "two backends have the label 'flat'"),
         ("csr:k1=3,b=0.95", "'b=…' is a parameter"),
-        ("fast=unknown:k1=3", "is a parameter"),
+        ("mine=luzene", "unknown backend 'luzene'\n  did you mean 'lucene'"),
+        ("fast=unknown:k1=3", "unknown backend 'unknown'"),
     ],
 )
 def test_labels_that_say_nothing_are_refused(backends: str, said: str) -> None:

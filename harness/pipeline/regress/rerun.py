@@ -121,10 +121,10 @@ def changed_backends(specs: Sequence[BackendSpec], settings: Sequence[str]) -> l
                 fix="name others in its place with --backends, and all that the plan shall keep",
             )
         if change.name not in {*names, _EVERY}:
-            raise UnknownNameError("backend of the baseline", change.name, names)
+            raise UnknownNameError("backend of the plan", change.name, names)
         if not any(map(change.of, parts)):
             known = {key for part in parts if _can_be_set(part) for key in part.parameters}
-            raise UnknownNameError("parameter of the baseline's backends", next(iter(change.values)), known)
+            raise UnknownNameError("parameter of the plan's backends", next(iter(change.values)), known)
     labels = [f"{spec.label}=" if spec.unlabelled is not None else "" for spec in specs]
     return [f"{label}{_expression(spec, changes)}" for label, spec in zip(labels, specs, strict=True)]
 
