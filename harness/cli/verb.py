@@ -176,12 +176,11 @@ class _GroupedCommand(PlainCommand):
         return getattr(parameter, "rich_help_panel", None) or OUTPUT
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's own types
-        """Parse the command line; refuse a value without its option, and an option of one value that stands twice."""
+        """Parse the command line; refuse a value without its option, and a list that stands twice."""
         typed = Counter(word.partition("=")[0] for word in args)
         for field in self.fields:
-            if typed[field.flag] > 1 and field.kind not in ("list", "bool"):
-                commas = ", with commas between the values" if field.option.commas else ""
-                raise UsageError(f"{field.flag} is given twice", fix=f"give it once{commas}")
+            if typed[field.flag] > 1 and field.option.commas and field.kind != "list":
+                raise UsageError(f"{field.flag} is given twice", fix="give it once, with commas between the values")
         try:
             return super().parse_args(ctx, args)
         except _WrongCommandLine as error:
