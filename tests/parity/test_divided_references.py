@@ -166,6 +166,7 @@ def test_dense(problem: Problem, similarity: str, mapped: bool) -> None:
         assert parts.score(found).tobytes() == whole.score(found).tobytes()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the other part, cut off while it reads
 def test_an_error_names_the_rows_of_the_corpus(tmp_path: Path) -> None:
     documents, queries = np.eye(8, dtype=np.float32), np.ones((QUERIES, 8), dtype=np.float32)
     documents[5] = 0.0
