@@ -1,4 +1,4 @@
-"""Ask somebody's code every query, and make a run of its answers: for comparisons and checks alike."""
+"""Ask a user's function, retriever or endpoint every query, and make a run of its answers."""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ class _Trials:
         return outcome
 
     def _ask(self, trial: Trial, called: CallableSpec) -> Outcome:
-        """Ask somebody's code every query; its content is in no key, so its outcome is not stored for later."""
+        """Ask a user's own code every query; no key holds its content, so that its outcome is not stored."""
         request, queries = self.plan.request, self.dataset.queries
         folder, progress = Path(tempfile.mkdtemp(prefix="ask-", dir=self.work)), self.display.section(trial.label)
         asked = ask_callable(

@@ -1,4 +1,4 @@
-"""Backends that are somebody's own code: ``python:MODULE:FUNCTION``, ``http:url=…;ids=…``, a framework's retriever.
+"""Backends that are a user's own code: ``python:MODULE:FUNCTION``, ``http:url=…;ids=…``, a framework's retriever.
 
 They index nothing: a comparison or a check asks them every query, and knows their documents by the answers alone.
 """

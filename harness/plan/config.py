@@ -232,8 +232,8 @@ class CompareRequest(ScoringOptions):
         form="the name or path of a dataset, or a list of them",
     ).default("cacm")
     backends: str | Sequence[str] = Option(
-        "Backends, separated by commas: name, name:key=value;key=value, label=name:…, run:FILE, python:MODULE:FUNCTION "
-        "and what else --against of check asks, a fusion of such: rrf:A+B, or a second stage on one: A|RERANKER.",
+        "Backends, separated by commas: name, name:key=value;key=value, label=name:…, run:FILE, your own code "
+        "(python:MODULE:FUNCTION, http:url=…;ids=…), a fusion of such: rrf:A+B, or a second stage on one: A|RERANKER.",
         COMPARED,
         common=True,
         metavar="LIST",

@@ -45,8 +45,8 @@ class Combined:
 class Outcome:
     """The end of one trial: either a ``run`` or a ``failure``.
 
-    With a run comes a ``record`` when an engine made it, ``asked`` when somebody's code answered, ``combined`` when it
-    was made of other backends' hits.
+    With a run comes a ``record`` when an engine made it, ``asked`` when a user's own code answered, ``combined`` when
+    it was made of other backends' hits.
 
     ``measured`` is when an engine ran or failed (UTC, ISO 8601). A ``reused`` outcome was stored by an earlier
     comparison. ``notes`` are sentences for the report. ``measurements`` are those of probes; ``rebuilds`` are the runs
