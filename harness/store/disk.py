@@ -7,6 +7,7 @@ import errno
 import mmap
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,10 +30,19 @@ _BLOCK_BYTES = 512  # the unit of st_blocks, whatever the file system's own bloc
 def allocated_bytes(folder: Path, *, leave_out: str | None = None) -> int:
     """Return the bytes of the blocks of all files below ``folder``, those named ``leave_out`` left out.
 
-    Engines preallocate: apparent sizes can be several times as large. A folder that is not there takes nothing.
+    Engines preallocate: apparent sizes can be several times as large. A folder that is not there takes nothing, nor
+    does a file that goes away while its folder is read: engines replace files whenever they like.
     """
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name != leave_out)
-    return sum(path.stat().st_blocks for path in files) * _BLOCK_BYTES
+    listed = (Path(place, name) for place, _, names in os.walk(folder) for name in names if name != leave_out)
+    return sum(map(_blocks, listed)) * _BLOCK_BYTES
+
+
+def _blocks(path: Path) -> int:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return 0
+    return status.st_blocks if stat.S_ISREG(status.st_mode) else 0
 
 
 def copy_folder(source: Path, target: Path, progress: Progress) -> None:

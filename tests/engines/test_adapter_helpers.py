@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,19 @@ def test_bytes_are_allocated_blocks(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "dense").write_bytes(b"x" * 1_000_000)
     assert 1_000_000 <= allocated_bytes(tmp_path) < 2_000_000
+
+
+def test_a_file_that_goes_away_meanwhile_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def walk_and_remove(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+        for place, folders, names in walk(folder):
+            (Path(place) / "temporary").unlink()
+            yield place, folders, names
+
+    (tmp_path / "kept").write_bytes(b"x" * 100_000)
+    (tmp_path / "temporary").write_bytes(b"x" * 100_000)
+    walk = os.walk
+    monkeypatch.setattr(os, "walk", walk_and_remove)
+    assert 100_000 <= allocated_bytes(tmp_path) < 200_000
 
 
 def test_k() -> None:
