@@ -79,6 +79,16 @@ class Parity:
     causes: Mapping[str, int]
     per_query: QueryParity = field(repr=False)
 
+    @property
+    def recall(self) -> dict[int, float]:
+        """Return depth -> mean share of the exact best that were found: all of them for a tie-equivalent query.
+
+        A query that is different counts by its overlap, so that a document tied at the depth may count as not found.
+        """
+        agrees = self.per_query.level >= Level.TIE_EQUIVALENT
+        found = {depth: np.where(agrees, 1.0, shares) for depth, shares in self.per_query.overlap.items()}
+        return {depth: float(shares.mean()) if self.queries else 1.0 for depth, shares in found.items()}
+
 
 class Judgements(NamedTuple):
     """Per query: ``level`` int8, largest absolute and relative score difference float64, all (Q,)."""

@@ -229,8 +229,8 @@ class FilteredStats(Record):
     matching: Count = Field(description="documents that match")
     selectivity: float = Field(description="their share of all documents")
     overlap: dict[str, float] = Field(
-        description="depth -> share of the exact filtered best that was found, mean over all queries; empty without a "
-        "reference"
+        description="depth -> share of the exact filtered best that was found, mean over all queries, 1 for those that "
+        "agree up to ties; empty without a reference"
     )
     metric: str | None = Field(description="the first metric; null without judgments of documents that match")
     quality: float | None = Field(description="its mean, judgments of documents that do not match left out")

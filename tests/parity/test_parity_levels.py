@@ -190,6 +190,12 @@ def test_overlap_at_ten_and_at_k() -> None:
     assert list(parity(oracle, [[0, 1]], 3).overlap) == [3]
 
 
+def test_a_query_that_agrees_up_to_ties_found_all_of_the_best() -> None:
+    found = parity(TableReference([[5.0, 3.0, 3.0, 1.0], [4.0, 3.0, 2.0, 1.0]]), [[0, 2], [0, 2]], 2)
+    assert (found.overlap, found.recall) == ({2: 0.5}, {2: 0.75})
+    assert parity(TableReference(np.zeros((0, 3))), [], 5).recall == {5: 1.0}
+
+
 def test_score_differences_are_of_the_engines_own_hits() -> None:
     oracle = TableReference([[4.0, 2.0, 1.0], [4.0, 2.0, 1.0]])
     run = oracle.run([[0, 1, 2], [0]], [[4.0, 2.5, 1.0], [3.0]])

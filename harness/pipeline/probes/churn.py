@@ -296,7 +296,7 @@ def _agreement(parity: Parity | None) -> dict[str, object]:
         return {"recall": {}, "parity": None}
     counts = ("queries", "bit_equal", "identical", "tie_equivalent", "different")
     return {
-        "recall": {str(depth): share for depth, share in parity.overlap.items()},
+        "recall": {str(depth): share for depth, share in parity.recall.items()},
         "parity": {
             **{name: getattr(parity, name) for name in counts},
             "max_rel_score_diff": parity.max_rel_score_diff,

@@ -281,7 +281,7 @@ def _level(search: FilteredSearch, filtered: Filtered, scored: Scored, dataset: 
         filter=search.filter,
         matching=matching,
         selectivity=matching / documents,
-        overlap={str(depth): share for depth, share in compared.parity.overlap.items()} if compared is not None else {},
+        overlap={str(depth): share for depth, share in compared.parity.recall.items()} if compared is not None else {},
         metric=str(plan.measures[0]) if own is not None else None,
         quality=own.means()[0].value if own is not None else None,
         exact=best.means()[0].value if best is not None else None,
@@ -365,13 +365,14 @@ def _unfiltered(trial: TrialResult, metric: str | None) -> FilteredStats:
     loss = trial.parity.loss.get(metric) if trial.parity is not None and metric is not None else None
     documents = trial.index.documents_indexed if trial.index is not None else 0
     exact = value.mean - loss.difference if value is not None and loss is not None else None
-    if value is not None and trial.parity is not None and trial.parity.different == 0:
-        exact = value.mean
+    overlap = trial.parity.overlap if trial.parity is not None else {}
+    if trial.parity is not None and trial.parity.different == 0:
+        exact, overlap = value.mean if value is not None else None, dict.fromkeys(overlap, 1.0)
     return FilteredStats(
         filter=_NO_FILTER,
         matching=documents,
         selectivity=1.0,
-        overlap=trial.parity.overlap if trial.parity is not None else {},
+        overlap=overlap,
         metric=metric,
         quality=value.mean if value is not None else None,
         exact=exact,
