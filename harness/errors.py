@@ -74,11 +74,13 @@ class HarnessError(Exception):
 
     exit_code: ClassVar[int] = 3
     repeats_arguments: ClassVar[bool] = False
-    """Whether ``what`` holds arguments as they were given, of which nothing that could be secret is shown."""
+    """Whether the message holds arguments as they were given, of which nothing that could be secret is shown."""
     log: tuple[str, ...] = ()
 
     def __init__(self, what: str, *, fix: str | None = None) -> None:
-        self.what = readable(without_secrets(what) if self.repeats_arguments else what)
+        if self.repeats_arguments:
+            what, fix = without_secrets(what), None if fix is None else without_secrets(fix)
+        self.what = readable(what)
         self.fix = None if fix is None else readable(fix)
         super().__init__(self.what if self.fix is None else f"{self.what}\n  {self.fix}")
 

@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, NoReturn, cast
 
 import typer
@@ -23,7 +24,7 @@ import typer.main
 
 from harness._version import __version__
 from harness.cli.verbs import VERBS, ExitCode, load_verb
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 from harness.plain_url import without_secrets
 
 _COLLECT_AFTER = 100_000
@@ -63,6 +64,7 @@ def _run() -> NoReturn:
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which nohup sets
         signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
+        _require_folder()
         with _interruptions():
             typer.main.get_command(_build()).main(prog_name="harness")
     except HarnessError as error:
@@ -73,6 +75,13 @@ def _run() -> NoReturn:
     except Exception:  # noqa: BLE001 - the one boundary: a traceback, how to report it, and a code of its own
         _exit_with_defect()
     sys.exit(ExitCode.FINE)
+
+
+def _require_folder() -> None:
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        raise UsageError("the current folder was deleted", fix="cd into one that exists") from error
 
 
 _UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)

@@ -9,7 +9,7 @@ from harness.cli.matrix import matrix_row, matrix_table
 from harness.cli.output import page, print_json, print_result
 from harness.cli.verb import verb
 from harness.document.model import Block, Cell, Column, Document, Facts, Section, Table
-from harness.errors import BackendError, CardError, UnknownNameError
+from harness.errors import BackendError, CardError, UnknownNameError, UsageError
 from harness.plan.config import BackendsRequest
 from harness.plan.stages import Stage, fusions, rerankers
 from harness.registry.cards import BackendCard, ReferenceRule
@@ -35,6 +35,9 @@ def backends(request: BackendsRequest) -> None:
         return
     card = known.get(name) or stages.get(name)
     if card is None:
+        yours = [f"{form}: {summary}" for form, summary in _OF_USERS.items() if f"{name}:" in f"{form} {summary}"]
+        if yours:
+            raise UsageError(f"'{name}' begins a backend of yours, which has no parameters", fix=yours[0])
         raise UnknownNameError("backend", name, known)
     if request.format == "json":
         print_json(_plain(card))

@@ -130,6 +130,14 @@ def test_unexpected_failures_print_the_traceback_and_how_to_report_it() -> None:
     assert "defect of harness" in result.stderr
 
 
+def test_a_current_folder_that_is_gone_is_said(tmp_path: Path) -> None:
+    command = ["sh", "-c", f'rmdir "$PWD" && "{sys.executable}" -m harness backends']
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (
+        2, "harness: the current folder was deleted\n  cd into one that exists\n",
+    )  # fmt: skip
+
+
 def test_options_of_a_lazy_verb_are_parsed() -> None:
     wrong = run("up", "--timeout", "three")
     assert (wrong.returncode, wrong.stdout) == (2, "")

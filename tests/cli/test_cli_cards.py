@@ -12,7 +12,7 @@ import pytest
 from harness.cli.cards import backends
 from harness.cli.verb import _completion
 from harness.engines.csr import CsrEngine
-from harness.errors import UnknownNameError
+from harness.errors import UnknownNameError, UsageError
 from harness.plan.config import CompareRequest
 from harness.plan.option_fields import option_fields
 
@@ -137,6 +137,14 @@ def test_json_holds_what_the_card_says(cards: Path, capsys: pytest.CaptureFixtur
 def test_an_unknown_name_is_refused_with_the_known_ones(cards: Path) -> None:
     with pytest.raises(UnknownNameError, match=r"known: .*zzz"):
         backends(backend="zzy", cards=cards)
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [("python", "python:MODULE:FUNCTION: "), ("haystack", "langchain:.* haystack:")]
+)
+def test_what_begins_a_backend_of_the_users_own_is_no_unknown_name(name: str, form: str) -> None:
+    with pytest.raises(UsageError, match=form):
+        backends(backend=name)
 
 
 @pytest.mark.usefixtures("cards")

@@ -108,7 +108,7 @@ def test_what_is_not_where_the_path_says(path: str, document: Any, said: str) ->
     assert said in str(refusal.value)
 
 
-@pytest.mark.parametrize("path", ["a[", "a[b]", "a..b", "a b", "$x$"])
+@pytest.mark.parametrize("path", ["a[", "a[b]", "a..b", "a b", "$x$", "id|keyword:x"])
 def test_malformed_paths(path: str) -> None:
     with pytest.raises(UsageError, match="is malformed at"):
         JsonPath.parse(path)

@@ -43,7 +43,7 @@ _NUMBER = re.compile(r"\d+(\.\d+)?")
 _HIDDEN_FROM = 4
 """Shorter values of a query string are hidden in no message of the server: they are numbers and switches."""
 _UNUSABLE = "look at what it answers, and at the JSON paths: ids=, scores=, texts="
-_STEP = re.compile(r'\.?(?P<name>[^\s.\[\]"$]+)|\[(?P<index>\*|-?\d+)\]|\[(?P<quoted>"(?:[^"\\]|\\.)*")\]')
+_STEP = re.compile(r'\.?(?P<name>[^\s.|\[\]"$]+)|\[(?P<index>\*|-?\d+)\]|\[(?P<quoted>"(?:[^"\\]|\\.)*")\]')
 _EVERY = "*"
 _NAMED = 8
 
@@ -64,7 +64,8 @@ class JsonPath:
             match = _STEP.match(text, place)
             if match is None:
                 raise UsageError(
-                    f"the JSON path '{text}' is malformed at '{text[place:]}'", fix="write one like results[*].id"
+                    f"the JSON path '{text}' is malformed at '{text[place:]}'",
+                    fix='write one like results[*].id, an odd name as ["odd.name"]',
                 )
             name, index, quoted = match.group("name", "index", "quoted")
             if index is not None:
