@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, cast
 
 from harness.errors import nearest
@@ -20,7 +22,7 @@ from harness.registry.parameters import (
     read_parameter,
     shared_parameters,
 )
-from harness.registry.strict_toml import Table, card_name, read_document
+from harness.registry.strict_toml import Table, card_name, parse_document, read_content
 
 if TYPE_CHECKING:  # protocols brings numpy; cards are read by commands that answer without it
     from harness.registry.parameters import ParameterValue
@@ -99,8 +101,16 @@ class BackendCard:
 
 
 def read_backend_card(path: Path) -> BackendCard:
-    """Read one backend card; raises CardError with every problem of the file."""
-    document = read_document(path)
+    """Read one backend card; raises CardError with every problem of the file.
+
+    A file that did not change gives the same card: every comparison asks for all of them.
+    """
+    return _card(path, read_content(path))
+
+
+@lru_cache(maxsize=256)
+def _card(path: Path, content: bytes) -> BackendCard:
+    document = parse_document(path, content)
     table = Table(document.values)
     encoder = table.choice("encoder", _ENCODERS)
     own = {name: read_parameter(name, sub) for name, sub in _with_shared(table).tables().items()}
@@ -112,7 +122,7 @@ def read_backend_card(path: Path) -> BackendCard:
         extra=table.optional("extra", str),
         encoder=encoder,
         reference=_reference(table.table("reference"), parameters),
-        parameters=parameters,
+        parameters=MappingProxyType(parameters),
         path=path,
         digest=document.digest,
         external=_external(table.table("external_index"), parameters),
@@ -193,7 +203,7 @@ def _reference(table: Table, parameters: Mapping[str, Parameter]) -> ReferenceRu
         else:
             check_values(table, parameters[name], tuple(values))
     table.close()
-    return ReferenceRule(cast("ReferenceKind", kind), tolerance, unless, scoring, fusion)
+    return ReferenceRule(cast("ReferenceKind", kind), tolerance, MappingProxyType(unless), scoring, fusion)
 
 
 def _external(table: Table, parameters: Mapping[str, Parameter]) -> ExternalIndexRules | None:
