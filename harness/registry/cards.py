@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, cast
 
 from harness.errors import nearest
@@ -122,7 +121,7 @@ def _card(path: Path, content: bytes) -> BackendCard:
         extra=table.optional("extra", str),
         encoder=encoder,
         reference=_reference(table.table("reference"), parameters),
-        parameters=MappingProxyType(parameters),
+        parameters=parameters,
         path=path,
         digest=document.digest,
         external=_external(table.table("external_index"), parameters),
@@ -203,7 +202,7 @@ def _reference(table: Table, parameters: Mapping[str, Parameter]) -> ReferenceRu
         else:
             check_values(table, parameters[name], tuple(values))
     table.close()
-    return ReferenceRule(cast("ReferenceKind", kind), tolerance, MappingProxyType(unless), scoring, fusion)
+    return ReferenceRule(cast("ReferenceKind", kind), tolerance, unless, scoring, fusion)
 
 
 def _external(table: Table, parameters: Mapping[str, Parameter]) -> ExternalIndexRules | None:
