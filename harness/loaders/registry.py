@@ -6,7 +6,6 @@ import functools
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
 
 from harness.errors import CardError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, Loader
@@ -16,6 +15,7 @@ from harness.loaders.hugging_face import HubLoader
 from harness.loaders.irds import IrdsLoader
 from harness.loaders.mteb import MtebLoader
 from harness.registry.dataset_cards import DatasetCard
+from harness.registry.optional import entry_points
 
 ENTRY_POINT_GROUP = "harness.loaders"
 

@@ -13,13 +13,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import NamedTuple
 
 from harness.errors import MetricError
 from harness.metrics.functions import QueryFaultError, call_foreign, guarded, metric
 from harness.metrics.kind import Kind
 from harness.metrics.table import KINDS
+from harness.registry.optional import entry_points
 
 GROUP = "harness.metrics"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")

@@ -135,9 +135,11 @@ def _refuse_credentials(text: str, cards: Mapping[str, BackendCard]) -> None:
     the value of ``url`` goes on to the next parameter or backend that there is. Where it has no ``@``, it holds no
     password, and ends at the first of them.
     """
-    known = {name for card in cards.values() for name in card.parameters}
-    ends = (rf";\s*{_any_of(known)}\s*=", rf",\s*{_any_of([*cards, _RUN])}\s*(?:[:,]|$)", "$")
-    values = re.findall(rf"(?<!\w){_URL}\s*=(.*?)(?={'|'.join(ends)})", text, re.DOTALL)
+    values: list[str] = []
+    if _URL in text:
+        known = {name for card in cards.values() for name in card.parameters}
+        ends = (rf";\s*{_any_of(known)}\s*=", rf",\s*{_any_of([*cards, _RUN])}\s*(?:[:,]|$)", "$")
+        values = re.findall(rf"(?<!\w){_URL}\s*=(.*?)(?={'|'.join(ends)})", text, re.DOTALL)
     shown = [value if "@" in value else re.split("[;,)|+]", value)[0] for value in values]
     urls = [url for value in shown if (url := value.strip().strip("\"'"))]
     if _URL_WITH_USER.search(text) or not all(is_plain_url(url) or is_plain_database_url(url) for url in urls):

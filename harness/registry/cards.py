@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -20,7 +21,7 @@ from harness.registry.parameters import (
     read_parameter,
     shared_parameters,
 )
-from harness.registry.strict_toml import Table, card_name, read_document
+from harness.registry.strict_toml import Table, card_name, parse_document, read_content
 
 if TYPE_CHECKING:  # protocols brings numpy; cards are read by commands that answer without it
     from harness.registry.parameters import ParameterValue
@@ -99,8 +100,16 @@ class BackendCard:
 
 
 def read_backend_card(path: Path) -> BackendCard:
-    """Read one backend card; raises CardError with every problem of the file."""
-    document = read_document(path)
+    """Read one backend card; raises CardError with every problem of the file.
+
+    A file that did not change gives the same card: every comparison asks for all of them.
+    """
+    return _card(path, read_content(path))
+
+
+@lru_cache(maxsize=256)
+def _card(path: Path, content: bytes) -> BackendCard:
+    document = parse_document(path, content)
     table = Table(document.values)
     encoder = table.choice("encoder", _ENCODERS)
     own = {name: read_parameter(name, sub) for name, sub in _with_shared(table).tables().items()}

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, cast, overload
@@ -21,6 +21,7 @@ import harness
 from harness.errors import CardError, EngineUnavailableError, MissingExtraError, UnknownNameError, UsageError
 from harness.registry.cards import BackendCard, read_backend_card
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily, read_dataset_card, read_dataset_family
+from harness.registry.optional import entry_points
 from harness.registry.published import published_beside
 from harness.registry.strict_toml import Document, read_document
 

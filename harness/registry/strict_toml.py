@@ -38,10 +38,19 @@ def read_document(path: Path, what: str = "card") -> Document:
 
     ``what`` names it in messages.
     """
+    return parse_document(path, read_content(path, what), what)
+
+
+def read_content(path: Path, what: str = "card") -> bytes:
+    """Return the bytes of a file; raises CardError when it cannot be read."""
     try:
-        raw = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise CardError(f"{what} '{path}' cannot be read: {error.strerror}") from error
+
+
+def parse_document(path: Path, raw: bytes, what: str = "card") -> Document:
+    """Parse what a TOML file holds; errors as of :func:`read_document`."""
     try:
         values = copy.deepcopy(_parsed(raw.decode("utf-8")))
     except UnicodeDecodeError as error:

@@ -16,6 +16,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -202,15 +203,24 @@ def _read_table(path: Path, columns: Mapping[str, Callable[[pa.DataType], bool]]
 
 
 def read_stored_run(folder: Path, dataset: str, label: str) -> Run:
-    """Return a backend's hits on a dataset from a result folder; raises ResultError where there are none."""
-    from harness.loaders.trec import read_run
+    """Return a backend's hits on a dataset from a result folder; raises ResultError where there are none.
 
+    The last two that were read are kept: two results that are compared are asked for their hits again and again.
+    """
     runs, former = folder / RUNS, (file_name(label), file_name(f"{label} on {dataset}"))
     places = [runs / file_name(dataset) / file_name(label), *(runs / name for name in former)]
     for path in (place.with_name(place.name + suffix) for suffix in (_TREC, _PARQUET) for place in places):
         if path.exists():
-            return read_run(path)
+            state = path.stat()
+            return _run_of(path, (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns))
     raise ResultError(f"'{folder}' holds no run of '{label}' on '{dataset}'")
+
+
+@lru_cache(maxsize=2)
+def _run_of(path: Path, state: tuple[int, ...]) -> Run:  # noqa: ARG001 - another file is read anew
+    from harness.loaders.trec import read_run
+
+    return read_run(path)
 
 
 def write_run_file(folder: Path, name: str, run: Run, ending: str = _TREC, *, tag: str | None = None) -> None:

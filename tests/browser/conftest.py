@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
@@ -28,12 +29,12 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def window(browser: Browser) -> BrowserContext:
-    """A context for every page without options of its own: a tab costs half of what a context and its tab do.
+def tab(browser: Browser) -> Page:
+    """A tab for the pages without options of their own: a new one, which is a process, costs as much as the page.
 
-    The page stores nothing in the browser, so that tabs know nothing of one another.
+    The page stores nothing in the browser, so that pages know nothing of one another.
     """
-    return browser.new_context()
+    return browser.new_page()
 
 
 @dataclass
@@ -63,25 +64,29 @@ def violations() -> Callable[[Page], list[str]]:
 
 
 @pytest.fixture
-def show(browser: Browser, window: BrowserContext, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
-    """`show(html, fragment, **context)`: the page from disk, ready."""
-    closing: list[BrowserContext | Page] = []
+def show(browser: Browser, tab: Page, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
+    """`show(html, fragment, **context)`: the page from disk, ready; the next one takes its place."""
+    with ExitStack() as closing:
 
-    def opened(html: str, fragment: str = "", **context: Any) -> Opened:
-        path = tmp_path / "report.html"
-        path.write_text(html, encoding="utf-8")
-        place = browser.new_context(**context) if context else window
-        page = place.new_page()
-        closing.append(place if context else page)
-        page.set_default_timeout(8000)
-        found = Opened(page)
-        page.on("console", lambda message: found.complaints.append(message.text))
-        page.on("pageerror", lambda error: found.complaints.append(str(error)))
-        page.on("request", lambda request: found.requests.append(request.url))
-        page.goto(f"{path.as_uri()}{fragment}")
-        page.wait_for_selector("html[data-ready]")
-        return found
+        def opened(html: str, fragment: str = "", **context: Any) -> Opened:
+            path = tmp_path / "report.html"
+            path.write_text(html, encoding="utf-8")
+            page = closing.enter_context(browser.new_context(**context)).new_page() if context else tab
+            if not context:
+                page.emulate_media(media="null", color_scheme="null")
+                page.set_viewport_size({"width": 1280, "height": 720})
+            page.set_default_timeout(8000)
+            page.goto("about:blank")  # or another fragment of the same address would load nothing
+            found = Opened(page)
+            for event, note in {
+                "console": lambda message: found.complaints.append(message.text),
+                "pageerror": lambda error: found.complaints.append(str(error)),
+                "request": lambda request: found.requests.append(request.url),
+            }.items():
+                page.on(event, note)
+                closing.callback(page.remove_listener, event, note)
+            page.goto(f"{path.as_uri()}{fragment}")
+            page.wait_for_selector("html[data-ready]")
+            return found
 
-    yield opened
-    for place in closing:
-        place.close()
+        yield opened

@@ -50,7 +50,17 @@ class Environment:
         (self.packages / "outer.pth").write_text("\n".join(visible), encoding="utf-8")
 
     def install(self, *what: str) -> None:
-        pip = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet", "--no-deps"]
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            str(self.python),
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--no-compile",
+        ]
         subprocess.run([*pip, "--no-build-isolation", "--no-index", *what], check=True, capture_output=True)
 
     def run(self, *command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:

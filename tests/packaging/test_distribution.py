@@ -36,6 +36,19 @@ def distributions(clean_copy: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return build(clean_copy, tmp_path_factory.mktemp("dist"))
 
 
+@pytest.fixture(scope="module")
+def of_the_wheel(distributions: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    environment = Environment(tmp_path_factory.mktemp("of-the-wheel") / "venv")
+    environment.install(str(distributions[1]))
+    return environment
+
+
+@pytest.fixture(scope="module")
+def without(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment into which nothing is installed."""
+    return Environment(tmp_path_factory.mktemp("without") / "venv")
+
+
 def names_in_wheel(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as archive:
         return sorted(name for name in archive.namelist() if ".dist-info/" not in name)
@@ -72,40 +85,32 @@ def test_the_source_distribution_is_the_project_and_nothing_else(
     assert packed - {"PKG-INFO"} == expected
 
 
-def test_cards_are_found_from_the_wheel(distributions: tuple[Path, Path], repository: Path, tmp_path: Path) -> None:
-    environment = Environment(tmp_path / "venv")
-    environment.install(str(distributions[1]))
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    found = json.loads(environment.run(environment.python, "-c", CARDS, cwd=elsewhere).stdout)
-    assert Path(found["package"]).is_relative_to(environment.packages)
+def test_cards_are_found_from_the_wheel(of_the_wheel: Environment, repository: Path, tmp_path: Path) -> None:
+    found = json.loads(of_the_wheel.run(of_the_wheel.python, "-c", CARDS, cwd=tmp_path).stdout)
+    assert Path(found["package"]).is_relative_to(of_the_wheel.packages)
     for kind in ("backends", "datasets"):
         assert sorted(found[kind]) == card_names(repository, kind)
         assert all(Path(path).is_relative_to(found["package"]) for path in found[kind].values())
-    listed = environment.run(environment.harness, "backends", "--format", "json", cwd=elsewhere)
+    listed = of_the_wheel.run(of_the_wheel.harness, "backends", "--format", "json", cwd=tmp_path)
     assert (listed.returncode, listed.stderr) == (0, "")
     assert [card["name"] for card in json.loads(listed.stdout)] == card_names(repository, "backends")
 
 
-def test_the_bundled_collection_loads_from_the_wheel(distributions: tuple[Path, Path], tmp_path: Path) -> None:
-    environment = Environment(tmp_path / "venv")
-    environment.install(str(distributions[1]))
+def test_the_bundled_collection_loads_from_the_wheel(of_the_wheel: Environment, tmp_path: Path) -> None:
     code = "from harness.loaders import load_dataset; print(len(load_dataset('cacm').corpus))"
-    loaded = environment.run(environment.python, "-c", code, cwd=tmp_path)
+    loaded = of_the_wheel.run(of_the_wheel.python, "-c", code, cwd=tmp_path)
     assert loaded.stdout == "3204\n", loaded.stderr
 
 
-def test_pytest_finds_the_plugin_of_the_wheel(distributions: tuple[Path, Path], tmp_path: Path) -> None:
-    environment = Environment(tmp_path / "venv")
-    environment.install(str(distributions[1]))
+def test_pytest_finds_the_plugin_of_the_wheel(of_the_wheel: Environment, tmp_path: Path) -> None:
     (tmp_path / "test_plugin.py").write_text(
         "def test_plugin(pytestconfig):\n"
         "    plugin = pytestconfig.pluginmanager.get_plugin('harness')\n"
-        f"    assert plugin.__file__.startswith({str(environment.packages)!r})\n"
+        f"    assert plugin.__file__.startswith({str(of_the_wheel.packages)!r})\n"
         "    assert pytestconfig.getoption('--golden-set') == []\n",
         encoding="utf-8",
     )
-    done = environment.run(environment.python, "-m", "pytest", "-q", "-W", "error", cwd=tmp_path)
+    done = of_the_wheel.run(of_the_wheel.python, "-m", "pytest", "-q", "-W", "error", cwd=tmp_path)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
@@ -119,9 +124,8 @@ def test_cards_are_found_from_an_editable_install(clean_copy: Path, repository: 
         assert all(Path(path).parent == clean_copy / kind for path in found[kind].values())
 
 
-def test_cards_are_found_from_a_checkout(clean_copy: Path, repository: Path, tmp_path: Path) -> None:
-    environment = Environment(tmp_path / "venv")
-    found = json.loads(environment.run(environment.python, "-c", CARDS, cwd=clean_copy).stdout)
+def test_cards_are_found_from_a_checkout(clean_copy: Path, repository: Path, without: Environment) -> None:
+    found = json.loads(without.run(without.python, "-c", CARDS, cwd=clean_copy).stdout)
     assert Path(found["package"]) == clean_copy / "harness"
     for kind in ("backends", "datasets"):
         assert sorted(found[kind]) == card_names(repository, kind)
@@ -137,10 +141,9 @@ def test_no_module_of_the_package_is_called_datasets(repository: Path) -> None:
     assert list((repository / "harness").rglob("datasets.py")) == []
 
 
-def test_hugging_face_datasets_is_importable_from_the_repository(repository: Path, tmp_path: Path) -> None:
-    environment = Environment(tmp_path / "venv")
+def test_hugging_face_datasets_is_importable_from_the_repository(repository: Path, without: Environment) -> None:
     code = "import datasets; print(datasets.Dataset.__module__, datasets.__file__)"
-    imported = environment.run(environment.python, "-c", code, cwd=repository)
+    imported = without.run(without.python, "-c", code, cwd=repository)
     if "No module named 'datasets'" in imported.stderr:
         pytest.skip("Hugging Face's datasets is not installed (it comes with the extra 'lucene')")
     module, path = imported.stdout.split()

@@ -82,9 +82,15 @@ def type_checking_nodes(tree: ast.AST) -> set[int]:
     return {id(node) for guard in guards for statement in guard.body for node in ast.walk(statement)}
 
 
+def called(call: ast.Call) -> str:
+    """The last name of what is called."""
+    return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
+
+
 def imports_of(path: Path, root: Path) -> Iterator[Import]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    typing_only = type_checking_nodes(tree)
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    typing_only = type_checking_nodes(tree) if "TYPE_CHECKING" in text else set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -92,7 +98,7 @@ def imports_of(path: Path, root: Path) -> Iterator[Import]:
             assert node.level == 0, f"{path}: imports are absolute"
             submodules = [f"{node.module}.{alias.name}" for alias in node.names]
             names = submodules if node.module == "harness" else [str(node.module)]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("require", "import_module")) and node.args:
+        elif isinstance(node, ast.Call) and called(node).endswith(("require", "import_module")) and node.args:
             names = [str(node.args[0].value)] if isinstance(node.args[0], ast.Constant) else []
         else:
             continue

@@ -19,6 +19,8 @@ OTHER_WORDS = {
     ),
     "external index": re.compile(r"\b(existing|held) index(es)?\b", re.IGNORECASE),
 }
+STEMS = re.compile("retriever|subject|oracle|measure|existing|held", re.IGNORECASE)
+"""One of them is in every match."""
 ALLOWED = {
     ("harness/results/upgrade.py", "oracle"): "reads results of earlier versions",
     ("harness/rerank/judge.py", "subject"): "a prompt: what a text is about",
@@ -40,9 +42,10 @@ ALLOWED = {
 @functools.cache
 def texts(path: Path) -> list[str]:
     """Return the prose of a page, or the messages of a module: its texts of several words that are no docstrings."""
-    if path.suffix == ".md":
-        return [path.read_text(encoding="utf-8")]
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md" or STEMS.search(text) is None:
+        return [text]
+    nodes = list(ast.walk(ast.parse(text)))
     prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     constants = [node for node in nodes if isinstance(node, ast.Constant) and id(node) not in prose]
     return [node.value for node in constants if isinstance(node.value, str) and " " in node.value]

@@ -57,6 +57,7 @@ def import_everything() -> None:
     """What commands and workers import, kernels included; copies share the memory of it."""
     from harness.cli.verbs import VERBS, load_verb
     from harness.exact import compile_dense_kernels, compile_kernels
+    from harness.registry.lookup import find_cards
 
     for verb in VERBS:
         load_verb(verb)
@@ -67,6 +68,7 @@ def import_everything() -> None:
             importlib.import_module(module)
     compile_kernels()
     compile_dense_kernels()
+    find_cards("backends")
     _hold_one_run_against_itself()
     gc.collect()
     gc.freeze()
