@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -58,9 +59,14 @@ class ResultSnapshot:
     rescorable: bool = True
     kept_digests: Mapping[str, Mapping[str, RankingDigest]] | None = None
     kept_ranks: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None
+    _ordered: dict[str, Run | None] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse figures of a metric that nothing offers here: a package may be gone that was there."""
+        """Keep the run that was read last: most is asked of one backend after the other.
+
+        Refuse figures of a metric that nothing offers here: a package may be gone that was there.
+        """
+        object.__setattr__(self, "hits", lru_cache(maxsize=1)(self.hits))
         try:
             _ = self.measures
         except UnknownNameError as error:
@@ -142,8 +148,12 @@ class ResultSnapshot:
 
     def ordered(self, label: str) -> Run | None:
         """Return a backend's hits in the order in which they were scored; under ``average``, in trec_eval's."""
-        run = self.hits(label)
-        return run if run is None or self.depth is not None or self.ties is TieRule.ENGINE else ranking.order(run)
+        if label not in self._ordered:
+            run = self.hits(label)
+            listed = run is None or self.depth is not None or self.ties is TieRule.ENGINE
+            self._ordered.clear()
+            self._ordered[label] = run if run is None or listed else ranking.order(run)
+        return self._ordered[label]
 
     def first(self, label: str, depth: int) -> dict[str, list[str]]:
         """Return the first ``depth`` documents of each query, best first; empty where there are no hits."""

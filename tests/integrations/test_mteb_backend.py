@@ -18,6 +18,7 @@ pytestmark = [
     pytest.mark.usefixtures("warm_workers"),
 ]
 K = 1000
+CSR = "csr:analyzer=whitespace"  # which needs no Java
 NAMES = {
     "ndcg_at": "nDCG",
     "map_at": "AP",
@@ -84,7 +85,7 @@ def test_own_documents_are_left_out_by_both(tmp_path: Path, monkeypatch: pytest.
     qrels = {name: {name: 1, "d20": 1, "d21": 2} for name in queries}
     content = replace(content, queries=queries, qrels={"test": qrels})
     register(content, tmp_path, monkeypatch, ignore_identical_ids=True)
-    assert_equal("csr")
+    assert_equal(CSR)
 
 
 def test_candidates_of_a_reranking_task_are_searched_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,10 +97,10 @@ def test_candidates_of_a_reranking_task_are_searched_alone(tmp_path: Path, monke
     tables["top_ranked"] = {"test": [{"query-id": query, "corpus-ids": ids} for query, ids in candidates.items()]}
     parquet_repository(tmp_path / "repository", tables)
     mteb_task(monkeypatch, "Miniature", tmp_path / "repository", langs=["eng-Latn"], task_type="Reranking")
-    backend = Backend("csr", timing=False)
-    theirs, ours = evaluated(backend), compared("csr")
+    backend = Backend(CSR, timing=False)
+    theirs, ours = evaluated(backend), compared(CSR)
     assert theirs["ndcg_at_10"] == round(ours["ndcg_at_10"], 5)
-    run = backend.comparison.run("csr")
+    run = backend.comparison.run(CSR)
     assert set(run.doc_ids.take(run.rows)) <= set(candidates["q0"])
 
 
@@ -107,7 +108,7 @@ def test_a_search_is_stored_with_its_parity(tmp_path: Path, monkeypatch: pytest.
     from harness.integrations.mteb import Backend
 
     register(miniature(), tmp_path, monkeypatch)
-    evaluated(Backend("mine=csr:k1=1.2", out=tmp_path / "results", timing=False))
+    evaluated(Backend(f"mine={CSR};k1=1.2", out=tmp_path / "results", timing=False))
     stored = harness.Comparison.load(tmp_path / "results" / "mteb-Miniature-test-mine")
     assert stored.datasets == ["mteb:Miniature@test"]
     assert stored.parity().loc["mine", "identical"] == 6

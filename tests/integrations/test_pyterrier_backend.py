@@ -13,6 +13,7 @@ pytestmark = [
     pytest.mark.usefixtures("warm_workers"),
 ]
 DOCUMENTS = pd.DataFrame({"docno": ["fruit", "fish", "pear"], "text": ["apples pears", "trout salmon", "pears"]})
+CSR = "csr:analyzer=whitespace"  # which needs no Java
 QUERIES = pd.DataFrame({"qid": [7, 8, 9], "query": ["pears", "salmon", "nothing"], "user": ["a", "b", "c"]})
 
 
@@ -21,14 +22,14 @@ def test_queries_become_ranked_documents() -> None:
 
     from harness.integrations.pyterrier import Backend
 
-    backend = Backend("csr", DOCUMENTS, k=5, timing=False)
+    backend = Backend(CSR, DOCUMENTS, k=5, timing=False)
     found = backend(QUERIES)
     assert found[["qid", "docno", "rank", "user"]].values.tolist() == [
         ["7", "pear", 0, "a"],
         ["7", "fruit", 1, "a"],
         ["8", "fish", 0, "b"],
     ]
-    run = backend.comparison.run("csr")
+    run = backend.comparison.run(CSR)
     assert found["score"].tolist() == run.scores.tolist()
     assert (backend % 1)(QUERIES)["docno"].tolist() == ["pear", "fish"]
     assert backend(QUERIES.head(0)).columns.tolist() == ["qid", "query", "user", "docno", "score", "rank"]
@@ -43,7 +44,7 @@ def test_an_experiment_scores_it() -> None:
     queries = QUERIES.astype({"qid": str})[["qid", "query"]]
     qrels = pd.DataFrame({"qid": ["7", "8"], "docno": ["fruit", "fish"], "label": [1, 1]})
     table = pyterrier.Experiment(
-        [Backend("csr", DOCUMENTS, timing=False), Backend("sqlite", DOCUMENTS, timing=False)],
+        [Backend(CSR, DOCUMENTS, timing=False), Backend("sqlite", DOCUMENTS, timing=False)],
         queries,
         qrels,
         eval_metrics=["recip_rank"],

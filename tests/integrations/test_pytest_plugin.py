@@ -13,6 +13,7 @@ import pytest
 from golden_world import LABEL, QUESTIONS, QUICK, write_golden_world
 
 import harness
+from harness.cli.verbs import load_verb
 from harness.pipeline.check.checked import Checked
 
 pytestmark = pytest.mark.integration
@@ -38,7 +39,10 @@ INSTALLED = any(point.value == "harness.integrations.pytest_plugin" for point in
 def everything_is_imported(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Pytester forgets the modules that a run imported, and numpy cannot be imported a second time."""
     golden, corpus = write_golden_world(tmp_path_factory.mktemp("once"))
-    assert harness.check(golden, corpus=corpus, **QUICK).passed
+    checked = harness.check(golden, corpus=corpus, require=["MRR@5>=0.1"], **QUICK)
+    checked.assert_requirements()
+    assert len(checked.metrics()) == 1
+    load_verb("check")
 
 
 @pytest.fixture
@@ -52,7 +56,8 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     # an installed package brings its plug-in; -p would load it twice
     plugin = () if INSTALLED else ("-p", "harness.integrations.pytest_plugin")
-    return project.runpytest_inprocess("-p", "no:faulthandler", "-p", "no:cacheprovider", *plugin, *arguments)
+    others = ("no:faulthandler", "no:cacheprovider", "no:langsmith_plugin")
+    return project.runpytest_inprocess(*(word for name in others for word in ("-p", name)), *plugin, *arguments)
 
 
 def test_a_golden_set_on_the_command_line(project: pytest.Pytester) -> None:

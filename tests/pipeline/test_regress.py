@@ -49,6 +49,13 @@ def worse(baseline: Path, folder: Path) -> Result:
     return run("regress", "--baseline", baseline, "--set", "csr:k1=3;b=0.95", "--out", folder / "after")
 
 
+@pytest.fixture(scope="module")
+def plain(worse: Result, folder: Path) -> Regression:
+    """Both runs compared, without labels and without a gate."""
+    assert worse.exit_code == 1, worse.output
+    return harness.diff(folder / "before", folder / "after")
+
+
 def test_a_baseline_is_small_and_reads_back_as_the_result(baseline: Path, folder: Path) -> None:
     side, stored = read_one(baseline), Comparison.load(folder / "before")
     assert side.report == stored.report
@@ -120,15 +127,13 @@ def test_other_parameters_are_worse_and_the_queries_that_lost_most_are_named(wor
     assert settings == {("parameters", "k1"): (0.9, 3.0), ("parameters", "b"): (0.4, 0.95)}
 
 
-def test_what_is_to_be_labelled_comes_with_texts_and_goes_back(worse: Result, folder: Path) -> None:
-    assert worse.exit_code == 1
+def test_what_is_to_be_labelled_comes_with_texts_and_goes_back(plain: Regression, folder: Path) -> None:
     lines = [json.loads(line) for line in (folder / "after" / "to-label.jsonl").read_text().splitlines()]
     assert all(line["grade"] is None and line["text"] and line["query"] for line in lines)
     swings = [abs(line["swing"]) for line in lines]
     assert swings == sorted(swings, reverse=True)
     first = lines[0]
     (folder / "labelled.jsonl").write_text(json.dumps({**first, "grade": 1}) + "\n")
-    plain = harness.diff(folder / "before", folder / "after")
     labelled = harness.diff(folder / "before", folder / "after", labels=folder / "labelled.jsonl")
 
     def difference(found: Regression) -> float:
@@ -207,9 +212,8 @@ def test_diff_leaves_a_page_and_never_a_result_behind(worse: Result, folder: Pat
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "csv", "json"])
-def test_every_format_holds_the_verdict(worse: Result, folder: Path, form: str) -> None:
-    assert worse.exit_code == 1
-    text = harness.diff(folder / "before", folder / "after").render(form)
+def test_every_format_holds_the_verdict(plain: Regression, form: str) -> None:
+    text = plain.render(form)
     assert "R@1000" in text
     assert "fell by" in text or form in ("csv", "json")
     assert ",difference.R@1000,-0." in text or form != "csv"

@@ -256,7 +256,8 @@ def test_small_world_beside_another_of_its_ids(tmp_path: Path) -> None:
     """Both have the queries q1 to q4, of other words and documents."""
     places = write_collection(tmp_path / "world"), write_lengths(tmp_path / "lengths", long=True)
     named_places = [str(place) for place in places]
-    comparison = harness.compare("csr:b=0", dataset=named_places, k=10, metrics="RR@10", timing=False)
+    backend, settings = "csr:analyzer=whitespace;b=0", {"metrics": "RR@10", "timing": False, "isolation": "none"}
+    comparison = harness.compare(backend, dataset=named_places, k=10, **settings)
     comparison.save(tmp_path / "before")
     found = harness.regress(tmp_path / "before", set="csr:b=1")
     assert found.failed

@@ -33,7 +33,8 @@ path = "../pets"
 language = "en"
 licence = "none"
 source = "here"
-
+"""
+ROW = """
 [[published]]
 system = "BM25"
 source = "a page"
@@ -46,7 +47,7 @@ CACM = """
 [[published]]
 system = "BM25"
 source = "a planted claim"
-backend = "lucene"
+backend = "csr"
 options = {{ k = 1000, ties = "engine", queries = "judged" }}
 index = {{ terms = {terms} }}
 scores = {{ AP = "{ap}", "P@30" = "{p30}" }}
@@ -54,9 +55,9 @@ scores = {{ AP = "{ap}", "P@30" = "{p30}" }}
 
 
 def claim(
-    folder: Path, scores: str, backend: str = "csr:analyzer=whitespace", options: str = "k = 9", index: str = ""
+    folder: Path, *scores: str, backend: str = "csr:analyzer=whitespace", options: str = "k = 9", index: str = ""
 ) -> Path:
-    """Write the collection and its card; return the folder of cards."""
+    """Write the collection and its card, with a row for each of the scores; return the folder of cards."""
     pets = folder / "pets"
     (pets / "qrels").mkdir(parents=True, exist_ok=True)
     corpus = [{"_id": name, "title": title, "text": text} for name, (title, text) in DOCUMENTS.items()]
@@ -67,8 +68,8 @@ def claim(
     lines = [f"{query}\t{document}\t{grade}\n" for query, judged in QRELS.items() for document, grade in judged.items()]
     (pets / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
     (folder / "datasets").mkdir(exist_ok=True)
-    card = CARD.format(scores=scores, backend=backend, options=options, index=index)
-    (folder / "datasets" / "pets.toml").write_text(card)
+    rows = [ROW.format(scores=printed, backend=backend, options=options, index=index) for printed in scores]
+    (folder / "datasets" / "pets.toml").write_text("".join([CARD, *rows]))
     return folder
 
 
@@ -79,8 +80,8 @@ def claim_again(folder: Path, old: str, new: str) -> Path:
     return folder
 
 
-def verified(folder: Path, scores: str, **claims: str) -> VerifiedDataset:
-    (dataset,) = harness.verify("pets", cards=claim(folder, scores, **claims)).datasets
+def verified(folder: Path, *scores: str, **claims: str) -> VerifiedDataset:
+    (dataset,) = harness.verify("pets", cards=claim(folder, *scores, **claims)).datasets
     assert dataset.unavailable is None
     return dataset
 
@@ -134,7 +135,7 @@ def test_planted_claims_on_cacm_are_explained(tmp_path: Path, repository: Path) 
     (tmp_path / "datasets").mkdir()
     bundled = (repository / "datasets" / "cacm.toml").read_text(encoding="utf-8").partition("[[published]]")[0]
     moved = bundled.replace('path = "cacm"', f'path = "{repository}/datasets/cacm"')
-    claims = CACM.format(terms=320_967, ap="0.3097", p30="0.1578")
+    claims = CACM.format(terms=320_967, ap="0.3079", p30="0.1568")
     (tmp_path / "datasets" / "cacm.toml").write_text(moved + claims)
     verification = harness.verify("cacm", cards=tmp_path)
     (dataset,) = verification.datasets
@@ -158,23 +159,19 @@ def test_a_number_that_agrees_is_not_explained(tmp_path: Path) -> None:
     assert (dataset.documents, dataset.queries) == (5, 3)
 
 
-@pytest.mark.parametrize(
-    ("scores", "expected"),
-    [
-        ('"nDCG@3" = "0.3100"', ["hits with their query's id: dropped before the ranking is cut"]),
-        ('"nDCG@3" = "0.0689"', ["gain: 2^grade - 1"]),
-        ('"nDCG@3" = "0.2500"', ["ideal ranking: the returned documents"]),
-        ('"nDCG@3" = "0.0633"', ["queries averaged over: all 3 of the file"]),
-        ('"nDCG@3" = "0.4354"', ["analyzer: analyzer=lucene-english", "analyzer: analyzer=snowball-english"]),
-        ('"nDCG@3" = "0.00"', ["texts of documents: title alone"]),
-        ('AP = "0.2500"', ["lowest relevant grade: 2"]),
-    ],
-)
-def test_a_missed_number_is_explained_by_one_change(tmp_path: Path, scores: str, expected: list[str]) -> None:
-    found = number(tmp_path, scores)
-    assert not found.agrees
-    assert reasons(found) == expected
-    assert found.nearest is None
+def test_missed_numbers_are_explained_by_one_change(tmp_path: Path) -> None:
+    expected = {
+        '"nDCG@3" = "0.3100"': ["hits with their query's id: dropped before the ranking is cut"],
+        '"nDCG@3" = "0.0689"': ["gain: 2^grade - 1"],
+        '"nDCG@3" = "0.2500"': ["ideal ranking: the returned documents"],
+        '"nDCG@3" = "0.0633"': ["queries averaged over: all 3 of the file"],
+        '"nDCG@3" = "0.4354"': ["analyzer: analyzer=lucene-english", "analyzer: analyzer=snowball-english"],
+        '"nDCG@3" = "0.00"': ["texts of documents: title alone"],
+        'AP = "0.2500"': ["lowest relevant grade: 2"],
+    }
+    numbers = verified(tmp_path, *expected).numbers
+    assert [reasons(found) for found in numbers] == list(expected.values())
+    assert {(found.agrees, found.nearest) for found in numbers} == {(False, None)}
 
 
 def test_queries_that_do_not_count_find_nothing_in_a_mean_over_all_of_the_file(tmp_path: Path) -> None:
@@ -183,7 +180,7 @@ def test_queries_that_do_not_count_find_nothing_in_a_mean_over_all_of_the_file(t
         judgments.write("q3\td1\t0\n")  # judged, and nothing is relevant
     with (tmp_path / "pets" / "queries.jsonl").open("a") as queries:
         queries.write(json.dumps({"_id": "q4", "text": "cats"}) + "\n")
-    (before,) = harness.verify("pets", cards=cards).datasets[0].numbers
+    (before,) = harness.verify("pets", cards=cards, explain=False).datasets[0].numbers
     assert before.measured is not None
     all_of_file = before.measured * 2 / 4
     (found,) = harness.verify("pets", cards=claim_again(cards, "0.9999", f"{all_of_file:.4f}")).datasets[0].numbers
@@ -214,10 +211,11 @@ def test_titles_are_added_where_they_are_not_searched(tmp_path: Path) -> None:
 
 
 def test_a_backend_that_two_rows_write_in_two_ways_is_searched_once(tmp_path: Path) -> None:
-    cards = claim(tmp_path, 'AP = "0.9"', backend="csr:k1=0.9;b=0.75;analyzer=whitespace")
+    rows = ('AP = "0.9"', 'AP = "0.8"')
+    cards = claim(tmp_path, *rows, backend="csr:k1=0.9;b=0.75;analyzer=whitespace")
     card = cards / "datasets" / "pets.toml"
-    second = card.read_text().partition("[[published]]")[2].replace("csr:k1=0.9;b=0.75", "csr:b=0.75;k1=0.8")
-    card.write_text(f"{card.read_text()}[[published]]{second}")
+    first, _, second = card.read_text().rpartition("csr:k1=0.9;b=0.75")
+    card.write_text(f"{first}csr:b=0.75;k1=0.8{second}")
     (dataset,) = harness.verify("pets", cards=cards).datasets
     assert [(one.agrees, one.tried > 5) for one in dataset.numbers] == [(False, True), (False, True)]
 
@@ -225,7 +223,8 @@ def test_a_backend_that_two_rows_write_in_two_ways_is_searched_once(tmp_path: Pa
 def test_options_decide_how_a_run_is_scored(tmp_path: Path) -> None:
     assert number(tmp_path, '"nDCG@3" = "0.3100"', options='k = 9, identical_ids = "drop"').agrees
     assert number(tmp_path, 'AP = "0.25"', options="k = 9, relevance = 2").agrees
-    cut = number(tmp_path, 'AP = "0.2083"', options="k = 1")
+    cards = claim(tmp_path, 'AP = "0.2083"', options="k = 1")
+    (cut,) = harness.verify("pets", cards=cards, explain=False).datasets[0].numbers
     assert (cut.measured, cut.agrees) == (0.0, False)
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sample_report import sample_report
+from warm_harness import script_command
 
 from harness.data.types import Ids, Qrels, Queries, Run
 from harness.errors import ResultError, UsageError
@@ -194,15 +194,17 @@ for _ in range(int(sys.argv[2])):
 
 @pytest.mark.parametrize(("times", "mode"), [(1, "once"), (20, "overwrite")])
 def test_processes_that_write_to_one_place_at_once(tmp_path: Path, times: int, mode: str) -> None:
-    place = tmp_path / "r"
-    command = [sys.executable, "-c", WRITER, str(place), str(times), mode]
+    script, place = tmp_path / "writer.py", tmp_path / "results" / "r"
+    script.write_text(WRITER)
+    place.parent.mkdir()
+    command = [*script_command(), str(script), str(place), str(times), mode]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     said = sorted(line for process in running for line in process.communicate(timeout=60)[0].splitlines())
     expected = ["won"] * 60 if mode == "overwrite" else [f"'{place}' already holds a result"] * 2 + ["won"]
     assert said == expected
     assert [process.returncode for process in running] == [0, 0, 0]
     assert read_report(place) == sample_report()
-    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+    assert [path.name for path in place.parent.iterdir()] == ["r"]
 
 
 def test_what_a_killed_writer_took_away_is_put_back(tmp_path: Path) -> None:

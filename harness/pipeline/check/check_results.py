@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 
 import numpy as np
@@ -29,15 +29,15 @@ _TAIL = 0.025
 """The share of an interval of 95 % that lies beyond each of its ends."""
 
 
-def _metric(scores: Scores, column: int, kept: npt.NDArray[np.bool_], seed: int) -> MetricValue:
-    """Take one mean over the questions that are ``kept``, of which there is at least one."""
-    values = scores.values[kept, column]
+def _metric(scores: Scores, column: int, rows: Sequence[int], seed: int) -> MetricValue:
+    """Take one mean over the questions of some ``rows``, of which there is at least one."""
+    values = scores.values[rows, column]
     interval: Interval | None = mean_interval(values, seed)
     return MetricValue(
         metric=str(scores.measures[column]),
         mean=_exact_mean(values),
-        min=_known_mean(scores.low[kept, column]),
-        max=_known_mean(scores.high[kept, column]),
+        min=_known_mean(scores.low[rows, column]),
+        max=_known_mean(scores.high[rows, column]),
         ci_low=interval.low if interval is not None else None,
         ci_high=interval.high if interval is not None else None,
         n=len(values),
@@ -94,14 +94,15 @@ class CheckJudge:
 
     def trial(self, answered: Answered, expected: Expected) -> TrialResult:
         """Describe the answers of a backend; of one that failed, say why."""
-        trial, scores = answered.trial, answered.scores
-        every = np.ones(len(scores.query_ids), dtype=bool) if scores is not None else None
+        trial, scores, columns = answered.trial, answered.scores, dict[str, int]()
+        if scores is not None:
+            columns = {name: scores.column_of(metric, self._relevance) for name, metric in self._plan.metrics.items()}
         return trial.model_copy(
             update={
                 "status": "failed" if trial.error is not None else "invalid" if answered.problems else "ok",
-                "metrics": self._metrics(scores, every) if scores is not None and every is not None else {},
-                "slices": self._slices(scores) if scores is not None else [],
-                "questions": self._questions(answered, expected),
+                "metrics": self._metrics(scores, columns, range(len(scores.query_ids))) if scores is not None else {},
+                "slices": self._slices(scores, columns) if scores is not None else [],
+                "questions": self._questions(answered, expected, columns),
             }
         )
 
@@ -109,26 +110,21 @@ class CheckJudge:
         """Judge every requirement on one backend; one without a figure says why, and is neither passed nor failed."""
         return [self._result(requirement, answered) for requirement in self._plan.requirements]
 
-    def _metrics(self, scores: Scores, kept: npt.NDArray[np.bool_]) -> dict[str, MetricValue]:
-        if not kept.any():
-            return {}
-        return {
-            name: _metric(scores, scores.column_of(metric, self._relevance), kept, self._seed)
-            for name, metric in self._plan.metrics.items()
-        }
+    def _metrics(self, scores: Scores, columns: Mapping[str, int], rows: Sequence[int]) -> dict[str, MetricValue]:
+        return {name: _metric(scores, column, rows, self._seed) for name, column in columns.items() if rows}
 
-    def _slices(self, scores: Scores) -> list[schema.SliceResult]:
-        ids = scores.query_ids.to_list()
-        return [
-            schema.SliceResult(
-                field=field,
-                value=value,
-                questions=sum(value in question.fields.get(field, ()) for question in self._golden),
-                metrics=self._metrics(scores, self._kept(SliceOf(field, value), ids)),
-            )
-            for field in self._plan.slices
-            for value in self._golden.values(field)
-        ]
+    def _slices(self, scores: Scores, columns: Mapping[str, int]) -> list[schema.SliceResult]:
+        rows = {name: row for row, name in enumerate(scores.query_ids)}
+        slices = []
+        for field in self._plan.slices:
+            members: dict[str, list[str]] = {value: [] for value in self._golden.values(field)}
+            for question in self._golden:
+                for value in dict.fromkeys(question.fields.get(field, ())):
+                    members[value].append(question.id)
+            for value, ids in members.items():
+                metrics = self._metrics(scores, columns, sorted(rows[name] for name in ids if name in rows))
+                slices.append(schema.SliceResult(field=field, value=value, questions=len(ids), metrics=metrics))
+        return slices
 
     def _kept(self, of_slice: SliceOf | None, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
         """Tell which of the questions named by ``ids`` are in a slice, bool (n,); None is all of them."""
@@ -139,7 +135,9 @@ class CheckJudge:
         }
         return np.array([name in members for name in ids], dtype=bool)
 
-    def _questions(self, answered: Answered, expected: Expected) -> list[schema.QuestionResult]:
+    def _questions(
+        self, answered: Answered, expected: Expected, columns: Mapping[str, int]
+    ) -> list[schema.QuestionResult]:
         """Describe each question: what it expects and where that was, its hits, values and time."""
         run, scores, exact = answered.run, answered.scores, answered.reference
         if run is None:
@@ -158,17 +156,15 @@ class CheckJudge:
                     line=question.line,
                     question=question.question if self._plan.keep_text else None,
                     expected=_expectations(question, expected, top, _documents(exact, exact_place)),
-                    values=self._values(scores, row) if scores is not None and row >= 0 else {},
+                    values={name: float(scores.values[row, column]) for name, column in columns.items()}
+                    if scores is not None and row >= 0
+                    else {},
                     top=top,
                     failed=question.id in answered.unanswered,
                     milliseconds=_milliseconds(answered, place),
                 )
             )
         return questions
-
-    def _values(self, scores: Scores, row: int) -> dict[str, float]:
-        metrics = self._plan.metrics.items()
-        return {name: float(scores.values[row, scores.column_of(metric, self._relevance)]) for name, metric in metrics}
 
     def _result(self, requirement: Requirement, answered: Answered) -> schema.RequirementResult:
         sample = self._sample(requirement, answered)

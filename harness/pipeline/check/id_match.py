@@ -84,6 +84,10 @@ class Match:
 
     def owner(self, doc_id: str, expected: Mapping[str, object]) -> str | None:
         """Return which of the ``expected`` ids a document belongs to, None for a document that matches none."""
+        if doc_id in expected:
+            return doc_id
+        if self.rule is MatchRule.EXACT:  # most hits are none of those: without a generator for each
+            return None
         return next((owner for owner in self.owners(doc_id) if owner in expected), None)
 
 
@@ -155,6 +159,8 @@ class Expected:
             owner = self.match.owner(doc_id, wanted)
             if owner is not None and owner not in hits:
                 hits[owner] = FirstHit(rank, doc_id)
+                if len(hits) == len(wanted):
+                    break
         return hits
 
     def judgments(self, run: Run, ties: TieRule) -> Qrels:

@@ -101,7 +101,7 @@ class _Rankings:
         """Return the first documents of either side without a judgment for this query."""
         return [document for document in self.listed(query) if document not in self.grades[query]]
 
-    @property
+    @cached_property
     def known_depth(self) -> int:
         """How deep both sides know the ranks of relevant documents."""
         return min(side.rank_depth for side, _ in self.sides)
