@@ -187,8 +187,11 @@ def run_of_engines(collection: str, folder: Path, runs: list[Run], options: tupl
     return run
 
 
-@pytest.mark.parametrize("works", [False, True], ids=["while the worker starts", "while it works"])
-@pytest.mark.parametrize("to_the_group", [True, False], ids=["as a terminal sends it", "to the parent alone"])
+@pytest.mark.parametrize(
+    ("to_the_group", "works"),
+    [(False, False), (True, False), (True, True)],
+    ids=["to the parent alone", "as a terminal sends it", "as a terminal sends it, while an engine works"],
+)
 def test_ctrl_c_ends_everything(
     collection: str, tmp_path: Path, runs: list[Run], to_the_group: bool, works: bool
 ) -> None:
