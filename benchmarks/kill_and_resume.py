@@ -41,6 +41,11 @@ ATTEMPTS = 5
 """Rounds tried for each one asked for: those that were over before their moment came do not count."""
 
 
+COMMAND = [sys.executable, "-m", "harness"]
+RESUMING = COMMAND
+"""What resumes a comparison, and verifies the cache."""
+
+
 class Place(NamedTuple):
     """Where one round happens: its cache, the folder of its result, and the mark that its processes inherit."""
 
@@ -54,8 +59,9 @@ class Place(NamedTuple):
         return cls(folder / "cache", folder / "results" / "r", uuid.uuid4().hex)
 
     def start(self, arguments: list[str], *more: str) -> subprocess.Popen[str]:
-        """The comparison, started."""
-        command = [sys.executable, "-m", "harness", "compare", *arguments, "--out", str(self.out), *more]
+        """The comparison, started; ``more`` are the options that resume it."""
+        harness = RESUMING if more else COMMAND
+        command = [*harness, "compare", *arguments, "--out", str(self.out), *more]
         environment = {**os.environ, "HARNESS_CACHE": str(self.cache), MARK: self.mark}
         pipe = subprocess.PIPE
         return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=pipe, text=True)
@@ -199,8 +205,9 @@ def _left_behind(place: Place) -> Iterator[str]:
     yield from (f"'{path}' was left behind" for path in folders)
     yield from (f"process {process.pid} was left behind" for process in place.processes())
     environment = {**os.environ, "HARNESS_CACHE": str(place.cache)}
-    command = [sys.executable, "-m", "harness", "cache", "verify"]
-    verified = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    verified = subprocess.run(
+        [*RESUMING, "cache", "verify"], env=environment, capture_output=True, text=True, check=False
+    )
     if verified.returncode != 0:
         yield f"the cache is damaged: {verified.stdout}"
 

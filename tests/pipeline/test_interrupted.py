@@ -115,23 +115,6 @@ def runs() -> Iterator[list[Run]]:
         run.kill()
 
 
-@pytest.mark.parametrize("after_s", [0, 2], ids=["while the worker starts", "while it searches"])
-@pytest.mark.parametrize("to_the_group", [True, False], ids=["as a terminal sends it", "to the parent alone"])
-def test_ctrl_c_ends_everything(tmp_path: Path, runs: list[Run], to_the_group: bool, after_s: float) -> None:
-    run = Run(tmp_path, "--backends", "csr", "--repeat", "10000")
-    runs.append(run)
-    deadline = time.monotonic() + 60
-    while not psutil.Process(run.process.pid).children():
-        assert run.process.poll() is None
-        assert time.monotonic() < deadline, "no worker was started"
-        time.sleep(0.05)
-    time.sleep(after_s)
-    ended = run.end(signal.SIGINT, group=to_the_group)
-    run.assert_interrupted(ended)
-    assert (ended.code, ended.out) == (130, "")
-    assert not run.result.exists()
-
-
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(write_collection(tmp_path_factory.mktemp("data") / "small"))
@@ -204,6 +187,30 @@ def run_of_engines(collection: str, folder: Path, runs: list[Run], options: tupl
     return run
 
 
+@pytest.mark.parametrize(
+    ("to_the_group", "works"),
+    [(False, False), (True, False), (True, True)],
+    ids=["to the parent alone", "as a terminal sends it", "as a terminal sends it, while an engine works"],
+)
+def test_ctrl_c_ends_everything(
+    collection: str, tmp_path: Path, runs: list[Run], to_the_group: bool, works: bool
+) -> None:
+    if works:
+        run = run_of_engines(collection, tmp_path, runs, ("--timing",), slow="Hangs")
+    else:
+        run = Run(tmp_path, "--backends", "csr:analyzer=whitespace", "--dataset", collection)
+        runs.append(run)
+        deadline = time.monotonic() + 60
+        while not psutil.Process(run.process.pid).children():
+            assert run.process.poll() is None
+            assert time.monotonic() < deadline, "no worker was started"
+            time.sleep(0.05)
+    ended = run.end(signal.SIGINT, group=to_the_group)
+    run.assert_interrupted(ended)
+    assert (ended.code, ended.out) == (130, "")
+    assert not run.result.exists()
+
+
 @pytest.mark.parametrize("options", [("--timing",), ("--no-timing", "--jobs", "2")], ids=["one", "two"])
 def test_a_second_ctrl_c_waits_for_no_engine(
     collection: str, tmp_path: Path, runs: list[Run], options: tuple[str, ...]
@@ -228,8 +235,8 @@ def test_a_killed_harness_takes_its_workers_along(collection: str, tmp_path: Pat
 
 
 def test_ctrl_c_ends_the_clients_of_a_load(collection: str, tmp_path: Path, runs: list[Run]) -> None:
-    options = ("--backends", "csr", "--dataset", collection, "--concurrency", "3", "--load-seconds", "600")
-    run = Run(tmp_path, *options)
+    backend = ("--backends", "csr:analyzer=whitespace", "--dataset", collection)
+    run = Run(tmp_path, *backend, "--concurrency", "3", "--load-seconds", "600")
     runs.append(run)
     deadline = time.monotonic() + 90
     while not list((run.cache / "work").glob("compare-*/trial-*/closed-*/go")):

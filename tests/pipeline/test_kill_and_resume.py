@@ -1,30 +1,29 @@
-"""SIGKILL and Ctrl-C, then `--resume missing`: a few rounds of the measurement in `benchmarks/`."""
+"""SIGKILL, then `--resume missing`: a few rounds of the measurement in `benchmarks/`."""
 
 from __future__ import annotations
 
-import os
-import subprocess
+import importlib
 import sys
 from pathlib import Path
 
 import pytest
+from small_world import write_collection
+from warm_harness import harness_command
 
 pytestmark = pytest.mark.integration
 
 
-def test_a_killed_comparison_ends_as_an_undisturbed_one(repository: Path) -> None:
-    script = repository / "benchmarks" / "kill_and_resume.py"
+def test_a_killed_comparison_ends_as_an_undisturbed_one(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(repository / "benchmarks")
+    measurement = importlib.import_module("kill_and_resume")
+    monkeypatch.setattr(measurement, "RESUMING", harness_command())
     # without the JVM of Lucene's analysis, which tests of interruptions have: each round starts with an empty cache
-    backends = "csr:analyzer=snowball-english,csr:analyzer=whitespace"
-    arguments = ["--backends", backends, "--kills", "2", "--k", "20"]
-    done = subprocess.run(
-        [sys.executable, str(script), *arguments],
-        cwd=repository,
-        env={**os.environ, "PYTHONPATH": f"{repository}{os.pathsep}{os.environ['PYTHONPATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 of 2 rounds ended as an undisturbed comparison, with nothing left behind." in done.stdout
+    backends = "csr:analyzer=whitespace,csr:analyzer=whitespace;k1=1.5"
+    collection = str(write_collection(tmp_path / "small"))
+    arguments = ["--backends", backends, "--dataset", collection, "--kills", "2", "--k", "3"]
+    monkeypatch.setattr(sys, "argv", ["kill_and_resume.py", *arguments])
+    code, shown = measurement.main(), capsys.readouterr().out
+    assert code == 0, shown
+    assert "2 of 2 rounds ended as an undisturbed comparison, with nothing left behind." in shown

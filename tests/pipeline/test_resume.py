@@ -27,7 +27,7 @@ from harness.store.cache_entries import Entry, list_entries
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
-COSTS = ("phases", "index", "search")
+CSR = "csr:analyzer=whitespace"
 
 
 @pytest.fixture
@@ -92,9 +92,9 @@ def test_backends_that_differ_in_threads_have_outcomes_of_their_own(cache: Cache
         result = harness.compare(backends, collection, resume=level, **words).report.trials  # type: ignore[arg-type]
         return [(backend.label, backend.reused) for backend in result]
 
-    both = "csr:threads=1,csr:threads=2"
-    assert reused(both, "always") == [("csr:threads=1", False), ("csr:threads=2", False)]
-    assert reused(both, "missing") == [("csr:threads=1", True), ("csr:threads=2", True)]
+    one, two = f"{CSR};threads=1", f"{CSR};threads=2"
+    assert reused(f"{one},{two}", "always") == [(one, False), (two, False)]
+    assert reused(f"{one},{two}", "missing") == [(one, True), (two, True)]
     assert len(stored(cache)) == 2
 
 
@@ -139,19 +139,19 @@ def test_untimed_outcomes_are_never_shown_as_timed(cache: Cache, collection: Pat
 
 
 def test_a_load_that_was_never_measured_is_measured(cache: Cache, collection: Path, cards: Path) -> None:
-    compare(collection, cards, "csr")
-    found = look_up(collection, cards, "csr", resume="always", concurrency="1,2", cold=True)
+    compare(collection, cards, CSR)
+    found = look_up(collection, cards, CSR, resume="always", concurrency="1,2", cold=True)
     lacking = "its stored outcome was measured without 1 clients (processes), 2 clients (processes), a cold pass"
     assert (found.stored, found.reason) == (None, lacking)
-    swept = compare(collection, cards, "csr", resume="always", concurrency="1", load_seconds=0.2)
+    swept = compare(collection, cards, CSR, resume="always", concurrency="1", load_seconds=0.2)
     assert (swept.reused, [level.clients for level in swept.closed_loop]) == (False, [1])
-    assert look_up(collection, cards, "csr", resume="always", concurrency="1", load_seconds=9).stored is not None
-    assert look_up(collection, cards, "csr", resume="always", concurrency="1", clients="threads").stored is None
+    assert look_up(collection, cards, CSR, resume="always", concurrency="1", load_seconds=9).stored is not None
+    assert look_up(collection, cards, CSR, resume="always", concurrency="1", clients="threads").stored is None
 
 
 def test_a_failed_load_level_is_a_failure_to_repeat(cache: Cache, collection: Path, cards: Path) -> None:
-    compare(collection, cards, "csr", concurrency="1", load_seconds=0.2)
-    found = look_up(collection, cards, "csr", resume="failed", concurrency="1", load_seconds=0.2)
+    compare(collection, cards, CSR, concurrency="1", load_seconds=0.2)
+    found = look_up(collection, cards, CSR, resume="failed", concurrency="1", load_seconds=0.2)
     assert found.stored is not None
     (entry,) = stored(cache)
     described = json.loads((entry.path / "load/LoadRecords.json").read_text())
@@ -162,10 +162,10 @@ def test_a_failed_load_level_is_a_failure_to_repeat(cache: Cache, collection: Pa
     manifest["files"]["load/LoadRecords.json"] = {"bytes": changed.stat().st_size, "sha256": file_digest(changed)}
     (entry.path / "manifest.json").write_text(json.dumps(manifest))
     for level in ("failed", "always"):
-        found = look_up(collection, cards, "csr", resume=level, concurrency="1", load_seconds=0.2)
+        found = look_up(collection, cards, CSR, resume=level, concurrency="1", load_seconds=0.2)
         assert found.reason == "a measurement of its stored outcome failed: the worker was killed"
         assert found.stored is None
-    assert look_up(collection, cards, "csr", resume="missing", concurrency="1", load_seconds=0.2).stored is not None
+    assert look_up(collection, cards, CSR, resume="missing", concurrency="1", load_seconds=0.2).stored is not None
 
 
 @pytest.mark.parametrize("change", ["k", "parameter", "sample", "document", "query"])
@@ -282,7 +282,7 @@ def test_ctrl_c_says_what_can_be_resumed(cache: Cache, collection: Path, cards: 
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from harness.cli.app import main\nmain()"
     )
-    words = [sys.executable, "-c", program, *command(collection, cards, "good,hanging")]
+    words = [sys.executable, "-c", program, *command(collection, cards, "good,hanging", "--isolation", "none")]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         try:
             deadline = time.monotonic() + 60
@@ -296,7 +296,7 @@ def test_ctrl_c_says_what_can_be_resumed(cache: Cache, collection: Path, cards: 
     assert process.returncode == 130
     advice = "1 of 2 backends had finished, and their outcomes are stored: run again with --resume missing"
     assert error.endswith(f"harness: interrupted\n  {advice}\n")
-    assert compare(collection, cards, resume="missing", isolation="process").reused
+    assert compare(collection, cards, resume="missing").reused
 
 
 def test_two_processes_on_one_cache_and_one_folder(cache: Cache, collection: Path, cards: Path, tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -19,15 +17,15 @@ import pytest
 from harness.registry.parameters import encoder_parameters
 from harness.store.columns import save_table
 from harness.store.record_files import save
+from harness.worker import spawn
 from harness.worker.jobs import EncodeJob, EncodePart
-from harness.worker.spawn import JOB_END
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
-TEXTS = 1200
+TEXTS = 800
 BATCH = 4
 CHUNK = 8 * BATCH
-KILLS = 4
+KILLS = 2
 
 
 def job(folder: Path, encoder: Literal["dense", "splade"]) -> Path:
@@ -45,27 +43,28 @@ def job(folder: Path, encoder: Literal["dense", "splade"]) -> Path:
     return folder
 
 
-def work(folder: Path, calls: Path, *, kill_after_s: float | None = None) -> int | None:
-    """Run the worker, or kill it once it has encoded something and so many seconds went by; its exit code."""
-    environment = {**os.environ, "CALLS": str(calls), "OMP_NUM_THREADS": "1"}
-    before = calls.stat().st_size if calls.exists() else 0
-    with subprocess.Popen(
-        [sys.executable, "-m", "harness.worker.main"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=environment,
-        start_new_session=True,
-    ) as process:
-        assert process.stdin is not None
-        os.write(process.stdin.fileno(), os.fsencode(folder) + JOB_END)
-        if kill_after_s is not None:
-            while process.poll() is None and (calls.stat().st_size if calls.exists() else 0) == before:
-                time.sleep(0.005)
-            time.sleep(kill_after_s)
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait(timeout=120)
-        return process.returncode
+def work(folder: Path, calls: Path, monkeypatch: pytest.MonkeyPatch, *, kill_after: int | None = None) -> int:
+    """Run the worker, or kill it once it has encoded so many texts more; its exit code."""
+    monkeypatch.setenv("CALLS", str(calls))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    before = lines(calls)
+    with (folder / "log.txt").open("wb") as log:
+        worker = spawn.start_worker(log)
+    process = worker.process
+    try:
+        spawn.send_job(worker, folder)
+        while kill_after is not None and process.poll() is None:
+            if lines(calls) >= before + kill_after:
+                os.killpg(process.pid, signal.SIGKILL)
+                break
+            time.sleep(0.005)
+        return process.wait()
+    finally:
+        spawn._end(worker)
+
+
+def lines(calls: Path) -> int:
+    return len(calls.read_text().splitlines()) if calls.exists() else 0
 
 
 def content(folder: Path) -> dict[str, str]:
@@ -81,16 +80,15 @@ def test_what_was_encoded_before_a_kill_is_not_encoded_again(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(repository / "tests" / "support"), str(repository)]))
     undisturbed, calls = job(tmp_path / "one", encoder), tmp_path / "one.txt"
-    assert work(undisturbed, calls) == 0
-    assert len(calls.read_text().splitlines()) == TEXTS
+    assert work(undisturbed, calls, monkeypatch) == 0
+    assert lines(calls) == TEXTS
     disturbed, calls = job(tmp_path / "other", encoder), tmp_path / "other.txt"
-    moments, killed = np.random.default_rng(len(encoder)), 0
+    moments = np.random.default_rng(len(encoder))
     for _ in range(KILLS):
-        killed += work(disturbed, calls, kill_after_s=moments.uniform(0, 0.5)) == -signal.SIGKILL
-    assert killed >= 2, "it was done before it could be killed"
-    assert work(disturbed, calls) == 0
+        assert work(disturbed, calls, monkeypatch, kill_after=moments.integers(1, TEXTS // 4)) == -signal.SIGKILL
+    assert work(disturbed, calls, monkeypatch) == 0
     assert content(tmp_path / "other") == content(tmp_path / "one")
     times = Counter(calls.read_text().splitlines())
     assert len(times) >= TEXTS
     again = sum(count - 1 for count in times.values())
-    assert again <= killed * CHUNK, f"{again} texts were encoded twice after {killed} kills"
+    assert again <= KILLS * CHUNK, f"{again} texts were encoded twice after {KILLS} kills"

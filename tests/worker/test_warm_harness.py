@@ -42,7 +42,7 @@ def test_a_script_has_its_arguments_streams_folder_and_environment(command, tmp_
     assert (done.returncode, done.stdout, done.stderr) == (7, said, "to whom it may concern\n")
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["eval"], ["compare", "--backends", "none"], ["backends"]])
+@pytest.mark.parametrize("arguments", [["--version"], ["eval"], ["backends", "none"], ["backends"]])
 def test_a_command_says_and_ends_as_the_cold_one(arguments: list[str]) -> None:
     warm, cold = (
         subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
