@@ -52,6 +52,7 @@ class TestQdrant(QdrantContract):
 class TestQdrantOptimised(QdrantContract):
     """Immutable segments on disk, several of them, without a write-ahead log."""
 
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {
         **DEFAULTS,
         "indexing_threshold_kb": 1,
@@ -64,5 +65,6 @@ class TestQdrantOptimised(QdrantContract):
 
 
 class TestQdrantWithoutIdf(QdrantContract):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "idf": False}
     bm25 = Bm25(idf=False)

@@ -50,6 +50,7 @@ class TestQdrantDense(DenseQdrant):
 class TestQdrantDenseWithGraph(DenseQdrant):
     """Several optimised segments on disk, the graph too."""
 
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {
         **DEFAULTS,
         "indexing_threshold_kb": 1,
@@ -64,11 +65,13 @@ class TestQdrantDenseWithGraph(DenseQdrant):
 
 
 class TestQdrantDot(DenseQdrant):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot"}
     similarity = "dot"
 
 
 class TestQdrantL2(DenseQdrant):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2"}
     similarity = "l2"
 

@@ -62,10 +62,13 @@ def _float32_idf(documents: int, containing: int) -> float:
 class TestQdrantHybridByDistributions(Hybrid):
     """A collection this small is scanned."""
 
+    variant = True
+
 
 class TestQdrantHybridOptimised(Hybrid):
     """Immutable segments on disk with graphs, several of them, without a write-ahead log."""
 
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {
         **Hybrid.parameters,
         "indexing_threshold_kb": 1,
