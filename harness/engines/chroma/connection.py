@@ -19,6 +19,7 @@ from harness.engines.http_server import status_fault, transport_fault
 from harness.engines.remote_server import Address, Cause, Fault, Place, read_address, server_errors
 from harness.engines.server_collection import within
 from harness.errors import EngineUnavailableError, RejectedInputError
+from harness.plain_url import uses_tls
 from harness.registry.optional import require
 
 PACKAGE = "chromadb"
@@ -69,7 +70,8 @@ def connect(address: Address, parameters: ChromaParameters, retrier: Retrier) ->
         EngineTimeoutError, EngineFailureError: Other faults.
     """
     headers, httpx, once = _headers_of(address, parameters.api_key_header), require_chroma("httpx"), Retrier(0)
-    with httpx.Client(base_url=f"{address.url}/api/v2", headers=headers, timeout=parameters.timeout_s) as asking:
+    base, limit, tls = f"{address.url}/api/v2", parameters.timeout_s, uses_tls(address.url)
+    with httpx.Client(base_url=base, headers=headers, timeout=limit, verify=tls) as asking:
 
         def get(path: str) -> Any:  # noqa: ANN401 - JSON is anything
             answer = asking.get(path)
@@ -105,12 +107,15 @@ def close_http_client(client: Any) -> None:  # noqa: ANN401 - the client is unty
 
 def _http_client(address: Address, headers: Mapping[str, str], parameters: ChromaParameters) -> Any:  # noqa: ANN401
     """Return a client of the server; asks it several things, and without a time limit."""
+    tls = uses_tls(address.url)
     return require_chroma().HttpClient(
         host=address.url,
         port=address.port,
-        ssl=address.url.startswith("https:"),
+        ssl=tls,
         headers=dict(headers),
-        settings=_settings(chroma_server_host=None, chroma_server_http_port=None),
+        settings=_settings(
+            chroma_server_host=None, chroma_server_http_port=None, chroma_server_ssl_verify=None if tls else False
+        ),
         tenant=parameters.tenant,
         database=parameters.database,
     )
