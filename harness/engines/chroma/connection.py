@@ -6,6 +6,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -123,6 +124,12 @@ def _http_client(address: Address, headers: Mapping[str, str], parameters: Chrom
 
 def _settings(**settings: Any) -> Any:  # noqa: ANN401 - the client is untyped
     """Return settings without telemetry, and without a ``.env`` file that happens to lie where the harness is run."""
+    return _read_settings(frozenset(os.environ.items()), **settings).model_copy()  # the client writes into them
+
+
+@lru_cache(maxsize=8)
+def _read_settings(_environment: frozenset[tuple[str, str]], **settings: Any) -> Any:  # noqa: ANN401 - untyped
+    """Make settings: looking for all of them in the environment takes longer than opening a collection."""
     return require_chroma("chromadb.config").Settings(_env_file=None, anonymized_telemetry=False, **settings)
 
 
