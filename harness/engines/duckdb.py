@@ -45,7 +45,7 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
         input="dense", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True, shares_index=True
     )
 
-    _connection: Any
+    _connection: Any = None
     _search: str
     _values: Mapping[str, str]
 
@@ -55,16 +55,27 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
         self.faults = (*self.faults, self._library.Error)
         return EngineInfo("DuckDB", self._library.__version__, "embedded")
 
-    def _connect(self, folder: Path, *, read_only: bool) -> Any:  # noqa: ANN401 - the library's
-        settings = {**_OFFLINE, "threads": int(self.parameters["threads"])}
-        connection = self._library.connect(str(folder / _FILE), read_only=read_only, config=settings)
-        self.resources.callback(connection.close)
-        return connection
+    def _attach(self, folder: Path, *, read_only: bool) -> None:
+        """Take the file into the database in memory that all of an engine's life is spent in: starting one is slow."""
+        file = str(folder / _FILE)
+        if self._connection is None:
+            settings = {**_OFFLINE, "threads": int(self.parameters["threads"]), "temp_directory": f"{file}.tmp"}
+            self._connection = self._library.connect(config=settings)
+            self.resources.callback(self._close)
+        quoted, access = file.replace("'", "''"), "READ_ONLY" if read_only else "READ_WRITE"
+        self._connection.execute(f"ATTACH '{quoted}' AS stored ({access}); USE stored")
+
+    def _detach(self) -> None:
+        self._connection.execute("USE memory; DETACH stored")
+
+    def _close(self) -> None:
+        self._connection.close()
+        self._connection = None
 
     def create(self, folder: Path, documents: Documents[Float32Array]) -> None:
         """Make the table: vectors with a column for each field of the metadata."""
         columns = "".join(f", {column} VARCHAR" for column in field_columns(documents.fields).values())
-        self._connection = self._connect(folder, read_only=False)
+        self._attach(folder, read_only=False)
         vector = f"FLOAT[{documents.column.shape[1]}]"
         self._connection.execute(f"CREATE TABLE documents (document INTEGER, vector {vector}{columns})")
 
@@ -75,8 +86,8 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
 
     def change(self, folder: Path, changes: Changes[Float32Array], progress: Progress) -> None:
         """Delete and insert in batches; getting ready is what it is after a build."""
-        self._connection.close()
-        self._connection = self._connect(folder, read_only=False)
+        self._detach()
+        self._attach(folder, read_only=False)
         self._connection.execute("DELETE FROM documents WHERE document IN (SELECT unnest(?))", [changes.outdated])
         progress.advance(len(changes.deleted))
         self._insert(changes.rows, changes.written, progress)
@@ -99,11 +110,11 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
     def _finish(self, progress: Progress) -> None:
         progress.start("checkpoint", None)
         self._connection.execute("CHECKPOINT")
-        self._connection.close()
+        self._detach()
 
     def load(self, folder: Path) -> LoadedIndex:
         """Open the file to be read only, so that several processes may."""
-        self._connection = self._connect(folder, read_only=True)
+        self._attach(folder, read_only=True)
         count, dimensions = self._connection.execute(
             "SELECT count(*), coalesce(max(len(vector)), 0) FROM documents"
         ).fetchone()

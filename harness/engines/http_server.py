@@ -10,6 +10,7 @@ import httpx
 import orjson
 
 from harness.engines.remote_server import Cause, Fault, Retrier, cause_of_status
+from harness.plain_url import uses_tls
 
 JSON = "application/json"
 
@@ -18,7 +19,8 @@ class HttpServer:
     """An HTTP client of one server; several threads may use it."""
 
     def __init__(self, url: str, headers: Mapping[str, str], timeout_s: float) -> None:
-        self._client = httpx.Client(base_url=url, headers=dict(headers), timeout=timeout_s)
+        tls = uses_tls(url)
+        self._client = httpx.Client(base_url=url, headers=dict(headers), timeout=timeout_s, verify=tls)
 
     def send(
         self,

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from harness.errors import EngineUnavailableError, UsageError
-from harness.plain_url import PLAIN_FORM, is_plain_url
+from harness.plain_url import PLAIN_FORM, is_plain_url, uses_tls
 from harness.remote.credentials import hide, read_key, shown
 from harness.wording import counted
 
@@ -113,7 +113,7 @@ class RemoteCalls:
         bearer = key_header.lower() == "authorization"
         headers = {key_header: f"Bearer {key}" if bearer else key} if key else {}
         self._secrets = [key, *(login or ()), *secrets]
-        self._client = httpx.Client(timeout=limits.timeout_s, headers=headers, auth=login)
+        self._client = httpx.Client(timeout=limits.timeout_s, headers=headers, auth=login, verify=uses_tls(url))
         self._next_call = 0.0
         self._connected = False
         self.calls = self.repeated = 0

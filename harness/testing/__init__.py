@@ -12,6 +12,8 @@ See ``docs/how-to/add-an-engine.md``.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from harness.testing.changes import ChangeContract
 from harness.testing.expected import Bm25, Expected
 from harness.testing.external_indexes import ExternalIndexContract
@@ -41,3 +43,30 @@ class EngineContract(
     so that a gap that closes is noticed. Some tests cannot be declared away: see ``REQUIRED`` in
     ``harness.testing.lifecycle``.
     """
+
+    variant: ClassVar[bool] = False
+    """True for a class that differs from another one in its parameters: only tests whose outcome they can change run,
+    those of the answers, also of an index that is opened again, filtered, changed or made by somebody else."""
+
+    def __init_subclass__(cls) -> None:
+        """Leave out the tests that another class with the same engine has run."""
+        super().__init_subclass__()
+        if cls.variant:
+            for name in _ONCE - vars(cls).keys():
+                setattr(cls, name, None)
+
+
+_OF_PARAMETERS = {name for part in (ResultContract, DenseContract) for name in vars(part)} | {
+    "test_a_changed_index_opens_again",
+    "test_external_index_answers_like_a_new_one",
+    "test_external_index_of_the_collection_is_proven",
+    "test_finds_what_is_there_after_a_change",
+    "test_is_deterministic_where_declared",
+    "test_reopens",
+    "test_returns_what_matches",
+    "test_says_whether_it_can_be_changed",
+    "test_wide_dimensions",
+}
+_ONCE = {name for name in dir(EngineContract) if name.startswith("test_")} - (
+    _OF_PARAMETERS - {"test_no_queries", "test_refuses_another_dimension", "test_refuses_k_below_one"}
+)

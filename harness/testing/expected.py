@@ -196,18 +196,21 @@ def _vector_of(word: str) -> Float64Array:
     return vector
 
 
+@lru_cache(maxsize=4096)
+def _sum_of(text: str) -> Float32Array:
+    vector = _EMPTY * _vector_of("")
+    for word in sorted(text.split()):
+        vector += _vector_of(word)
+    return vector.astype(np.float32)
+
+
 def embed_words(texts: Sequence[str]) -> Float32Array:
     """Return a vector for each text, float32 (n, 64): the sum of its words' vectors, normal and seeded by the word.
 
     A little of one more direction is in every vector, so that a text without words has a vector too, as encoders give
     it. Equal bags of words have equal vectors, bit for bit; lengths differ, so that cosine, dot product and l2 do.
     """
-    vectors = np.zeros((len(texts), _DIMENSIONS))
-    for row, text in enumerate(texts):
-        vectors[row] += _EMPTY * _vector_of("")
-        for word in sorted(text.split()):
-            vectors[row] += _vector_of(word)
-    return vectors.astype(np.float32)
+    return np.array([_sum_of(text) for text in texts], dtype=np.float32).reshape(len(texts), _DIMENSIONS)
 
 
 def random_unit_vectors(seed: int, count: int, dimensions: int = _DIMENSIONS) -> Float32Array:

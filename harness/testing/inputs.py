@@ -65,55 +65,35 @@ class InputContract(Base):
         assert hits.rows.tolist() == [0, 2], f"rows {hits.rows.tolist()} found, not [0, 2]"
 
     @_has_vectors
-    @pytest.mark.parametrize("value", _BAD_VALUES)
-    def test_refuses_bad_values_in_documents(self, tmp_path: Path, value: float) -> None:
+    def test_refuses_bad_values_in_documents(self, tmp_path: Path) -> None:
         """NaN and infinite weights are refused, the document is named, and nothing of the batch is searchable."""
-        for number, documents in enumerate(self._bad_values(value)):
-            with (
-                self.opened(tmp_path / str(number), documents.ids) as engine,
-                pytest.raises(RejectedInputError, match=documents.ids[1]),
-            ):
-                engine.index(documents, RecordingProgress(), StepClock())
+        self._assert_refused(tmp_path, self._bad_values())
 
     @_has_vectors
-    @pytest.mark.parametrize("value", _BAD_VALUES)
-    def test_refuses_bad_values_in_queries(self, tmp_path: Path, value: float) -> None:
+    def test_refuses_bad_values_in_queries(self, tmp_path: Path) -> None:
         """NaN and infinite query weights are refused, and the query is named."""
-        with self.built(tmp_path, self._good()) as (engine, _):
-            for queries in self._bad_values(value):
-                with pytest.raises(RejectedInputError, match=queries.ids[1]):
-                    engine.search(queries, 3, StepClock())
+        self._assert_refused_as_queries(tmp_path, self._bad_values())
 
     @_has_sparse
-    @pytest.mark.parametrize("indices", _BAD_INDICES)
-    def test_refuses_bad_indices_in_documents(self, tmp_path: Path, indices: tuple[int, int]) -> None:
+    def test_refuses_bad_indices_in_documents(self, tmp_path: Path) -> None:
         """Repeated, falling, negative and too large column numbers are refused, and the document is named."""
-        documents = self._bad_indices(indices)
-        with (
-            self.opened(tmp_path, documents.ids) as engine,
-            pytest.raises(RejectedInputError, match=documents.ids[1]),
-        ):
-            engine.index(documents, RecordingProgress(), StepClock())
+        self._assert_refused(tmp_path, self._bad_indices())
 
     @_has_sparse
-    @pytest.mark.parametrize("indices", _BAD_INDICES)
-    def test_refuses_bad_indices_in_queries(self, tmp_path: Path, indices: tuple[int, int]) -> None:
+    def test_refuses_bad_indices_in_queries(self, tmp_path: Path) -> None:
         """Repeated, falling, negative and too large column numbers of a query are refused, and the query is named."""
-        queries = self._bad_indices(indices)
-        with (
-            self.built(tmp_path, self._good()) as (engine, _),
-            pytest.raises(RejectedInputError, match=queries.ids[1]),
-        ):
-            engine.search(queries, 3, StepClock())
+        self._assert_refused_as_queries(tmp_path, self._bad_indices())
 
     def test_refuses_another_column(self, tmp_path: Path) -> None:
         """Inputs without the column that the capabilities name are refused, for documents and for queries."""
-        bare = Inputs(_ids(3))
-        with self.opened(tmp_path / "bare", bare.ids) as engine, pytest.raises(RejectedInputError):
-            engine.index(bare, RecordingProgress(), StepClock())
         sample = self.collection([word(1)], [word(1)])
-        with self.built(tmp_path / "good", sample.documents) as (engine, _), pytest.raises(RejectedInputError):
-            engine.search(bare, 3, StepClock())
+        bare = Inputs(sample.documents.ids)
+        with self.opened(tmp_path, bare.ids) as engine:
+            with pytest.raises(RejectedInputError):
+                engine.index(bare, RecordingProgress(), StepClock())
+            engine.index(sample.documents, RecordingProgress(), StepClock())
+            with pytest.raises(RejectedInputError):
+                engine.search(bare, 3, StepClock())
 
     def test_refuses_other_ids_than_it_was_opened_with(self, tmp_path: Path) -> None:
         """Documents that are not those announced to ``open`` would be named wrongly."""
@@ -128,21 +108,35 @@ class InputContract(Base):
         terms = pa.chunked_array([["a", "b b", "c"]]) if "terms" in columns else None
         return Inputs(_ids(3), sparse=sparse, dense=dense, terms=terms)
 
-    def _bad_values(self, value: float) -> list[Inputs]:
-        """Vectors with the value in the second row, once in each column that there is."""
+    def _assert_refused(self, tmp_path: Path, every: Sequence[Inputs]) -> None:
+        """Check that an engine refuses each for its second document, whose id it names, and stays as it was."""
+        with self.opened(tmp_path, every[0].ids) as engine:
+            for documents in every:
+                with pytest.raises(RejectedInputError, match=documents.ids[1]):
+                    engine.index(documents, RecordingProgress(), StepClock())
+
+    def _assert_refused_as_queries(self, tmp_path: Path, every: Sequence[Inputs]) -> None:
+        with self.built(tmp_path, self._good()) as (engine, _):
+            for queries in every:
+                with pytest.raises(RejectedInputError, match=queries.ids[1]):
+                    engine.search(queries, 3, StepClock())
+
+    def _bad_values(self) -> list[Inputs]:
+        """Vectors with each bad value in the second row, once in each column that there is."""
         good, bad = self._good(), []
-        if good.dense is not None:
-            dense: Float32Array = good.dense.copy()
-            dense[1, 2] = value
-            bad.append(replace(good, dense=dense))
-        if good.sparse is not None:
-            bad.append(replace(good, sparse=to_vectors([{2: 1.0}, {3: 1.0, 4: value}, {0: 1.0}], 10)))
+        for value in _BAD_VALUES:
+            if good.dense is not None:
+                dense: Float32Array = good.dense.copy()
+                dense[1, 2] = value
+                bad.append(replace(good, dense=dense))
+            if good.sparse is not None:
+                bad.append(replace(good, sparse=to_vectors([{2: 1.0}, {3: 1.0, 4: value}, {0: 1.0}], 10)))
         return bad
 
-    def _bad_indices(self, indices: Sequence[int]) -> Inputs:
-        indptr = np.array([0, 1, 3, 4], dtype=np.int64)
-        columns = np.array([2, *indices, 0], dtype=np.int32)
-        return replace(self._good(), sparse=SparseVectors(indptr, columns, np.ones(4, dtype=np.float32), 10))
+    def _bad_indices(self) -> list[Inputs]:
+        indptr, ones = np.array([0, 1, 3, 4], dtype=np.int64), np.ones(4, dtype=np.float32)
+        columns = [np.array([2, *indices, 0], dtype=np.int32) for indices in _BAD_INDICES]
+        return [replace(self._good(), sparse=SparseVectors(indptr, some, ones, 10)) for some in columns]
 
 
 def _ids(count: int) -> Ids:
@@ -175,16 +169,12 @@ class DenseContract(Base):
                 self.search_rightly(engine, Collection(documents, queries, expected), 3)
             return
         refused = self._vectors(bad)
-        with (
-            self.opened(tmp_path / "documents", refused.ids) as engine,
-            pytest.raises(RejectedInputError, match=refused.ids[1]),
-        ):
-            engine.index(refused, RecordingProgress(), StepClock())
-        with (
-            self.built(tmp_path / "queries", self._vectors(good)) as (engine, _),
-            pytest.raises(RejectedInputError, match=refused.ids[1]),
-        ):
-            engine.search(refused, 3, StepClock())
+        with self.opened(tmp_path, refused.ids) as engine:
+            with pytest.raises(RejectedInputError, match=refused.ids[1]):
+                engine.index(refused, RecordingProgress(), StepClock())
+            engine.index(self._vectors(good), RecordingProgress(), StepClock())
+            with pytest.raises(RejectedInputError, match=refused.ids[1]):
+                engine.search(refused, 3, StepClock())
 
     @only_where(lambda capabilities: "dense" in capabilities.columns and not capabilities.exact)
     def test_a_graph_is_searched(self, tmp_path: Path) -> None:

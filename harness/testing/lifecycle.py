@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -157,16 +157,15 @@ class LifecycleContract(Base):
             assert engine.storage().index_bytes != 0, "a reopened index takes no space"
         self.assert_repeated(before, after, "after reopening")
 
-    @pytest.mark.parametrize("others", ["fewer", "another one", "in another order"])
-    def test_reopening_with_other_documents_is_refused(self, tmp_path: Path, others: str) -> None:
-        """Rows of an index made from other documents would name the wrong ones."""
+    def test_reopening_with_other_documents_is_refused(self, tmp_path: Path) -> None:
+        """Rows of an index made from other documents would name the wrong ones: fewer, others, in another order."""
         sample = self.collection(_TEXTS, _QUERIES)
         with self.built(tmp_path, sample.documents):
             pass
         ids = sample.documents.ids.to_list()
-        changed = {"fewer": ids[:-1], "another one": [*ids[:-1], "another"], "in another order": ids[::-1]}
-        with pytest.raises(BackendError), self.opened(tmp_path, Ids.of(changed[others])):
-            pass
+        for others in (ids[:-1], [*ids[:-1], "another"], ids[::-1]):
+            with pytest.raises(BackendError), self.opened(tmp_path, Ids.of(others)):
+                pass
 
     def test_reopening_with_other_parameters_is_refused(self, tmp_path: Path) -> None:
         """An index that was built otherwise would answer for one that nobody built."""
@@ -187,22 +186,20 @@ class LifecycleContract(Base):
         with self.opened(tmp_path, sample.documents.ids, self.search_parameters) as engine:
             self.search(engine, sample.queries, len(_TEXTS), 3)
 
-    @pytest.mark.parametrize("damage", ["every file", "the largest file"])
-    def test_a_damaged_index_never_answers_wrongly(self, tmp_path: Path, damage: str) -> None:
-        """An index with emptied files raises one of our errors, or did not need the file and answers as before."""
+    def test_a_damaged_index_never_answers_wrongly(self, tmp_path: Path) -> None:
+        """With its largest file emptied an index raises one of our errors, or did not need that; with all it raises."""
         sample = self.collection(random_texts(3, 80), [word(0), word(1)])
         with self.built(tmp_path, sample.documents) as (engine, _):
             before = self.search(engine, sample.queries, 80, 10)
         files = sorted((path for path in tmp_path.rglob("*") if path.is_file()), key=lambda path: path.stat().st_blocks)
-        for path in files[-1:] if damage == "the largest file" else files:
+        files[-1].write_bytes(b"")
+        with suppress(BackendError), self.opened(tmp_path, sample.documents.ids) as engine:
+            self.assert_repeated(before, self.search(engine, sample.queries, 80, 10), f"{files[-1].name} is empty")
+        for path in files:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(b"")
-        try:
-            with self.opened(tmp_path, sample.documents.ids) as engine:
-                after = self.search(engine, sample.queries, 80, 10)
-        except BackendError:
-            return
-        assert damage != "every file", "an index of empty files was opened"
-        self.assert_repeated(before, after, f"{files[-1].name} is empty")
+        with pytest.raises(BackendError), self.opened(tmp_path, sample.documents.ids) as engine:
+            self.search(engine, sample.queries, 80, 10)
 
     def test_closes_twice(self, tmp_path: Path) -> None:
         """Closing again does nothing."""

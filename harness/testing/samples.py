@@ -5,6 +5,8 @@ Words are plain, so that every analyzer leaves them as they are; ids are awkward
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 ODD_IDS = (
@@ -61,11 +63,17 @@ def random_texts(seed: int, count: int, *, longest: int = 40, vocabulary: int = 
 
     40 words at most: up to that length Lucene stores lengths exactly, and a plain BM25 is its reference.
     """
+    return list(_random_texts(seed, count, longest, vocabulary))
+
+
+@lru_cache
+def _random_texts(seed: int, count: int, longest: int, vocabulary: int) -> tuple[str, ...]:
     generator = np.random.default_rng(seed)
     chances = 1.0 / np.arange(1, vocabulary + 1)
     chances /= chances.sum()
     lengths = generator.integers(1, longest + 1, count)
-    return [" ".join(word(int(n)) for n in generator.choice(vocabulary, size=length, p=chances)) for length in lengths]
+    drawn = (generator.choice(vocabulary, size=length, p=chances) for length in lengths)
+    return tuple(" ".join(word(int(n)) for n in numbers) for numbers in drawn)
 
 
 class StepClock:

@@ -28,16 +28,20 @@ class TestLucene(EngineContract):
 
 
 class TestAtire(TestLucene):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "variant": "atire"}
 
 
 class TestRobertson(TestLucene):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "variant": "robertson"}
 
 
 class TestBm25L(TestLucene):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "variant": "bm25l"}
 
 
 class TestBm25Plus(TestLucene):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "variant": "bm25+"}

@@ -71,6 +71,7 @@ class TestVectors(EngineContract):
 
 
 class TestVectorsByDistance(TestVectors):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**CARDS["sqlite-dense"].defaults, "similarity": "l2"}
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "cosine"}
     similarity = "l2"

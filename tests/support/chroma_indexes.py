@@ -34,7 +34,8 @@ def write_collection(url: str, documents: Inputs, **given: Any) -> None:
 @contextlib.contextmanager
 def served(url: str) -> Iterator[Any]:
     """A client of a server, whose connections are closed at the end, too."""
-    client = chromadb.HttpClient(host=url, settings=chromadb.config.Settings(anonymized_telemetry=False))
+    settings = chromadb.config.Settings(anonymized_telemetry=False, chroma_server_ssl_verify=False)
+    client = chromadb.HttpClient(host=url, settings=settings)
     try:
         yield client
     finally:

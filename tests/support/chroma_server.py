@@ -15,6 +15,8 @@ from pathlib import Path
 
 import httpx
 
+from harness.plain_url import uses_tls
+
 _PATIENCE_S = 60.0
 _POLL_S = 0.05
 
@@ -53,7 +55,7 @@ class ChromaServer:
 
     def _answers(self) -> bool:
         try:
-            return httpx.get(f"{self.url}/api/v2/heartbeat", timeout=5).is_success
+            return httpx.get(f"{self.url}/api/v2/heartbeat", timeout=5, verify=uses_tls(self.url)).is_success
         except httpx.TransportError:
             return False
 

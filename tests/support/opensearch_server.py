@@ -21,6 +21,8 @@ from pathlib import Path
 import httpx
 from chroma_server import free_port
 
+from harness.plain_url import uses_tls
+
 VERSION = "2.19.0"
 ARTIFACT = f"org.opensearch.distribution.integ-test-zip:opensearch:{VERSION}:zip"
 ARCHIVE_VARIABLE = "HARNESS_OPENSEARCH_ZIP"
@@ -133,6 +135,6 @@ def _wait_for(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
         assert process.poll() is None, f"OpenSearch ended with {process.returncode}: {said}"
         assert time.monotonic() < deadline, f"OpenSearch did not answer within {_PATIENCE_S:g} s: {said}"
         with contextlib.suppress(httpx.TransportError):
-            if httpx.get(url, timeout=10, headers={"accept-encoding": "gzip"}).is_success:
+            if httpx.get(url, timeout=10, headers={"accept-encoding": "gzip"}, verify=uses_tls(url)).is_success:
                 return
         time.sleep(_POLL_S)

@@ -6,6 +6,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from harness.engines.http_server import status_fault, transport_fault
 from harness.engines.remote_server import Address, Cause, Fault, Place, read_address, server_errors
 from harness.engines.server_collection import within
 from harness.errors import EngineUnavailableError, RejectedInputError
+from harness.plain_url import uses_tls
 from harness.registry.optional import require
 
 PACKAGE = "chromadb"
@@ -69,7 +71,8 @@ def connect(address: Address, parameters: ChromaParameters, retrier: Retrier) ->
         EngineTimeoutError, EngineFailureError: Other faults.
     """
     headers, httpx, once = _headers_of(address, parameters.api_key_header), require_chroma("httpx"), Retrier(0)
-    with httpx.Client(base_url=f"{address.url}/api/v2", headers=headers, timeout=parameters.timeout_s) as asking:
+    base, limit, tls = f"{address.url}/api/v2", parameters.timeout_s, uses_tls(address.url)
+    with httpx.Client(base_url=base, headers=headers, timeout=limit, verify=tls) as asking:
 
         def get(path: str) -> Any:  # noqa: ANN401 - JSON is anything
             answer = asking.get(path)
@@ -105,12 +108,15 @@ def close_http_client(client: Any) -> None:  # noqa: ANN401 - the client is unty
 
 def _http_client(address: Address, headers: Mapping[str, str], parameters: ChromaParameters) -> Any:  # noqa: ANN401
     """Return a client of the server; asks it several things, and without a time limit."""
+    tls = uses_tls(address.url)
     return require_chroma().HttpClient(
         host=address.url,
         port=address.port,
-        ssl=address.url.startswith("https:"),
+        ssl=tls,
         headers=dict(headers),
-        settings=_settings(chroma_server_host=None, chroma_server_http_port=None),
+        settings=_settings(
+            chroma_server_host=None, chroma_server_http_port=None, chroma_server_ssl_verify=None if tls else False
+        ),
         tenant=parameters.tenant,
         database=parameters.database,
     )
@@ -118,6 +124,12 @@ def _http_client(address: Address, headers: Mapping[str, str], parameters: Chrom
 
 def _settings(**settings: Any) -> Any:  # noqa: ANN401 - the client is untyped
     """Return settings without telemetry, and without a ``.env`` file that happens to lie where the harness is run."""
+    return _read_settings(frozenset(os.environ.items()), **settings).model_copy()  # the client writes into them
+
+
+@lru_cache(maxsize=8)
+def _read_settings(_environment: frozenset[tuple[str, str]], **settings: Any) -> Any:  # noqa: ANN401 - untyped
+    """Make settings: looking for all of them in the environment takes longer than opening a collection."""
     return require_chroma("chromadb.config").Settings(_env_file=None, anonymized_telemetry=False, **settings)
 
 

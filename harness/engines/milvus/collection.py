@@ -248,7 +248,8 @@ class Collection:
     def _make_index(self) -> None:
         index, described = self._settings, self._client.prepare_index_params()
         described.add_index(VECTOR, index_type=index.type, metric_type=index.metric, params=dict(index.building))
-        self._ask("making the index", "create_index", described, timeout=self._limit)
+        # waiting for it, the client would sleep for half a second before it looks; Milvus Lite answers when it is made
+        self._ask("making the index", "create_index", described, timeout=self._limit, sync=self._on_server)
 
     def make_ready(self) -> None:
         """Load the collection."""

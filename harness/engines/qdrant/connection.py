@@ -26,6 +26,7 @@ from harness.engines.remote_server import (
     server_errors,
 )
 from harness.errors import EngineUnavailableError
+from harness.plain_url import uses_tls
 from harness.registry.optional import require
 
 URL_VARIABLE = "HARNESS_QDRANT_URL"
@@ -107,6 +108,7 @@ def _client(address: Address, settings: ServerSettings, transport: str, timeout_
             prefer_grpc=transport == "grpc",
             grpc_port=_grpc_port(address, settings),
             timeout=timeout_s,
+            verify=uses_tls(address.url),
             check_compatibility=False,  # done here: before anything is sent, and as an error
         )
 

@@ -62,12 +62,15 @@ class TestChromaServer(FaultsOfAServer, Chroma, EngineContract):
     search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"retry_s": 4.0}
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "mode": "server", "retry_s": 5.0, "keep": True}
 
-    @pytest.fixture(autouse=True)
-    def _named(self, chroma_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        monkeypatch.setenv(URL_VARIABLE, chroma_url)
-        self.url = chroma_url
-        yield
-        with served(chroma_url) as client:
+    url: ClassVar[str]
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _named(cls, chroma_url: str) -> Iterator[None]:
+        cls.url = chroma_url
+        with pytest.MonkeyPatch.context() as patch, served(chroma_url) as client:
+            patch.setenv(URL_VARIABLE, chroma_url)
+            yield
             for one in client.list_collections():
                 client.delete_collection(one.name)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +13,7 @@ from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Ids, SparseVectors
 from harness.engines.base import Capabilities, Documents, Engine, EngineInfo, LoadedIndex
-from harness.engines.interface import IndexReport, SearchResult
+from harness.engines.interface import SearchResult
 from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
 from harness.store.columns import load_sparse, save_sparse
@@ -93,19 +92,6 @@ class RejectsWhatItCannotAnswerYet(GuardedSparse):
 class ComparesParametersOfTheSearch(GuardedSparse):
     search_parameters: ClassVar[frozenset[str]] = frozenset()
     reopened_with: ClassVar[dict[str, ParameterValue]] = {"threads": 2}
-
-
-class ComparesOnlyTheNumberOfDocuments(GuardedSparse):
-    """Refuses fewer documents than it was built from, as it should: its tests name the others."""
-
-    def open(self, folder: Path, ids: Ids) -> EngineInfo:
-        info = super().open(folder, Ids.of(f"number {row}" for row in range(len(ids))))
-        self.ids = ids
-        return info
-
-    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
-        self.ids = Ids.of(f"number {row}" for row in range(len(documents)))
-        return super().index(replace(documents, ids=self.ids), progress, clock)
 
 
 @breaks("test_a_library_that_fails_names_the_query")

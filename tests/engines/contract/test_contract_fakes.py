@@ -42,6 +42,8 @@ class TestFakeDense(EngineContract):
 
 
 class TestFakeDot(EngineContract):
+    variant = True
+
     class Dot(FakeDense):
         similarity = "dot"
 
@@ -51,6 +53,8 @@ class TestFakeDot(EngineContract):
 
 
 class TestFakeL2(EngineContract):
+    variant = True
+
     class Distance(FakeDense):
         similarity = "l2"
 

@@ -51,5 +51,6 @@ class TestCsr(EngineContract):
 
 
 class TestCsrWithoutIdf(TestCsr):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "idf": False, "threads": 2}
     bm25 = Bm25(idf=False)

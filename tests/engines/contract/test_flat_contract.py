@@ -46,10 +46,12 @@ class TestFlat(EngineContract):
 
 
 class TestFlatDot(TestFlat):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot"}
     similarity = "dot"
 
 
 class TestFlatL2(TestFlat):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2", "threads": 2}
     similarity = "l2"

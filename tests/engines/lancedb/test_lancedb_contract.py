@@ -60,6 +60,7 @@ class TestLanceDbInnerProduct(LanceDb, DenseContract):
 class TestLanceDbRefined(LanceDb, EngineContract):
     """Codes choose, vectors decide: the scores are exact."""
 
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "index": "ivf_pq", "refine_factor": 10}
 
     def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:

@@ -35,6 +35,7 @@ class TestLucene(EngineContract):
 
 
 class TestLuceneSingleSegment(TestLucene):
+    variant = True
     engine = LuceneEngine
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**_CARD.defaults, "segments": "single", "ram_buffer_mb": 1.0}
     tolerance = _FLOAT32_STEPS

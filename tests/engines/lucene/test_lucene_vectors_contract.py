@@ -71,6 +71,7 @@ class TestLuceneHnsw(Hnsw):
 
 
 class TestLuceneHnswDot(Hnsw):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**HNSW, **ALTERED, "similarity": "dot"}
     similarity = "dot"
 
@@ -82,6 +83,7 @@ class TestLuceneFlat(Vectors):
 
 
 class TestLuceneFlatL2(Vectors):
+    variant = True
     engine = LuceneFlatEngine
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**FLAT, **ALTERED, "similarity": "l2"}
     tolerance = 2e-6
@@ -111,4 +113,5 @@ class TestLuceneImpact(Lucene):
 
 
 class TestLuceneImpactSingleSegment(TestLuceneImpact):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**IMPACT, **ALTERED, "impact_scale": 7.5, "idf": True}

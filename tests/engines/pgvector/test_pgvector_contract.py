@@ -47,11 +47,15 @@ class Pgvector(Base):
         "ef_search": 10,
     }
 
-    @pytest.fixture(autouse=True)
-    def _named(self, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        monkeypatch.setenv(URL_VARIABLE, postgres_url)
-        self.url = postgres_url
-        yield
+    url: ClassVar[str]
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _named(cls, postgres_url: str) -> Iterator[None]:
+        cls.url = postgres_url
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(URL_VARIABLE, postgres_url)
+            yield
         with psycopg.connect(postgres_url, autocommit=True) as connection:
             for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall():
                 connection.execute(f'DROP TABLE "{name}"')

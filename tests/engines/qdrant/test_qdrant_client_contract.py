@@ -40,26 +40,6 @@ class ServedContract(FaultsOfAServer, QdrantContract):
         write_collection(os.environ[URL_VARIABLE], name, documents, idf=self.bm25.idf)
         return {"external": True, "collection": name, "id_key": "docno"}
 
-    @pytest.fixture(autouse=True)
-    def removed(self, tmp_path: Path) -> Iterator[None]:
-        """Remove the collections that a test made."""
-        yield
-        settings = ServerSettings.of(self.parameters)
-        client = connect(address_of(settings), settings).client
-        left = {
-            json.loads(file.read_text())["collection"]
-            for file in tmp_path.rglob(COLLECTION_FILE)
-            if file.stat().st_size  # the suite empties files
-        }
-        left |= {
-            one.name
-            for one in client.get_collections().collections
-            if one.name.startswith((f"harness-{tmp_path.name}-", f"theirs-{tmp_path.name}"))
-        }
-        for name in left:
-            client.delete_collection(name)
-        client.close()
-
 
 @pytest.fixture(scope="class")
 def stub_is_named() -> Iterator[None]:
@@ -80,3 +60,23 @@ class TestStub(ServedContract):
 @pytest.mark.skipif(URL_VARIABLE not in os.environ, reason=f"{URL_VARIABLE} names no server")
 class TestServer(ServedContract):
     """A real server, by whatever transport it answers."""
+
+    @pytest.fixture(autouse=True)
+    def removed(self, tmp_path: Path) -> Iterator[None]:
+        """Remove the collections that a test made."""
+        yield
+        settings = ServerSettings.of(self.parameters)
+        client = connect(address_of(settings), settings).client
+        left = {
+            json.loads(file.read_text())["collection"]
+            for file in tmp_path.rglob(COLLECTION_FILE)
+            if file.stat().st_size  # the suite empties files
+        }
+        left |= {
+            one.name
+            for one in client.get_collections().collections
+            if one.name.startswith((f"harness-{tmp_path.name}-", f"theirs-{tmp_path.name}"))
+        }
+        for name in left:
+            client.delete_collection(name)
+        client.close()

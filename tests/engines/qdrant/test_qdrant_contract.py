@@ -52,6 +52,11 @@ class TestQdrant(QdrantContract):
 class TestQdrantOptimised(QdrantContract):
     """Immutable segments on disk, several of them, without a write-ahead log."""
 
+    variant = True
+    test_a_change_follows_a_change = EngineContract.test_a_change_follows_a_change
+    test_a_copy_answers_the_same = EngineContract.test_a_copy_answers_the_same
+    test_a_damaged_index_never_answers_wrongly = EngineContract.test_a_damaged_index_never_answers_wrongly
+    test_deletes_alone_and_writes_alone = EngineContract.test_deletes_alone_and_writes_alone
     parameters: ClassVar[Mapping[str, ParameterValue]] = {
         **DEFAULTS,
         "indexing_threshold_kb": 1,
@@ -64,5 +69,6 @@ class TestQdrantOptimised(QdrantContract):
 
 
 class TestQdrantWithoutIdf(QdrantContract):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "idf": False}
     bm25 = Bm25(idf=False)

@@ -50,6 +50,11 @@ class TestQdrantDense(DenseQdrant):
 class TestQdrantDenseWithGraph(DenseQdrant):
     """Several optimised segments on disk, the graph too."""
 
+    variant = True
+    test_a_change_follows_a_change = EngineContract.test_a_change_follows_a_change
+    test_a_copy_answers_the_same = EngineContract.test_a_copy_answers_the_same
+    test_a_damaged_index_never_answers_wrongly = EngineContract.test_a_damaged_index_never_answers_wrongly
+    test_deletes_alone_and_writes_alone = EngineContract.test_deletes_alone_and_writes_alone
     parameters: ClassVar[Mapping[str, ParameterValue]] = {
         **DEFAULTS,
         "indexing_threshold_kb": 1,
@@ -64,11 +69,13 @@ class TestQdrantDenseWithGraph(DenseQdrant):
 
 
 class TestQdrantDot(DenseQdrant):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot"}
     similarity = "dot"
 
 
 class TestQdrantL2(DenseQdrant):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2"}
     similarity = "l2"
 

@@ -62,10 +62,17 @@ def _float32_idf(documents: int, containing: int) -> float:
 class TestQdrantHybridByDistributions(Hybrid):
     """A collection this small is scanned."""
 
+    variant = True
+
 
 class TestQdrantHybridOptimised(Hybrid):
     """Immutable segments on disk with graphs, several of them, without a write-ahead log."""
 
+    variant = True
+    test_a_change_follows_a_change = EngineContract.test_a_change_follows_a_change
+    test_a_copy_answers_the_same = EngineContract.test_a_copy_answers_the_same
+    test_a_damaged_index_never_answers_wrongly = EngineContract.test_a_damaged_index_never_answers_wrongly
+    test_deletes_alone_and_writes_alone = EngineContract.test_deletes_alone_and_writes_alone
     parameters: ClassVar[Mapping[str, ParameterValue]] = {
         **Hybrid.parameters,
         "indexing_threshold_kb": 1,

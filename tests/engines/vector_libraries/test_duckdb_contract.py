@@ -28,11 +28,13 @@ class TestCosine(EngineContract):
 
 
 class TestDot(TestCosine):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot"}
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"similarity": "l2"}
     similarity = "dot"
 
 
 class TestL2(TestCosine):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2"}
     similarity = "l2"

@@ -49,6 +49,7 @@ class TestFlat(EngineContract):
 class TestHnswOfDotProducts(TestFlat):
     """A graph, by the inner product of vectors of different lengths."""
 
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {
         **DEFAULTS,
         "index": "HNSW32",
@@ -62,6 +63,7 @@ class TestHnswOfDotProducts(TestFlat):
 class TestListsOfL2(TestFlat):
     """Lists around one centroid, because some collections of the suite have one document."""
 
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "index": "IVF1,Flat", "similarity": "l2"}
     similarity = "l2"
 
@@ -69,6 +71,7 @@ class TestListsOfL2(TestFlat):
 class TestEightBits(TestFlat):
     """Scalar quantisation: scores are those of the decoded vectors, and differ from the exact ones."""
 
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "index": "SQ8"}
     tolerance = 0.01
 

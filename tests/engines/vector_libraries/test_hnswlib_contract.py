@@ -29,10 +29,12 @@ class TestCosine(EngineContract):
 
 
 class TestDot(TestCosine):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot", "m": 48, "ef": 300}
     similarity = "dot"
 
 
 class TestL2(TestCosine):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2"}
     similarity = "l2"

@@ -29,11 +29,13 @@ class TestCosine(EngineContract):
 
 
 class TestDot(TestCosine):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot", "m": 48, "ef": 300}
     similarity = "dot"
 
 
 class TestL2OfSixteenBits(TestCosine):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2", "datatype": "f16"}
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"datatype": "f32"}
     similarity = "l2"
@@ -41,5 +43,6 @@ class TestL2OfSixteenBits(TestCosine):
 
 
 class TestEightBits(TestCosine):
+    variant = True
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "datatype": "i8"}
     tolerance = 0.02
