@@ -27,13 +27,13 @@ ARCHIVE_VARIABLE = "HARNESS_OPENSEARCH_ZIP"
 _PATIENCE_S = 120.0
 _FETCHING_S = 300.0
 _POLL_S = 0.1
+_SECURED = "org.opensearch.secure_sm.SecuredForkJoinWorkerThreadFactory"
 _JAVA_OPTIONS = (
     *("-Xms256m", "-Xmx256m", "-Xss1m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
     *("-Djava.awt.headless=true", "-Dfile.encoding=UTF-8", "-Djna.nosys=true", "-Djava.security.manager=allow"),
     *("-Dio.netty.noUnsafe=true", "-Dio.netty.noKeySetOptimization=true", "-Dio.netty.allocator.numDirectArenas=0"),
     *("-Dlog4j.shutdownHookEnabled=false", "-Dlog4j2.disable.jmx=true", "-Djava.locale.providers=SPI,COMPAT"),
-    "-Djava.util.concurrent.ForkJoinPool.common.threadFactory="
-    "org.opensearch.secure_sm.SecuredForkJoinWorkerThreadFactory",
+    f"-Djava.util.concurrent.ForkJoinPool.common.threadFactory={_SECURED}",
 )
 """Those of the server's own script for Java 17, which starts three more machines to find them, and a small heap."""
 

@@ -88,8 +88,6 @@ def test_corpora_in_two_languages_leave_that_of_an_index_unknown(tmp_path: Path)
         for code in ("de", "en")
     ]
     against = f"lucene:external=true;path={path}"
-    request = CheckRequest(
-        golden=_ASKED, corpus=pair, backends="csr", against=against, timing=False, isolation="none"
-    )
+    request = CheckRequest(golden=_ASKED, corpus=pair, backends="csr", against=against, timing=False, isolation="none")
     report = run_check(plan_check(request)).report
     assert any("it is analysed as English" in note for note in report.notes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,13 +25,11 @@ GRAPH = "indexing_threshold_kb=1;full_scan_threshold_kb=1;m=4;ef_construct=8;hns
 @pytest.fixture(scope="module")
 def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """300 documents and 10 queries of random words, without judgments."""
-    folder = write_collection(tmp_path_factory.mktemp("few") / "few", judged=False)
-    for name, seed, count in (("corpus", 1, 300), ("queries", 2, 10)):
-        texts = enumerate(random_texts(seed, count))
-        (folder / f"{name}.jsonl").write_text(
-            "".join(json.dumps({"_id": f"{name}{row}", "text": text}) + "\n" for row, text in texts)
-        )
-    return folder
+    documents, queries = (
+        {f"{name}{row}": text for row, text in enumerate(random_texts(seed, count))}
+        for name, seed, count in (("d", 1, 300), ("q", 2, 10))
+    )
+    return write_collection(tmp_path_factory.mktemp("few"), judged=False, documents=documents, queries=queries)
 
 
 @pytest.fixture(scope="module")
