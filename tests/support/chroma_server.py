@@ -1,21 +1,17 @@
-"""Chroma's own server, as ``chroma run`` starts it, on a free port of this machine."""
+"""Chroma's own server, as ``chroma run`` starts it but without importing the client, on a free port of this machine."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-
-import httpx
-
-from harness.plain_url import uses_tls
 
 _PATIENCE_S = 60.0
 _POLL_S = 0.05
@@ -38,11 +34,10 @@ class ChromaServer:
 
     def start(self) -> None:
         """Start, and wait until it answers."""
-        beside = Path(sys.executable).with_name("chroma")
-        command = [str(beside) if beside.exists() else str(shutil.which("chroma")), "run"]
+        arguments = ["chroma", "run", "--path", str(self.folder), "--host", "127.0.0.1", "--port", str(self.port)]
         with (self.folder.parent / f"{self.folder.name}.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [*command, "--path", str(self.folder), "--host", "127.0.0.1", "--port", str(self.port)],
+                [sys.executable, "-c", f"import chromadb_rust_bindings; chromadb_rust_bindings.cli({arguments})"],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "ANONYMIZED_TELEMETRY": "FALSE"},
@@ -55,8 +50,10 @@ class ChromaServer:
 
     def _answers(self) -> bool:
         try:
-            return httpx.get(f"{self.url}/api/v2/heartbeat", timeout=5, verify=uses_tls(self.url)).is_success
-        except httpx.TransportError:
+            with contextlib.closing(HTTPConnection("127.0.0.1", self.port, timeout=5)) as connection:
+                connection.request("GET", "/api/v2/heartbeat")
+                return connection.getresponse().status == 200
+        except (OSError, HTTPException):
             return False
 
     def kill(self) -> None:

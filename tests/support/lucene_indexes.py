@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,16 +27,32 @@ def anserini_index(folder: Path, documents: Mapping[str, str], *options: str) ->
     (folder / "collection" / "docs.jsonl").write_text("".join(lines))
     arguments = ["-collection", "JsonCollection", "-input", str(folder / "collection"), "-threads", "1"]
     arguments += ["-generator", "DefaultLuceneDocumentGenerator", "-index", str(folder / "index"), *options]
-    run_anserini("IndexCollection", *arguments)
+    run_anserini(["IndexCollection", *arguments])
     return folder / "index"
 
 
-def run_anserini(command: str, *arguments: str) -> None:
-    """One of Anserini's commands that index, in a Java of its own: it sets the levels of Log4j."""
-    java = [str(find_java() / "bin" / "java"), "-cp", str(find_jar()), f"io.anserini.index.{command}"]
-    done = subprocess.run([*java, *arguments], capture_output=True, text=True, timeout=300, check=False)
+_RUN_ANSERINI = """
+import json, sys
+import jnius_config
+jnius_config.set_classpath(sys.argv[1])
+from jnius import autoclass
+for command, *arguments in json.loads(sys.argv[2]):
+    autoclass(f"io.anserini.index.{command}").main(arguments)
+"""
+
+
+def run_anserini(*commands: Sequence[str]) -> None:
+    """Anserini's commands that index, with their arguments, in a Java apart: they set the levels of Log4j."""
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN_ANSERINI, str(find_jar()), json.dumps(commands)],
+        env={**os.environ, "JAVA_HOME": str(find_java())},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
-    assert "Indexing Complete!" in done.stdout + done.stderr, done.stdout + done.stderr
+    assert (done.stdout + done.stderr).count("Indexing Complete!") == len(commands), done.stdout + done.stderr
 
 
 def open_directory(bridge: JavaBridge, folder: Path) -> Any:

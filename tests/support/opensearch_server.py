@@ -16,12 +16,10 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-import httpx
 from chroma_server import free_port
-
-from harness.plain_url import uses_tls
 
 VERSION = "2.19.0"
 ARTIFACT = f"org.opensearch.distribution.integ-test-zip:opensearch:{VERSION}:zip"
@@ -29,7 +27,15 @@ ARCHIVE_VARIABLE = "HARNESS_OPENSEARCH_ZIP"
 _PATIENCE_S = 120.0
 _FETCHING_S = 300.0
 _POLL_S = 0.1
-_HEAP = "-Xms256m -Xmx256m -XX:TieredStopAtLevel=1"
+_SECURED = "org.opensearch.secure_sm.SecuredForkJoinWorkerThreadFactory"
+_JAVA_OPTIONS = (
+    *("-Xms256m", "-Xmx256m", "-Xss1m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+    *("-Djava.awt.headless=true", "-Dfile.encoding=UTF-8", "-Djna.nosys=true", "-Djava.security.manager=allow"),
+    *("-Dio.netty.noUnsafe=true", "-Dio.netty.noKeySetOptimization=true", "-Dio.netty.allocator.numDirectArenas=0"),
+    *("-Dlog4j.shutdownHookEnabled=false", "-Dlog4j2.disable.jmx=true", "-Djava.locale.providers=SPI,COMPAT"),
+    f"-Djava.util.concurrent.ForkJoinPool.common.threadFactory={_SECURED}",
+)
+"""Those of the server's own script for Java 17, which starts three more machines to find them, and a small heap."""
 
 
 class MissingServerError(Exception):
@@ -40,6 +46,9 @@ def archive(folder: Path) -> Path:
     """Return the zip, fetched into ``folder`` unless ``HARNESS_OPENSEARCH_ZIP`` names it; raises MissingServerError."""
     if named := os.environ.get(ARCHIVE_VARIABLE):
         return Path(named)
+    kept = Path.home() / ".m2/repository/org/opensearch/distribution/integ-test-zip/opensearch" / VERSION
+    if (fetched_before := kept / f"opensearch-{VERSION}.zip").is_file():
+        return fetched_before
     if shutil.which("mvn") is None:
         raise MissingServerError("a real OpenSearch needs Maven (mvn), which fetches its zip")
     goal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
@@ -85,12 +94,14 @@ def serving() -> Iterator[str]:
         _configure(server, port)
         identity = _unprivileged(folder)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("JAVA_")}
-        environment |= {"OPENSEARCH_JAVA_HOME": str(home), "OPENSEARCH_JAVA_OPTS": _HEAP, "HOME": str(folder)}
-        environment |= {"OPENSEARCH_TMPDIR": str(folder)}
+        environment |= {"HOME": str(folder)}
+        places = (f"-Djava.io.tmpdir={folder}", f"-Dopensearch.path.home={server}")
+        places += (f"-Dopensearch.path.conf={server / 'config'}", "-Dopensearch.distribution.type=zip")
+        main = ("-Dopensearch.bundled_jdk=false", "-cp", f"{server / 'lib'}/*", "org.opensearch.bootstrap.OpenSearch")
         log = folder / "server.log"
         with log.open("wb") as written:
             process = subprocess.Popen(
-                [str(server / "bin" / "opensearch")],
+                [str(home / "bin" / "java"), *_JAVA_OPTIONS, *places, *main],
                 cwd=server,
                 env=environment,
                 stdout=written,
@@ -99,11 +110,10 @@ def serving() -> Iterator[str]:
                 **identity,
             )
         try:
-            url = f"http://127.0.0.1:{port}"
-            _wait_for(process, url, log)
-            yield url
+            _wait_for(process, port, log)
+            yield f"http://127.0.0.1:{port}"
         finally:
-            # the script replaces itself by Java, and whatever else it started is in its session
+            # whatever else it started is in its session
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -114,8 +124,6 @@ def _configure(server: Path, port: int) -> None:
         f"discovery.type: single-node\nnetwork.host: 127.0.0.1\nhttp.port: {port}\ntransport.port: {free_port()}\n"
         "cluster.routing.allocation.disk.threshold_enabled: false\n"
     )
-    for script in (server / "bin").iterdir():
-        script.chmod(0o755)
 
 
 def _unprivileged(folder: Path) -> dict[str, int | list[int]]:
@@ -128,13 +136,17 @@ def _unprivileged(folder: Path) -> dict[str, int | list[int]]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
-def _wait_for(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+def _wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         said = log.read_text(errors="replace")[-2000:]
         assert process.poll() is None, f"OpenSearch ended with {process.returncode}: {said}"
         assert time.monotonic() < deadline, f"OpenSearch did not answer within {_PATIENCE_S:g} s: {said}"
-        with contextlib.suppress(httpx.TransportError):
-            if httpx.get(url, timeout=10, headers={"accept-encoding": "gzip"}, verify=uses_tls(url)).is_success:
+        with (
+            contextlib.suppress(OSError, HTTPException),
+            contextlib.closing(HTTPConnection("127.0.0.1", port, timeout=10)) as connection,
+        ):
+            connection.request("GET", "/")
+            if connection.getresponse().status == 200:
                 return
         time.sleep(_POLL_S)

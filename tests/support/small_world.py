@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 DOCUMENTS = {
@@ -52,13 +53,19 @@ help = "whether the engine multiplies by the IDF"
 """
 
 
-def write_collection(folder: Path, *, judged: bool = True) -> Path:
+def write_collection(
+    folder: Path,
+    *,
+    judged: bool = True,
+    documents: Mapping[str, str] = DOCUMENTS,
+    queries: Mapping[str, str] = QUERIES,
+) -> Path:
     """A collection in BEIR layout."""
     folder.mkdir(parents=True, exist_ok=True)
-    corpus = [{"_id": name, "title": "", "text": text} for name, text in DOCUMENTS.items()]
-    queries = [{"_id": name, "text": text} for name, text in QUERIES.items()]
+    corpus = [{"_id": name, "title": "", "text": text} for name, text in documents.items()]
+    asked = [{"_id": name, "text": text} for name, text in queries.items()]
     (folder / "corpus.jsonl").write_text("".join(json.dumps(record) + "\n" for record in corpus))
-    (folder / "queries.jsonl").write_text("".join(json.dumps(record) + "\n" for record in queries))
+    (folder / "queries.jsonl").write_text("".join(json.dumps(record) + "\n" for record in asked))
     if judged:
         (folder / "qrels").mkdir(exist_ok=True)
         rows = "".join(f"{query}\t{document}\t{grade}\n" for query, document, grade in QRELS)

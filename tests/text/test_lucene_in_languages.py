@@ -25,7 +25,8 @@ language = "{language}"
 licence = "CC BY-SA 4.0"
 source = "LAReQA"
 """
-_ANALYZERS = {"en": "lucene-english", "de": "lucene-german", "zh": "lucene-chinese", "ar": "lucene-arabic"}
+_ANALYZERS = {"de": "lucene-german", "zh": "lucene-chinese", "ar": "lucene-arabic"}
+_OPTIONS = {"timing": False, "isolation": "none", "metrics": "nDCG@10"}
 
 
 @pytest.mark.parametrize("language", _ANALYZERS)
@@ -35,9 +36,7 @@ def test_lucene_is_bit_equal_with_its_reference(language: str, shared_collection
         pytest.skip("no XQuAD-R here")
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets" / "sentences.toml").write_text(_CARD.format(path=path, language=language))
-    found = harness.compare(
-        "lucene,csr", "sentences", cards=tmp_path, timing=False, metrics="nDCG@10", k=100, sample_queries=300
-    )
+    found = harness.compare("lucene,csr", "sentences", cards=tmp_path, k=100, sample_queries=300, **_OPTIONS)  # type: ignore[arg-type]
     assert not found.failed
     for backend in found.report.trials:
         assert backend.encoder["analyzer"] == _ANALYZERS[language]
@@ -48,7 +47,7 @@ def test_lucene_is_bit_equal_with_its_reference(language: str, shared_collection
 def test_documents_are_longer_by_words_of_which_normalisation_leaves_nothing(tmp_path: Path) -> None:
     texts = {"plain": "كتاب جديد", "longer": "كتاب ـ ـ ـ جديد", "other": "بيت", "empty": "ـ"}
     dataset = harness.Dataset.of(texts, {"q": "كتاب ـ"}, {"q": {"plain": 1}}, language="ar")
-    found = harness.compare("lucene,csr,qdrant", dataset, timing=False, metrics="nDCG@10", k=4)
+    found = harness.compare("lucene,csr,qdrant", dataset, k=4, **_OPTIONS)  # type: ignore[arg-type]
     assert not found.failed
     for backend in found.report.trials:
         assert backend.parity is not None
@@ -88,8 +87,7 @@ def test_corpora_in_two_languages_leave_that_of_an_index_unknown(tmp_path: Path)
         harness.Dataset.of({"houses": "Haus"}, {"q": "x"}, {"q": {"houses": 1}}, name=code, language=code)
         for code in ("de", "en")
     ]
-    request = CheckRequest(
-        golden=_ASKED, corpus=pair, backends="csr", against=f"lucene:external=true;path={path}", timing=False
-    )
+    against = f"lucene:external=true;path={path}"
+    request = CheckRequest(golden=_ASKED, corpus=pair, backends="csr", against=against, timing=False, isolation="none")
     report = run_check(plan_check(request)).report
     assert any("it is analysed as English" in note for note in report.notes)

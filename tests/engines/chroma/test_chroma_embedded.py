@@ -46,6 +46,14 @@ def built(folder: Path, documents: Inputs = DOCUMENTS, **changed: ParameterValue
         return dict(engine.index(documents, RecordingProgress(), StepClock()).state)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index by the defaults, to copy."""
+    folder = tmp_path_factory.mktemp("whole")
+    built(folder)
+    return folder
+
+
 def found(engine: ChromaEngine, k: int = 10, queries: Inputs = QUERIES) -> SearchResult:
     return engine.search(queries, k, StepClock())
 
@@ -161,9 +169,9 @@ def test_records_that_get_lost_are_named(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     "name", ["data_level0.bin", "length.bin", "link_lists.bin", "header.bin", "index_metadata.pickle", "chroma.sqlite3"]
 )
-def test_files_that_became_shorter_are_noticed(name: str, tmp_path: Path) -> None:
+def test_files_that_became_shorter_are_noticed(name: str, whole: Path, tmp_path: Path) -> None:
     """Chroma opens most of them, and answers from what is left."""
-    built(tmp_path)
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     (path,) = tmp_path.rglob(name)
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(EngineUnavailableError, match=rf"is damaged: '.*{name}' has [\d,]+ of the"), opened(tmp_path):
@@ -171,8 +179,8 @@ def test_files_that_became_shorter_are_noticed(name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["index_metadata.pickle", "chroma-files.json"])
-def test_a_file_that_is_gone_is_noticed(name: str, tmp_path: Path) -> None:
-    built(tmp_path)
+def test_a_file_that_is_gone_is_noticed(name: str, whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     (path,) = tmp_path.rglob(name)
     path.unlink()
     with pytest.raises(EngineUnavailableError, match=rf"is damaged: .*{name}"), opened(tmp_path):
@@ -207,8 +215,8 @@ def test_what_a_mode_or_the_engine_cannot_do_is_refused(tmp_path: Path) -> None:
         engine.attach(tmp_path, RecordingProgress())
 
 
-def test_errors_of_the_engine_are_translated(tmp_path: Path) -> None:
-    built(tmp_path)
+def test_errors_of_the_engine_are_translated(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     database = tmp_path / "chroma" / "chroma.sqlite3"
     database.write_bytes(b"no database" * database.stat().st_size)
     with pytest.raises(BackendError, match="Chroma failed while opening the collection"), opened(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -49,9 +48,8 @@ def test_a_server_answers_like_the_engine_in_the_process(chroma_url: str, tmp_pa
 
 def test_fewer_hits_than_asked_for_are_reported(tmp_path: Path) -> None:
     """Where lengths differ, a graph by the dot product leaves documents out of reach."""
-    collection = write_collection(tmp_path / "small")
-    records = ({"_id": f"d{row}", "text": text} for row, text in enumerate(random_texts(11, 300)))
-    (collection / "corpus.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    documents = {f"d{row}": text for row, text in enumerate(random_texts(11, 300))}
+    collection = write_collection(tmp_path / "small", documents=documents)
     compared = harness.compare(
         "chroma:model=python:word_vectors:Words;similarity=dot", str(collection), k=300, timing=False
     )

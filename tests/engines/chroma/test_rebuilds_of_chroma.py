@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -37,12 +36,11 @@ def spread_of(compared: harness.Comparison, label: str) -> SpreadStats:
 @pytest.fixture
 def random_collection(tmp_path: Path) -> Path:
     """1,500 documents and 40 queries of seeded random words, for seeded random vectors; without judgments."""
-    folder = write_collection(tmp_path / "random", judged=False)
-    for name, seed, count in (("corpus", 1, COUNT), ("queries", 2, 40)):
-        texts = random_texts(seed, count)
-        records = ({"_id": f"{name}{row}", "text": f"{text} {row}"} for row, text in enumerate(texts))
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    return folder
+    documents, queries = (
+        {f"{name}{row}": f"{text} {row}" for row, text in enumerate(random_texts(seed, count))}
+        for name, seed, count in (("d", 1, COUNT), ("q", 2, 40))
+    )
+    return write_collection(tmp_path / "random", judged=False, documents=documents, queries=queries)
 
 
 def test_two_builds_of_random_vectors_are_two_graphs(random_collection: Path) -> None:

@@ -47,7 +47,7 @@ _SPARSE = "-collection JsonVectorCollection -generator DefaultLuceneDocumentGene
 
 @pytest.fixture(scope="module")
 def anserini(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Indexes of Anserini's own commands, each made in a Java of its own."""
+    """Indexes of Anserini's own commands."""
     folder = tmp_path_factory.mktemp("anserini")
     for name in ("dense", "sparse"):
         (folder / name).mkdir()
@@ -62,8 +62,7 @@ def anserini(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"IndexFlatDenseVectors {_DENSE} {folder}/dense -index {folder}/quantised -quantize.int8",
         f"IndexCollection {_SPARSE} {folder}/sparse -index {folder}/impact -impact -pretokenized",
     ]
-    for line in lines:
-        run_anserini(*line.split())
+    run_anserini(*(line.split() for line in lines))
     (folder / "vocab.txt").write_text("".join(f"{term}\n" for term in TERMS))
     return folder
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -13,6 +15,7 @@ from installed import skip_module_without
 
 from harness.data.inputs import Inputs
 from harness.data.types import Corpus, Ids
+from harness.engines.interface import IndexReport
 from harness.engines.lucene.bm25 import LuceneEngine
 from harness.exact.lucene import LuceneIndex
 from harness.loaders import load_dataset
@@ -27,54 +30,57 @@ _DEFAULTS = read_backend_card(Path(__file__).parents[3] / "backends" / "lucene.t
 _SEGMENTS = {"one": {"segments": "single"}, "several": {"ram_buffer_mb": 0.1}}
 
 
-class Held:
-    """A corpus in Lucene, in as many segments as asked for, and its term counts."""
+@dataclass(frozen=True)
+class Counted:
+    """A corpus, its own queries and a hundred made ones, and the terms of all."""
 
-    def __init__(self, folder: Path, corpus: Corpus, segments: str) -> None:
-        self.corpus = corpus
-        self.engine = LuceneEngine({**_DEFAULTS, **_SEGMENTS[segments]})
-        self.engine.open(folder, corpus.ids)
-        documents = Inputs(corpus.ids, texts=corpus.texts)
-        self.report = self.engine.index(documents, RecordingProgress(), perf_counter_ns)
-        assert (int(self.report.state["segments"]) > 1) == (segments == "several")
+    corpus: Corpus
+    queries: list[str]
+    counts: TermCounts
 
-    def assert_bit_equal(self, queries: Sequence[str], k: int) -> int:
-        """Compare all queries; returns the number of hits."""
-        counts = count_terms(
-            create_analyzer("lucene-english"), self.corpus.batches(1000), list(queries), RecordingProgress()
-        )
-        exact = LuceneIndex.build(counts).retrieve(counts.queries, k)
-        inputs = Inputs(Ids.of(map(str, range(len(queries)))), texts=pa.chunked_array([pa.array(queries)]))
-        found = self.engine.search(inputs, k, perf_counter_ns)
-        assert np.array_equal(found.indptr, exact.indptr)
-        assert np.array_equal(found.rows, exact.rows)
-        assert np.array_equal(found.scores.view(np.uint32), exact.scores.view(np.uint32))
-        return len(found.rows)
-
-
-@pytest.fixture(scope="module", params=list(_SEGMENTS))
-def held(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
-    opened: list[LuceneEngine] = []
-
-    def hold(corpus: Corpus) -> Held:
-        kept = Held(tmp_path_factory.mktemp("index"), corpus, request.param)
-        opened.append(kept.engine)
-        return kept
-
-    yield hold
-    for engine in opened:
-        engine.close()
+    @classmethod
+    def of(cls, name: str, seed: int) -> Counted:
+        dataset = load_dataset(name)
+        queries = [*dataset.queries.texts.to_pylist(), *made_queries(dataset.corpus, seed)]
+        analyzer = create_analyzer("lucene-english")
+        return cls(dataset.corpus, queries, count_terms(analyzer, dataset.corpus.batches(1000), queries))
 
 
 @pytest.fixture(scope="module")
-def cacm(held: Callable[[Corpus], Held]) -> Held:
-    return held(load_dataset("cacm").corpus)
+def cacm() -> Counted:
+    return Counted.of("cacm", seed=20)
 
 
-def made_queries(counts_of: Held, seed: int) -> list[str]:
+@pytest.fixture(scope="module")
+def cranfield(shared_collections: Path) -> Counted:
+    return Counted.of(str(shared_collections / "cranfield"), seed=21)
+
+
+@contextmanager
+def held(folder: Path, corpus: Corpus, segments: str) -> Iterator[tuple[LuceneEngine, IndexReport]]:
+    """The corpus in Lucene, in as many segments as asked for."""
+    with closing(LuceneEngine({**_DEFAULTS, **_SEGMENTS[segments]})) as engine:
+        engine.open(folder, corpus.ids)
+        report = engine.index(Inputs(corpus.ids, texts=corpus.texts), RecordingProgress(), perf_counter_ns)
+        assert (int(report.state["segments"]) > 1) == (segments == "several")
+        yield engine, report
+
+
+def assert_bit_equal(engine: LuceneEngine, collection: Counted, k: int) -> int:
+    """Compare all queries; returns the number of hits."""
+    exact = LuceneIndex.build(collection.counts).retrieve(collection.counts.queries, k)
+    ids, texts = Ids.of(map(str, range(len(collection.queries)))), pa.chunked_array([pa.array(collection.queries)])
+    found = engine.search(Inputs(ids, texts=texts), k, perf_counter_ns)
+    assert np.array_equal(found.indptr, exact.indptr)
+    assert np.array_equal(found.rows, exact.rows)
+    assert np.array_equal(found.scores.view(np.uint32), exact.scores.view(np.uint32))
+    return len(found.rows)
+
+
+def made_queries(corpus: Corpus, seed: int) -> list[str]:
     """A hundred queries of 1 to 120 words out of the documents, with repeats, as bags of words and as passages."""
     generator = np.random.default_rng(seed)
-    texts = [text.split() for batch in counts_of.corpus.batches(1000) for text in batch if len(text.split()) > 20]
+    texts = [words for batch in corpus.batches(1000) for text in batch if len(words := text.split()) > 20]
     words = [word for text in texts for word in text]
     queries = []
     for place in range(100):
@@ -88,32 +94,22 @@ def made_queries(counts_of: Held, seed: int) -> list[str]:
     return queries
 
 
-@pytest.mark.parametrize("k", [10, 1000])
-def test_all_cacm_queries_are_bit_equal(cacm: Held, k: int):
-    queries = load_dataset("cacm").queries.texts.to_pylist()
-    assert len(queries) == 64
-    assert cacm.assert_bit_equal(queries, k) > 60 * k // 2
+@pytest.mark.parametrize("segments", _SEGMENTS)
+def test_cacm_and_made_queries_are_bit_equal(cacm: Counted, tmp_path: Path, segments: str) -> None:
+    assert len(cacm.queries) == 164
+    with held(tmp_path, cacm.corpus, segments) as (engine, report):
+        for k in (10, 1000):
+            assert assert_bit_equal(engine, cacm, k) > 155 * k // 2
+    assert report.state["terms"] == int(cacm.counts.lengths.sum()) == 320_968
+    assert len(np.unique(cacm.counts.documents.indices)) == 14_363
+    assert report.state["documents_with_terms"] == len(cacm.counts.documents.nonempty_rows)
 
 
-@pytest.mark.parametrize("k", [10, 1000])
-def test_made_queries_are_bit_equal(cacm: Held, k: int):
-    assert cacm.assert_bit_equal(made_queries(cacm, seed=20), k) > 95 * k // 2
-
-
-@pytest.mark.parametrize("k", [10, 1000])
-def test_cranfield_with_its_two_empty_documents_is_bit_equal(held, shared_collections: Path, k: int):
-    cranfield = load_dataset(shared_collections / "cranfield")
-    kept = held(cranfield.corpus)
-    assert (kept.report.sent, kept.report.indexed) == (1400, 1398)
-    assert cranfield.corpus.ids.take(kept.report.missing_rows) == ["471", "995"]
-    kept.assert_bit_equal(cranfield.queries.texts.to_pylist(), k)
-    kept.assert_bit_equal(made_queries(kept, seed=21), k)
-
-
-def test_the_index_holds_the_terms_that_were_counted(cacm: Held):
-    counts: TermCounts = count_terms(
-        create_analyzer("lucene-english"), cacm.corpus.batches(1000), [], RecordingProgress()
-    )
-    assert cacm.report.state["terms"] == int(counts.lengths.sum()) == 320_968
-    assert len(counts.vocabulary) == 14_363
-    assert cacm.report.state["documents_with_terms"] == len(counts.documents.nonempty_rows)
+@pytest.mark.parametrize("segments", _SEGMENTS)
+def test_cranfield_with_its_two_empty_documents_is_bit_equal(cranfield: Counted, tmp_path: Path, segments: str) -> None:
+    with held(tmp_path, cranfield.corpus, segments) as (engine, report):
+        for k in (10, 1000):
+            assert_bit_equal(engine, cranfield, k)
+    assert (report.sent, report.indexed, report.state["documents_with_terms"]) == (1400, 1398, 1398)
+    assert np.array_equal(report.missing_rows, cranfield.corpus.empty_rows)
+    assert cranfield.corpus.ids.take(report.missing_rows) == ["471", "995"]

@@ -54,14 +54,19 @@ def url() -> Iterator[str]:
         pytest.skip(str(error))
 
 
-@pytest.fixture
-def server(url: str) -> Iterator[httpx.Client]:
-    """A client of the server; indexes of the harness are gone when the test is over."""
+@pytest.fixture(scope="module")
+def client(url: str) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=url, headers={"accept-encoding": "gzip"}, timeout=60) as client:
-        before = indexes(client)
         yield client
-        for name in indexes(client) - before:
-            client.delete(f"/{name}")
+
+
+@pytest.fixture
+def server(client: httpx.Client) -> Iterator[httpx.Client]:
+    """A client of the server; indexes of the harness are gone when the test is over."""
+    before = indexes(client)
+    yield client
+    for name in indexes(client) - before:
+        client.delete(f"/{name}")
 
 
 def indexes(server: httpx.Client) -> set[str]:

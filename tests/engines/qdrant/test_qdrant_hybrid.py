@@ -8,16 +8,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 from installed import skip_module_without, skip_without
+from small_world import write_collection
 
 import harness
 from harness.errors import UsageError
 from harness.results import schema, schema_base
+from harness.testing.samples import random_texts
 
 skip_module_without("qdrant_edge")
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
 BASE = "model=random;analyzer=snowball-english"
 GRAPH = "indexing_threshold_kb=1;full_scan_threshold_kb=1;m=4;ef_construct=8;hnsw_ef=1"
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """300 documents and 10 queries of random words, without judgments."""
+    documents, queries = (
+        {f"{name}{row}": text for row, text in enumerate(random_texts(seed, count))}
+        for name, seed, count in (("d", 1, 300), ("q", 2, 10))
+    )
+    return write_collection(tmp_path_factory.mktemp("few"), judged=False, documents=documents, queries=queries)
 
 
 @pytest.fixture(scope="module")
@@ -65,12 +77,12 @@ def test_what_approximation_loses_is_measured_against_the_exact_fusion(compared:
         assert parity_of(result).loss.keys() == result.metrics.keys()
 
 
-def test_a_stored_outcome_has_its_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stored_outcome_has_its_lists(few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
 
     def parity(name: str) -> tuple[bool, schema_base.ParityStats]:
-        options: Mapping[str, object] = {"k": 20, "sample_queries": 10, "timing": False, "resume": "missing"}
-        compared = harness.compare([f"qdrant-hybrid:{BASE}"], out=tmp_path / name, isolation="none", **options)  # type: ignore[arg-type]
+        options: Mapping[str, object] = {"k": 20, "timing": False, "resume": "missing"}
+        compared = harness.compare([f"qdrant-hybrid:{BASE}"], few, out=tmp_path / name, isolation="none", **options)  # type: ignore[arg-type]
         (result,) = compared.report.trials
         return result.reused, parity_of(result)
 
@@ -79,7 +91,7 @@ def test_a_stored_outcome_has_its_lists(tmp_path: Path, monkeypatch: pytest.Monk
     assert stored == measured
 
 
-def test_a_server_fuses_with_the_constant_that_it_is_told(own_cache: None, tmp_path: Path) -> None:
+def test_a_server_fuses_with_the_constant_that_it_is_told(few: Path, tmp_path: Path) -> None:
     skip_without("qdrant_client")
     from qdrant_stub import serve
 
@@ -87,8 +99,8 @@ def test_a_server_fuses_with_the_constant_that_it_is_told(own_cache: None, tmp_p
         backends = {
             constant: f"qdrant-hybrid:url={stub.url};transport=rest;rrf_k={constant};{BASE}" for constant in (2, 60)
         }
-        options = {"k": 20, "sample_queries": 10, "timing": False, "isolation": "none", "out": tmp_path / "out"}
-        compared = harness.compare([*backends.values()], **options)  # type: ignore[arg-type]
+        options = {"k": 20, "timing": False, "isolation": "none", "out": tmp_path / "out"}
+        compared = harness.compare([*backends.values()], few, **options)  # type: ignore[arg-type]
     assert compared.failed == []
     for constant, backend in backends.items():
         assert parity_of(compared.trial(backend)).causes.keys() <= {"ties and rounding in the lists"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -86,13 +87,13 @@ def test_cranfield_holds_empty_documents_that_the_idf_does_not_count(shared_coll
 @pytest.mark.slow
 def test_arxiv_titles_are_tie_equivalent(shared_collections: Path, tmp_path: Path) -> None:
     with gzip.open(shared_collections / "arxiv-50k" / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
-        records = [json.loads(line) for line in lines]
+        records = [json.loads(line) for line in islice(lines, 20_000)]
     document_ids = Ids.of(record["_id"] for record in records)
     texts = [f"{record['title']} {record['text']}" for record in records]
-    titles = [record["title"] for record in records[::50]][:300]
+    titles = [record["title"] for record in records[::200]]
     batches = (texts[start : start + 1000] for start in range(0, len(texts), 1000))
     query_ids = Ids.of(f"t{number}" for number in range(len(titles)))
     trial = try_qdrant(tmp_path, count("snowball-english", document_ids, batches, query_ids, titles), 1000)
-    assert trial.report.indexed == 50_000
-    assert trial.parity.tie_equivalent == trial.parity.queries == 300
+    assert trial.report.indexed == 20_000
+    assert trial.parity.tie_equivalent == trial.parity.queries == 100
     assert trial.parity.max_rel_score_diff <= 4e-7

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from faulty_http import Act, Reply, dead, slow
 from installed import skip_module_without
 from qdrant_stub import Stub, error, serve
 from small_world import DOCUMENTS, write_collection
-from warm_harness import harness_command
+from warm_harness import harness_command, script_command
 
 import harness
 from harness.results.schema import TrialResult
@@ -196,7 +195,9 @@ def test_a_variable_that_holds_no_url_is_refused_unread(collection: Path, tmp_pa
 
 
 PROGRAM = """
-import signal
+import os, signal, sys
+from pathlib import Path
+Path(sys.argv.pop(1)).write_text(str(os.getpid()))
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from harness.cli.app import main
 main()
@@ -206,15 +207,17 @@ main()
 def interrupted(stub: Stub, operation: str, collection: Path, out: Path) -> tuple[int, str]:
     """Exit code and messages of a comparison that got Ctrl-C in a call of ``operation``."""
     stub.fail(operation, slow(1.0), after=1)
+    program, number = out.with_name("program.py"), out.with_name("pid")
+    program.write_text(PROGRAM)
     backends = qdrant(stub, "batch_size=1", "upload_threads=2")
-    command = [sys.executable, "-c", PROGRAM, "compare", "--backends", backends, "--dataset", str(collection)]
+    command = [*script_command(), program, number, "compare", "--backends", backends, "--dataset", collection]
     with subprocess.Popen(
-        [*command, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, "--out", out], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         while stub.calls[operation] < 2:
             assert process.poll() is None, process.communicate()
             time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
+        os.kill(int(number.read_text()), signal.SIGINT)
         _, err = process.communicate(timeout=60)
     return process.returncode, err
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from installed import skip_module_without
 from qdrant_stub import serve
-from qdrant_trial import Counted, count, try_qdrant
+from qdrant_trial import Counted, Trial, count, try_qdrant
 
 from harness.exact.qdrant_shards import shards_of
 from harness.loaders import load_dataset
@@ -26,20 +24,30 @@ def cacm() -> Counted:
     return count("snowball-english", corpus.ids, corpus.batches(1000), queries.ids, queries.texts.to_pylist())
 
 
-@pytest.mark.parametrize("shards", [2, 5])
-def test_cacm_in_shards_is_tie_equivalent(cacm: Counted, tmp_path: Path, shards: int) -> None:
+@pytest.fixture(scope="module", params=[2, 5])
+def tried(
+    cacm: Counted, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Trial, list[int]]:
+    """CACM in so many shards, and how many documents each of them held."""
     with serve() as stub:
-        trial = try_qdrant(tmp_path, cacm, 100, url=stub.url, transport="rest", shards=shards)
-        assert trial.report.indexed == 3204
+        folder = tmp_path_factory.mktemp("shards")
+        trial = try_qdrant(folder, cacm, 100, url=stub.url, transport="rest", shards=request.param, keep=True)
+        (held,) = stub.collections.values()
+        return trial, [shard.info().points_count for shard in held.shards]
+
+
+def test_cacm_in_shards_is_tie_equivalent(tried: tuple[Trial, list[int]]) -> None:
+    trial, counts = tried
+    assert counts == np.bincount(shards_of(3204, len(counts))).tolist(), "the stub has other shards"
+    assert trial.report.indexed == 3204
     assert trial.parity.queries == 64
     assert trial.parity.tie_equivalent == 64
     assert trial.parity.causes == {}
     assert trial.parity.max_rel_score_diff <= 4e-7
 
 
-def test_an_oracle_that_knew_nothing_of_shards_would_be_wrong(cacm: Counted, tmp_path: Path) -> None:
-    with serve() as stub:
-        trial = try_qdrant(tmp_path, cacm, 100, url=stub.url, transport="rest", shards=3)
+def test_an_oracle_that_knew_nothing_of_shards_would_be_wrong(cacm: Counted, tried: tuple[Trial, list[int]]) -> None:
+    trial, _ = tried
     recipe = make_recipe(
         "sparse", doc_ids=cacm.document_ids, query_ids=cacm.query_ids, counts=cacm.counts, parameters={}
     )
@@ -47,11 +55,3 @@ def test_an_oracle_that_knew_nothing_of_shards_would_be_wrong(cacm: Counted, tmp
     assert ignorant.different > 50
     assert ignorant.max_rel_score_diff > 0.01
     assert trial.parity.different == 0
-
-
-def test_the_stub_really_has_that_many_shards(cacm: Counted, tmp_path: Path) -> None:
-    with serve() as stub:
-        try_qdrant(tmp_path, cacm, 10, url=stub.url, transport="rest", shards=3, keep=True)
-        (held,) = stub.collections.values()
-        counts = [shard.info().points_count for shard in held.shards]
-    assert counts == np.bincount(shards_of(3204, 3)).tolist()
