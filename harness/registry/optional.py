@@ -8,6 +8,7 @@ import sys
 from functools import lru_cache
 from importlib import metadata
 from types import ModuleType
+from typing import cast
 
 from harness.errors import EngineFailureError, MissingExtraError
 
@@ -53,7 +54,7 @@ def entry_points(group: str) -> metadata.EntryPoints:
 
 @lru_cache(maxsize=4)
 def _entry_points(places: tuple[tuple[str, int | None], ...]) -> metadata.EntryPoints:  # noqa: ARG001 - read anew there
-    return metadata.entry_points()
+    return cast("metadata.EntryPoints", metadata.entry_points())  # Python 3.11's are as good to select from
 
 
 def _changed_ns(place: str) -> int | None:
