@@ -8,8 +8,12 @@ raises MissingExtraError without it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from harness.data.jit import kernel
 from harness.data.memory import qrels_from_dict
 from harness.data.types import Qrels, Run
 from harness.integrations.hits_by_id import qrels_by_id, run_by_id, run_of
@@ -18,10 +22,13 @@ from harness.registry.optional import require
 if TYPE_CHECKING:
     import pandas as pd
 
+    from harness.data.types import Int64Array
+
 __all__ = ["qrels_from_ranx", "qrels_to_ranx", "results_from_ranx", "results_to_ranx", "run_from_ranx", "run_to_ranx"]
 
 _ranx: Any = require("ranx", extra="ranx", feature="harness.integrations.ranx")
 _NAMES = {"nDCG": "ndcg", "AP": "map", "RR": "mrr", "P": "precision", "R": "recall", "Success": "hit_rate"}
+_VALUES = {"run": np.float64, "qrels": np.int64}
 _OURS = {theirs: ours for ours, theirs in _NAMES.items()}
 
 
@@ -34,7 +41,7 @@ def run_to_ranx(run: Run, name: str | None = None) -> Any:  # noqa: ANN401 - ran
 
 def run_from_ranx(run: Any) -> Run:  # noqa: ANN401
     """Return the hits of a ``ranx.Run`` in its order; scores become float32."""
-    return run_of({query: dict(hits) for query, hits in run.run.items()})
+    return run_of(_unpacked(run.run))
 
 
 def qrels_to_ranx(qrels: Qrels, name: str | None = None) -> Any:  # noqa: ANN401
@@ -46,7 +53,7 @@ def qrels_to_ranx(qrels: Qrels, name: str | None = None) -> Any:  # noqa: ANN401
 
 def qrels_from_ranx(qrels: Any) -> Qrels:  # noqa: ANN401
     """Return the judgments of ``ranx.Qrels``."""
-    return qrels_from_dict({query: dict(grades) for query, grades in qrels.qrels.items()})
+    return qrels_from_dict(_unpacked(qrels.qrels))
 
 
 def _filled(kind: Any, field: str, table: Mapping[str, Mapping[str, float]], name: str | None) -> Any:  # noqa: ANN401
@@ -54,16 +61,47 @@ def _filled(kind: Any, field: str, table: Mapping[str, Mapping[str, float]], nam
     texts = (text for query, of_query in table.items() for text in (query, *of_query))
     if any(table.values()) and all(text.isascii() for text in texts):
         return kind({query: dict(of_query) for query, of_query in table.items()}, name=name)
-    from numba import types
-    from numba.typed import Dict
-
     made = kind(name=name)
-    number = types.float64 if field == "run" else types.int64
-    for query, of_query in table.items():
-        getattr(made, field)[query] = Dict.empty(key_type=types.unicode_type, value_type=number)
-        for document, value in of_query.items():
-            made.add_score(query, document, value)
+    names = [text for query, of_query in table.items() for text in (query, *of_query)]
+    values = np.array([value for of_query in table.values() for value in of_query.values()], dtype=_VALUES[field])
+    sizes = np.array([len(of_query) for of_query in table.values()], dtype=np.int64)
+    _fill(getattr(made, field), "".join(names), np.cumsum([len(text) for text in names], dtype=np.int64), sizes, values)
     return made
+
+
+@kernel
+def _fill(table: Any, names: str, ends: Int64Array, sizes: Int64Array, values: Any) -> None:  # noqa: ANN401
+    """Put a dictionary for each query into Numba's ``table``; from Python, every kind of access is compiled anew.
+
+    ``names`` are each query with its documents, one behind the other, and end at ``ends``.
+    """
+    place, start, first = 0, 0, 0
+    for size in sizes:
+        query, start = names[start : ends[place]], ends[place]
+        of_query = {}
+        for number in range(size):
+            end = ends[place + 1 + number]
+            of_query[names[start:end]] = values[first + number]
+            start = end
+        table[query] = of_query
+        place, first = place + 1 + size, first + size
+
+
+@kernel
+def _listed(table: Any) -> tuple[list[str], list[int], list[str], list[float]]:  # noqa: ANN401
+    """Return the queries of Numba's ``table``, how many documents each has, and these with their values."""
+    return (
+        [str(query) for query in table],
+        [len(table[query]) for query in table],
+        [str(document) for query in table for document in table[query]],
+        [value for query in table for value in table[query].values()],
+    )
+
+
+def _unpacked(table: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401
+    queries, sizes, documents, values = _listed(table)
+    listed = zip(documents, values, strict=True)
+    return {query: dict(islice(listed, size)) for query, size in zip(queries, sizes, strict=True)}
 
 
 def results_to_ranx(values: pd.DataFrame, run: Any) -> Any:  # noqa: ANN401
