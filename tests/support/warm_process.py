@@ -23,17 +23,17 @@ from typing import Self
 WARM = sys.platform == "linux"
 """Elsewhere everything is started as it is for users: a system may lack what this needs, or not bear the copying."""
 REPOSITORY = Path(__file__).resolve().parents[2]
-_LATER = (
-    "email.parser", "filelock", "harness.engines.chroma.engine",
-    "harness.engines.csr", "harness.engines.lucene.bm25", "harness.engines.lucene.vectors",
-    "harness.engines.qdrant.engine", "harness.text.snowball",
-    "harness.text.analyzers", "harness.pipeline.compare", "harness.cli.config", "harness.worker.trial",
-    "harness.worker.main", "harness.pipeline.check.run_check", "harness.loaders.trec_write",
-    "harness.pipeline.regress.run_regress",
-    "harness.pipeline.regress.rerun", "harness.report.html.check_page", "harness.report.html.comparison_page",
-    "harness.report.html.regression_page", "harness.report.documents.plan",
-    "harness.report.formats", "jinja2", "numba.cpython.charseq", "numpy.ma", "pandas",
-    "pyarrow.parquet", "rich.table", "scipy.optimize", "scipy.sparse", "scipy.special", "scipy.stats", "yaml",
+_OF_WORKERS = (
+    "filelock", "harness.engines.chroma.engine", "harness.engines.csr", "harness.engines.lucene.bm25",
+    "harness.engines.lucene.vectors", "harness.engines.qdrant.engine", "harness.text.analyzers",
+    "harness.text.snowball", "harness.worker.main", "harness.worker.trial", "scipy.sparse",
+)  # fmt: skip
+_OF_COMMANDS = (
+    "email.parser", "harness.pipeline.compare", "harness.cli.config", "harness.pipeline.check.run_check",
+    "harness.loaders.trec_write", "harness.pipeline.regress.run_regress", "harness.pipeline.regress.rerun",
+    "harness.report.html.check_page", "harness.report.html.comparison_page", "harness.report.html.regression_page",
+    "harness.report.documents.plan", "harness.report.formats", "jinja2", "numba.cpython.charseq", "numpy.ma",
+    "pandas", "pyarrow.parquet", "rich.table", "scipy.optimize", "scipy.special", "scipy.stats", "yaml",
 )  # fmt: skip
 """What is imported only when it is needed, and mostly is."""
 _CLIENTS = "chromadb.api.rust", "chromadb.config", "portalocker", "qdrant_client", "qdrant_edge"
@@ -53,25 +53,33 @@ def _places(environment: Mapping[str, str]) -> list[str]:
 _INSTALLED = [place for place in sys.path[1:] if place not in _places(os.environ)]
 
 
-def import_everything() -> None:
-    """What commands and workers import, kernels included; copies share the memory of it."""
-    from harness.cli.verbs import VERBS, load_verb
+def import_for_workers() -> None:
+    """What workers import, kernels included; copies share the memory of it."""
     from harness.exact import compile_dense_kernels, compile_kernels
-    from harness.registry.lookup import find_cards
 
-    for verb in VERBS:
-        load_verb(verb)
-    for module in _LATER:
+    for module in _OF_WORKERS:
         importlib.import_module(module)
     for module in _CLIENTS:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
     compile_kernels()
     compile_dense_kernels()
-    find_cards("backends")
-    _hold_one_run_against_itself()
     gc.collect()
     gc.freeze()
+
+
+def import_everything() -> None:
+    """What commands import, and their workers."""
+    from harness.cli.verbs import VERBS, load_verb
+    from harness.registry.lookup import find_cards
+
+    for verb in VERBS:
+        load_verb(verb)
+    for module in _OF_COMMANDS:
+        importlib.import_module(module)
+    find_cards("backends")
+    _hold_one_run_against_itself()
+    import_for_workers()
 
 
 def _hold_one_run_against_itself() -> None:

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, NoReturn, cast
 
-from warm_process import Request, import_everything, path_with_package
+from warm_process import Request, import_for_workers, path_with_package
 
 from harness.worker import spawn
 from harness.worker.spawn import MARK_VARIABLE, WorkerProcess
@@ -146,5 +146,5 @@ def _be_worker(request: Request, parent: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    import_everything()
+    import_for_workers()
     _serve(socket.socket(fileno=int(sys.argv[1])))
