@@ -10,6 +10,7 @@ from harness.engines.qdrant.connection import address_of
 from harness.engines.qdrant.parameters import QdrantSettings, ServerSettings
 from harness.engines.remote_server import Address
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError, UnknownNameError, UsageError
+from harness.plain_url import uses_tls
 from harness.plan.backend_spec import parse_backends
 from harness.plan.stages import rerankers
 from harness.registry.lookup import find_cards
@@ -39,6 +40,7 @@ def chroma_address(environment: dict[str, str]) -> Address:
 def test_urls(url: str, shown: str, port: int) -> None:
     found = address({}, url=url)
     assert (found.url, found.port, found.authentication) == (shown, port, "none")
+    assert [uses_tls(one) for one in (shown, shown.upper())] == [url.startswith("https")] * 2
 
 
 def test_the_environment_names_the_server_and_opens_it() -> None:
