@@ -10,6 +10,8 @@ from pathlib import Path
 
 __all__ = ["Environment", "build", "tracked_copy"]
 
+PLAINLY = ("--quiet", "--no-deps", "--no-compile", "--no-build-isolation", "--no-index")
+
 
 def tracked_copy(repository: Path, folder: Path) -> Path:
     """A copy of the files that git knows or would add, so that stray build output cannot change a result."""
@@ -50,18 +52,8 @@ class Environment:
         (self.packages / "outer.pth").write_text("\n".join(visible), encoding="utf-8")
 
     def install(self, *what: str) -> None:
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "--python",
-            str(self.python),
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--no-compile",
-        ]
-        subprocess.run([*pip, "--no-build-isolation", "--no-index", *what], check=True, capture_output=True)
+        pip = [sys.executable, "-m", "pip", "--python", str(self.python), "install"]
+        subprocess.run([*pip, *PLAINLY, *what], check=True, capture_output=True)
 
     def run(self, *command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
         environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
