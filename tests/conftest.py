@@ -127,7 +127,7 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-LONG = ("integration", "contract", "packaging")
+LONG = ("integration", "contract", "packaging", "slow")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -151,6 +151,7 @@ def pytest_collection_finish() -> None:
     """What is there now stays: the garbage collector need not walk through all modules again and again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

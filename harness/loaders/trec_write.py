@@ -94,7 +94,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         with os.fdopen(handle, "wb") as raw:
             if path.name.endswith(".gz"):
                 # no time of day in the header: the same run gives the same bytes
-                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed:
+                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=1, mtime=0) as packed:
                     yield cast("BinaryIO", packed)
             else:
                 yield raw

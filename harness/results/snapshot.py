@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -62,11 +61,7 @@ class ResultSnapshot:
     _ordered: dict[str, Run | None] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Keep the run that was read last: most is asked of one backend after the other.
-
-        Refuse figures of a metric that nothing offers here: a package may be gone that was there.
-        """
-        object.__setattr__(self, "hits", lru_cache(maxsize=1)(self.hits))
+        """Refuse figures of a metric that nothing offers here: a package may be gone that was there."""
         try:
             _ = self.measures
         except UnknownNameError as error:
@@ -148,7 +143,7 @@ class ResultSnapshot:
 
     def ordered(self, label: str) -> Run | None:
         """Return a backend's hits in the order in which they were scored; under ``average``, in trec_eval's."""
-        if label not in self._ordered:
+        if label not in self._ordered:  # the last one is kept: most is asked of one backend after the other
             run = self.hits(label)
             listed = run is None or self.depth is not None or self.ties is TieRule.ENGINE
             self._ordered.clear()

@@ -18,7 +18,7 @@ from harness.plan.options import ExecutionOptions
 from harness.registry.lookup import find_cards, load_engine
 from harness.results.comparison import Comparison
 
-pytestmark = pytest.mark.usefixtures("own_cache")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_cache")]
 
 VARIES = {"peak_rss_bytes", "peak_anonymous_bytes"}
 BACKENDS = "good,good:k1=2.0,losing,crashing,good:b=0.1"

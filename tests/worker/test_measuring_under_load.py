@@ -19,7 +19,7 @@ from harness.report.documents.comparison_figures import comparison_figures
 from harness.results.comparison import Comparison
 from harness.results.schema import TrialResult
 
-pytestmark = pytest.mark.usefixtures("own_cache", "warm_workers")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_cache", "warm_workers")]
 
 ENGINES = {
     "shared": "Shared",

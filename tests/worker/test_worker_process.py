@@ -21,6 +21,8 @@ from harness.worker.jobs import HELD, TrialJob, TrialRecord
 from harness.worker.process import Worker
 from harness.worker.spawn import MARK_VARIABLE
 
+pytestmark = pytest.mark.slow
+
 
 class Recorder:
     def __init__(self) -> None:
