@@ -180,7 +180,7 @@ def test_a_store_that_searches_wrongly_differs_from_the_exact_search() -> None:
             "no 'sorce' in its metadata (there is: source)",
         ),
         ("haystack", "haystack:{}:lines", "is a list, and no retriever of Haystack"),
-        ("faiss", "llamaindex:{}:store_like_faiss", "is a FaissInMemory, and no retriever of LlamaIndex"),
+        ("haystack", "langchain:{}:haystack_pipeline", "is a Pipeline, and no retriever of LangChain"),
         ("haystack", "llamaindex:{}:broken", "RuntimeError: no index today"),
         ("haystack", "llamaindex:{}:lama_index", "did you mean 'llama_index'?"),
         ("haystack", "haystack:no_such_module:retriever", "No module named 'no_such_module'"),

@@ -9,8 +9,12 @@ import pytest
 from installed import skip_without
 
 import harness
+from harness.data.progress import SilentDisplay
 from harness.document.model import Notes
 from harness.errors import UnknownNameError, UsageError
+from harness.pipeline.planning import plan_of_backends
+from harness.pipeline.verify import _Verifier
+from harness.plan.config import CompareRequest
 from harness.report.documents.verify import verification_document
 from harness.results.verification import PrintedNumber, Verification, VerifiedDataset, as_printed
 
@@ -144,6 +148,28 @@ def test_planted_claims_on_cacm_are_explained(tmp_path: Path, repository: Path) 
     assert reasons(ap) == ["k1 and b: k1=1.2, b=0.75"]
     assert reasons(p30) == ["queries averaged over: all 64 of the file"]
     assert verification.missed == 3
+
+
+@pytest.mark.parametrize(
+    ("backend", "tried"),
+    [
+        (
+            "lucene",
+            "analyzer=lucene-yoruba|k1=1.2;b=0.75|k1=1.5;b=0.75|k1=2.0;b=0.75|k1=0.82;b=0.68|model=ql|rm3=true|axiom=true",
+        ),
+        (
+            "lucene:model=ql;rm3=true",
+            (
+                "model=ql;rm3=true;analyzer=lucene-yoruba|model=bm25;rm3=true|model=ql;rm3=true;mu=1500.0|"
+                "model=ql;rm3=true;mu=2000.0|model=ql;rm3=true;mu=2500.0|model=ql;rm3=false|model=ql;rm3=false;axiom=true"
+            ),
+        ),
+    ],
+)
+def test_what_a_backend_of_lucene_takes_is_tried_one_change_at_a_time(backend: str, tried: str) -> None:
+    (trial,) = plan_of_backends(CompareRequest(backends=[backend], dataset="cacm", timing=False)).trials
+    verifier = _Verifier("cacm", None, "cacm", explain=True, cards=None, display=SilentDisplay())
+    assert [other for _, other in verifier._other_backends(trial)] == [f"lucene:{each}" for each in tried.split("|")]
 
 
 def test_a_number_that_agrees_is_not_explained(tmp_path: Path) -> None:
