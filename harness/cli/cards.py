@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 
@@ -35,7 +36,8 @@ def backends(request: BackendsRequest) -> None:
         return
     card = known.get(name) or stages.get(name)
     if card is None:
-        yours = [f"{form}: {summary}" for form, summary in _OF_USERS.items() if f"{name}:" in f"{form} {summary}"]
+        listed = [f"{form}: {summary}" for form, summary in _OF_USERS.items()]
+        yours = [line for line in listed if name in re.findall("[a-z]+(?=:)", line)]
         if yours:
             raise UsageError(f"'{name}' begins a backend of yours, which has no parameters", fix=yours[0])
         raise UnknownNameError("backend", name, known)

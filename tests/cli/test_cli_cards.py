@@ -147,6 +147,12 @@ def test_what_begins_a_backend_of_the_users_own_is_no_unknown_name(name: str, fo
         backends(backend=name)
 
 
+@pytest.mark.parametrize("name", ["index", "x", "MODULE", "ids"])
+def test_a_part_of_such_a_form_is_an_unknown_name(name: str) -> None:
+    with pytest.raises(UnknownNameError):
+        backends(backend=name)
+
+
 @pytest.mark.usefixtures("cards")
 def test_names_are_completed_from_the_cards() -> None:
     complete_backends = _completion(option_fields(CompareRequest)["backends"].option)
