@@ -1,8 +1,7 @@
 """Runs, judgments and results to ranx and back.
 
-Ids, scores, grades and queries without hits stay. What ranx cannot hold: the order of equal scores and of queries (it
-sorts both), and intervals. Its own ``Run(…)`` breaks ids beyond ASCII, which are added here one by one. Needs ranx, and
-raises MissingExtraError without it.
+Ids, scores, grades, queries without hits and the order of equal scores stay. What ranx cannot hold: the order of
+queries, which it needs sorted, and intervals. Needs ranx, and raises MissingExtraError without it.
 """
 
 from __future__ import annotations
@@ -34,9 +33,7 @@ _OURS = {theirs: ours for ours, theirs in _NAMES.items()}
 
 def run_to_ranx(run: Run, name: str | None = None) -> Any:  # noqa: ANN401 - ranx has no types
     """Return a ``ranx.Run``, with ``name``; scores are those of the run, as float64."""
-    made = _filled(_ranx.Run, "run", run_by_id(run), name)
-    made.sort()
-    return made
+    return _filled(_ranx.Run, "run", run_by_id(run), name)
 
 
 def run_from_ranx(run: Any) -> Run:  # noqa: ANN401
@@ -46,9 +43,7 @@ def run_from_ranx(run: Any) -> Run:  # noqa: ANN401
 
 def qrels_to_ranx(qrels: Qrels, name: str | None = None) -> Any:  # noqa: ANN401
     """Return ``ranx.Qrels``, with ``name``."""
-    made = _filled(_ranx.Qrels, "qrels", qrels_by_id(qrels), name)
-    made.sort()
-    return made
+    return _filled(_ranx.Qrels, "qrels", qrels_by_id(qrels), name)
 
 
 def qrels_from_ranx(qrels: Any) -> Qrels:  # noqa: ANN401
@@ -56,16 +51,18 @@ def qrels_from_ranx(qrels: Any) -> Qrels:  # noqa: ANN401
     return qrels_from_dict(_unpacked(qrels.qrels))
 
 
-def _filled(kind: Any, field: str, table: Mapping[str, Mapping[str, float]], name: str | None) -> Any:  # noqa: ANN401
-    """Make a ``ranx.Run`` or ``ranx.Qrels``: at once where its constructor loses nothing, else one by one."""
-    texts = (text for query, of_query in table.items() for text in (query, *of_query))
-    if any(table.values()) and all(text.isascii() for text in texts):
-        return kind({query: dict(of_query) for query, of_query in table.items()}, name=name)
+def _filled(kind: Any, field: str, by_id: Mapping[str, Mapping[str, float]], name: str | None) -> Any:  # noqa: ANN401
+    """Make a ``ranx.Run`` or ``ranx.Qrels`` in the order that ranx computes on; equal values stay as they are.
+
+    Its constructor breaks ids beyond ASCII, and sorts in code that takes a quarter of a minute to compile.
+    """
+    table = {query: sorted(by_id[query].items(), key=lambda hit: -hit[1]) for query in sorted(by_id)}
     made = kind(name=name)
-    names = [text for query, of_query in table.items() for text in (query, *of_query)]
-    values = np.array([value for of_query in table.values() for value in of_query.values()], dtype=_VALUES[field])
+    names = [text for query, of_query in table.items() for text in (query, *(document for document, _ in of_query))]
+    values = np.array([value for of_query in table.values() for _, value in of_query], dtype=_VALUES[field])
     sizes = np.array([len(of_query) for of_query in table.values()], dtype=np.int64)
     _fill(getattr(made, field), "".join(names), np.cumsum([len(text) for text in names], dtype=np.int64), sizes, values)
+    made.sorted = True
     return made
 
 

@@ -57,22 +57,25 @@ def test_what_is_no_run_is_refused() -> None:
 
 @pytest.mark.parametrize("hits", [HITS, {"q": {"a": 1.0, "b": 1.0}, "none": {}}, {"none": {}}])
 def test_a_run_through_ranx(hits: dict[str, dict[str, float]]) -> None:
-    """ranx sorts queries and equal scores; all else is as it was."""
+    """Nothing changes but the order of queries, which ranx sorts."""
     skip_without("ranx")
     from harness.integrations.ranx import run_from_ranx, run_to_ranx
 
     made = run_to_ranx(run_of(hits), "mine")
     assert made.name == "mine"
     back = run_by_id(run_from_ranx(made))
-    assert back == hits
-    assert all(list(of_query.values()) == sorted(of_query.values(), reverse=True) for of_query in back.values())
+    assert [(query, list(of_query.items())) for query, of_query in back.items()] == [
+        (query, list(hits[query].items())) for query in sorted(hits)
+    ]
 
 
 def test_judgments_through_ranx() -> None:
     skip_without("ranx")
     from harness.integrations.ranx import qrels_from_ranx, qrels_to_ranx
 
-    assert qrels_by_id(qrels_from_ranx(qrels_to_ranx(qrels_from_dict(GRADES)))) == GRADES
+    back = qrels_by_id(qrels_from_ranx(qrels_to_ranx(qrels_from_dict(GRADES))))
+    assert back == GRADES
+    assert list(back["q2"].values()) == [2, 0, -1]  # the ideal order, which nDCG of ranx relies on
 
 
 def test_results_through_ranx_are_what_it_computes() -> None:
@@ -82,14 +85,14 @@ def test_results_through_ranx_are_what_it_computes() -> None:
     from harness.integrations.ranx import qrels_to_ranx, results_from_ranx, results_to_ranx, run_to_ranx
 
     hits = {"q1": {"a": 3.0, "b": 2.0, "c": 1.0}, "q2": {"b": 3.0, "a": 2.0}}
-    grades = {"q1": {"b": 1, "c": 1}, "q2": {"b": 1}}
+    grades = {"q1": {"b": 1, "c": 2}, "q2": {"b": 1}}
     run, qrels = run_to_ranx(run_of(hits)), qrels_to_ranx(qrels_from_dict(grades))
-    ranx.evaluate(qrels, run, ["ndcg@10", "mrr@10", "precision@2"])
+    ranx.evaluate(qrels, run, ["ndcg@10", "mrr@10"])  # it compiles each for seconds
     theirs = results_from_ranx(run)
-    scored = harness.evaluate(run_of(hits), qrels_from_dict(grades), metrics=["nDCG@10", "RR@10", "P@2"])
+    scored = harness.evaluate(run_of(hits), qrels_from_dict(grades), metrics=["nDCG@10", "RR@10"])
     ours = long(scored)
     joined = theirs.merge(ours, on=["query_id", "metric"])
-    assert len(joined) == len(theirs) == 6
+    assert len(joined) == len(theirs) == 4
     assert joined["value_x"].to_numpy() == pytest.approx(joined["value_y"].to_numpy(), abs=1e-12)
     again = results_to_ranx(ours, run_to_ranx(run_of(hits)))
     assert again.mean_scores["mrr@10"] == pytest.approx(run.mean_scores["mrr@10"])
