@@ -132,7 +132,7 @@ class Backend:
             Queries(*columns),
             None,
             language=language_of(task_metadata, hf_subset),
-            candidates=None if top_ranked is None else {query: top_ranked[query] for query in columns.ids},
+            candidates=None if top_ranked is None else {query: top_ranked.get(query, ()) for query in columns.ids},
         )
         return run_by_id(self._single.search(dataset, top_k))
 

@@ -56,7 +56,7 @@ from harness.store.result_folder import check_target
 from harness.store.scratch import scratch_folder
 from harness.wording import counted
 from harness.worker.divided_search import DividedSearch
-from harness.worker.executor import cluster_facts, create_executor
+from harness.worker.executor import cluster_facts, create_executor, reach_cluster
 from harness.worker.failure import Failure, failure_of
 from harness.worker.outcome import Outcome
 
@@ -136,7 +136,7 @@ def run(
     analyzer, is a failed trial of every backend. ``output`` is only recorded with the command.
     """
     cache, shown = Cache(), display if display is not None else SilentDisplay()
-    if (cluster := cluster_facts(plan.execution.executor)) is not None:
+    if (cluster := reach_cluster(plan.execution.executor)) is not None:
         shown.done("ray", str(cluster))
     parts: list[_Part] = []
     failures: list[HarnessError] = []

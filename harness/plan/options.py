@@ -21,6 +21,7 @@ _SMALLEST_SIZE = 1024**2
 _LARGEST_SIZE = 2**63 - 1
 _UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 _OPEN_LOOP_CLIENTS = 8
+_HIGHEST_RATE = 1e6
 _NO_NUMBER = float("-inf")
 _MOST_CLIENTS = 256
 Number = TypeVar("Number", int, float)
@@ -239,8 +240,8 @@ def parse_levels(value: str | int | Sequence[int] | None) -> tuple[int, ...]:
 def parse_rates(value: str | float | Sequence[float] | None) -> tuple[float, ...]:
     """Parse queries a second, ``50,100`` or a sequence; none for None. Raises UsageError."""
     rates = _numbers(value, float, "--rate", "50,100, or sweep")
-    if any(not 0 < rate < float("inf") for rate in rates):
-        raise UsageError(f"--rate {_shown(value)}", fix="rates are queries a second, above 0")
+    if any(not 0 < rate <= _HIGHEST_RATE for rate in rates):
+        raise UsageError(f"--rate {_shown(value)}", fix="rates are queries a second, above 0 and at most a million")
     return rates
 
 

@@ -203,8 +203,8 @@ class OpenLoopStats(Record):
 class KneeStats(Record):
     """Where throughput ends in a sweep of rates (`--rate sweep`).
 
-    A rate is sustained when it is no overload, at most one query in a hundred fails, and its p99 is at most 5 times the
-    lowest p99 of the sweep.
+    A rate is sustained when it is no overload, at most one query in a hundred fails, and its p99 is at most 5 times
+    that at rest.
     """
 
     rate: float | None = Field(
@@ -212,7 +212,11 @@ class KneeStats(Record):
     )
     qps: float | None = Field(description="queries per second that were answered at it")
     p99_ms: float | None = Field(description="at it")
-    unloaded_p99_ms: float = Field(description="the lowest p99 of the sweep")
+    queries: int | None = Field(default=None, description="whose latency at it this is the p99 of")
+    unloaded_p99_ms: float = Field(
+        description="at rest: the lowest p99 of rates without overload and of enough queries"
+    )
+    unloaded_queries: int | None = Field(default=None, description="whose latency this is the p99 of")
     beyond: float | None = Field(
         description="the lowest rate that was not sustained; null where the sweep ended before saturation"
     )

@@ -1,8 +1,13 @@
 """Find the knee of an open loop: the largest rate that a backend sustains, and which rate to measure next.
 
 A rate is sustained when it is no overload (:func:`harness.stats.timing.open_loop`), at most one query in a hundred
-fails, and the 99th percentile stays at most :data:`P99_FACTOR` times as high as that of the backend at rest, the lowest
-one of the sweep. The knee is the largest rate that is sustained together with every lower one that was measured.
+fails, and the 99th percentile stays at most :data:`P99_FACTOR` times as high as that of the backend at rest. The knee
+is the largest rate that is sustained together with every lower one that was measured.
+
+At rest is the lowest 99th percentile of the sweep, of rates that neither overload nor errors end. Of few queries it is
+the slowest of them and mostly misses the tail that later rates show: each rate is held until :data:`ENOUGH` queries are
+due, or for :data:`_LONGEST` times the seconds that were asked for, and only rates with that many count for it (where
+none has, those with the most).
 
 It is the rule of MLPerf Inference's server scenario (Reddi et al., *MLPerf Inference Benchmark*, ISCA 2020):
 the largest rate of random arrivals at which a percentile stays within a bound. There the bound is part of the
@@ -18,6 +23,8 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 P99_FACTOR = 5.0
+ENOUGH = 300
+_LONGEST = 12.0
 MOST_LEVELS = 20
 _FINE = 1.1
 _FAILED_SHARE = 0.01
@@ -26,49 +33,62 @@ Limit = Literal["overload", "errors", "p99"]
 
 
 class RateLevel(NamedTuple):
-    """One rate as it was measured: queries a second, the 99th percentile (None without an answer), and what failed."""
+    """One rate as it was measured: queries a second, the 99th percentile (None without an answer), and what failed.
+
+    ``queries`` is how many latencies the percentile is of.
+    """
 
     rate: float
     p99_ms: float | None
     overloaded: bool
     failed_share: float
+    queries: int
 
 
 class Knee(NamedTuple):
     """Where throughput ends.
 
-    ``at`` is the largest sustained rate, None where even the lowest rate was too much. ``unloaded_p99_ms`` is the
-    lowest 99th percentile of all rates. ``beyond`` is the lowest rate that was not sustained, and ``limit`` why not;
-    both are None where every rate was sustained.
+    ``at`` is the largest sustained rate, None where even the lowest rate was too much. ``unloaded_p99_ms`` is the 99th
+    percentile at rest, of ``unloaded_queries``. ``beyond`` is the lowest rate that was not sustained, and ``limit`` why
+    not; both are None where every rate was sustained.
     """
 
     at: RateLevel | None
     unloaded_p99_ms: float
+    unloaded_queries: int
     beyond: RateLevel | None
     limit: Limit | None
 
 
 def knee(levels: Sequence[RateLevel]) -> Knee | None:
     """Return the knee of rates in any order, each measured once; None where nothing was answered at any of them."""
-    known = [level.p99_ms for level in levels if level.p99_ms is not None]
-    if not known:
+    answered = [(level.p99_ms, level) for level in levels if level.p99_ms is not None]
+    if not answered:
         return None
-    at, unloaded = None, min(known)
+    calm = [(p99, level.queries) for p99, level in answered if _limit(level, math.inf) is None]
+    calm = calm or [(p99, level.queries) for p99, level in answered]
+    enough = min(ENOUGH, max(queries for _, queries in calm))
+    at, at_rest = None, min(one for one in calm if one[1] >= enough)
     for level in sorted(levels):
-        limit = _limit(level, unloaded)
+        limit = _limit(level, P99_FACTOR * at_rest[0])
         if limit is not None:
-            return Knee(at, unloaded, level, limit)
+            return Knee(at, *at_rest, level, limit)
         at = level
-    return Knee(at, unloaded, None, None)
+    return Knee(at, *at_rest, None, None)
 
 
-def _limit(level: RateLevel, unloaded_p99_ms: float) -> Limit | None:
-    """Return why a rate is not sustained; None where it is."""
+def _limit(level: RateLevel, most_ms: float) -> Limit | None:
+    """Return why a rate is not sustained, its 99th percentile being at most ``most_ms``; None where it is."""
     if level.p99_ms is None or level.failed_share > _FAILED_SHARE:
         return "errors"
     if level.overloaded:
         return "overload"
-    return "p99" if level.p99_ms > P99_FACTOR * unloaded_p99_ms else None
+    return "p99" if level.p99_ms > most_ms else None
+
+
+def held_seconds(rate: float, seconds: float) -> float:
+    """Return how long a rate of a sweep is held where ``seconds`` were asked for: until enough queries are due."""
+    return max(seconds, min(ENOUGH / rate, _LONGEST * seconds))
 
 
 def next_rate(levels: Sequence[RateLevel], first: float) -> float | None:

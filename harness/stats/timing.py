@@ -137,8 +137,10 @@ def arrivals_ns(rate: float, seconds: float, kind: Arrivals, seed: int) -> Int64
         return (np.arange(count) * (_NS_PER_S / rate)).astype(np.int64)
     generator = np.random.default_rng(seed)
     times = np.cumsum(generator.exponential(1.0 / rate, size=int(rate * seconds * 2) + 64))
-    kept = times[: max(1, int(np.searchsorted(times, seconds)))]
-    due: Int64Array = (kept * _NS_PER_S).astype(np.int64)
+    inside = times[: int(np.searchsorted(times, seconds))]
+    if not len(inside):  # one arrival is at any time alike
+        inside = generator.uniform(0.0, seconds, size=1)
+    due: Int64Array = (inside * _NS_PER_S).astype(np.int64)
     return due
 
 
@@ -147,7 +149,8 @@ class OpenLoop(NamedTuple):
 
     ``latency_ns`` int64 counts from the time at which each query was due. Queries that nobody had asked when the
     clients gave up are in it with the time they had waited until then, which is a lower bound. ``service_ns`` int64 is
-    the engine's work and the transfer alone, of the answered queries.
+    the engine's work and the transfer alone, of the answered queries. Queries due a second are over the length of the
+    schedule, answered ones until the last answer, if that came later.
     """
 
     latency_ns: Int64Array
@@ -160,11 +163,14 @@ class OpenLoop(NamedTuple):
     overloaded: bool
 
 
-def open_loop(due_ns: Int64Array, samples: Samples, *, end_ns: int, gave_up_ns: int, clients: int) -> OpenLoop:
+def open_loop(
+    due_ns: Int64Array, samples: Samples, *, start_ns: int, end_ns: int, gave_up_ns: int, clients: int
+) -> OpenLoop:
     """Return latencies of the queries due at ``due_ns`` (rising, absolute), with coordinated omission accounted for.
 
-    ``end_ns`` is the end of the schedule: queries due by then and not yet asked are the backlog. A backlog of more than
-    the number of clients, and of more than one query in a hundred, is an overload: waiting would only have grown.
+    The schedule is from ``start_ns`` to ``end_ns``: queries due by then and not yet asked are the backlog. A backlog of
+    more than the number of clients, and of more than one query in a hundred, is an overload: waiting would only have
+    grown.
     """
     answered = samples.answered()
     waiting = due_ns[~np.isin(due_ns, samples.due_ns)]
@@ -174,8 +180,8 @@ def open_loop(due_ns: Int64Array, samples: Samples, *, end_ns: int, gave_up_ns: 
     return OpenLoop(
         latency_ns=waited.astype(np.int64),
         service_ns=answered.search_ns + answered.transfer_ns,
-        due_per_second=len(due_ns) / ((end_ns - int(due_ns[0])) / _NS_PER_S),
-        answered_per_second=len(answered) / ((last - int(due_ns[0])) / _NS_PER_S),
+        due_per_second=len(due_ns) / ((end_ns - start_ns) / _NS_PER_S),
+        answered_per_second=len(answered) / ((last - start_ns) / _NS_PER_S),
         failed=len(samples) - len(answered),
         unserved=len(waiting),
         backlog=backlog,

@@ -86,8 +86,17 @@ def create_executor(options: ExecutionOptions) -> Executor:
     )
 
 
+def reach_cluster(executor: str) -> ClusterFacts | None:
+    """Reach the cluster that ``--executor`` names for a run, starting it if need be; None for this machine."""
+    if executor == LOCAL:
+        return None
+    reached = cluster(executor)
+    reached.begin_run()
+    return reached.facts
+
+
 def cluster_facts(executor: str) -> ClusterFacts | None:
-    """Return the cluster that ``--executor`` names, which is started or reached if need be; None for this machine."""
+    """Return the cluster that a run was on, with what it lost; None for this machine."""
     return None if executor == LOCAL else cluster(executor).facts
 
 

@@ -65,7 +65,7 @@ _log = logging.getLogger("harness")
 class ClusterFacts:
     """A cluster as a result records it: Ray's version, nodes that are alive, and the seconds that reaching it took.
 
-    ``lost`` counts the jobs that ran again because their node was lost.
+    ``lost`` counts the jobs of this run that ran again because their node was lost.
     """
 
     ray: str
@@ -145,7 +145,7 @@ class Cluster:
         self._ray: Any = require("ray", extra="ray", feature="--executor ray")
         # Ray prints the last log of a node that is lost to standard output, which is for results
         importlib.import_module("ray._private.worker")._worker_logs_enabled = False  # type: ignore[attr-defined]  # noqa: SLF001
-        self._lost = 0
+        self._lost, self._runs = 0, 0
         self.sent: dict[Path, tuple[tuple[int, int], object]] = {}
         """Size, time and reference of each file that was put into the object store, see :func:`send_files`."""
         self._lock = threading.Lock()
@@ -201,6 +201,13 @@ class Cluster:
     def put(self, content: npt.NDArray[np.uint8]) -> object:
         """Put a file's content into the object store, and return a reference to it."""
         return self._ray.put(content)
+
+    def begin_run(self) -> None:
+        """Count lost jobs from now on; a cluster that an earlier run reached costs this one no time."""
+        self._lost = 0
+        self._runs += 1
+        if self._runs > 1:
+            self.start_s = 0.0
 
     def count_lost(self) -> None:
         """Count a job that has to run again because its node was lost."""

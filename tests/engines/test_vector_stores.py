@@ -82,6 +82,12 @@ def test_pgvector_that_does_not_say_where_it_is() -> None:
     assert (store.backend, store.reason) == ("", "the object does not say where it is (url)")
 
 
+def test_pgvector_whose_server_stands_behind_the_question_mark_is_not_taken_for_another() -> None:
+    store = behind("PgvectorDocumentStore", table_name="notes", connection_string=f"{SERVER}&host=/var/run/other")
+    assert store.backend == ""
+    assert store.reason == "its URL says among its parameters which server it is (host)"
+
+
 def test_lancedb_of_langchain_and_of_llamaindex(tmp_path: Path) -> None:
     connection = pytest.importorskip("lancedb").connect(tmp_path / "lance")
     langchain = {"_connection": connection, "_table_name": "notes", "_vector_key": "embedding"}

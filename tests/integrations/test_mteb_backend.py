@@ -88,20 +88,36 @@ def test_own_documents_are_left_out_by_both(tmp_path: Path, monkeypatch: pytest.
     assert_equal(CSR)
 
 
+def register_reranking(candidates: dict[str, list[str]], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = mteb_tables(miniature())
+    tables["top_ranked"] = {"test": [{"query-id": query, "corpus-ids": ids} for query, ids in candidates.items()]}
+    parquet_repository(folder / "repository", tables)
+    mteb_task(monkeypatch, "Miniature", folder / "repository", langs=["eng-Latn"], task_type="Reranking")
+
+
 def test_candidates_of_a_reranking_task_are_searched_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from harness.integrations.mteb import Backend
 
-    content = miniature()
-    tables = mteb_tables(content)
-    candidates = {query: [f"d{number}" for number in range(10, 20)] for query in content.queries}
-    tables["top_ranked"] = {"test": [{"query-id": query, "corpus-ids": ids} for query, ids in candidates.items()]}
-    parquet_repository(tmp_path / "repository", tables)
-    mteb_task(monkeypatch, "Miniature", tmp_path / "repository", langs=["eng-Latn"], task_type="Reranking")
+    candidates = {query: [f"d{number}" for number in range(10, 20)] for query in miniature().queries}
+    register_reranking(candidates, tmp_path, monkeypatch)
     backend = Backend(CSR, timing=False)
     theirs, ours = evaluated(backend), compared(CSR)
     assert theirs["ndcg_at_10"] == round(ours["ndcg_at_10"], 5)
     run = backend.comparison.run(CSR)
     assert set(run.doc_ids.take(run.rows)) <= set(candidates["q0"])
+
+
+def test_a_query_without_candidates_has_no_hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.integrations.mteb import Backend
+
+    first, *others = miniature().queries
+    register_reranking({query: ["d10", "d11"] for query in others}, tmp_path, monkeypatch)
+    backend = Backend(CSR, timing=False)
+    evaluated(backend)
+    run = backend.comparison.run(CSR)
+    lengths = dict(zip(run.query_ids, (run.indptr[1:] - run.indptr[:-1]).tolist(), strict=True))
+    assert lengths.pop(first) == 0
+    assert any(lengths.values())
 
 
 def test_a_search_is_stored_with_its_parity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

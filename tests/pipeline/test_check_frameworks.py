@@ -73,6 +73,7 @@ def notes_of(result: Checked) -> str:
         ("llama_index.core", "llamaindex:{}:llama_index;id_key=source", "Qdrant, collection 'notes'"),
         ("llama_index.core", "llamaindex:{}:llama_retriever;id_key=ref_doc_id", "Qdrant, collection 'notes'"),
         ("haystack", "haystack:{}:haystack_pipeline;id_key=source", "haystack.InMemoryDocumentStore"),
+        ("haystack", "haystack:{}:haystack_component;id_key=source", "it takes no number of documents"),
         ("pyterrier", "pyterrier:{}:pyterrier_pipeline", "it takes no number of documents"),
     ],
 )

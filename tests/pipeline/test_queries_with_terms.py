@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -39,6 +40,7 @@ def load(kind: Literal["closed", "open"], *, answered: bool = True) -> LoadRecor
         due_ns=samples.due_ns if fixed else np.zeros(0, dtype=np.int64),
         rate=100.0 if fixed else None,
         arrivals="constant" if fixed else None,
+        start_ns=0,
         end_ns=int(ends[-1]),
         gave_up_ns=int(ends[-1]) + 1,
         failures=(),
@@ -66,6 +68,12 @@ def test_times_and_rates_are_those_of_queries_with_terms() -> None:
 def test_where_all_queries_with_terms_failed_there_is_no_time() -> None:
     (closed,) = closed_loops(loads_with_terms([load("closed", answered=False)], TERMS))
     assert (closed.milliseconds, closed.errors) == (None, 4)
+
+
+def test_a_rate_at_which_no_query_with_terms_was_due_has_none() -> None:
+    short = replace(load("open"), due_ns=load("open").due_ns[:0], samples=load("open").samples.where(np.zeros(6, bool)))
+    (nothing,) = open_loops([short])
+    assert (nothing.queries, nothing.due_qps, nothing.qps, nothing.milliseconds) == (0, 0.0, None, None)
 
 
 def test_without_any_query_with_terms_there_is_no_measurement() -> None:

@@ -65,10 +65,16 @@ def test_poisson_arrivals_have_the_rate_and_the_spread_of_independent_users() ->
     assert gaps.std() == pytest.approx(gaps.mean(), rel=0.1)
 
 
+def test_a_query_is_due_within_the_schedule_however_low_the_rate() -> None:
+    for seed in range(50):
+        (due,) = arrivals_ns(0.001, 5, "poisson", seed=seed).tolist()
+        assert 0 <= due < 5 * S
+
+
 def test_latency_counts_from_when_a_query_was_due() -> None:
     due = np.array([0, 1, 2], dtype=np.int64) * S
     asked = samples((0, 0, 0, 3), (0, 1, 3, 3.5), (1, 2, 2, 2.5))
-    found = open_loop(due, asked, end_ns=3 * S, gave_up_ns=6 * S, clients=2)
+    found = open_loop(due, asked, start_ns=0, end_ns=3 * S, gave_up_ns=6 * S, clients=2)
     assert sorted((found.latency_ns / S).tolist()) == [0.5, 2.5, 3.0]
     assert sorted((found.service_ns / S).tolist()) == [0.5, 0.5, 3.0]
     assert found.answered_per_second == pytest.approx(3 / 3.5)
@@ -78,7 +84,7 @@ def test_latency_counts_from_when_a_query_was_due() -> None:
 def test_queries_that_nobody_asked_count_with_their_wait() -> None:
     due = (np.arange(100) * S / 100).astype(np.int64)
     served = [(0, moment / 100, moment / 100, moment / 100 + 0.005) for moment in range(90)]
-    found = open_loop(due, samples(*served), end_ns=S, gave_up_ns=2 * S, clients=4)
+    found = open_loop(due, samples(*served), start_ns=0, end_ns=S, gave_up_ns=2 * S, clients=4)
     assert (len(found.latency_ns), found.unserved, found.backlog) == (100, 10, 10)
     assert found.latency_ns.max() == pytest.approx(1.1 * S)
     assert found.overloaded
@@ -87,12 +93,12 @@ def test_queries_that_nobody_asked_count_with_their_wait() -> None:
 def test_a_backlog_of_as_many_queries_as_clients_is_no_overload() -> None:
     due = (np.arange(100) * S / 100).astype(np.int64)
     late = [(0, moment / 100, moment / 100 + (0.5 if moment >= 96 else 0), 1.6) for moment in range(100)]
-    found = open_loop(due, samples(*late), end_ns=S, gave_up_ns=2 * S, clients=4)
+    found = open_loop(due, samples(*late), start_ns=0, end_ns=S, gave_up_ns=2 * S, clients=4)
     assert (found.backlog, found.overloaded) == (4, False)
 
 
 def test_failed_queries_of_a_schedule_are_counted_apart() -> None:
     due = np.array([0, 1], dtype=np.int64) * S
     asked = Samples.joined([samples((0, 0, 0, 0.5)), samples((0, 1, 1, 1.5), ok=False)])
-    found = open_loop(due, asked, end_ns=2 * S, gave_up_ns=3 * S, clients=1)
+    found = open_loop(due, asked, start_ns=0, end_ns=2 * S, gave_up_ns=3 * S, clients=1)
     assert (len(found.latency_ns), found.failed, found.unserved) == (1, 1, 0)

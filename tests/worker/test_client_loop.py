@@ -96,7 +96,7 @@ def test_a_closed_loop_hides_a_stall_that_an_open_loop_shows() -> None:
     schedule = Schedule(due, numbers(), give_up_ns=20 * S)
     opened = Client(Stalls(open_time, at=500), 10, open_time)
     opened.open_loop([call("q")], schedule, open_time.sleep)
-    found = statistics(due, opened.samples(), end_ns=10 * S, gave_up_ns=20 * S, clients=1)
+    found = statistics(due, opened.samples(), start_ns=0, end_ns=10 * S, gave_up_ns=20 * S, clients=1)
     assert len(found.latency_ns) == 1000
     # the stall lasts 1 s, then a millisecond each: those due in it wait, the first for all of it
     assert np.count_nonzero(found.latency_ns > 100 * MS) == 100
@@ -111,7 +111,7 @@ def test_a_server_that_is_too_slow_is_an_overload_and_its_waits_are_counted() ->
     schedule = Schedule(due, numbers(), give_up_ns=round(1.5 * S))
     log = Client(Stalls(time), 10, time)
     log.open_loop([call("q")], schedule, time.sleep)
-    found = statistics(due, log.samples(), end_ns=S, gave_up_ns=round(1.5 * S), clients=1)
+    found = statistics(due, log.samples(), start_ns=0, end_ns=S, gave_up_ns=round(1.5 * S), clients=1)
     assert found.overloaded
     assert found.backlog == 999  # one was being answered
     assert found.unserved == 499

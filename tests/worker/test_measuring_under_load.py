@@ -196,7 +196,7 @@ def test_queries_at_a_fixed_rate_wait_for_the_first_free_process_of_an_embedded_
 def test_rates_rise_until_a_backend_is_saturated_and_the_knee_is_marked(
     collection: Path, cards: Path, tmp_path: Path
 ) -> None:
-    options: dict[str, Any] = {"k": 3, "cards": cards, "concurrency": "1", "load_seconds": 0.2, "resume": "missing"}
+    options: dict[str, Any] = {"k": 3, "cards": cards, "concurrency": "1", "load_seconds": 0.05, "resume": "missing"}
     found = harness.compare("slow", collection, rate="sweep", **options)
     trial = only(found)
     rates = [level.rate for level in trial.open_loop]

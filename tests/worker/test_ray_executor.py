@@ -200,6 +200,8 @@ def test_a_job_whose_node_is_lost_again_and_again_is_given_up(
         "given up",
     ]
     assert executor._cluster.facts.lost == 3
+    executor._cluster.begin_run()
+    assert executor._cluster.facts.lost == 0
 
 
 class TestUnseenFolders:

@@ -97,7 +97,9 @@ def _of_haystack(candidate: Any) -> _Asking | None:  # noqa: ANN401
         return _of_pipeline(candidate)
     if not hasattr(candidate, "run") or not hasattr(candidate, "__haystack_input__"):
         return None
-    return _Asking(lambda question, k: candidate.run(query=question, top_k=k)["documents"], takes_k=True)
+    if "top_k" in candidate.__haystack_input__:
+        return _Asking(lambda question, k: candidate.run(query=question, top_k=k)["documents"], takes_k=True)
+    return _Asking(lambda question, k: candidate.run(query=question)["documents"][:k], takes_k=False)
 
 
 def _of_pipeline(pipeline: Any) -> _Asking:  # noqa: ANN401

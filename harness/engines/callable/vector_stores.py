@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import parse_qs
 
 from harness.plain_url import is_plain_url, without_secrets
 
@@ -22,6 +23,8 @@ _SCORED_SEARCH = "similarity_search_with_score"
 """A method that only LangChain's vector stores have."""
 _PLAIN_SEARCHES = ("similarity", "default")
 """Names in LangChain and in LlamaIndex of the search for the nearest vectors alone."""
+_OF_SERVER = ("host", "hostaddr", "port", "dbname", "service")
+"""Parameters of a URL of PostgreSQL that go before what stands in front of them."""
 _USER_OF_URL = re.compile(r"//[^/@]*@")
 
 
@@ -234,7 +237,9 @@ def _pgvector(store: Any, _: Path) -> _Place:  # noqa: ANN401
     fields["similarity"] = _similarity(str(getattr(strategy, "value", strategy) or ""))
     if isinstance(url, str):  # a password comes from the environment, as psycopg reads it
         fields["url"] = _USER_OF_URL.sub("//", re.sub(r"^postgres\w*(\+\w+)?://", "postgresql://", url))
-        fields["url"] = fields["url"].partition("?")[0]
+        fields["url"], _mark, parameters = fields["url"].partition("?")
+        if elsewhere := [name for name in parse_qs(parameters) if name in _OF_SERVER]:
+            return _Place(fields, f"its URL says among its parameters which server it is ({', '.join(elsewhere)})")
     return _searchable(fields, "url", "table")._replace(beside=beside)
 
 

@@ -43,7 +43,7 @@ from harness.store.cache import Cache
 from harness.store.environment import harness_state, machine, package_versions
 from harness.store.result_folder import check_target
 from harness.wording import counted
-from harness.worker.executor import cluster_facts
+from harness.worker.executor import cluster_facts, reach_cluster
 
 _FOLLOWED = 1000
 """Ranks of the exact reference among which what is expected is looked for."""
@@ -101,7 +101,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         if searched or not loaded:
             warnings += [odd for name in searched for odd in _pitfalls(name, corpora[name], queries, cache)]
             plan = _in_language(plan, searched)
-            if (cluster := cluster_facts(plan.request.executor)) is not None:
+            if (cluster := reach_cluster(plan.request.executor)) is not None:
                 shown.done("ray", str(cluster))
             for name, content in searched.items():
                 dataset = Dataset(

@@ -38,7 +38,7 @@ from harness.results.schema_costs import (
     SearchStats,
 )
 from harness.results.scored import Scored, has_terms
-from harness.stats.saturation import P99_FACTOR, knee
+from harness.stats.saturation import ENOUGH, P99_FACTOR, knee
 from harness.stats.timing import throughput
 from harness.store.environment import machine
 from harness.wording import counted
@@ -262,7 +262,7 @@ def _open_loop(record: LoadRecord, rate: float, arrivals: Literal["constant", "p
         due_qps=loop.due_per_second,
         clients=record.clients,
         kind=_kind(record),
-        qps=loop.answered_per_second if record.alive else None,
+        qps=loop.answered_per_second if record.alive and len(record.due_ns) else None,
         milliseconds=latency_stats(loop.latency_ns) if record.alive else None,
         service_ms=latency_stats(loop.service_ns),
         backlog=loop.backlog,
@@ -288,7 +288,9 @@ def knee_stats(records: Sequence[LoadRecord]) -> KneeStats | None:
         rate=found.at.rate if found.at is not None else None,
         qps=answered[found.at.rate] if found.at is not None else None,
         p99_ms=found.at.p99_ms if found.at is not None else None,
+        queries=found.at.queries if found.at is not None else None,
         unloaded_p99_ms=found.unloaded_p99_ms,
+        unloaded_queries=found.unloaded_queries,
         beyond=found.beyond.rate if found.beyond is not None else None,
         limit=found.limit,
         highest_qps=max(answered.values()),
@@ -425,14 +427,17 @@ def _knee_table(trials: Sequence[TrialResult], cores: str) -> Table:
         Column("knee rate"),
         Column("answered/s", best="highest"),
         Column("p99 ms"),
+        Column("n", priority=2),
         Column("p99 at rest"),
+        Column("n at rest", priority=2),
         Column("most/s", priority=1),
         Column("beyond", numeric=False),
     ]
     rows = [[label_cell(trial), *_knee_cells(trial.knee)] for trial in trials if trial.knee is not None]
     legend = [
         f"knee: highest rate: no overload, at most 1 query in 100 failed, p99 at most {P99_FACTOR:g} times at rest",
-        "at rest: the lowest p99 of all rates; most/s: the most that were answered at any rate",
+        f"at rest: the lowest p99 of rates without overload and of {ENOUGH} queries, or of those with the most",
+        "n: queries of that p99; most/s: the most that were answered at any rate",
         "beyond: the next rate that was measured, and what was too much",
     ]
     return Table(f"Search, the knee of rates up to saturation, {cores}", columns, rows, legend)
@@ -446,7 +451,9 @@ def _knee_cells(stats: KneeStats) -> list[Cell]:
         number(stats.rate, ",g"),
         number(stats.qps, ",.1f"),
         milliseconds(stats.p99_ms),
+        number(stats.queries, ",d"),
         milliseconds(stats.unloaded_p99_ms),
+        number(stats.unloaded_queries, ",d"),
         number(stats.highest_qps, ",.1f"),
         text(beyond),
     ]

@@ -22,7 +22,7 @@ from harness.data.types import Int64Array
 from harness.errors import HarnessError
 from harness.plan.config import ClientKind
 from harness.plan.options import LoadOptions
-from harness.stats.saturation import RateLevel, next_rate
+from harness.stats.saturation import RateLevel, held_seconds, next_rate
 from harness.stats.timing import Arrivals, OpenLoop, Samples, arrivals_ns, latency, open_loop
 from harness.store.disk import copy_folder
 from harness.store.record_files import load, save
@@ -41,10 +41,11 @@ _LEAD_NS = 100_000_000
 
 
 class _Level(NamedTuple):
-    """One measurement: so many clients, and for an open loop the rate."""
+    """One measurement: so many clients for so many seconds, and for an open loop the rate."""
 
     kind: LoadKind
     clients: int
+    seconds: float
     rate: float | None = None
 
 
@@ -54,7 +55,8 @@ class LoadRecord:
 
     ``failures`` holds one sentence for each client process that died, whose samples are lost, or gave up, whose samples
     until then are among ``samples``. ``different_queries`` counts queries, however many clients differ. ``due_ns``
-    int64 and ``end_ns`` are an open loop's schedule on the samples' clock, ``gave_up_ns`` when it stopped asking.
+    int64, ``start_ns`` and ``end_ns`` are an open loop's schedule on the samples' clock, ``gave_up_ns`` is when it
+    stopped asking.
     Memory is the sum over all client processes, None where the system does not tell. ``index_copies`` counts the
     copies of the index that were made because the engine cannot share one.
     """
@@ -66,6 +68,7 @@ class LoadRecord:
     due_ns: Int64Array
     rate: float | None
     arrivals: Arrivals | None
+    start_ns: int
     end_ns: int
     gave_up_ns: int
     failures: tuple[str, ...]
@@ -120,10 +123,10 @@ class LoadRuns:
 
         What cannot be measured, for want of disk space above all, is a failed measurement and leaves the others alone.
         """
-        options = self.options
-        levels = [_Level("cold", 1)] if options.cold else []
-        levels += [_Level("closed", clients) for clients in options.concurrency]
-        levels += [_Level("open", self.open_loop_clients, rate) for rate in options.rates]
+        options, seconds = self.options, self.options.seconds
+        levels = [_Level("cold", 1, seconds)] if options.cold else []
+        levels += [_Level("closed", clients, seconds) for clients in options.concurrency]
+        levels += [_Level("open", self.open_loop_clients, seconds, rate) for rate in options.rates]
         measured = [self._measure(level, progress) for level in levels]
         return (*measured, *(self._swept(progress) if options.sweep else ()))
 
@@ -132,7 +135,8 @@ class LoadRuns:
         record, swept = load(self.folder, TrialRecord), list[LoadRecord]()
         single = record.search_ns.size / max(1, int(record.search_ns.sum() + record.transfer_ns.sum())) * _NS_PER_S
         while (rate := next_rate([rate_level(record) for record in swept], _FIRST_SHARE * single)) is not None:
-            swept.append(self._measure(_Level("open", self.open_loop_clients, rate), progress))
+            level = _Level("open", self.open_loop_clients, held_seconds(rate, self.options.seconds), rate)
+            swept.append(self._measure(level, progress))
         return sorted(swept, key=lambda record: record.rate or 0.0)
 
     def _measure(self, level: _Level, progress: Progress) -> LoadRecord:
@@ -140,13 +144,13 @@ class LoadRuns:
         processes = 1 if threads else level.clients
         due_ns = np.zeros(0, dtype=np.int64)
         if level.rate is not None:
-            due_ns = arrivals_ns(level.rate, self.options.seconds, self.options.arrivals, self.options.seed)
+            due_ns = arrivals_ns(level.rate, level.seconds, self.options.arrivals, self.options.seed)
         start_ns = 0
         try:
             folder = Path(tempfile.mkdtemp(prefix=f"{level.kind}-", dir=self.folder))
             np.save(folder / DUE, due_ns, allow_pickle=False)
             jobs = self._jobs(level, folder, processes, progress, threads=threads)
-            words = _words(*level)
+            words = _words(level.kind, level.clients, level.rate)
             progress.start(words if level.rate is None else f"{words}, {counted(level.clients, 'client')}", None)
             gate = _Gate(folder / GO, processes)
             ends = side_by_side(lambda job: self._client(job, gate), jobs, jobs=processes)
@@ -168,8 +172,8 @@ class LoadRuns:
                 client=number,
                 clients=level.clients,
                 threads=level.clients if threads else 1,
-                seconds=self.options.seconds,
-                patience_s=self.options.seconds,
+                seconds=level.seconds,
+                patience_s=level.seconds,
             )
             for number in range(processes)
         ]
@@ -206,7 +210,7 @@ class LoadRuns:
     ) -> LoadRecord:
         records = [end.record for end in ends if end.record is not None]
         memory = [end.memory for end in ends if end.memory is not None]
-        end_ns = start_ns + int(self.options.seconds * _NS_PER_S)
+        end_ns = start_ns + int(level.seconds * _NS_PER_S)
         return LoadRecord(
             kind=level.kind,
             clients=level.clients,
@@ -215,8 +219,9 @@ class LoadRuns:
             due_ns=due_ns + start_ns,
             rate=level.rate,
             arrivals=self.options.arrivals if level.rate is not None else None,
+            start_ns=start_ns,
             end_ns=end_ns,
-            gave_up_ns=end_ns + int(self.options.seconds * _NS_PER_S),
+            gave_up_ns=end_ns + int(level.seconds * _NS_PER_S),
             failures=tuple(end.failure for end in ends if end.failure is not None),
             first_error=next((record.first_error for record in records if record.first_error is not None), None),
             different_queries=len({query for record in records for query in record.different_queries}),
@@ -233,6 +238,7 @@ def scheduled(record: LoadRecord) -> OpenLoop:
     return open_loop(
         record.due_ns,
         record.samples,
+        start_ns=record.start_ns,
         end_ns=record.end_ns,
         gave_up_ns=record.gave_up_ns,
         clients=record.clients,
@@ -247,6 +253,7 @@ def rate_level(record: LoadRecord) -> RateLevel:
         p99_ms=latency(loop.latency_ns).p99 if record.alive and len(loop.service_ns) else None,
         overloaded=loop.overloaded,
         failed_share=loop.failed / max(1, len(record.samples)),
+        queries=len(loop.latency_ns),
     )
 
 

@@ -198,7 +198,8 @@ def _frontier(frontier: FrontierStats, by_label: Mapping[str, TrialResult]) -> T
         for point, trial in zip(frontier.points, trials, strict=True)
     ]
     costs = "p50" if all(point.p95_ms is None for point in frontier.points) else "p95"
-    if any(point.bytes is not None for point in frontier.points):
+    measured = [point for point in frontier.points if point.quality is not None and point.p95_ms is not None]
+    if measured and all(point.bytes is not None for point in measured):
         costs = "p95 and size of the index"
     best = f"{_ON_FRONTIER} on the frontier: no other value has at least its {metric} and at most its {costs}"
     legend = [best] if any(point.on_frontier for point in frontier.points) else []
