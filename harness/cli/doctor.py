@@ -50,6 +50,7 @@ def _urls(request: DoctorRequest) -> dict[str, str]:
         "Elasticsearch": request.elasticsearch_url,
         "Milvus": request.milvus_url,
         "Weaviate": request.weaviate_url,
+        "PostgreSQL": request.postgres_url,
     }
 
 

@@ -16,6 +16,7 @@ from harness.engines.chroma import connection as chroma
 from harness.engines.chroma.parameters import ChromaParameters
 from harness.engines.milvus import connection as milvus
 from harness.engines.opensearch import connection as opensearch
+from harness.engines.pgvector import session as postgres
 from harness.engines.qdrant import connection as qdrant
 from harness.engines.qdrant.parameters import ServerSettings
 from harness.engines.remote_server import server_errors
@@ -153,6 +154,23 @@ def _weaviate(url: str) -> Iterator[Session]:
         yield Session(f"{server.address.url}, Weaviate {server.version}", "", names, remove)
 
 
+@contextmanager
+def _postgres(url: str) -> Iterator[Session]:
+    """Ask a database; its collections are tables."""
+    parameters = {**find_cards("backends")["pgvector"].defaults, "url": url, "timeout_s": _PATIENCE_S, "retry_s": 0.0}
+
+    def names() -> list[str]:
+        listed = session.rows("listing its tables", "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        return [str(name) for (name,) in listed]
+
+    def remove(name: str) -> None:
+        session.rows(f"removing the table '{name}'", f"DROP TABLE {postgres.quoted(name)}")
+
+    with closing(postgres.Session.of_server(parameters)) as session:
+        ((version,),) = session.rows("asking for its version", "SHOW server_version")
+        yield Session(f"{session.address.url}, PostgreSQL {version}", "", names, remove)
+
+
 def _speaks_opensearch(product: opensearch.Product) -> EngineServer:
     option = f"--{product.name.lower()}-url"
     return EngineServer(product.name, option, product.place.url_variable, partial(_opensearch, product))
@@ -165,6 +183,7 @@ _KNOWN = (
     _speaks_opensearch(opensearch.ELASTICSEARCH),
     EngineServer("Milvus", "--milvus-url", milvus.URL_VARIABLE, _milvus),
     EngineServer("Weaviate", "--weaviate-url", weaviate.URL_VARIABLE, _weaviate),
+    EngineServer("PostgreSQL", "--postgres-url", postgres.URL_VARIABLE, _postgres),
 )
 SERVERS: Mapping[str, EngineServer] = MappingProxyType({server.engine: server for server in _KNOWN})
 

@@ -115,10 +115,9 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
     def load(self, folder: Path) -> LoadedIndex:
         """Open the file to be read only, so that several processes may."""
         self._attach(folder, read_only=True)
-        count, dimensions = self._connection.execute(
-            "SELECT count(*), coalesce(max(len(vector)), 0) FROM documents"
-        ).fetchone()
-        self._dimensions = dimensions
+        (count,) = self._connection.execute("SELECT count(*) FROM documents").fetchone()
+        (column,) = self._connection.execute("SELECT vector FROM documents LIMIT 0").description
+        dimensions = self._dimensions = int(column[1].children[1][1])  # of its type, FLOAT[n]
         self.filter({})
         groups = self._connection.execute(
             "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('documents')"

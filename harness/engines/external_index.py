@@ -163,7 +163,7 @@ def read_ids(path: Path, documents: int) -> Ids:
     that occurs twice.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")  # an id may hold U+2028
     except (OSError, UnicodeDecodeError) as error:
         raise EngineUnavailableError(
             f"the documents' ids cannot be read from '{path}': {error}",

@@ -215,12 +215,12 @@ def _missing_vectors(case: Case) -> Rescored | None:
 )
 def _approximate_search(case: Case) -> Rescored | None:
     # a graph finds the neighbours of what it visits, and lists are looked at in part
-    if not case.approximate or not isinstance(case.reference, DenseReference):
+    if not case.approximate or isinstance(case.reference, FusedReference):
         return None
     return of_those_returned(case, case.reference)
 
 
-def of_those_returned(case: Case, reference: DenseReference) -> Rescored:
+def of_those_returned(case: Case, reference: Reference) -> Rescored:
     """Score the hits by the reference, and take them in its order for the exact ranking."""
     same = with_reference(case, reference)
     returned = ranking.order(case.run.with_scores(same.true_scores))

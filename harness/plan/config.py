@@ -699,6 +699,7 @@ class DoctorRequest(Options):
     elasticsearch_url: str = _server("An Elasticsearch", "HARNESS_ELASTICSEARCH_URL")
     milvus_url: str = _server("A Milvus", "HARNESS_MILVUS_URL")
     weaviate_url: str = _server("A Weaviate", "HARNESS_WEAVIATE_URL")
+    postgres_url: str = _server("A PostgreSQL", "HARNESS_POSTGRES_URL")
     remove_left_collections: bool = Option(
         "Only remove what killed comparisons left on the servers; asks first, after naming each.", SERVERS
     ).default(False)

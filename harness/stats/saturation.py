@@ -25,6 +25,8 @@ from typing import Literal, NamedTuple
 P99_FACTOR = 5.0
 ENOUGH = 300
 _LONGEST = 12.0
+AT_REST = 1 / 8
+"""The share of a rate that leaves a backend at rest: p99 of M/M/1 is 1.14 times that of an idle one."""
 MOST_LEVELS = 20
 _FINE = 1.1
 _FAILED_SHARE = 0.01
@@ -95,7 +97,8 @@ def next_rate(levels: Sequence[RateLevel], first: float) -> float | None:
     """Return which rate to measure after ``levels``, beginning with ``first``; None when the knee is known.
 
     Rates double until one is not sustained, or halve until one is; then the bracket is cut at its geometric middle
-    until its ends lie within a tenth. It also ends after :data:`MOST_LEVELS`, and where nothing was answered.
+    until its ends lie within a tenth. What is at rest must be so: one rate at least is an eighth of the knee or less.
+    It also ends after :data:`MOST_LEVELS`, and where nothing was answered.
     """
     if not levels:
         return _rounded(first)
@@ -109,7 +112,8 @@ def next_rate(levels: Sequence[RateLevel], first: float) -> float | None:
     if bracket.at is None:
         return _rounded(bracket.beyond.rate / 2)
     if bracket.beyond.rate <= _FINE * bracket.at.rate:
-        return None
+        calm = _rounded(bracket.at.rate * AT_REST)
+        return calm if min(level.rate for level in levels) > calm else None
     return _rounded(math.sqrt(bracket.at.rate * bracket.beyond.rate))
 
 

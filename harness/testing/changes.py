@@ -100,6 +100,18 @@ class ChangeContract(Base):
             self._assert_found(engine, sample, content)
 
     @has_changes
+    def test_an_index_can_lose_everything_and_get_it_back(self, tmp_path: Path) -> None:
+        """It answers with nothing while it is empty."""
+        sample = self._changing()
+        content, rows = np.full(_FIRST, -1, dtype=np.int32), np.arange(_FIRST, dtype=np.int32)
+        with self.built(tmp_path, _first(sample)) as (engine, _):
+            _apply(engine, sample, rows.tolist())
+            assert not len(self.search(engine, sample.queries, _FIRST, 10).rows), "an empty index has hits"
+            _apply(engine, sample, [], rows[:5], rows[:5])
+            content[:5] = rows[:5]
+            self._assert_found(engine, sample, content)
+
+    @has_changes
     def test_a_changed_index_opens_again(self, tmp_path: Path) -> None:
         """The change is in the index: closed and opened again, with the ids of all rows, it finds the same documents.
 

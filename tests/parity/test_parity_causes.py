@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.data import ranking
 from harness.data.types import Ids, Run, SparseVectors, TermCounts
 from harness.encoders.bm25 import document_weights
 from harness.errors import UsageError
@@ -264,6 +265,14 @@ def test_a_run_that_is_its_oracle_tries_no_hypothesis(counts: TermCounts) -> Non
         found = compare_run(base.retrieve(K), base, k=K, tolerance=0.0)
         assert (found.bit_equal, found.causes, found.rbo) == (QUERIES, {}, pytest.approx(1.0))
         assert (found.reference, found.mode) == ("sparse", "lucene" if kind == "lucene" else "textbook")
+
+
+def test_a_graph_of_sparse_vectors_that_misses_documents(counts: TermCounts) -> None:
+    base = oracle(counts)
+    deep = base.retrieve(K + 15)
+    run = ranking.cut(ranking.hits_at(deep, np.flatnonzero(np.arange(len(deep.rows)) % 3)), K)
+    assert compare_run(run, base, k=K, tolerance=1e-7, approximate=True).causes == {"approximate search": QUERIES}
+    assert "approximate search" not in compare_run(run, base, k=K, tolerance=1e-7).causes
 
 
 def test_every_hypothesis_has_a_test_and_a_meaning() -> None:

@@ -52,6 +52,16 @@ def test_rates_are_halved_where_the_first_is_too_much() -> None:
     assert found.at is not None
 
 
+def test_what_is_at_rest_is_far_below_the_knee() -> None:
+    """The first rate may be near the knee where clients, and not the engine, are the limit."""
+    levels = swept(queue(1000), 600)
+    found = knee(levels)
+    assert found is not None
+    assert found.at is not None
+    assert min(level.rate for level in levels) <= found.at.rate / 8 * 1.01
+    assert found.unloaded_p99_ms == min(level.p99_ms or 0 for level in levels)
+
+
 def test_a_backend_that_never_keeps_up_has_no_knee() -> None:
     levels = swept(lambda rate: RateLevel(rate, 100.0, overloaded=True, failed_share=0.0, queries=300), 100)
     assert len(levels) == MOST_LEVELS

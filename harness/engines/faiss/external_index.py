@@ -60,7 +60,7 @@ class ExternalVectors:
             outer, index = index, faiss.downcast_index(index.index)
             index.referenced_objects = [outer]  # which owns the inner one
         self.index, self.folder, self.numbers = index, file.parent, _own_numbers(index)
-        self.ids = _ids(str(parameters["id_file"]), file, self.numbers if mapped is None else mapped, index.ntotal)
+        self.ids = _ids(str(parameters["id_file"]), file, self.numbers, mapped)
         self.similarity = _similarity(index, self.numbers, str(parameters["similarity"]))
 
     def rows(self, numbers: Int64Array) -> Int32Array:
@@ -104,10 +104,18 @@ def _own_numbers(index: Any) -> Int64Array:  # noqa: ANN401
     return np.sort(np.concatenate(stored).astype(np.int64))
 
 
-def _ids(id_file: str, index_file: Path, numbers: Int64Array, documents: int) -> Ids:
-    beside = index_file.parent / Path(id_file or _IDS).expanduser()
+def _ids(id_file: str, index_file: Path, own: Int64Array, mapped: Int64Array | None) -> Ids:
+    """Return the ids of the vectors that the index numbers by ``own``, and its map of ids by ``mapped``."""
+    beside, documents = index_file.parent / Path(id_file or _IDS).expanduser(), len(own)
     if id_file or beside.is_file():
+        if not np.array_equal(own, np.arange(documents)):
+            raise RejectedInputError(
+                f"'{index_file}' has numbers of its own for its vectors, as add_with_ids gives them, and '{beside}' "
+                "does not say which id has which number",
+                fix=f"take the numbers for ids: leave id_file= out, with no {_IDS} beside the index",
+            )
         return read_ids(beside, documents)
+    numbers = own if mapped is None else mapped
     if np.array_equal(numbers, np.arange(documents)):
         raise RejectedInputError(
             f"'{index_file}' numbers its documents from 0, and there is no file of their ids",

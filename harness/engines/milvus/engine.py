@@ -128,7 +128,12 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         return opened.info
 
     def create(self, folder: Path, documents: Documents[Column]) -> None:  # noqa: ARG002 - the collection knows
-        """Make the empty collection."""
+        """Make the empty collection; raises RejectedInputError for metadata whose names it needs itself."""
+        own = [name for name in documents.fields if name in (ROW, self.stored_field) or name.startswith("$")]
+        if own:
+            raise RejectedInputError(
+                f"Milvus's collection has a field '{own[0]}' of its own", fix="give the metadata field another name"
+            )
         self._dimensions = documents.column.shape[1] if isinstance(documents.column, np.ndarray) else None
         self.collection.define(self.define)
 

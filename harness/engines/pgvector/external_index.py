@@ -61,12 +61,7 @@ class ExternalRows:
         where = f"the table '{self._name}'"
         self.column = choose_column(where, "vector_column", str(parameters["vector_column"]), vectors)
         shape = _FORMAT.fullmatch(columns[self.column])
-        if shape is None:
-            raise RejectedInputError(
-                f"the column '{self.column}' of the table '{self._name}' has no fixed number of dimensions",
-                fix="name a column of vectors that are all of one length",
-            )
-        self.type, self.dimensions = shape[1], int(shape[2])
+        self.type, self.dimensions = (shape[1], int(shape[2])) if shape else self._shape_of_rows(columns[self.column])
         plain = [
             name for name, kind in columns.items() if kind in ("text", "uuid", "bigint", "integer") or "char" in kind
         ]
@@ -93,6 +88,21 @@ class ExternalRows:
                 f"there is no table '{self._name}' on the server", fix="name one that is there: table=[SCHEMA.]TABLE"
             )
         return {str(name): str(kind) for name, kind in listed}
+
+    def _shape_of_rows(self, kind: str) -> tuple[str, int]:
+        """Return type and dimensions of a column that states none, as LangChain makes it: those of its vectors."""
+        lengths = []
+        if kind in _DENSE:
+            column = quoted(self.column)
+            statement = f"SELECT DISTINCT vector_dims({column}) FROM {self._table} WHERE {column} IS NOT NULL LIMIT 2"  # noqa: S608 - quoted
+            lengths = self._session.rows("looking at the vectors", statement)
+        if len(lengths) != 1:
+            raise RejectedInputError(
+                f"the column '{self.column}' of the table '{self._name}' has no fixed number of dimensions"
+                + (", and its vectors differ" if lengths else ""),
+                fix="name a column of vectors that are all of one length",
+            )
+        return kind, int(lengths[0][0])
 
     def _similarity_of(self, wanted: str) -> Similarity:
         """Return the similarity of the index of the vectors, by its operator class; without one the ``wanted``."""
@@ -174,7 +184,14 @@ class ExternalRows:
         return None if newest == newest_now else f"rows of the table '{self._name}' were changed"
 
     def _summary(self) -> tuple[int, int]:
-        """Return how many rows there are, and the number of the newest transaction that wrote one of them."""
-        statement = f"SELECT count(*), coalesce(max(xmin::text::bigint), 0) FROM {self._table}"  # noqa: S608 - quoted
+        """Return how many rows there are, and the number of the newest transaction that wrote one of them.
+
+        A view does not tell the latter, and 0 stands for it.
+        """
+        kind = self._session.rows(
+            "looking at it", "SELECT relkind FROM pg_class WHERE oid = %s::regclass", (self._table,)
+        )
+        newest = "0" if kind[0][0] in (b"v", b"f", "v", "f") else "coalesce(max(xmin::text::bigint), 0)"
+        statement = f"SELECT count(*), {newest} FROM {self._table}"  # noqa: S608 - quoted
         ((rows, newest),) = self._session.rows("counting the rows", statement)
         return int(rows), int(newest)

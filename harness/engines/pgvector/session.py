@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Self, TypeVar
-from urllib.parse import unquote, urlsplit
 
 from harness.engines import remote_server
 from harness.engines.pgvector.private_server import DATABASE, USER, PrivateServer
@@ -57,9 +56,10 @@ def quoted(*name: str) -> str:
 
 
 def address_of(url: str, environment: Mapping[str, str] = os.environ) -> Address:
-    """Return the server that ``url`` names, or ``HARNESS_POSTGRES_URL``, which may hold a password.
+    """Return the server that ``url`` names, or ``HARNESS_POSTGRES_URL``, in any form that libpq reads.
 
-    Raises RejectedInputError for a URL of another form, EngineUnavailableError for none.
+    The variable may hold a password. Raises RejectedInputError for what cannot be read, EngineUnavailableError for
+    none.
     """
     if url and not is_plain_database_url(url):
         raise RejectedInputError(
@@ -72,16 +72,39 @@ def address_of(url: str, environment: Mapping[str, str] = os.environ) -> Address
             "no PostgreSQL server is named",
             fix=f"give url=postgresql://HOST:{_PORT}/DATABASE, or set {URL_VARIABLE}",
         )
-    parts = urlsplit(named)
-    port, secret = parts.port or _PORT, unquote(parts.password or "") or environment.get("PGPASSWORD", "")
+    parts, places = _read(named)
+    secret = parts.get("password") or environment.get("PGPASSWORD", "")
     return Address(
         engine="PostgreSQL",
-        url=f"postgresql://{parts.hostname or ''}:{port}{parts.path}",
-        port=port,
+        url=f"postgresql://{','.join(f'{host}:{port}' for host, port in places)}/{parts.get('dbname', '')}",
+        port=places[0][1],
         key_variable="PGPASSWORD",
         api_key=secret or None,
-        secrets=(secret,) if secret else (),
+        secrets=tuple(filter(None, (secret, parts.get("sslpassword")))),
         remedies=_REMEDIES,
+    )
+
+
+def _read(named: str) -> tuple[Mapping[str, str], list[tuple[str, int]]]:
+    """Return what libpq reads in a URL or in ``name=value`` words, and the hosts with their ports.
+
+    Raises RejectedInputError where it reads nothing, or takes a piece of a password for a port or a database: those are
+    shown and stored. The message does not repeat it.
+    """
+    psycopg, read = require_psycopg(), require_psycopg("psycopg.conninfo").conninfo_to_dict
+    try:
+        parts = {name: str(value) for name, value in read(named).items()}
+        hosts, ports = (parts.get(name, "").split(",") for name in ("host", "port"))
+        numbers = [int(port or _PORT) for port in (ports if len(ports) > 1 else ports * len(hosts))]
+        hosts = [f"[{host}]" if ":" in host else host for host in hosts]
+        if "@" not in parts.get("dbname", ""):
+            return parts, list(zip(hosts, numbers, strict=True))
+    except (psycopg.Error, ValueError):
+        pass
+    raise RejectedInputError(
+        f"what {URL_VARIABLE} holds is no address of a PostgreSQL server",
+        fix="postgresql://[USER:PASSWORD@]HOST[:PORT]/DATABASE, in which / ? # @ % of a password are written %2F %3F "
+        "%23 %40 %25",
     )
 
 

@@ -22,7 +22,7 @@ from harness.data.types import Int64Array
 from harness.errors import HarnessError
 from harness.plan.config import ClientKind
 from harness.plan.options import LoadOptions
-from harness.stats.saturation import RateLevel, held_seconds, next_rate
+from harness.stats.saturation import AT_REST, RateLevel, held_seconds, next_rate
 from harness.stats.timing import Arrivals, OpenLoop, Samples, arrivals_ns, latency, open_loop
 from harness.store.disk import copy_folder
 from harness.store.record_files import load, save
@@ -34,8 +34,6 @@ from harness.worker.process import Finished
 from harness.worker.threads import side_by_side
 
 _NS_PER_S = 1e9
-_FIRST_SHARE = 1 / 8
-"""Rate at which a sweep begins, as a share of what a single client got."""
 _LEAD_NS = 100_000_000
 """Between naming the start and the start itself: every client has noticed by then."""
 
@@ -134,7 +132,7 @@ class LoadRuns:
         """Measure rates until the knee is known, the lowest first."""
         record, swept = load(self.folder, TrialRecord), list[LoadRecord]()
         single = record.search_ns.size / max(1, int(record.search_ns.sum() + record.transfer_ns.sum())) * _NS_PER_S
-        while (rate := next_rate([rate_level(record) for record in swept], _FIRST_SHARE * single)) is not None:
+        while (rate := next_rate([rate_level(record) for record in swept], AT_REST * single)) is not None:
             level = _Level("open", self.open_loop_clients, held_seconds(rate, self.options.seconds), rate)
             swept.append(self._measure(level, progress))
         return sorted(swept, key=lambda record: record.rate or 0.0)

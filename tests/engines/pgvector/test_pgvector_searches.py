@@ -16,6 +16,8 @@ from postgres_server import write_table
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
+from harness.doctor import State
+from harness.doctor.servers import SERVERS, examine_server, left_collections, remove_collections
 from harness.engines.interface import ExpectedContent, IndexHandle
 from harness.engines.pgvector.engine import PgvectorEngine
 from harness.engines.pgvector.session import Retrier, address_of
@@ -191,6 +193,29 @@ def test_a_row_without_a_vector_is_no_hit(tmp_path: Path, postgres_url: str) -> 
             connection.execute("DROP TABLE gaps")
 
 
+def test_vectors_of_a_column_without_dimensions_and_of_a_view(tmp_path: Path, postgres_url: str) -> None:
+    """LangChain's `PGVector` makes such a column, unless it is told the length."""
+    write_table(postgres_url, "loose", FEW)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE loose ALTER COLUMN embedding TYPE vector")
+        connection.execute("CREATE VIEW seen AS SELECT * FROM loose")
+        try:
+            with attached(tmp_path / "table", postgres_url, "loose", similarity="dot") as (engine, _):
+                found = engine.search(ASKED, 5, perf_counter_ns)
+            with attached(tmp_path / "view", postgres_url, "seen", similarity="dot") as (engine, handle):
+                assert np.array_equal(engine.search(ASKED, 5, perf_counter_ns).scores, found.scores)
+                connection.execute("DELETE FROM loose WHERE id = 'd1'")
+                assert handle.changed() == "the table 'seen' held 60 rows and now holds 59"
+            connection.execute("UPDATE loose SET embedding = '[1, 0]' WHERE id = 'd2'")
+            with (
+                pytest.raises(RejectedInputError, match="has no fixed number of dimensions, and its vectors differ"),
+                attached(tmp_path / "mixed", postgres_url, "loose", similarity="dot"),
+            ):
+                pass
+        finally:
+            connection.execute("DROP TABLE loose CASCADE")
+
+
 def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path, postgres_url: str) -> None:
     write_table(postgres_url, "plain", FEW)
     write_table(postgres_url, "by_l2", FEW, index="hnsw (embedding vector_l2_ops)")
@@ -241,6 +266,29 @@ def test_servers_that_cannot_be_had(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("named", "shown"),
+    [
+        ("host=db port=5433 dbname=app user=me password=hunter2", "postgresql://db:5433/app"),
+        ("postgresql://me:hunter2@one:5433,two:5434/app", "postgresql://one:5433,two:5434/app"),
+        ("postgresql://me:hunter2@[::1]/app?sslmode=require", "postgresql://[::1]:5432/app"),
+        ("postgresql:///app?host=/run/db&password=hunter2", "postgresql:///run/db:5432/app"),
+        ("postgresql://me:hunter2/x@db/app", None),
+        ("postgresql://me:12/hunter2@db/app", None),
+        ("postgresql://me@db:hunter2/app", None),
+        ("hunter2", None),
+    ],
+)
+def test_no_password_of_the_address_is_shown(named: str, shown: str | None) -> None:
+    if shown is None:
+        with pytest.raises(RejectedInputError, match="holds is no address of a PostgreSQL server") as failure:
+            address_of("", {"HARNESS_POSTGRES_URL": named})
+        assert "hunter2" not in str(failure.value)
+    else:
+        address = address_of("", {"HARNESS_POSTGRES_URL": named})
+        assert (address.url, address.secrets) == (shown, ("hunter2",))
+
+
+@pytest.mark.parametrize(
     ("error", "cause"),
     [
         (psycopg.errors.TooManyConnections("full"), Cause.LIMITED),
@@ -257,3 +305,21 @@ def test_servers_that_cannot_be_had(tmp_path: Path) -> None:
 )
 def test_errors_are_sorted_by_cause(error: Exception, cause: Cause) -> None:
     assert Retrier(0).fault_of(error).cause is cause
+
+
+def test_the_doctor_finds_and_removes_what_killed_comparisons_left(postgres_url: str) -> None:
+    left = "harness_0123456789abcdef_89abcdef"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"CREATE TABLE {left} (row integer)")
+        connection.execute("CREATE TABLE harness_notes (row integer)")
+    server = SERVERS["PostgreSQL"]
+    try:
+        assert left_collections(server, postgres_url) == [left]
+        found = examine_server(server, postgres_url)
+        assert found.state is State.WARN
+        assert f"1 of them made by harness: {left}" in found.detail
+        remove_collections(server, postgres_url, [left])
+        assert {left, "harness_notes"} & set(tables(postgres_url)) == {"harness_notes"}
+    finally:
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute("DROP TABLE harness_notes")

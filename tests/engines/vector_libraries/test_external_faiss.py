@@ -90,6 +90,20 @@ def test_numbers_of_its_own_are_ids_where_there_is_no_list(described: str, tmp_p
         assert engine.mismatch(content, RecordingProgress()) is None
 
 
+def test_a_list_of_ids_says_nothing_of_numbers_that_lists_keep(tmp_path: Path) -> None:
+    write(tmp_path / "index.faiss", "IVF4,Flat", numbers=np.arange(300)[::-1] * 10)
+    (tmp_path / "ids.txt").write_text("\n".join(IDS), encoding="utf-8")
+    said = refused(tmp_path / "work", path=str(tmp_path))
+    assert said.startswith(f"'{tmp_path}/index.faiss' has numbers of its own for its vectors")
+
+
+def test_an_id_may_hold_any_separator_but_a_line_break(tmp_path: Path) -> None:
+    write(tmp_path / "index.faiss", "Flat")
+    (tmp_path / "ids.txt").write_text("\r\n".join([f"{IDS[0]}\u2028\x0b", *IDS[1:]]), encoding="utf-8", newline="")
+    with attached(tmp_path / "work", path=str(tmp_path)) as (_, handle):
+        assert list(handle.ids)[:2] == [f"{IDS[0]}\u2028\x0b", IDS[1]]
+
+
 def test_the_metric_is_read(tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("\n".join(IDS), encoding="utf-8")
     write(tmp_path / "index.faiss", "Flat", faiss.METRIC_L2)
