@@ -114,17 +114,25 @@ class UnknownNameError(UsageError):
     """A name that is not registered; suggests the nearest one and lists the rest, or some of many.
 
     ``known`` holds all of them. ``aliases`` are taken too: the nearest name may be one, and none is listed. ``of`` says
-    whose name it would be.
+    whose name it would be, ``or_else`` what else may have been meant.
     """
 
     def __init__(
-        self, kind: str, name: str, known: Iterable[str], *, aliases: Iterable[str] = (), of: str = ""
+        self,
+        kind: str,
+        name: str,
+        known: Iterable[str],
+        *,
+        aliases: Iterable[str] = (),
+        of: str = "",
+        or_else: str = "",
     ) -> None:
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
         near = near_name(name, (*aliases, *self.known))
         hint = f"did you mean '{near}'? " if near else ""
         owner = f" of {of}" if of else ""
-        super().__init__(f"unknown {kind} '{name}'{owner}", fix=f"{hint}known: {_listed(name, self.known) or 'none'}")
+        listed = _listed(name, self.known) or "none"
+        super().__init__(f"unknown {kind} '{name}'{owner}", fix=f"{hint}{or_else}known: {listed}")
 
 
 def _listed(name: str, known: Sequence[str]) -> str:

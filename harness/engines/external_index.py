@@ -199,7 +199,7 @@ def compare_dense(
     expected, queries, ids = content.documents.dense, content.queries.dense, content.documents.ids
     if expected is None or queries is None:
         raise RejectedInputError("there are no dense vectors to compare the index with", fix="encode them")
-    absent, strange = np.ones(len(expected), dtype=np.bool_), [np.empty(0, dtype=np.int32)]
+    absent, strange, off = np.ones(len(expected), dtype=np.bool_), [np.empty(0, dtype=np.int32)], 0.0
     for places, known, stored in _of_the_dataset(content, documents, pages, progress):
         if stored.shape[1] != queries.shape[1]:
             raise RejectedInputError(
@@ -207,10 +207,13 @@ def compare_dense(
                 fix="name the model and the truncate_dim that the index was made with",
             )
         absent[places] = False
-        strange.append(places[~same_vectors(stored[known], expected[places], kept, half=half)])
+        other = ~same_vectors(stored[known], expected[places], kept, half=half)
+        strange.append(places[other])
+        off = max(off, float(np.abs(stored[known][other] - expected[places][other]).max(initial=0.0)))
     if absent.any():
         return f"{absent.sum():,} documents have no such vector, '{ids[int(absent.argmax())]}' first"
-    return _different("vectors", np.concatenate(strange), ids)
+    different = _different("vectors", np.concatenate(strange), ids)
+    return different and f"{different}; values differ by up to {off:.2g}"
 
 
 def compare_sparse(

@@ -38,6 +38,8 @@ _ENDPOINT = re.compile(
     r"(?:^|(?<=[,(+\s]))(?:(?:[\w.-]+\s*=\s*)?http:(?=\s*\w+\s*=)|http:(?=//))[^()]*(?:\([^()]*\)[^()]*)*"
 )
 """An expression ``http:url=…``, with a label or without, up to the parenthesis that closes it."""
+_LAST_VALUE = re.compile(r"[;:]\s*[\w.]+\s*=\s*(?P<value>[^;|)\"'=]+)$")
+"""A value that a comma may have cut: it is not quoted."""
 _LABELLED = re.compile(r"(?P<label>[\w.-]+)\s*=\s*(?P<backend>(?P<name>[\w-]+).*)", re.DOTALL)
 
 
@@ -97,7 +99,9 @@ def parse_backend_specs(text: str | Sequence[str], cards: Mapping[str, BackendCa
         _refuse_credentials(_ENDPOINT.sub("", item), cards)
     _refuse_cut_endpoints(items, cards)
     parser = _Parser(cards)
-    specs = [spec for item in items if (spec := parser.parse(item.strip())) is not None]
+    before = ["", *items[:-1]] if isinstance(text, str) else [""] * len(items)
+    parsed = [parser.parse(item.strip(), cut) for item, cut in zip(items, before, strict=True)]
+    specs = [spec for spec in parsed if spec is not None]
     parser.errors += _repeated(specs)
     if not items:
         parser.refuse("no backend is named", fix=f"known: {', '.join(cards)}")
@@ -147,7 +151,8 @@ def _refuse_credentials(text: str, cards: Mapping[str, BackendCard]) -> None:
             f"a 'url' in the backends is not of the form {PLAIN_FORM} or {DATABASE_FORM}; reports would store any user "
             "name, password or key in it",
             fix="leave such a URL out and put it into an environment variable: `harness backends "
-            "NAME` names the variables of the address (as HARNESS_QDRANT_URL, with mode=server) and of the API key",
+            "NAME` names the variables of the address (as HARNESS_QDRANT_URL or HARNESS_POSTGRES_URL, with mode=server) "
+            "and of the API key",
         )
 
 
@@ -173,11 +178,15 @@ class _Parser(Mistakes):
 
     def __init__(self, cards: Mapping[str, BackendCard]) -> None:
         super().__init__()
-        self.cards = cards
+        self.cards, self._whole = cards, ""
 
-    def parse(self, item: str) -> BackendSpec | None:
-        """Parse ``label=backend``, or a backend without a label of its own; None where something is wrong with it."""
-        item = without_parentheses(item)
+    def parse(self, item: str, before: str = "") -> BackendSpec | None:
+        """Parse ``label=backend``, or a backend without a label of its own; None where something is wrong with it.
+
+        ``before`` is what stands before the comma before it: that may have been meant as part of a value.
+        """
+        item, cut = without_parentheses(item), _LAST_VALUE.search(before)
+        self._whole = f"{cut['value']},{item.partition(';')[0]}" if cut is not None else ""
         labelled = _LABELLED.fullmatch(item)
         if labelled is None or labelled["name"] not in {*self.cards, *fusions(), _RUN, *CALLABLE_KINDS}:
             return self._unlabelled(item)
@@ -213,9 +222,9 @@ class _Parser(Mistakes):
                 "csr:k1=3;b=0.95,faiss:index='IVF64,Flat'",
             )
         if card is None:
-            raise UnknownNameError(
-                "backend", named or name, (*self.cards, *fusions(), f"{_RUN}:FILE", "python:MODULE:FUNCTION")
-            )
+            known = (*self.cards, *fusions(), f"{_RUN}:FILE", "python:MODULE:FUNCTION")
+            quoting = f'quote a value that has a comma: "{self._whole}"; ' if self._whole else ""
+            raise UnknownNameError("backend", named or name, known, or_else=quoting)
         before = len(self.errors)
         overrides = self._overrides(name, rest, card.parameters) if colon else {}
         self.errors += _about_external(name, card, overrides)
@@ -367,7 +376,7 @@ def _about_external(name: str, card: BackendCard, overrides: Mapping[str, Parame
         comma = "" if where else _after_comma(overrides, rules.where)
         fix = f"separate parameters with ';': ;{comma}=…" if comma else f"give {named}"
         problems.append(UsageError(f"backend '{name}', external=true: {stated} where the index is", fix=fix))
-    elif where == ["path"] and not Path(str(overrides["path"])).expanduser().exists():
+    elif overrides.get("path") and not Path(str(overrides["path"])).expanduser().exists():
         problems.append(
             UsageError(f"there is no folder or file '{overrides['path']}' (backend '{name}')", fix="name the index's")
         )

@@ -251,7 +251,7 @@ def _notes_on_external_index(
     strangers = np.flatnonzero(external.rows < 0)
     notes = [f"an external index of {len(external.rows):,} documents, searched as it is"]
     if external.files is not None and external.file_bytes is not None:
-        size = f"{external.files:,} files ({external.file_bytes:,} bytes)"
+        size = f"{counted(external.files, 'file')} ({external.file_bytes:,} bytes)"
         notes.append(f"its {size} had the same SHA-256 before and after")
     if not len(dataset.corpus):
         if external.no_reference is not None:

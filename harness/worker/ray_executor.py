@@ -160,11 +160,12 @@ class Cluster:
         self.start_s = time.monotonic() - started
 
     def _connect(self, address: str | None) -> None:
+        named = address or os.environ.get("RAY_ADDRESS")
         try:
-            _require_listener(address)
+            _require_listener(named)
             self._ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=None)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            where = f"at '{address}'" if address else "on this machine"
+            where = f"at '{named}'" if named else "on this machine"
             raise EngineUnavailableError(
                 f"no Ray cluster {where}: {error}", fix="start it with 'ray start --head', or name another: ray:ADDRESS"
             ) from error

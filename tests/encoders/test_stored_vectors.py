@@ -126,7 +126,10 @@ def test_a_shard_of_qdrant(made: np.ndarray, tmp_path: Path) -> None:
     write_shard(tmp_path / "named", dense, payload=lambda one: {"docno": one, "held": {"words": TEXTS[one]}})
     assert_told_apart("qdrant-dense:path=named;id_key=docno;text_key=held.words", "the payload's 'held.words'")
     note = checked("qdrant-dense:path=named;id_key=docno", "Other").trial("mine").notes[-1]
-    assert note == f"{UNKNOWN}no texts of its documents are known; name where they are (text_key=, --corpus)"
+    assert (
+        note
+        == f"{UNKNOWN}no texts of its documents are known; name where they are: --corpus, or a parameter of the backend"
+    )
 
 
 def test_learned_sparse_vectors_of_qdrant(made: np.ndarray, tmp_path: Path) -> None:

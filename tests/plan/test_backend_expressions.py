@@ -86,6 +86,14 @@ def test_a_backend_can_have_a_label_of_its_own() -> None:
         ("csr:k1=3,b=0.95", "'b=…' is a parameter"),
         ("mine=luzene", "unknown backend 'luzene'\n  did you mean 'lucene'"),
         ("fast=unknown:k1=3", "unknown backend 'unknown'"),
+        (
+            "faiss:index=IVF64,Flat",
+            "unknown backend 'Flat'\n  did you mean 'flat'. quote a value that has a comma: \"IVF64,Flat\"; ",
+        ),
+        (
+            "faiss:index=IVF64,Flat;nprobe=8",
+            "unknown backend '8'\n  quote a value that has a comma: \"IVF64,Flat\"; known: ",
+        ),
     ],
 )
 def test_labels_that_say_nothing_are_refused(backends: str, said: str) -> None:

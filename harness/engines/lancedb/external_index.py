@@ -12,6 +12,7 @@ from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array
 from harness.engines.external_index import (
     TEXT_FIELDS,
+    Kept,
     choose_column,
     compare_dense,
     source_folder,
@@ -100,7 +101,8 @@ class ExternalTable:
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
         half = pa.types.is_float16(self.table.schema.field(self.column).type.value_type)
-        return compare_dense(content, len(self.ids), self._pages(), progress, half=half)
+        kept: Kept = "direction" if self.similarity == "cosine" else "bits"
+        return compare_dense(content, len(self.ids), self._pages(), progress, kept, half=half)
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return rows from all over the table that have a vector."""

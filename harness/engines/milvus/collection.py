@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 from harness.data.progress import Progress
 from harness.data.types import Similarity
 from harness.engines.external_index import source_folder
-from harness.engines.index_folder import ID_FIELD, REBUILD, allocated_bytes
+from harness.engines.index_folder import REBUILD, allocated_bytes
 from harness.engines.interface import EngineInfo, Storage
 from harness.engines.milvus.connection import PACKAGE, Retrier, connect, open_client, require_milvus
 from harness.engines.milvus.lite import LiteServer
@@ -69,8 +69,8 @@ class Schema(NamedTuple):
     """Fields of a collection: the primary key with whether it is a whole number, and vectors with their kind.
 
     ``vectors`` maps names to ``dense``, ``sparse``, ``function`` (Milvus makes it of the field that ``made_of`` names)
-    or another type's own name; ``dimensions`` are of dense ones. ``may_hold_ids`` says whether entities can have the
-    field in which collections that the harness keeps hold the documents' ids.
+    or another type's own name; ``dimensions`` are of dense ones. ``others`` are the names of the other fields, and
+    ``dynamic`` says whether entities can have any beside them.
     """
 
     key: str
@@ -78,7 +78,12 @@ class Schema(NamedTuple):
     vectors: Mapping[str, str]
     dimensions: Mapping[str, int]
     made_of: Mapping[str, str]
-    may_hold_ids: bool
+    others: Sequence[str]
+    dynamic: bool
+
+    def may_have(self, field: str) -> bool:
+        """Return whether entities can have this field."""
+        return self.dynamic or field == self.key or field in self.others
 
 
 def is_server(parameters: Mapping[str, ParameterValue]) -> bool:
@@ -157,7 +162,7 @@ class Collection:
                 raise EngineUnavailableError(
                     f"'{source}' cannot be copied: {error}", fix="make it readable, and see that the disk is not full"
                 ) from error
-        self._open(folder / _LITE_FILE)
+        self._open(folder / _LITE_FILE, str(source_folder(self.parameters)))
         self._require("")
         if self._lite is not None:
             self.make_ready()
@@ -169,12 +174,13 @@ class Collection:
         self._counted = self.count()
         return self
 
-    def _open(self, file: Path) -> None:
+    def _open(self, file: Path, named: str = "") -> None:
+        """Open the file, or the server; messages call the file what the user ``named``."""
         if self._on_server:
             self._client, self._version, self._address = connect(self.parameters)
             return
         require_milvus()
-        self._lite, self._folder, self._address = LiteServer(file), file.parent, _lite_address(str(file))
+        self._lite, self._folder, self._address = LiteServer(file), file.parent, _lite_address(named or str(file))
         self._version = self._lite.version
         with self.translated(lambda: "connecting"):
             uri, timeout_s = self._lite.address, float(self.parameters["timeout_s"])
@@ -282,7 +288,7 @@ class Collection:
         types = require_milvus().DataType
         kinds = {types.FLOAT_VECTOR: "dense", types.SPARSE_FLOAT_VECTOR: "sparse"}
         vectors, dimensions = dict[str, str](), dict[str, int]()
-        key, is_number, may_hold_ids = "", False, bool(description["enable_dynamic_field"])
+        key, is_number, others = "", False, list[str]()
         for field in description["fields"]:
             name, kind = str(field["name"]), types(field["type"])
             if field.get("is_primary"):
@@ -291,13 +297,14 @@ class Collection:
                 vectors[name] = "function" if field.get("is_function_output") else kinds.get(kind, kind.name)
                 dimensions |= {name: int(field["params"]["dim"])} if "dim" in field["params"] else {}
             else:
-                may_hold_ids |= name == ID_FIELD
+                others.append(name)
         made_of = {
             str(made): str(function["input_field_names"][0])
             for function in description.get("functions", ())
             for made in function["output_field_names"]
         }
-        return Schema(key, is_number, vectors, dimensions, made_of, may_hold_ids)
+        dynamic = bool(description["enable_dynamic_field"])
+        return Schema(key, is_number, vectors, dimensions, made_of, others, dynamic)
 
     def index(self) -> Mapping[str, Any]:
         """Return Milvus's description of the index of the field that is searched; empty where there is none."""

@@ -11,6 +11,7 @@ from harness.data.progress import Progress
 from harness.data.types import Ids, Int32Array, Similarity
 from harness.engines.external_index import (
     TEXT_FIELDS,
+    Kept,
     as_id,
     compare_dense,
     compare_sparse,
@@ -90,7 +91,12 @@ class ExternalEntities:
         self._collection, self._kind, self._schema = collection, kind, collection.schema()
         self.text_field = self._schema.made_of.get(collection.field, "")
         key = str(collection.parameters["id_key"])
-        field = key or (ID_FIELD if self._schema.may_hold_ids else "")
+        if key and not self._schema.may_have(key):
+            raise RejectedInputError(
+                f"the collection '{collection.name}' has no field '{key}'",
+                fix=f"name one of {', '.join(map(repr, [self._schema.key, *self._schema.others]))}: id_key=",
+            )
+        field = key or (ID_FIELD if self._schema.may_have(ID_FIELD) else "")
         keys: list[int | str] = []
         named: list[str | None] = []
         for page in collection.pages(*([field] if field else [])):
@@ -126,8 +132,10 @@ class ExternalEntities:
         """Compare every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
         fetched = self._collection.pages(self._collection.field, size=_PAGE_OF_VECTORS)
         pages = ((self.rows([entity[self._schema.key] for entity in page]), self._vectors(page)) for page in fetched)
-        compare = compare_dense if self._kind == "dense" else compare_sparse
-        return compare(content, len(self.ids), pages, progress)
+        if self._kind != "dense":
+            return compare_sparse(content, len(self.ids), pages, progress)
+        kept: Kept = "direction" if self._collection.index().get("metric_type") == METRICS["cosine"] else "bits"
+        return compare_dense(content, len(self.ids), pages, progress, kept)
 
     def _vectors(self, entities: Sequence[Mapping[str, Any]]) -> Any:  # noqa: ANN401 - dense or sparse
         vectors = [entity[self._collection.field] for entity in entities]

@@ -10,6 +10,7 @@ from harness.data.progress import Progress
 from harness.data.types import Int32Array, Similarity
 from harness.engines.external_index import (
     TEXT_FIELDS,
+    Kept,
     choose_column,
     compare_dense,
     compare_sparse,
@@ -160,7 +161,8 @@ class ExternalRows:
         )
         if self.type == "sparsevec":
             return compare_sparse(content, len(self.ids), pages, progress)
-        return compare_dense(content, len(self.ids), pages, progress, half=self.type == "halfvec")
+        kept: Kept = "direction" if self.similarity == "cosine" else "bits"
+        return compare_dense(content, len(self.ids), pages, progress, kept, half=self.type == "halfvec")
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return rows from all over the table that have a vector."""

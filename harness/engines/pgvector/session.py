@@ -125,7 +125,7 @@ class Retrier(remote_server.Retrier):
             return Fault(Cause.SLOW, words)
         if not isinstance(error, psycopg.OperationalError):
             return Fault(Cause.UNREADABLE, words)
-        if "authentication failed" in words or "no password supplied" in words:
+        if "authentication failed" in words or "no password supplied" in words or 'role "' in words:
             return Fault(Cause.UNAUTHORISED, words)
         if "does not exist" in words:
             return Fault(Cause.MISSING, words)

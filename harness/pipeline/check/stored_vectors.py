@@ -98,7 +98,7 @@ class ModelComparison:
         texts, places = self._known_texts(sample, ids)
         kept = [number for number, text in enumerate(texts) if text is not None and text.strip()]
         if not kept:
-            return "no texts of its documents are known; name where they are (text_key=, --corpus)"
+            return "no texts of its documents are known; name where they are: --corpus, or a parameter of the backend"
         rows = np.array(kept, dtype=np.int32)
         vectors = sample.sparse.take(rows) if sample.sparse is not None else sample.dense
         if vectors is None:

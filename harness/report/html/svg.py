@@ -114,7 +114,7 @@ def _tip(content: str) -> list[Node]:
 
 WIDTH = 440
 """Of every picture: narrow enough that its text can still be read on a telephone."""
-_CHARACTER = 6.4
+_CHARACTER, _WIDE_CHARACTER = 6.4, 7.4
 
 _STEPS = (1, 2, 2.5, 5, 10)
 
@@ -180,7 +180,7 @@ def figure(value: float) -> str:
 
 def room_for(labels: Iterable[str]) -> float:
     """Return the pixels beside a picture for labels, each of which is shortened."""
-    return 16 + _CHARACTER * max((len(shortened(label)) for label in labels), default=0)
+    return 16 + _WIDE_CHARACTER * max((len(shortened(label)) for label in labels), default=0)
 
 
 def shortened(label: str) -> str:

@@ -207,7 +207,7 @@ def test_the_similarity_of_an_external_index_is_read(tmp_path: Path, metric: str
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"collection": "none"}, r"no collection 'none' in .*"),
+        ({"collection": "none"}, r"no collection 'none' in .*/theirs\.db"),
         ({"vector": "pk"}, r"has no dense vectors 'pk'"),
         ({"similarity": "l2"}, r"has the metric COSINE, which is not similarity=l2"),
         ({"id_key": "nowhere"}, r"30 of 30 documents have no text or whole number in the field 'nowhere'"),
