@@ -151,8 +151,8 @@ def _refuse_credentials(text: str, cards: Mapping[str, BackendCard]) -> None:
             f"a 'url' in the backends is not of the form {PLAIN_FORM} or {DATABASE_FORM}; reports would store any user "
             "name, password or key in it",
             fix="leave such a URL out and put it into an environment variable: `harness backends "
-            "NAME` names the variables of the address (as HARNESS_QDRANT_URL or HARNESS_POSTGRES_URL, with mode=server) "
-            "and of the API key",
+            "NAME` names the variables of the address (as HARNESS_QDRANT_URL or HARNESS_POSTGRES_URL, with "
+            "mode=server) and of the API key",
         )
 
 
