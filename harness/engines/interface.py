@@ -12,6 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
+import numpy.typing as npt
+
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Similarity, SparseVectors, TermCounts
@@ -380,6 +383,8 @@ class Remains:
             are those of all documents, or follow from the rows.
         unindexed: Rows (int32) of documents held that are in no index: statistics that count them score them, those of
             the index the others.
+        rounded: Rows (int32) of documents held whose lengths the mean length counts rounded, as the index stores them.
+        rounded_rows: bool, aligned with ``rows``: the same of deleted contents; None for none.
     """
 
     rows: Int32Array | None = None
@@ -387,6 +392,8 @@ class Remains:
     order: Int32Array | None = None
     shards: Int32Array | None = None
     unindexed: Int32Array | None = None
+    rounded: Int32Array | None = None
+    rounded_rows: npt.NDArray[np.bool_] | None = None
 
 
 @runtime_checkable

@@ -2,14 +2,15 @@
 
 Tantivy fixes k1 = 1.2 and b = 0.75, stores a document's length in one byte, takes N and avgdl over all documents of all
 segments, and computes in float32 (``src/query/bm25.rs``). Equal scores come by segment and document number. Deleted
-documents count until their segment is merged.
+documents count until their segment is merged; then those that stay count for avgdl with the lengths that are stored
+(``src/indexer/merger.rs``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import orjson
@@ -30,6 +31,8 @@ _ROW = "row"
 _CHANGE = "change"
 """The number of the change that wrote a document; those of the build lack it."""
 _MEGABYTE = 1_000_000
+_Contents: TypeAlias = Mapping[str, tuple[set[tuple[int, int]], set[tuple[int, int]]]]
+"""What each segment holds, and the deleted part of that: rows, each with the number of the change that wrote it."""
 
 
 class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
@@ -54,6 +57,11 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
     _searcher: Any
     _schema: Any
     _clauses: list[Any]
+    _before: _Contents
+    """What the segments held before the last change, which made the contents of the rows ``_outdated`` go."""
+    _outdated: set[int]
+    _rounded: set[tuple[int, int]]
+    """Contents that were in a segment with deleted ones when it was merged."""
 
     def info(self) -> EngineInfo:
         """Import the library."""
@@ -61,6 +69,7 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         version, _, index_format = str(self._tantivy.__version__).removeprefix("tantivy v").partition(", ")
         self._format = index_format.removeprefix("index_format ")
         self._clauses = []
+        self._before, self._outdated, self._rounded = {}, set(), set()
         return EngineInfo("Tantivy", version, "embedded")
 
     def build(self, folder: Path, documents: Documents[pa.ChunkedArray], progress: Progress) -> None:
@@ -124,18 +133,46 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
             documents, {"segments": segments, "deleted_documents": deleted, "index_format": self._format}
         )
 
-    def remains(self) -> Remains:
-        """List the deleted documents that segments hold: their columns can be read until the segment is merged."""
+    def _note(self, changes: Changes[pa.ChunkedArray]) -> None:
+        """Note besides what the segments hold now, before the time is taken."""
+        self._note_merged()
+        self._before, self._outdated = self._contents(), set(changes.outdated.tolist())
+        super()._note(changes)
+
+    def _note_merged(self) -> None:
+        """Note what the last change merged of segments with deleted documents."""
+        there = {segment["segment_id"] for segment in _segments(self.folder)}
+        for segment, (held, dead) in self._before.items():
+            if segment not in there and (dead or not self._outdated.isdisjoint(row for row, _ in held)):
+                self._rounded |= held
+
+    def _contents(self) -> _Contents:
+        """Return what each segment holds, and the deleted part of it.
+
+        Columns of deleted documents can be read until the segment is merged.
+        """
         everything, count = self._tantivy.Query.all_query(), max(1, int(self._searcher.num_docs))
         there = {(place.segment_ord, place.doc) for _, place in self._searcher.search(everything, count).hits}
-        places = [
-            self._tantivy.DocAddress(number, document)
-            for number, segment in enumerate(_segments(self.folder))
-            for document in range(segment["max_doc"])
-            if (number, document) not in there
-        ]
-        rows, written = (self._searcher.fast_field_values(field, places) for field in (_ROW, _CHANGE))
-        return Remains(np.array(rows, dtype=np.int32), np.array([n or 0 for n in written], dtype=np.int32))
+        contents = {}
+        for number, segment in enumerate(_segments(self.folder)):
+            places = [self._tantivy.DocAddress(number, document) for document in range(segment["max_doc"])]
+            rows, written = (self._searcher.fast_field_values(field, places) for field in (_ROW, _CHANGE))
+            held = [(row, change or 0) for row, change in zip(rows, written, strict=True)]
+            dead = {content for place, content in enumerate(held) if (number, place) not in there}
+            contents[segment["segment_id"]] = set(held), dead
+        return contents
+
+    def remains(self) -> Remains:
+        """List the deleted documents that segments hold, and the contents that merging left with stored lengths."""
+        self._note_merged()
+        segments = self._contents().values()
+        dead = sorted(content for _, deleted in segments for content in deleted)
+        rounded = sorted(
+            row for held, deleted in segments for row, change in held - deleted if (row, change) in self._rounded
+        )
+        rows, written = np.array(dead, dtype=np.int32).reshape(-1, 2).T
+        was_rounded = np.array([content in self._rounded for content in dead], dtype=np.bool_)
+        return Remains(rows, written, rounded=np.array(rounded, dtype=np.int32), rounded_rows=was_rounded)
 
     def prepare(self, queries: pa.ChunkedArray, k: int) -> Iterable[Any]:  # noqa: ARG002 - the same for every k
         """Return Tantivy's queries."""

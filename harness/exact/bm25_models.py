@@ -46,6 +46,7 @@ class Bm25Formula:
         byte_lengths: Documents' lengths are rounded down to a byte, as Lucene stores them; avgdl is not.
         all_documents: N and avgdl count documents without terms too.
         least_average: avgdl is never taken to be below this.
+        total_length: What avgdl is made of, where that is not the sum of all lengths.
         arithmetic: ``float64`` rounds the weight once to float32, another name rounds as that engine does.
         float32_sums: Weights are added in float32, in the order of the query's terms.
     """
@@ -60,6 +61,7 @@ class Bm25Formula:
     byte_lengths: bool = False
     all_documents: bool = False
     least_average: float = 0.0
+    total_length: int | None = None
     arithmetic: Arithmetic = "float64"
     float32_sums: bool = False
 
@@ -126,7 +128,8 @@ def _statistics(counts: TermCounts, formula: Bm25Formula) -> _Statistics:
     documents = len(lengths) if formula.all_documents else int(np.count_nonzero(lengths))
     read = decoded_lengths()[byte_lengths(lengths)].astype(np.int64) if formula.byte_lengths else lengths
     df = np.bincount(np.asarray(counts.documents.indices), minlength=counts.documents.dimensions)
-    average = max(float(lengths.sum() / documents) if lengths.any() else 1.0, formula.least_average)
+    total = lengths.sum() if formula.total_length is None else formula.total_length
+    average = max(float(total / documents) if lengths.any() else 1.0, formula.least_average)
     return _Statistics(documents, average, read.astype(np.float64), df.astype(np.int64))
 
 

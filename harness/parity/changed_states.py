@@ -16,14 +16,16 @@ from typing import cast
 import numpy as np
 
 from harness.data.arrow import numbers
+from harness.data.filtering import BoolArray
 from harness.data.types import Ids, Int32Array, Run, Similarity
 from harness.engines.interface import Hits
+from harness.exact.lucene import byte_lengths, decoded_lengths
 from harness.exact.qdrant_model import qdrant_idf
 from harness.exact.qdrant_shards import shards_of
 from harness.parity.causes import HYPOTHESES, Hypothesis
 from harness.parity.fused_lists import compare_hybrid
 from harness.parity.levels import Parity
-from harness.parity.recipes import DenseRecipe, Recipe, idf_by_shard, make_recipe
+from harness.parity.recipes import DenseRecipe, Recipe, idf_by_shard, make_recipe, with_formula
 from harness.parity.references import DenseReference, Reference, SparseReference, references_of_compared
 from harness.parity.run_comparison import compare_run
 from harness.parity.trial_causes import causes_of_trial, rescored_by, rows_outside_the_index
@@ -32,6 +34,8 @@ from harness.registry.cards import ReferenceRule
 from harness.worker.jobs import TrialRecord
 from harness.worker.vectors import Vectors
 
+ROUNDED_IN_THE_MEAN = "rounded lengths in the mean"
+"""The cause where avgdl counts stored lengths, which are rounded down to a byte."""
 DELETED_IN_STATISTICS = "deleted documents in the statistics"
 """The cause where N, df and avgdl count documents that are deleted and not yet merged or cleaned away."""
 
@@ -49,6 +53,8 @@ class ChangedIndex:
         shards: int32 (n,), the shard of each row where the engine says it, else that of Qdrant where there are several.
         unindexed: Rows (int32) of documents that are there and in no index.
         left_rows: Rows (int32) of the only ``leftovers``, where the engine tells: they are in the shards of these.
+        rounded: Rows (int32) of documents that are there whose lengths avgdl counts rounded to a byte, and which of the
+            only ``leftovers`` (bool) too; None for none.
     """
 
     ids: Ids
@@ -58,6 +64,7 @@ class ChangedIndex:
     shards: Int32Array | None = None
     unindexed: Int32Array | None = None
     left_rows: Int32Array | None = None
+    rounded: tuple[Int32Array, BoolArray] | None = None
 
 
 def compare_state(
@@ -203,11 +210,29 @@ def _causes_of_changes(recipe: Recipe, recipes: _Recipes) -> Iterator[Hypothesis
     stale = [recipes.sparse(leftover) for leftover in state.leftovers if len(leftover)]
     for counted in stale:
         yield from _stale(counted)
+    if state.rounded is not None and len(state.rounded[0]):
+        yield from _rounded(recipe, recipes.place[state.rounded[0]])
+        for counted in stale:
+            left = (len(recipe.doc_ids) + np.flatnonzero(state.rounded[1])).astype(np.int32)
+            yield from _rounded(counted, np.concatenate([recipes.place[state.rounded[0]], left]), DELETED_IN_STATISTICS)
     if state.unindexed is not None and len(state.unindexed):
         outside = recipes.place[state.unindexed]
         yield from rows_outside_the_index(recipe, outside)
         for counted in stale:
             yield from rows_outside_the_index(counted, outside, DELETED_IN_STATISTICS)
+
+
+def _rounded(recipe: Recipe, rows: Int32Array, beside: str = "") -> Iterator[Hypothesis]:
+    """Yield the cause that avgdl counts these rows of a recipe with the lengths that the index stores for them."""
+    if recipe.formula is None or recipe.counts is None:
+        return
+    lengths = recipe.counts.lengths.astype(np.int64)
+    lengths[rows] = decoded_lengths()[byte_lengths(recipe.counts.lengths[rows])]
+    formula = replace(recipe.formula, total_length=int(lengths.sum()))
+    changed = SparseReference(with_formula(recipe, recipe.counts, formula))
+    name = f"{ROUNDED_IN_THE_MEAN}, {beside}" if beside else ROUNDED_IN_THE_MEAN
+    meaning = "avgdl counts documents of merged segments with the lengths that are stored, rounded down to a byte"
+    yield Hypothesis(name, meaning, rescored_by(changed))
 
 
 def _stale(recipe: Recipe) -> Iterator[Hypothesis]:

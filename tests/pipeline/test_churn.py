@@ -17,6 +17,7 @@ from harness.engines.changeable import Changeable
 from harness.engines.csr import CsrEngine
 from harness.errors import UsageError
 from harness.parity.causes import WITHIN_LISTS
+from harness.parity.changed_states import ROUNDED_IN_THE_MEAN
 from harness.parity.trial_causes import QUANTISED_SCORES
 from harness.pipeline.probes.churn import ChurnProbe
 from harness.pipeline.probes.churn_workload import Workload
@@ -176,6 +177,28 @@ def test_the_statistics_of_engines_after_changes(backend: str, module: str, caus
     named = set[str]().union(*changed)
     assert named <= causes
     assert bool(named) == bool(causes)
+
+
+@pytest.mark.integration
+def test_what_tantivy_merged_counts_with_stored_lengths() -> None:
+    """It merges eight segments; lengths above 40 are rounded."""
+    skip_without("tantivy")
+    words = np.random.default_rng(3)
+    texts = {f"d{n}": " ".join(f"w{w}" for w in words.integers(0, 30, 40 + n)) for n in range(120)}
+    found = harness.compare(
+        "tantivy:analyzer=whitespace",
+        Dataset.of(texts, QUERIES, {}),
+        k=50,
+        timing=False,
+        churn="insert=3%,delete=3%,update=3%,steps=9",
+    )
+    first, *changed, last = states_of(found.report.trials[0].probes["churn"])
+    assert first["parity"]["causes"] == last["parity"]["causes"] == {}
+    causes = [set(state["parity"]["causes"]) for state in changed]
+    merged = [number for number, state in enumerate(changed) if state["state"]["segments"] == 1]
+    assert causes[: merged[0]] == [{STALE}] * merged[0]
+    assert causes[merged[0]] == {ROUNDED_IN_THE_MEAN}
+    assert causes[merged[0] + 1 :] == [{f"{ROUNDED_IN_THE_MEAN}, {STALE}"}] * (len(causes) - merged[0] - 1)
 
 
 @pytest.mark.integration

@@ -92,20 +92,21 @@ def _read(named: str) -> tuple[Mapping[str, str], list[tuple[str, int]]]:
     shown and stored. The message does not repeat it.
     """
     psycopg, read = require_psycopg(), require_psycopg("psycopg.conninfo").conninfo_to_dict
-    try:
-        parts = {name: str(value) for name, value in read(named).items()}
-        hosts, ports = (parts.get(name, "").split(",") for name in ("host", "port"))
-        numbers = [int(port or _PORT) for port in (ports if len(ports) > 1 else ports * len(hosts))]
-        hosts = [f"[{host}]" if ":" in host else host for host in hosts]
-        if "@" not in parts.get("dbname", ""):
-            return parts, list(zip(hosts, numbers, strict=True))
-    except (psycopg.Error, ValueError):
-        pass
-    raise RejectedInputError(
+    unread = RejectedInputError(
         f"what {URL_VARIABLE} holds is no address of a PostgreSQL server",
         fix="postgresql://[USER:PASSWORD@]HOST[:PORT]/DATABASE, in which / ? # @ % of a password are written %2F %3F "
         "%23 %40 %25",
     )
+    try:
+        parts = {name: str(value) for name, value in read(named).items()}
+        hosts, ports = (parts.get(name, "").split(",") for name in ("host", "port"))
+        numbers = [int(port or _PORT) for port in (ports if len(ports) > 1 else ports * len(hosts))]
+        places = list(zip([f"[{host}]" if ":" in host else host for host in hosts], numbers, strict=True))
+    except (psycopg.Error, ValueError):  # what they say repeats it
+        raise unread from None
+    if "@" in parts.get("dbname", ""):
+        raise unread
+    return parts, places
 
 
 class Retrier(remote_server.Retrier):

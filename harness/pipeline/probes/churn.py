@@ -250,7 +250,10 @@ class _States:
             return None
         leftovers, remains = () if fresh else self._leftovers(measured, number), measured.remains
         placed = remains.order, remains.shards, remains.unindexed, None if fresh else remains.rows
-        state = ChangedIndex(self._ids, self._workload.contents[number], leftovers, *placed)
+        rounded = None
+        if remains.rounded is not None and remains.rounded_rows is not None:
+            rounded = remains.rounded, remains.rounded_rows
+        state = ChangedIndex(self._ids, self._workload.contents[number], leftovers, *placed, rounded)
         record = replace(
             record,
             index=measured.report,

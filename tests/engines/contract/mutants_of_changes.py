@@ -60,6 +60,14 @@ class FailsWhereNothingIsDeleted(Right):
         super().change(folder, changes, progress)
 
 
+@breaks("test_an_index_can_lose_everything_and_get_it_back")
+class FailsWhereNothingIsLeft(Right):
+    def change(self, folder: Path, changes: Changes[SparseVectors], progress: Progress) -> None:
+        if len(changes.deleted) == len(self.ids):
+            raise RuntimeError("nothing to search")
+        super().change(folder, changes, progress)
+
+
 @breaks("test_says_whether_it_can_be_changed")
 class SaysThatItCannotBeChanged(Right):
     def unchangeable(self) -> str | None:
