@@ -44,6 +44,14 @@ class UsearchEngine(Changeable[Float32Array]):
 
     _index: Any
 
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        super().__init__(parameters)
+        if parameters["datatype"] == "i8" and parameters["similarity"] != "cosine":
+            raise RejectedInputError(
+                "datatype=i8 divides every vector by its length, which changes all scores but cosine",
+                fix="take similarity=cosine, or datatype=f16",
+            )
+
     def info(self) -> EngineInfo:
         """Import the library."""
         self._library = require("usearch.index", extra="usearch", feature="the backend 'usearch'")
@@ -63,11 +71,6 @@ class UsearchEngine(Changeable[Float32Array]):
 
     def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:
         """Put all vectors into the graph, numbered by row; getting ready is writing the file."""
-        if self.parameters["datatype"] == "i8" and self.parameters["similarity"] != "cosine":
-            raise RejectedInputError(
-                "datatype=i8 divides every vector by its length, which changes all scores but cosine",
-                fix="take similarity=cosine, or datatype=f16",
-            )
         self._index = self._new_index(documents.column.shape[1])
         self._write(folder, np.arange(len(documents), dtype=np.int32), documents, progress)
 

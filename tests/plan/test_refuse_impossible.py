@@ -14,6 +14,7 @@ from harness.plan.config import CompareRequest
     [
         (CompareRequest(backends="qdrant:shards=2"), "backend 'qdrant:shards=2': shards cannot be set with mode=edge"),
         (CompareRequest(backends="qdrant:keep=true"), "keep cannot be set with mode=edge"),
+        (CompareRequest(backends="usearch:datatype=i8;similarity=l2"), "divides every vector by its length"),
         (CompareRequest(backends="qdrant:external=true;collection=c"), "a collection is on a server, and mode=edge"),
         (CompareRequest(backends="csr:external=true;path=tests", cold=True), "not on an external one"),
         (

@@ -82,7 +82,6 @@ def test_whole_vectors_are_not_given_back(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "said"),
     [
-        ("usearch", {"datatype": "i8", "similarity": "dot"}, "divides every vector by its length"),
         ("faiss", {"index": "PQ8x4fs"}, "the scores of FAISS's IndexPQFastScan are estimates"),
         ("faiss", {"index": "IVF4,RaBitQ"}, "the scores of FAISS's IndexIVFRaBitQ are estimates"),
         ("faiss", {"index": "HNSW8_PQ8x4"}, "FAISS's factory makes 'HNSW8_PQ8x4' for l2 only"),
