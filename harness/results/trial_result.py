@@ -33,8 +33,8 @@ _STRANGERS = 3
 class Summary(Protocol):
     """A part of a trial's result that somebody else makes: a probe, of what it measured."""
 
-    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
-        """Return fields of the trial's result by name, and what else is to stand under ``probes`` there."""
+    def summaries(self, scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> Sequence[Mapping[str, object]]:
+        """Return fields of each trial's result by name, and what else is to stand under ``probes`` there."""
 
     def notes(self, scored: Scored, plan: Plan) -> list[str]:
         """Return what a reader must know of it, one sentence each."""
@@ -44,12 +44,18 @@ def trial_results(
     scored: Sequence[Scored], dataset: Dataset, plan: Plan, summaries: Sequence[Summary]
 ) -> list[schema.TrialResult]:
     """Return one result per backend, in the plan's order."""
-    return [_trial_result(backend, dataset, plan, summaries) for backend in scored]
+    made = [summary.summaries(scored, dataset, plan) for summary in summaries]
+    parts = [
+        {name: value for of_summary in made for name, value in of_summary[place].items()}
+        for place in range(len(scored))
+    ]
+    return [_trial_result(*backend, dataset, plan, summaries) for backend in zip(scored, parts, strict=True)]
 
 
-def _trial_result(scored: Scored, dataset: Dataset, plan: Plan, summaries: Sequence[Summary]) -> schema.TrialResult:
+def _trial_result(
+    scored: Scored, parts: Mapping[str, object], dataset: Dataset, plan: Plan, summaries: Sequence[Summary]
+) -> schema.TrialResult:
     outcome, trial, seed = scored.outcome, scored.outcome.trial, plan.request.seed
-    parts = {name: value for summary in summaries for name, value in summary.summarise(scored, dataset, plan).items()}
     known = schema.TrialResult.model_fields
     engine = outcome.record.engine if outcome.record is not None else None
     result = schema.TrialResult(

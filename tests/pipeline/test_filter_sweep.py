@@ -13,8 +13,10 @@ from small_world import DOCUMENTS, write_cards, write_collection
 
 import harness
 from harness.data.filter_sweep import MOST_VALUES, FilterSweep, sweep_filters
+from harness.data.types import Run
 from harness.document.figures import Curves
 from harness.errors import UsageError
+from harness.parity.references import DenseReference
 from harness.pipeline.probes.filtering import FilteringProbe
 from harness.plan.config import CompareRequest
 from harness.plan.options import parse_filter_sweep
@@ -191,3 +193,20 @@ def test_one_filter_and_a_sweep_of_them_exclude_one_another() -> None:
 def test_a_sweep_that_cannot_be_says_why(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         parse_filter_sweep(text)
+
+
+def test_backends_that_claim_the_same_scores_share_the_exact_filtered_search(
+    collection: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[int] = []
+    search = DenseReference._search
+
+    def counting(reference: DenseReference, k: int) -> Run:
+        searched.append(0 if reference.recipe.matching is None else int(reference.recipe.matching.sum()))
+        return search(reference, k)
+
+    monkeypatch.setattr(DenseReference, "_search", counting)
+    backends = "flat:model=random,again=flat:model=random;threads=2"
+    found = harness.compare(backends, collection, k=3, filter_sweep="section", timing=False)
+    assert sorted(searched) == [0, 2, 3]
+    assert levels(found, "flat:model=random") == levels(found, "again")

@@ -32,7 +32,7 @@ from harness.results.scored import Scored, has_terms
 from harness.store.columns import save_table
 from harness.store.record_files import load, save
 from harness.worker.jobs import TrialRecord
-from harness.worker.outcome import checked_run, refuse_lost_documents
+from harness.worker.outcome import Outcome, checked_run, refuse_lost_documents
 
 _NO_FILTER = "none"
 _METADATA = "metadata.arrow"
@@ -96,21 +96,26 @@ class FilteringProbe(Probe[FilteringRecord]):
         failures = (search.failure for search in (record.searches if record is not None else ()))
         return next((failure for failure in failures if failure is not None), None)
 
-    def summarise(self, scored: Scored, dataset: Dataset, plan: Plan) -> Mapping[str, object]:
-        """Return the field ``filter_sweep``."""
-        trial, outcome = scored.outcome.trial, scored.outcome
-        if not plan.filter_sweep or outcome.record is None or dataset.candidates is not None:
-            return {}
-        if not _filters(trial):
-            return {"filter_sweep": FilterSweepStats(filters=False, levels=[])}
-        record = self.measured(outcome.measurements)
-        searches = {search.filter: search for search in record.searches} if record is not None else {}
-        levels = [
-            _level(searches[swept.name], swept.filtered, scored, dataset, plan)
-            for swept in _filters_of(dataset, plan)
-            if swept.name in searches
-        ]
-        return {"filter_sweep": FilterSweepStats(filters=True, levels=levels)}
+    def summaries(self, scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> list[Mapping[str, object]]:
+        """Return the field ``filter_sweep`` of every trial: those that claim the same scores share their references."""
+        swept = bool(plan.filter_sweep) and dataset.candidates is None
+        built = {one.outcome.trial.label: one for one in scored if swept and one.outcome.record is not None}
+        levels: dict[str, list[FilteredStats]] = {label: [] for label in built}
+        for filtering in _filters_of(dataset, plan) if built else ():
+            asked = [(one, search) for one in built.values() for search in self._under(filtering.name, one)]
+            for label, level in _levels_of(asked, filtering.filtered, dataset, plan):
+                levels[label].append(level)
+        stats = {
+            label: FilterSweepStats(filters=_filters(one.outcome.trial), levels=levels[label])
+            for label, one in built.items()
+        }
+        labels = [one.outcome.trial.label for one in scored]
+        return [{"filter_sweep": stats[label]} if label in stats else {} for label in labels]
+
+    def _under(self, name: str, scored: Scored) -> list[FilteredSearch]:
+        """Return the trial's search under a filter, if it was searched under it."""
+        record = self.measured(scored.outcome.measurements)
+        return [search for search in (record.searches if record is not None else ()) if search.filter == name]
 
     def notes(self, scored: Scored, plan: Plan) -> list[str]:
         """Return why a backend has no filtered searches, or which of them failed."""
@@ -254,25 +259,46 @@ def _searches(
             shutil.rmtree(own, ignore_errors=True)
 
 
-def _level(search: FilteredSearch, filtered: Filtered, scored: Scored, dataset: Dataset, plan: Plan) -> FilteredStats:
-    """Hold the hits of one filter against the exact filtered search, and score both."""
+def _levels_of(
+    asked: Sequence[tuple[Scored, FilteredSearch]], filtered: Filtered, dataset: Dataset, plan: Plan
+) -> Iterator[tuple[str, FilteredStats]]:
+    """Yield labels of trials, and their hits under one filter held against the exact filtered search, both scored."""
+    among, deep = replace(dataset, filtered=filtered), HitRules.of(dataset).deepened(plan)
+    outcomes = [
+        replace(
+            scored.outcome,
+            run=checked_run(search.record, among) if search.record is not None else None,
+            record=search.record,
+            rebuilds=(),
+            measurements={},
+            combined=None,
+        )
+        for scored, search in asked
+    ]
+    references = References(outcomes, deep, among, SilentDisplay(), deeper=deep.request.k)
+    for outcome, (_, search) in zip(outcomes, asked, strict=True):
+        yield outcome.trial.label, _level(search, outcome, references, filtered, dataset, plan)
+
+
+def _level(
+    search: FilteredSearch,
+    outcome: Outcome,
+    references: References,
+    filtered: Filtered,
+    dataset: Dataset,
+    plan: Plan,
+) -> FilteredStats:
     matching, documents = len(filtered), len(dataset.corpus)
     record = search.record
-    if record is None:
+    if record is None or outcome.run is None:
         return FilteredStats(
             filter=search.filter, matching=matching, selectivity=matching / documents, overlap={}, metric=None,
             quality=None, exact=None, evaluated=0, short=0, milliseconds=None, error=search.failure,
         )  # fmt: skip
-    among, rules = replace(dataset, filtered=filtered), HitRules.of(dataset)
-    deep = rules.deepened(plan)
-    outcome = replace(
-        scored.outcome, run=checked_run(record, among), record=record, rebuilds=(), measurements={}, combined=None
-    )
-    compared = References([outcome], deep, among, SilentDisplay(), deeper=deep.request.k).compare(
-        outcome, explained=False
-    )
+    rules = HitRules.of(dataset)
+    compared = references.compare(outcome, explained=False)
     exact = (compared.exact or compared.deeper) if compared is not None else None
-    run = rules.kept(checked_run(record, among), plan.request.k)
+    run = rules.kept(outcome.run, plan.request.k)
     exact = rules.kept(exact, plan.request.k) if exact is not None else None
     own, best = _scores(run, filtered, dataset, plan), _scores(exact, filtered, dataset, plan)
     lengths, terms = np.diff(run.indptr), has_terms(outcome.vectors, len(dataset.queries))

@@ -125,6 +125,10 @@ class Probe(Generic[RecordOf]):
         """
         return {}
 
+    def summaries(self, scored: Sequence[Scored], dataset: Dataset, plan: Plan) -> Sequence[Mapping[str, object]]:
+        """Return :meth:`summarise` of every trial; for a probe whose trials share what that takes, to be overridden."""
+        return [self.summarise(trial, dataset, plan) for trial in scored]
+
     def notes(self, scored: Scored, plan: Plan) -> list[str]:  # noqa: ARG002
         """Return what a reader must know of the measurement, one sentence each."""
         return []
