@@ -46,8 +46,8 @@ def short_labels(labels: Sequence[str]) -> list[str]:
     """Return a label of at most 24 characters for each of several different ones, unique among them.
 
     A label that is short stays. A longer one becomes its name, followed where others share the name by the settings
-    that not all of them have, or by one that no other has (``qdrant[shards=2]``); where neither is short, by its
-    place among all labels (``qdrant#3``).
+    that not all of them have, or by the first one that no other has (``qdrant[shards=2]``), if need be by its value
+    alone (``faiss[IVF64,Flat]``); where nothing is short, by its place among all labels (``qdrant#3``).
     """
     settings = {label: _settings(label) for label in labels}
     short: list[str] = []
@@ -55,7 +55,8 @@ def short_labels(labels: Sequence[str]) -> list[str]:
         others = [settings[other] for other in labels if other != label and _name(other) == _name(label)]
         unshared = [setting for setting in settings[label] if any(setting not in other for other in others)]
         alone = [setting for setting in unshared if all(setting not in other for other in others)]
-        wanted = [label, *(f"{_name(label)}[{chosen}]" for chosen in (";".join(unshared), *alone) if chosen)]
+        told = [";".join(unshared), *(part for setting in alone for part in (setting, _value(setting)))]
+        wanted = [label, *(f"{_name(label)}[{chosen}]" for chosen in told if chosen)]
         wanted += [] if others else [_name(label)]
         taken = {*short, *(other for other in labels if other != label)}
         fitting = (text for text in wanted if len(text) <= _LONGEST and text not in taken)
@@ -66,6 +67,10 @@ def short_labels(labels: Sequence[str]) -> list[str]:
 
 def _name(label: str) -> str:
     return label.partition(":")[0]
+
+
+def _value(setting: str) -> str:
+    return setting.partition("=")[2].strip("\"'")
 
 
 def _settings(label: str) -> list[str]:

@@ -38,7 +38,7 @@ from harness.report.html.pictures import (
     strips,
     tradeoff,
 )
-from harness.report.html.svg import Svg, linear, logarithmic, shortened
+from harness.report.html.svg import Svg, linear, logarithmic, short_names
 from harness.wording import counted
 
 VALUES = st.floats(-1e6, 1e6)
@@ -76,8 +76,10 @@ def test_labels_are_moved_apart_and_keep_their_order(places: list[float]) -> Non
 
 
 def test_long_labels_lose_their_middle() -> None:
-    assert shortened("qdrant") == "qdrant"
-    assert shortened("a" * 30 + "b" * 30) == "a" * 12 + "…" + "b" * 11
+    long = "a" * 30 + "b" * 30
+    assert short_names(["qdrant", long]) == {"qdrant": "qdrant", long: "a" * 12 + "…" + "b" * 11}
+    alike = [f'faiss:model=random;index="IVF64,{kind}";nprobe=16' for kind in ("Flat", "PQ16")]
+    assert short_names(alike) == dict(zip(alike, ["faiss[IVF64,Flat]", "faiss[IVF64,PQ16]"], strict=True))
 
 
 def words(svg: Svg) -> str:

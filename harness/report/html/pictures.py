@@ -39,7 +39,7 @@ from harness.report.html.svg import (
     rect,
     room_for,
     series,
-    shortened,
+    short_names,
     text,
 )
 from harness.wording import counted
@@ -83,9 +83,11 @@ def bars(drawing: Bars, peers: Sequence[Bars] = ()) -> Svg:
     """
     metric, rows = drawing.metric, drawing.rows
     tops = [max(row.value or 0.0, row.high or 0.0) for peer in (drawing, *peers) for row in peer.rows]
-    axis = linear(0.0, max(tops, default=0.0) or 1.0, room_for(row.label for row in rows), WIDTH - _VALUE_WIDTH, 4)
+    names = short_names(row.label for row in rows)
+    axis = linear(0.0, max(tops, default=0.0) or 1.0, room_for(names.values()), WIDTH - _VALUE_WIDTH, 4)
     bottom = 8 + _BAR_ROW * len(rows)
-    nodes = [_bar_grid(axis, bottom), *(_bar(row, axis, 8 + _BAR_ROW * at, metric) for at, row in enumerate(rows))]
+    drawn = [_bar(row, names[row.label], axis, 8 + _BAR_ROW * at, metric) for at, row in enumerate(rows)]
+    nodes = [_bar_grid(axis, bottom), *drawn]
     said = "; ".join(_bar_words(row) for row in rows)
     return picture(WIDTH, bottom + 26, nodes, f"Bars of {metric}. {said}.")
 
@@ -95,9 +97,9 @@ def _bar_grid(axis: Axis, bottom: float) -> Node:
     return group([*lines, *(text(axis.at(tick), bottom + 18, figure(tick), "tick", "middle") for tick in axis.ticks)])
 
 
-def _bar(row: Bar, axis: Axis, top: float, metric: str) -> Node:
+def _bar(row: Bar, name: str, axis: Axis, top: float, metric: str) -> Node:
     middle = top + _BAR_ROW / 2
-    label = text(axis.start - 10, middle + 4, shortened(row.label), "label", "end")
+    label = text(axis.start - 10, middle + 4, name, "label", "end")
     if row.value is None:
         return group([label, text(axis.start + 6, middle + 4, "no value", "tick")])
     top, long = middle - _BAR_THICK / 2, axis.at(row.value) - axis.start
@@ -122,8 +124,9 @@ def _bar_words(row: Bar) -> str:
 def curves(drawing: Curves) -> Svg:
     """Draw one curve a label on a logarithmic axis: by colour, by marker, and by its name at the end."""
     rows, metric = drawing.rows, drawing.metric
+    names = short_names(row.label for row in rows)
     places, values = ([point[at] for row in rows for point in row.points] for at in (0, 1))
-    across = logarithmic(min(places), max(places), _LEFT, WIDTH - room_for(row.label for row in rows) - _LEADER)
+    across = logarithmic(min(places), max(places), _LEFT, WIDTH - room_for(names.values()) - _LEADER)
     lowest, highest = (0.0, max(values) or 1.0) if drawing.from_zero else (min(values), max(values))
     up = linear(lowest, highest, _HEIGHT - _BOTTOM, _TOP, 5)
     nodes = _grid(across, up, f"{drawing.across} (logarithmic)")
@@ -138,14 +141,14 @@ def curves(drawing: Curves) -> Svg:
             words.append(f"{value:.4f} at {figure(place)}{f' ({drawing.ring})' if ringed else ''}")
             nodes += [circle(x, y, _RING, "knee")] if ringed else []
             nodes.append(marker(x, y, row.series, f"{row.label}: {metric} {words[-1]}"))
-        nodes += _named_end(points[-1], across.end, end, row.label)
+        nodes += _named_end(points[-1], across.end, end, names[row.label])
         said.append(f"{row.label}: {', '.join(words)}")
     return picture(WIDTH, _HEIGHT, nodes, f"{metric} by {drawing.across}. {'; '.join(said)}.")
 
 
-def _named_end(last: tuple[float, float], right: float, place: float, label: str) -> list[Node]:
-    """Lead from a curve's last point to its label, which stands at ``place`` beside the right edge of the axes."""
-    return [line(last[0] + 7, last[1], right + 14, place, "leader"), text(right + 18, place + 4, shortened(label))]
+def _named_end(last: tuple[float, float], right: float, place: float, name: str) -> list[Node]:
+    """Lead from a curve's last point to its name, which stands at ``place`` beside the right edge of the axes."""
+    return [line(last[0] + 7, last[1], right + 14, place, "leader"), text(right + 18, place + 4, name)]
 
 
 def spread_out(places: Sequence[float], gap: float = _GAP) -> list[float]:
@@ -200,12 +203,13 @@ def differences(drawing: Differences, peers: Sequence[Differences] = ()) -> Svg:
 def matrix(drawing: Matrix) -> Svg:
     """Draw shares as cells with their numbers; columns are numbered like the rows."""
     name, labels, shares = drawing.name, drawing.labels, drawing.shares
-    left = room_for(labels) + 18
+    names = short_names(labels)
+    left = room_for(names.values()) + 18
     cell = min((WIDTH - left) / max(len(labels), 1), 96)
     nodes = [text(left + cell * (at + 0.5), 16, str(at + 1), "tick", "middle") for at in range(len(labels))]
     for row, label in enumerate(labels):
         top = 24 + _CELL * row
-        nodes.append(text(left - 10, top + _CELL / 2 + 4, f"{shortened(label)}  {row + 1}", "label", "end"))
+        nodes.append(text(left - 10, top + _CELL / 2 + 4, f"{names[label]}  {row + 1}", "label", "end"))
         for column, share in enumerate(shares[row].tolist()):
             shade = min(int(share * _SHADES), _SHADES - 1)
             tip = f"{label} and {labels[column]}: {share:.4f}"
@@ -223,12 +227,12 @@ def matrix(drawing: Matrix) -> Svg:
 def strips(drawing: Strips) -> Svg:
     """Draw one strip a label, divided by counts; each part has a pattern, and its sign and count where they fit."""
     name, parts, rows, signs = drawing.name, drawing.parts, drawing.rows, drawing.signs
-    nodes = []
-    left = room_for(rows)
+    nodes, names = [], short_names(rows)
+    left = room_for(names.values())
     span = WIDTH - left
     for number, (label, counts) in enumerate(rows.items()):
         top, x, total = 6 + _STRIP_ROW * number, left, max(sum(counts), 1)
-        shapes = [text(left - 10, top + 17, shortened(label), "label", "end")]
+        shapes = [text(left - 10, top + 17, names[label], "label", "end")]
         for at, count in enumerate(counts):
             width = span * count / total
             if count:
@@ -251,7 +255,8 @@ def tradeoff(drawing: Tradeoff, peers: Sequence[Tradeoff] = ()) -> Svg:
     A line joins the frontier. The axis of the quality holds all ``peers``.
     """
     metric, spots = drawing.metric, drawing.spots
-    right = WIDTH - room_for(spot.label for spot in spots) - _LEADER
+    names = short_names(spot.label for spot in spots)
+    right = WIDTH - room_for(names.values()) - _LEADER
     across = logarithmic(min(s.cost for s in spots), max(s.cost for s in spots), _LEFT, right)
     drawn = [spot for peer in (drawing, *peers) for spot in peer.spots]
     qualities = [value for spot in drawn for value in (spot.low, spot.quality, spot.high) if value is not None]
@@ -265,7 +270,7 @@ def tradeoff(drawing: Tradeoff, peers: Sequence[Tradeoff] = ()) -> Svg:
     nodes.append(path([*corners, (across.end, corners[-1][1])], "frontier"))
     for spot, place in zip(spots, spread_out([up.at(spot.quality) for spot in spots]), strict=True):
         x, y = across.at(spot.cost), up.at(spot.quality)
-        nodes += _named_end((x, y), across.end, place, spot.label)
+        nodes += _named_end((x, y), across.end, place, names[spot.label])
         if spot.low is not None and spot.high is not None:
             nodes.append(line(x, up.at(spot.low), x, up.at(spot.high), f"range {series(spot.series)}"))
         nodes.append(marker(x, y, spot.series, _spot_words(spot, drawing)))
@@ -285,7 +290,8 @@ def saturation(drawing: Saturation) -> Svg:
     """
     rows = drawing.rows
     points = [point for row in rows for point in row.points]
-    right = WIDTH - room_for(row.label for row in rows) - _LEADER
+    names = short_names(row.label for row in rows)
+    right = WIDTH - room_for(names.values()) - _LEADER
     across = logarithmic(min(x for x, _ in points), max(x for x, _ in points), _LEFT, right)
     up = logarithmic(min(y for _, y in points), max(y for _, y in points), _HEIGHT - _BOTTOM, _TOP)
     nodes = _grid(across, up, "answered a second (logarithmic)")
@@ -303,7 +309,7 @@ def saturation(drawing: Saturation) -> Svg:
             tip = f"{row.label}: {_rate_words(point)}{', beyond the knee' if beyond else ''}"
             shown = marker(x, y, row.series, tip)
             nodes.append(group([shown], class_="beyond") if beyond else shown)
-        nodes += _named_end(places[-1], across.end, end, row.label)
+        nodes += _named_end(places[-1], across.end, end, names[row.label])
         knee = f"knee at {_rate_words(row.points[row.knee])}" if row.knee is not None else "no knee"
         said.append(f"{row.label}: {knee}; {', '.join(map(_rate_words, row.points))}")
     return picture(WIDTH, _HEIGHT, nodes, f"Throughput against p99. {'; '.join(said)}.")
@@ -317,7 +323,8 @@ def percentiles(drawing: Percentiles) -> Svg:
     """Draw one row a label: its percentiles on a logarithmic axis."""
     rows, numbers = drawing.rows, drawing.series
     values = [max(value, _LEAST) for row in rows.values() for value in row]
-    axis = logarithmic(min(values), max(values), room_for(rows), WIDTH - 12)
+    names = short_names(rows)
+    axis = logarithmic(min(values), max(values), room_for(names.values()), WIDTH - 12)
     bottom = 12 + _BOX_ROW * len(rows)
     nodes = [_bar_grid(axis, bottom)]
     nodes.append(text((axis.start + axis.end) / 2, bottom + 32, "ms (logarithmic)", "tick", "middle"))
@@ -326,7 +333,7 @@ def percentiles(drawing: Percentiles) -> Svg:
         p50, p90, p95, p99 = (axis.at(max(value, _LEAST)) for value in row)
         tip = f"{label}: p50 {row[0]:.3f}, p90 {row[1]:.3f}, p95 {row[2]:.3f}, p99 {row[3]:.3f} ms"
         shapes = [
-            text(axis.start - 10, middle + 4, shortened(label), "label", "end"),
+            text(axis.start - 10, middle + 4, names[label], "label", "end"),
             line(p50, middle, p99, middle, f"range {series(number)}"),
             rect(p50, middle - 6, max(p95 - p50, 1), 12, f"bar faint {series(number)}", tip),
             line(p90, middle - 6, p90, middle + 6, "whisker"),
@@ -348,7 +355,8 @@ def distribution(drawing: Distribution) -> Svg:
     rows, numbers = drawing.rows, drawing.series
     lowest, highest = min(row.min() for row in rows.values()), max(row.max() for row in rows.values())
     lowest, highest = max(float(lowest), _LEAST), max(float(highest), _LEAST)
-    across = logarithmic(lowest, highest, _LEFT, WIDTH - room_for(rows) - _LEADER)
+    names = short_names(rows)
+    across = logarithmic(lowest, highest, _LEFT, WIDTH - room_for(names.values()) - _LEADER)
     up = linear(0.0, 1.0, _HEIGHT - _BOTTOM, _TOP, 4)
     nodes = _grid(across, up, "ms (logarithmic)")
     said = []
@@ -360,7 +368,7 @@ def distribution(drawing: Distribution) -> Svg:
         words = f"{label}: p50 {p50:.3f}, p95 {p95:.3f}, p99 {p99:.3f} ms of {counted(len(row), 'sample')}"
         nodes.append(path(points, f"curve {series(number)}"))
         nodes += [marker(across.at(ms), up.at(y), number, words) for ms, y in ((p50, 0.5), (p95, 0.95))]
-        nodes += [marker(across.end + 6, place, number), text(across.end + 18, place + 4, shortened(label))]
+        nodes += [marker(across.end + 6, place, number), text(across.end + 18, place + 4, names[label])]
         said.append(words)
     return picture(WIDTH, _HEIGHT, nodes, f"Share of samples that took at most so long. {'; '.join(said)}.")
 

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from harness.results.backend_info import short_labels
+
 SERIES = 8
 """How many series differ in colour, pattern and marker; further ones begin again."""
 
@@ -114,7 +116,7 @@ def _tip(content: str) -> list[Node]:
 
 WIDTH = 440
 """Of every picture: narrow enough that its text can still be read on a telephone."""
-_CHARACTER, _WIDE_CHARACTER = 6.4, 7.4
+_CHARACTER, _CHARACTER_OF_LABEL, _LONGEST = 6.4, 7.2, 24
 
 _STEPS = (1, 2, 2.5, 5, 10)
 
@@ -179,10 +181,15 @@ def figure(value: float) -> str:
 
 
 def room_for(labels: Iterable[str]) -> float:
-    """Return the pixels beside a picture for labels, each of which is shortened."""
-    return 16 + _WIDE_CHARACTER * max((len(shortened(label)) for label in labels), default=0)
+    """Return the pixels beside a picture for labels as they are written there."""
+    return 16 + _CHARACTER_OF_LABEL * max(map(len, labels), default=0)
 
 
-def shortened(label: str) -> str:
-    """Return a label that fits beside a picture: its middle is left out where it has more than 24 characters."""
-    return label if len(label) <= 24 else f"{label[:12]}…{label[-11:]}"
+def short_names(labels: Iterable[str]) -> dict[str, str]:
+    """Return what is written beside a picture for each label: at most 24 characters, by which all can be told apart.
+
+    The middle of longer ones is left out; where that is what tells them apart, they are as short as in narrow tables.
+    """
+    several = list(dict.fromkeys(labels))
+    cut = [label if len(label) <= _LONGEST else f"{label[:12]}…{label[-11:]}" for label in several]
+    return dict(zip(several, cut if len(set(cut)) == len(cut) else short_labels(several), strict=True))
