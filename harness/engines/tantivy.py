@@ -133,6 +133,11 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
             documents, {"segments": segments, "deleted_documents": deleted, "index_format": self._format}
         )
 
+    def close(self) -> None:
+        """Let go of the files as well, which are mapped and watched by a thread for as long as they can be searched."""
+        super().close()
+        self._searcher = None
+
     def _note(self, changes: Changes[pa.ChunkedArray]) -> None:
         """Note besides what the segments hold now, before the time is taken."""
         self._note_merged()
