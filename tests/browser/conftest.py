@@ -14,6 +14,8 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+WITHOUT_GRAPHICS = ["--disable-gpu", "--disable-software-rasterizer"]
+"""No process that plays a graphics card by computing: what is drawn is the same."""
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +25,7 @@ def browser() -> Iterator[Browser]:
     if found is None:
         pytest.skip("no Chromium is installed (apt-get install chromium, or set HARNESS_CHROMIUM)")
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=found)
+        running = playwright.chromium.launch(executable_path=found, args=WITHOUT_GRAPHICS)
         yield running
         running.close()
 
