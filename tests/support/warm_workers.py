@@ -1,7 +1,8 @@
 """Workers that are copies of a process which has imported what they need, instead of new interpreters.
 
 A worker stays what it is in all else: a child of the process that started it, in a session of its own, with the same
-pipes, log and environment. As a script, ``warm_workers.py NUMBER MODULE…`` is what is copied, asked through that socket.
+pipes, log and environment. As a script, ``warm_workers.py NUMBER MODULE…`` is what is copied, asked through that
+socket.
 """
 
 from __future__ import annotations
