@@ -160,7 +160,7 @@ def test_what_an_engine_started_ends_with_its_worker(tmp_path: Path, engine: str
 
 @pytest.mark.usefixtures("copied")
 def test_a_hanging_engine_is_ended_at_the_deadline(tmp_path: Path) -> None:
-    with pytest.raises(EngineTimeoutError, match="still running after 1.5 s"):
+    with pytest.raises(EngineTimeoutError, match=r"still running after 1\.5 s"):
         Worker(job_folder(tmp_path, "Hangs"), deadline_s=1.5).run(Recorder())
 
 
