@@ -106,13 +106,13 @@ def warm_workers() -> Iterator[None]:
     Not for what is said of memory: what a warm worker needs for a small index is too little to be seen.
     """
     from warm_process import WARM
-    from warm_workers import start_worker
+    from warm_workers import worker_starter
 
     from harness.worker import spawn
 
     with pytest.MonkeyPatch.context() as patch:
         if WARM:
-            patch.setattr(spawn, "start_worker", start_worker)
+            patch.setattr(spawn, "start_worker", worker_starter())
         yield
 
 

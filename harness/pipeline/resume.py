@@ -11,11 +11,12 @@ times are judged by the conditions that they were measured under, which are stor
 from __future__ import annotations
 
 import functools
+import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import packages_distributions, version
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import cast
 
@@ -89,7 +90,7 @@ class Identities:
             return identity
         file = getattr(sys.modules.get(engine.__module__), "__file__", None)
         code = {"module_sha256": file_digest(Path(file))} if file is not None else {}
-        return identity | code | {name: version(name) for name in _distributions().get(package, ())}
+        return {**identity, **code, **_distributions_of(package)}
 
     def _ask(self, card: BackendCard, parameters: Mapping[str, ParameterValue]) -> dict[str, str]:
         folder = Path(tempfile.mkdtemp(prefix="identity-", dir=self.work))
@@ -98,15 +99,29 @@ class Identities:
         return dict(load(folder, Identity).names)
 
 
-def _distributions() -> Mapping[str, Sequence[str]]:
-    """Return distributions by the packages that they install."""
-    return _distributions_in(tuple((place, _changed_ns(Path(place))) for place in sys.path))
+def _distributions_of(package: str) -> Mapping[str, str]:
+    """Return the distributions that install a package, with their versions."""
+    return _distributions_in(tuple((place, _changed_ns(Path(place))) for place in sys.path), package)
 
 
 @functools.cache
-def _distributions_in(places: tuple[tuple[str, int], ...]) -> Mapping[str, Sequence[str]]:  # noqa: ARG001
-    """Look them up once for the folders of ``sys.path`` as they are: it takes a third of a second."""
-    return packages_distributions()
+def _distributions_in(places: tuple[tuple[str, int], ...], package: str) -> Mapping[str, str]:  # noqa: ARG001
+    """Look them up once for the folders of ``sys.path`` as they are.
+
+    Files are listed as text: `importlib.metadata.packages_distributions` makes paths of them, for a third of a second.
+    """
+    module = re.compile(rf"^{re.escape(package)}(/.*)?(\.[\w-]+)?\.(py|so|pyd)(,|$)", re.MULTILINE)
+    found: dict[str, str] = {}
+    for one in distributions():
+        declared = (one.read_text("top_level.txt") or "").split()
+        if package in declared or (not declared and module.search(_files(one))):
+            found.setdefault(one.name, one.version)  # of two on the path Python takes the first
+    return found
+
+
+def _files(distribution: Distribution) -> str:
+    """Return the names of its files, one in a line, of which a wheel's have more behind a comma."""
+    return distribution.read_text("RECORD") or "\n".join(map(str, distribution.files or ()))
 
 
 def _changed_ns(place: Path) -> int:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import qdrant_stub
 from installed import skip_without
+from warm_process import WARM
+from warm_workers import worker_starter
 
 import harness
 from harness.errors import UsageError
 from harness.pipeline.check.against import parse_against
 from harness.pipeline.check.checked import Checked
+from harness.worker import spawn
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # of the libraries: whatever they deprecate of one another
-    pytest.mark.usefixtures("warm_workers"),
+    pytest.mark.usefixtures("workers_with_the_libraries"),
 ]
 CHUNKS = {"fruit": "apples and ripe pears", "fish": "trout and smoked salmon", "road": "round wheels and tar"}
 GOLDEN = [
@@ -28,7 +31,20 @@ GOLDEN = [
     {"id": "c", "question": "round wheels", "expected": ["road"]},
 ]
 MODULE = "retrievers_of_frameworks"
+LIBRARIES = (
+    "haystack.components.retrievers.in_memory", "haystack.document_stores.in_memory", "langchain_chroma",
+    "langchain_qdrant", "llama_index.core", "llama_index.vector_stores.qdrant",
+)  # fmt: skip
 FRAMEWORKS = "haystack", "langchain", "llama_index", "pyterrier"
+
+
+@pytest.fixture(scope="module")
+def workers_with_the_libraries() -> Iterator[None]:
+    """Each retriever has a worker of its own; haystack alone takes seconds to import."""
+    with pytest.MonkeyPatch.context() as patch:
+        if WARM:
+            patch.setattr(spawn, "start_worker", worker_starter(*LIBRARIES))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -293,22 +292,16 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_ends_everything_and_leaves_nothing(
-    collection: Path, tmp_path: Path, own_cache: Path, number: signal.Signals
-) -> None:
+def test_sigterm_ends_everything_and_leaves_nothing(collection: Path, tmp_path: Path, own_cache: Path) -> None:
+    """As Ctrl-C, of which `test_interrupted.py` is."""
     cards = write_cards(tmp_path / "cards", hanging="Hangs")
-    program = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from harness.cli.app import main\nmain()"
-    )
     arguments = ["compare", "--backends", "hanging", "--dataset", str(collection), "--cards", str(cards),
                  "--out", str(tmp_path / "r")]  # fmt: skip
-    with subprocess.Popen([sys.executable, "-c", program, *arguments], stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([sys.executable, "-m", "harness", *arguments], stderr=subprocess.PIPE, text=True) as process:
         try:
             _await_engine(own_cache)
             workers = psutil.Process(process.pid).children(recursive=True)
-            process.send_signal(number)
+            process.terminate()
             _, error = process.communicate(timeout=30)
         finally:
             process.kill()

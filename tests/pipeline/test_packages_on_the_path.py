@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
+from importlib.metadata import Distribution, packages_distributions, version
 from pathlib import Path
 
 import pytest
@@ -41,17 +42,24 @@ def test_the_versions_of_adapters_are_read_again_when_something_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = 0
-    really = resume.packages_distributions
+    really = resume.distributions
 
-    def counted() -> Mapping[str, list[str]]:
+    def counted() -> Iterable[Distribution]:
         nonlocal read
         read += 1
         return really()
 
-    monkeypatch.setattr(resume, "packages_distributions", counted)
+    monkeypatch.setattr(resume, "distributions", counted)
     monkeypatch.syspath_prepend(tmp_path)
-    assert [resume._distributions().get("loader_of_another") for _ in range(3)] == [None] * 3
+    assert [resume._distributions_of("loader_of_another") for _ in range(3)] == [{}] * 3
     assert read == 1
     install(tmp_path)
-    assert [resume._distributions().get("loader_of_another") for _ in range(3)] == [["another"]] * 3
+    assert [resume._distributions_of("loader_of_another") for _ in range(3)] == [{"another": "1.0"}] * 3
     assert read == 2
+
+
+def test_the_distributions_of_packages_are_those_of_the_library_that_lists_all() -> None:
+    listed = packages_distributions()
+    for package in ("numpy", "yaml", "_pytest", "py", "no_such_package"):
+        expected = {name: version(name) for name in listed.get(package, ())}
+        assert resume._distributions_of(package) == expected

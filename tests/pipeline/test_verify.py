@@ -12,6 +12,7 @@ import harness
 from harness.data.progress import SilentDisplay
 from harness.document.model import Notes
 from harness.errors import UnknownNameError, UsageError
+from harness.pipeline import verify
 from harness.pipeline.planning import plan_of_backends
 from harness.pipeline.verify import _Verifier
 from harness.plan.config import CompareRequest
@@ -56,6 +57,13 @@ options = {{ k = 1000, ties = "engine", queries = "judged" }}
 index = {{ terms = {terms} }}
 scores = {{ AP = "{ap}", "P@30" = "{p30}" }}
 """
+
+
+@pytest.fixture
+def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No analyzer of Lucene is among the changes that are tried: each needs a Java machine for its texts."""
+    tried = [(aspect, values) for aspect, values in verify._PARAMETERS if "lucene" not in str(values.get("analyzer"))]
+    monkeypatch.setattr(verify, "_PARAMETERS", tuple(tried))
 
 
 def claim(
@@ -200,6 +208,7 @@ def test_missed_numbers_are_explained_by_one_change(tmp_path: Path) -> None:
     assert {(found.agrees, found.nearest) for found in numbers} == {(False, None)}
 
 
+@pytest.mark.usefixtures("without_java")
 def test_queries_that_do_not_count_find_nothing_in_a_mean_over_all_of_the_file(tmp_path: Path) -> None:
     cards = claim(tmp_path, '"nDCG@3" = "0.9999"')
     with (tmp_path / "pets" / "qrels" / "test.tsv").open("a") as judgments:
@@ -227,6 +236,7 @@ def test_a_statistic_of_the_index_that_alone_is_missed_is_explained(tmp_path: Pa
     assert "csr:analyzer=whitespace, terms: 17 is printed, 27 measured" in shown.lines
 
 
+@pytest.mark.usefixtures("without_java")
 def test_titles_are_added_where_they_are_not_searched(tmp_path: Path) -> None:
     cards = claim(tmp_path, 'AP = "0.2083"', index="terms = 27")
     card = cards / "datasets" / "pets.toml"
@@ -236,6 +246,7 @@ def test_titles_are_added_where_they_are_not_searched(tmp_path: Path) -> None:
     assert (variant.aspect, variant.before, variant.after) == ("texts of documents", "text alone", "title and text")
 
 
+@pytest.mark.usefixtures("without_java")
 def test_a_backend_that_two_rows_write_in_two_ways_is_searched_once(tmp_path: Path) -> None:
     rows = ('AP = "0.9"', 'AP = "0.8"')
     cards = claim(tmp_path, *rows, backend="csr:k1=0.9;b=0.75;analyzer=whitespace")

@@ -53,13 +53,13 @@ def _places(environment: Mapping[str, str]) -> list[str]:
 _INSTALLED = [place for place in sys.path[1:] if place not in _places(os.environ)]
 
 
-def import_for_workers() -> None:
+def import_for_workers(*libraries: str) -> None:
     """What workers import, kernels included; copies share the memory of it."""
     from harness.exact import compile_dense_kernels, compile_kernels
 
     for module in _OF_WORKERS:
         importlib.import_module(module)
-    for module in _CLIENTS:
+    for module in (*_CLIENTS, *libraries):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
     compile_kernels()

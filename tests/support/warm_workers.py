@@ -1,7 +1,8 @@
 """Workers that are copies of a process which has imported what they need, instead of new interpreters.
 
 A worker stays what it is in all else: a child of the process that started it, in a session of its own, with the same
-pipes, log and environment. As a script, ``warm_workers.py NUMBER`` is what is copied, asked through that socket.
+pipes, log and environment. As a script, ``warm_workers.py NUMBER MODULE…`` is what is copied, asked through that
+socket.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO, NoReturn, cast
 
@@ -78,17 +79,24 @@ class _Starter:
         return WorkerProcess(cast("subprocess.Popen[bytes]", process), mark)
 
 
-def start_worker(log: BinaryIO, modules: Sequence[str] = ()) -> WorkerProcess:
-    """In place of `harness.worker.spawn.start_worker`, for tests that run the harness in their own process."""
-    with _STARTING:
-        starter = _own_starter()
-    return starter.start(log, modules)
+def worker_starter(*modules: str) -> Callable[..., WorkerProcess]:
+    """In place of `harness.worker.spawn.start_worker`, for tests that run the harness in their own process.
+
+    What is copied has imported ``modules`` too, which start no thread.
+    """
+
+    def start(log: BinaryIO, early: Sequence[str] = ()) -> WorkerProcess:
+        with _STARTING:
+            starter = _own_starter(*modules)
+        return starter.start(log, early)
+
+    return start
 
 
 @functools.cache
-def _own_starter() -> _Starter:
+def _own_starter(*modules: str) -> _Starter:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, __file__, str(theirs.fileno())]
+    command = [sys.executable, __file__, str(theirs.fileno()), *modules]
     environment = {**os.environ, "PYTHONPATH": path_with_package(os.environ)}
     server = subprocess.Popen(command, env=environment, pass_fds=[theirs.fileno()], start_new_session=True)
     theirs.close()
@@ -146,5 +154,5 @@ def _be_worker(request: Request, parent: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    import_for_workers()
+    import_for_workers(*sys.argv[2:])
     _serve(socket.socket(fileno=int(sys.argv[1])))

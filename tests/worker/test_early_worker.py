@@ -97,17 +97,17 @@ with spawn.start_early():
 
 
 def test_no_other_worker_is_there_while_an_engine_builds_or_searches(tmp_path: Path) -> None:
-    cards = write_cards(tmp_path / "cards", first="NotesWorkers", second="NotesWorkers", third="NotesWorkers")
+    cards = write_cards(tmp_path / "cards", first="NotesWorkers", second="NotesWorkers")
     collection, noted = write_collection(tmp_path / "small"), tmp_path / "noted"
     result = subprocess.run(
-        [sys.executable, "-m", "harness", "compare", "--backends", "first,second,third", "--dataset", str(collection),
+        [sys.executable, "-m", "harness", "compare", "--backends", "first,second", "--dataset", str(collection),
          "--cards", str(cards), "--k", "3", "--out", str(tmp_path / "out")],
         env={**os.environ, "NOTED_WORKERS": str(noted), "HARNESS_CACHE": str(tmp_path / "cache")},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     notes = [line.split(":") for line in noted.read_text().splitlines()]
-    assert len({worker for worker, _ in notes}) == 3
+    assert len({worker for worker, _ in notes}) == 2
     assert {others.strip() for _, others in notes} == {""}
 
 
