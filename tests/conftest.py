@@ -140,7 +140,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 SLOW = re.compile(
-    r'(?:from |import |skip_module_without\(.*")(chromadb|jnius|lancedb|mteb|qdrant_client|sentence_transformers)'
+    r'(?:from |import |(?:importorskip|skip_module_without)\(.*")'
+    r"(chromadb|jnius|lancedb|mteb|qdrant_client|sentence_transformers)"
 )
 """A library that a process takes seconds to import, or to start Java for, in the text of a file of tests."""
 
