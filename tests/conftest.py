@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import re
@@ -10,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -135,6 +137,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the files of long tests first, so that no core is left waiting for one of them at the end."""
     long = {item.path for item in items if any(item.get_closest_marker(name) for name in LONG)}
     items.sort(key=lambda item: item.path not in long)
+
+
+SLOW = re.compile(
+    r'(?:from |import |(?:importorskip|skip_module_without)\(.*")'
+    r"(chromadb|jnius|lancedb|mteb|qdrant_client|sentence_transformers)"
+)
+"""A library that a process takes seconds to import, or to start Java for, in the text of a file of tests."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadfile`, files with the same slow library go to the same process."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    @functools.cache
+    def library_or(file: str) -> str:
+        found = SLOW.search((config.rootpath / file).read_text(encoding="utf-8"))
+        return file if found is None else found[1].replace("mteb", "sentence_transformers")  # the one imports the other
+
+    class ByLibrary(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return library_or(super()._split_scope(nodeid))
+
+    return ByLibrary(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -52,7 +52,7 @@ class IrdsLoader:
         """
         dataset = _dataset(spec)
         name = spec.location.removeprefix(_PREFIX)
-        below = [judged_id for judged_id in _ids_with("qrels") if judged_id.startswith(f"{name}/")]
+        below = _ids_with("qrels", below=f"{name}/")
         if split is not None:
             listed = ", ".join(_PREFIX + judged_id for judged_id in below)
             fix = f"splits are part of the id: {listed}" if below else "leave it out"
@@ -151,8 +151,8 @@ def _used_beside(own: frozenset[Path], home: Path) -> dict[str, set[Path]]:
     return whole | {name: paths for name, paths in partial.items() if paths - own - used}
 
 
-def _ids_with(part: str) -> list[str]:
-    return [name for name, dataset in _all_datasets().items() if dataset.has(part)]
+def _ids_with(part: str, below: str = "") -> list[str]:
+    return [name for name, dataset in _all_datasets().items() if name.startswith(below) and dataset.has(part)]
 
 
 def _lacks(location: str, part: str) -> UsageError:
@@ -302,7 +302,7 @@ def _first_id(documents: Part) -> str:
 
     Files alone would not do: an archive may hold several corpora.
     """
-    others = (name for name in _ids_with("docs") if _handler(_all_datasets()[name], "docs") is documents.handler)
+    others = (name for name, one in _all_datasets().items() if _handler(one, "docs") is documents.handler)
     return min((documents.spec, *(_PREFIX + name for name in others)), key=lambda spec: (spec.count("/"), spec))
 
 

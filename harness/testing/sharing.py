@@ -25,7 +25,7 @@ _DOCUMENTS = 120
 _K = 30
 _PATIENCE_S = 120.0
 _THREADS = 4
-_TURNS = 10
+_TURNS = 4
 
 
 class SharingContract(Base):

@@ -22,13 +22,18 @@ Document = Mapping[str, str]
 
 def anserini_index(folder: Path, documents: Mapping[str, str], *options: str) -> Path:
     """What ``IndexCollection`` makes of a JSON collection."""
+    run_anserini(index_collection(folder, documents, *options))
+    return folder / "index"
+
+
+def index_collection(folder: Path, documents: Mapping[str, str], *options: str) -> Sequence[str]:
+    """The command that makes ``index`` in the folder, in which the documents are written."""
     (folder / "collection").mkdir(parents=True)
     lines = (json.dumps({"id": one, "contents": text}) + "\n" for one, text in documents.items())
     (folder / "collection" / "docs.jsonl").write_text("".join(lines))
     arguments = ["-collection", "JsonCollection", "-input", str(folder / "collection"), "-threads", "1"]
     arguments += ["-generator", "DefaultLuceneDocumentGenerator", "-index", str(folder / "index"), *options]
-    run_anserini(["IndexCollection", *arguments])
-    return folder / "index"
+    return ["IndexCollection", *arguments]
 
 
 _RUN_ANSERINI = """

@@ -80,7 +80,8 @@ def write_collection(
     """The same on a server, points numbered by row; a vector whose name is empty is the collection's unnamed one."""
     from qdrant_client import QdrantClient, models
 
-    client = QdrantClient(url=url, check_compatibility=False)  # it asks in a thread that a stub may not outlive
+    # it asks in a thread that a stub may not outlive, and would read certificates
+    client = QdrantClient(url=url, check_compatibility=False, verify=False)
     modifier = models.Modifier.IDF if idf else None
     sparse = {"words": models.SparseVectorParams(modifier=modifier)} if documents.sparse is not None else None
     dense: Any = {}

@@ -48,8 +48,7 @@ class FusedByRanks(Base):
         scores: Float64Array = np.zeros(part.scores.shape)
         for query, (found, matching) in enumerate(zip(part.scores, part.matches, strict=True)):
             slack = 4e-6 * (np.abs(found) if part.scale is None else np.full(found.shape, part.scale[query]))
-            for row in np.flatnonzero(matching):
-                bound = found[row] - slack[row] if at_last else found[row] + slack[row]
-                place = int(np.count_nonzero(found[matching] >= bound)) - (1 if at_last else 0)
-                scores[query, row] = 1 / (self.best_place + place)
+            bounds = (found - slack if at_last else found + slack)[matching]
+            places = np.count_nonzero(found[matching] >= bounds[:, None], axis=1) - (1 if at_last else 0)
+            scores[query, matching] = 1 / (self.best_place + places)
         return scores

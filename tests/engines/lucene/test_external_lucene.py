@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from installed import skip_module_without
-from lucene_indexes import add, anserini_index, delete, writer
+from lucene_indexes import add, delete, index_collection, run_anserini, writer
 from small_world import DOCUMENTS, QUERIES, write_collection
 
 import harness
@@ -45,8 +45,12 @@ def cacm() -> Dataset:
 
 @pytest.fixture(scope="module")
 def anserini(cacm: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """CACM in ``index``, and the small collection in ``small/index`` beside it, both by one Java."""
+    folder = tmp_path_factory.mktemp("anserini")
     documents = dict(zip(cacm.corpus.ids, cacm.corpus.texts.to_pylist(), strict=True))
-    return anserini_index(tmp_path_factory.mktemp("anserini"), documents, "-storeDocvectors", "-storeRaw")
+    large = index_collection(folder, documents, "-storeDocvectors", "-storeRaw")
+    run_anserini(large, index_collection(folder / "small", DOCUMENTS))
+    return folder / "index"
 
 
 @contextmanager
@@ -121,11 +125,10 @@ def test_an_index_of_anserini_serves_feedback(
     assert np.array_equal(found.scores, expected.scores)
 
 
-def test_an_index_without_the_empty_documents_is_proven_too(tmp_path: Path) -> None:
+def test_an_index_without_the_empty_documents_is_proven_too(anserini: Path, tmp_path: Path) -> None:
     """Anserini drops them: the index holds a part of the collection, and its reference is made of that part."""
     collection = write_collection(tmp_path / "small")
-    index = anserini_index(tmp_path, DOCUMENTS)
-    backend = compared(f"lucene:external=true;path={index}", collection)
+    backend = compared(f"lucene:external=true;path={anserini.parent / 'small' / 'index'}", collection)
     assert backend.index is not None
     assert (backend.index.documents_indexed, backend.index.missing) == (5, ["d5"])
     assert "1 documents of the dataset are not in it, because they are empty: d5" in backend.notes
