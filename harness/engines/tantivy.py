@@ -80,12 +80,12 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         schema.add_unsigned_field(_CHANGE, fast=True)
         for field in field_columns(documents.fields).values():
             schema.add_text_field(field, tokenizer_name="raw", index_option="basic")
-        writer = self._writer(self._tantivy.Index(schema.build(), path=str(folder), reuse=False))
+        writer = self._writer(_unwatched(self._tantivy.Index(schema.build(), path=str(folder), reuse=False)))
         self._write(writer, np.arange(len(documents), dtype=np.int32), documents, progress)
 
     def change(self, folder: Path, changes: Changes[pa.ChunkedArray], progress: Progress) -> None:
         """Delete by the field of the row and add, in one commit; getting ready is what it is after a build."""
-        index = self._tantivy.Index.open(str(folder))
+        index = _unwatched(self._tantivy.Index.open(str(folder)))
         writer = self._writer(index)
         # by a query: a term of a field of numbers deletes nothing, without an error
         outdated = self._tantivy.Query.term_set_query(index.schema, _ROW, changes.outdated.tolist())
@@ -125,7 +125,7 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
 
     def load(self, folder: Path) -> LoadedIndex:
         """Open the last commit."""
-        index = self._tantivy.Index.open(str(folder))
+        index = _unwatched(self._tantivy.Index.open(str(folder)))
         self._schema, self._searcher = index.schema, index.searcher()
         segments, documents = int(self._searcher.num_segments), int(self._searcher.num_docs)
         deleted = sum(segment["max_doc"] for segment in _segments(folder)) - documents
@@ -134,7 +134,7 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
         )
 
     def close(self) -> None:
-        """Let go of the files as well, which are mapped and watched by a thread for as long as they can be searched."""
+        """Let go of the files as well, which are mapped for as long as they can be searched."""
         super().close()
         self._searcher = None
 
@@ -214,6 +214,12 @@ class TantivyEngine(Filterable[pa.ChunkedArray], Changeable[pa.ChunkedArray]):
             self._tantivy.Query.const_score_query(self._term(columns[name], value, "basic"), 0.0)
             for name, value in wanted.items()
         ]
+
+
+def _unwatched(index: Any) -> Any:  # noqa: ANN401 - of the client
+    """Have no thread open each commit anew, while times are taken, and after the index was closed and is gone."""
+    index.config_reader(reload_policy="Manual")
+    return index
 
 
 def _segments(folder: Path) -> list[Mapping[str, Any]]:
