@@ -160,7 +160,9 @@ def _postgres(url: str) -> Iterator[Session]:
     parameters = {**find_cards("backends")["pgvector"].defaults, "url": url, "timeout_s": _PATIENCE_S, "retry_s": 0.0}
 
     def names() -> list[str]:
-        listed = session.rows("listing its tables", "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        listed = session.rows(
+            "listing its tables", "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+        )
         return [str(name) for (name,) in listed]
 
     def remove(name: str) -> None:

@@ -254,12 +254,15 @@ class TestUnseenFolders:
         assert (tmp_path / "log.txt").exists()
 
 
-def test_a_cluster_that_is_not_there_is_said_at_once() -> None:
+@pytest.mark.parametrize("named", ["by the option", "by the environment"])
+def test_a_cluster_that_is_not_there_is_said_at_once(named: str) -> None:
     """In a process of its own: this one is connected."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    asked = f"from harness.worker.ray_executor import cluster; cluster('ray:{address}')"
-    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=60, check=False)
+    executor, more = (f"ray:{address}", {}) if named == "by the option" else ("ray", {"RAY_ADDRESS": address})
+    command = [sys.executable, "-c", f"from harness.worker.ray_executor import cluster; cluster('{executor}')"]
+    environment = {**os.environ, **more}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert f"no Ray cluster at '{address}'" in done.stderr
 
 

@@ -109,6 +109,8 @@ def test_a_table_is_proven_to_hold_the_vectors(dtype: str, tmp_path: Path) -> No
         rows = np.arange(600, dtype=np.int32)
         assert index.ids.to_list() == GIVEN.ids.to_list()
         assert engine.mismatch(ExpectedContent(rows, GIVEN, ASKED), RecordingProgress()) is None
+        longer = Inputs(GIVEN.ids, dense=VECTORS * 2)  # of the same cosines
+        assert engine.mismatch(ExpectedContent(rows, longer, ASKED), RecordingProgress()) is None
         other = VECTORS.copy()
         other[7, 3] += 1e-2
         changed = Inputs(GIVEN.ids, dense=other)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -202,6 +204,15 @@ def test_the_similarity_of_an_external_index_is_read(tmp_path: Path, metric: str
     np.testing.assert_allclose(hits.scores[:30], expected, atol=2e-6)
     assert (stored.place, stored.texts[0]) == ("the field 'text'", "text 0")
     np.testing.assert_array_equal(stored.dense, DOCUMENTS.dense[stored.rows])
+
+
+@pytest.mark.parametrize("name", ["harness_row", "harness_vector", "$meta"])
+def test_metadata_called_as_what_the_collection_has_itself_is_refused(name: str, tmp_path: Path) -> None:
+    named = replace(DOCUMENTS, metadata=pa.table({name: ["red"] * len(DOCUMENTS)}))
+    with closing(MilvusEngine(DENSE)) as engine:
+        engine.open(tmp_path, named.ids)
+        with pytest.raises(RejectedInputError, match=re.escape(f"has a field '{name}' of its own")):
+            engine.index(named, RecordingProgress(), StepClock())
 
 
 @pytest.mark.parametrize(

@@ -296,6 +296,7 @@ def test_no_password_of_the_address_is_shown(named: str, shown: str | None) -> N
         (psycopg.errors.UndefinedTable("gone"), Cause.MISSING),
         (psycopg.errors.AdminShutdown("bye"), Cause.BROKEN),
         (psycopg.errors.InvalidPassword("no"), Cause.UNAUTHORISED),
+        (psycopg.OperationalError('connection failed: FATAL: role "me" does not exist'), Cause.UNAUTHORISED),
         (psycopg.errors.DiskFull("full"), Cause.FAILED),
         (psycopg.errors.DataException("odd"), Cause.REFUSED),
         (psycopg.errors.QueryCanceled("late"), Cause.SLOW),
