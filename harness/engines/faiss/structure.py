@@ -211,7 +211,7 @@ def compared_vectors(index: Any, queries: Float32Array) -> tuple[Float32Array, F
     if isinstance(own, (faiss.IndexHNSW, faiss.IndexNSG)):
         return compared_vectors(own.storage, queries)
     quantiser = getattr(own, "sq", None)
-    if quantiser is not None and quantiser.qtype == faiss.ScalarQuantizer.QT_bf16:
+    if quantiser is not None and quantiser.qtype == faiss.ScalarQuantizer.QT_bf16 and _rounds_queries(own):
         queries = _bfloat16(queries)
     return own.reconstruct_n(0, own.ntotal), queries
 
@@ -239,6 +239,15 @@ def _linked(graph: Any) -> int:  # noqa: ANN401
     faiss = load_library()
     neighbours, offsets = faiss.vector_to_array(graph.neighbors), faiss.vector_to_array(graph.offsets)
     return int(np.count_nonzero(neighbours[offsets[:-1].astype(np.int64)] >= 0))
+
+
+def _rounds_queries(index: Any) -> bool:  # noqa: ANN401
+    """Tell whether codes of bfloat16 are compared with queries rounded to it: FAISS does so on some processors only."""
+    faiss = load_library()
+    probe = faiss.IndexScalarQuantizer(index.d, faiss.ScalarQuantizer.QT_bf16, index.metric_type)
+    probe.add(np.ones((1, index.d), dtype=np.float32))
+    query = np.full((1, index.d), 1 + 2**-9, dtype=np.float32)
+    return bool(probe.search(query, 1)[0] == probe.search(_bfloat16(query), 1)[0])
 
 
 def _bfloat16(vectors: Float32Array) -> Float32Array:
