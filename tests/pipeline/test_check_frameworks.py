@@ -33,7 +33,7 @@ GOLDEN = [
 MODULE = "retrievers_of_frameworks"
 LIBRARIES = (
     "haystack.components.retrievers.in_memory", "haystack.document_stores.in_memory", "langchain_chroma",
-    "langchain_qdrant", "llama_index.core", "llama_index.vector_stores.qdrant",
+    "langchain_postgres", "langchain_qdrant", "llama_index.core", "llama_index.vector_stores.qdrant",
 )  # fmt: skip
 FRAMEWORKS = "haystack", "langchain", "llama_index", "pyterrier"
 
@@ -107,15 +107,19 @@ def test_a_retriever_is_asked_as_it_is(asked: Callable[[str], Checked], package:
     [
         ("langchain_chroma", "langchain:{}:chroma_retriever_in_an_odd_folder;id_key=source", "l2"),
         ("langchain_qdrant", "langchain:{}:qdrant_server_store;id_key=source", "cosine"),
-        ("faiss", "langchain:{}:store_like_faiss;id_key=source", "dot"),
-        ("lancedb", "langchain:{}:store_like_lancedb;id_key=source", "l2"),
+        ("langchain_community", "langchain:{}:langchain_faiss;id_key=source", "dot"),
+        ("langchain_community", "langchain:{}:langchain_lancedb;id_key=source", "l2"),
+        ("langchain_postgres", "langchain:{}:langchain_pgvector;id_key=source", "cosine"),
+        ("langchain_postgres", "langchain:{}:langchain_pgvector_store;id_key=source", "cosine"),
     ],
 )
 def test_the_search_of_the_store_is_held_against_an_exact_one(
-    package: str, name: str, similarity: str, monkeypatch: pytest.MonkeyPatch
+    package: str, name: str, similarity: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """In the same check, by the object's own embeddings, with no corpus and no model named."""
     skip_without(package)
+    if package == "langchain_postgres":
+        monkeypatch.setenv("POSTGRES_OF_RETRIEVERS", request.getfixturevalue("postgres_url"))
     with qdrant_stub.serve() as server:
         monkeypatch.setenv("QDRANT_OF_RETRIEVERS", server.url)
         result = harness.check(GOLDEN, against=name.format(MODULE), k=2, require="parity>=1", timing=False)
@@ -130,12 +134,12 @@ def test_the_search_of_the_store_is_held_against_an_exact_one(
     ("package", "name", "reason"),
     [
         (
-            "faiss",
+            "langchain_community",
             "retriever_that_drops_a_hit",
             "not those of the store's own search for 3 of 3 questions",
         ),
         (
-            "faiss",
+            "langchain_community",
             "retriever_with_a_threshold",
             "(its own settings: search_type=similarity_score_threshold, score_threshold)",
         ),
@@ -159,8 +163,12 @@ def test_the_parity_of_the_store_is_not_that_of_a_retriever_with_other_hits(
     [
         ("langchain_qdrant", "langchain:{}:qdrant_store;id_key=source", "qdrant-client searches it in Python"),
         ("haystack", "haystack:{}:haystack_pipeline;id_key=source", "the harness searches Qdrant, Chroma, FAISS"),
-        ("faiss", "langchain:{}:store_without_embeddings;id_key=source", "does not show how it encodes questions"),
-        ("faiss", "langchain:{}:store_of_another_model;id_key=source", "3 dimensions"),
+        (
+            "langchain_community",
+            "langchain:{}:store_without_embeddings;id_key=source",
+            "does not show how it encodes questions",
+        ),
+        ("langchain_community", "langchain:{}:store_of_another_model;id_key=source", "3 dimensions"),
     ],
 )
 def test_why_the_search_of_the_store_is_not_held_against_an_exact_one(
@@ -176,7 +184,7 @@ def test_why_the_search_of_the_store_is_not_held_against_an_exact_one(
 
 def test_a_store_that_searches_wrongly_differs_from_the_exact_search() -> None:
     """An index of lists that looks into one of four: some of the nearest vectors are in others."""
-    skip_without("faiss")
+    skip_without("langchain_community")
     result = harness.check(
         [{"id": "a", "question": "apples tar trout", "expected": ["fruit"]}],
         against=f"langchain:{MODULE}:store_of_lists;id_key=source",

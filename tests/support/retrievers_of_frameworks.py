@@ -6,7 +6,6 @@ import json
 import os
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,19 @@ import numpy as np
 from harness.testing.expected import embed_words
 
 
-class LangChainWords:
-    """Embeddings as LangChain asks them."""
+@cache
+def langchain_words() -> Any:
+    """Embeddings as LangChain's stores take them."""
+    from langchain_core.embeddings import Embeddings
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return embed_words(texts).tolist()
+    class Words(Embeddings):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return embed_words(texts).tolist()
 
-    def embed_query(self, text: str) -> list[float]:
-        return embed_words([text])[0].tolist()
+        def embed_query(self, text: str) -> list[float]:
+            return embed_words([text])[0].tolist()
+
+    return Words()
 
 
 def lines() -> list[dict[str, str]]:
@@ -43,7 +47,7 @@ def langchain_documents() -> list[Any]:
 def chroma_store(folder: str = "chroma") -> Any:
     from langchain_chroma import Chroma
 
-    store = Chroma("notes", LangChainWords(), persist_directory=str(Path(folder).absolute()))
+    store = Chroma("notes", langchain_words(), persist_directory=str(Path(folder).absolute()))
     store.add_documents(langchain_documents())
     return store
 
@@ -62,7 +66,7 @@ def qdrant_store() -> Any:
     from langchain_qdrant import QdrantVectorStore
 
     return QdrantVectorStore.from_documents(
-        langchain_documents(), LangChainWords(), location=":memory:", collection_name="notes"
+        langchain_documents(), langchain_words(), location=":memory:", collection_name="notes"
     )
 
 
@@ -72,7 +76,7 @@ def qdrant_server_store() -> Any:
 
     return QdrantVectorStore.from_documents(
         langchain_documents(),
-        LangChainWords(),
+        langchain_words(),
         ids=[1, 2, 3],
         url=os.environ["QDRANT_OF_RETRIEVERS"],
         collection_name="notes",
@@ -80,61 +84,61 @@ def qdrant_server_store() -> Any:
     )
 
 
-class FaissInMemory:
-    """As LangChain's FAISS: an index in memory, documents by their places in it, and embeddings."""
+@cache
+def langchain_faiss() -> Any:
+    """An index in memory, of inner products."""
+    from langchain_community.vectorstores import FAISS
 
-    def __init__(self, index: Any, texts: list[str], names: list[str], embeddings: Any = None) -> None:
-        self.index, self.names, self.embeddings = index, names, embeddings
-        self.index.add(embed_words(texts))
-
-    def similarity_search_with_score(self, question: str, k: int) -> list[tuple[Any, float]]:
-        scores, places = self.index.search(embed_words([question]), k)
-        hits = [(place, score) for place, score in zip(places[0], scores[0], strict=True) if place >= 0]
-        return [(SimpleNamespace(metadata={"source": self.names[place]}), float(score)) for place, score in hits]
+    return FAISS.from_documents(langchain_documents(), langchain_words(), distance_strategy="MAX_INNER_PRODUCT")
 
 
-class LanceDB:
-    """As LangChain's LanceDB, by its name and attributes, on a table of LanceDB's own."""
+def langchain_lancedb() -> Any:
+    from langchain_community.vectorstores import LanceDB
 
-    def __init__(self) -> None:
-        import lancedb
-
-        self._connection, self._table_name, self._vector_key = lancedb.connect("lance"), "notes", "vector"
-        self.embeddings = LangChainWords()
-        vectors = self.embeddings.embed_documents([line["text"] for line in lines()])
-        rows = [{"id": line["_id"], "vector": vector} for line, vector in zip(lines(), vectors, strict=True)]
-        self._table = self._connection.create_table(self._table_name, rows)
-
-    def similarity_search_with_score(self, question: str, k: int) -> list[tuple[Any, float]]:
-        hits = self._table.search(self.embeddings.embed_query(question)).limit(k).to_list()
-        return [(SimpleNamespace(id=hit["id"], metadata={"source": hit["id"]}), hit["_distance"]) for hit in hits]
+    store = LanceDB(embedding=langchain_words(), uri="lance", table_name="notes")
+    store.add_texts([line["text"] for line in lines()], [{"source": line["_id"]} for line in lines()])
+    return store
 
 
-def store_like_lancedb() -> LanceDB:
-    return LanceDB()
+def langchain_pgvector() -> Any:
+    """Its table holds all collections."""
+    from langchain_postgres import PGVector
+
+    url = os.environ["POSTGRES_OF_RETRIEVERS"].replace("postgresql:", "postgresql+psycopg:")
+    size = embed_words(["a"]).shape[1]
+    store = PGVector(langchain_words(), connection=url, collection_name="notes", embedding_length=size)
+    store.add_documents(langchain_documents())
+    return store
 
 
-class DropsTheLast:
-    """As a retriever of LangChain with a threshold: it returns what its store returns, except the last hit."""
+def langchain_pgvector_store() -> Any:
+    """A table of its own, with a column for the id."""
+    from langchain_postgres import PGEngine, PGVectorStore
 
-    search_type = "similarity_score_threshold"
-
-    def __init__(self, store: FaissInMemory) -> None:
-        self.vectorstore, self.search_kwargs = store, {"k": 2, "score_threshold": 0.4}
-
-    def invoke(self, question: str, k: int) -> list[Any]:
-        return [document for document, _ in self.vectorstore.similarity_search_with_score(question, k)[:-1]]
-
-
-def retriever_with_a_threshold() -> DropsTheLast:
-    return DropsTheLast(store_like_faiss())
+    engine = PGEngine.from_connection_string(os.environ["POSTGRES_OF_RETRIEVERS"].replace(":", "+psycopg:", 1))
+    engine.init_vectorstore_table("notes", embed_words(["a"]).shape[1])
+    store = PGVectorStore.create_sync(engine, langchain_words(), table_name="notes")
+    store.add_documents(langchain_documents())
+    return store
 
 
-def retriever_that_drops_a_hit() -> DropsTheLast:
+def retriever_with_a_threshold() -> Any:
+    return langchain_faiss().as_retriever(
+        search_type="similarity_score_threshold", search_kwargs={"k": 2, "score_threshold": 0.4}
+    )
+
+
+def retriever_that_drops_a_hit() -> Any:
     """It does not show that it has a threshold."""
-    retriever = DropsTheLast(store_like_faiss())
-    retriever.search_type, retriever.search_kwargs = "similarity", {"k": 2}
-    return retriever
+    store = langchain_faiss()
+
+    class DropsTheLast:
+        vectorstore, search_type, search_kwargs = store, "similarity", {"k": 2}
+
+        def invoke(self, question: str, k: int) -> list[Any]:
+            return store.similarity_search(question, k)[:-1]
+
+    return DropsTheLast()
 
 
 def chroma_retriever_with_mmr() -> Any:
@@ -142,33 +146,34 @@ def chroma_retriever_with_mmr() -> Any:
     return chroma_store().as_retriever(search_type="mmr", search_kwargs={"lambda_mult": 0.0})
 
 
-def _store_like_faiss(embeddings: Any) -> FaissInMemory:
+def store_of_lists() -> Any:
+    """Its index looks into one of four lists."""
     import faiss
-
-    index = faiss.IndexFlatIP(embed_words(["a"]).shape[1])
-    return FaissInMemory(index, [line["text"] for line in lines()], [line["_id"] for line in lines()], embeddings)
-
-
-def store_like_faiss() -> FaissInMemory:
-    return _store_like_faiss(LangChainWords())
-
-
-def store_without_embeddings() -> FaissInMemory:
-    return _store_like_faiss(None)
-
-
-def store_of_another_model() -> FaissInMemory:
-    return _store_like_faiss(SimpleNamespace(embed_query=lambda _: [1.0, 0.0, 0.0]))
-
-
-def store_of_lists() -> FaissInMemory:
-    import faiss
+    from langchain_community.docstore.in_memory import InMemoryDocstore
+    from langchain_community.vectorstores import FAISS
 
     words = [word for line in lines() for word in line["text"].split()]
     vectors = embed_words(words)
     index = faiss.index_factory(vectors.shape[1], "IVF4,Flat", faiss.METRIC_INNER_PRODUCT)
     index.train(vectors)
-    return FaissInMemory(index, words, ["fruit", *words[1:]], LangChainWords())
+    store = FAISS(langchain_words(), index, InMemoryDocstore(), {})
+    store.add_texts(words, [{"source": name} for name in ("fruit", *words[1:])])
+    return store
+
+
+def store_without_embeddings() -> Any:
+    """FAISS calls a function that is no embeddings of LangChain, and does not show it."""
+    store = langchain_faiss()
+    store.embedding_function = langchain_words().embed_query
+    return store
+
+
+def store_of_another_model() -> Any:
+    from langchain_core.embeddings import FakeEmbeddings
+
+    store = langchain_faiss()
+    store.embedding_function = FakeEmbeddings(size=3)
+    return store
 
 
 @cache

@@ -77,14 +77,15 @@ def test_a_file_is_put_once_until_it_changes_or_is_gone(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.filterwarnings("ignore")  # of LangChain's own
 def test_the_store_behind_a_retriever_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    skip_without("faiss")
+    skip_without("langchain_community")
     monkeypatch.chdir(tmp_path)
     Path("chunks.jsonl").write_text('{"_id": "fruit", "text": "apples"}\n')
     folder, questions = tmp_path / "job", tmp_path / "questions.arrow"
     folder.mkdir()
     save_table(questions, pa.table({"id": ["a"], "text": ["apples"]}))
-    target = "retrievers_of_frameworks:store_like_faiss"
+    target = "retrievers_of_frameworks:langchain_faiss"
     save(folder, AskJob(target, questions, 1, 1, False, folder / "store", "langchain", "source"))
     ObjectStore().run_elsewhere(folder, tmp_path / "node")
     asked = load(folder, Asked)
