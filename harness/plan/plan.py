@@ -471,7 +471,7 @@ def _reference(request: CompareRequest, trials: Sequence[Trial]) -> str | None:
 
 
 def _check_model(trial: Trial) -> None:
-    """Refuse a model that is not understood, and parameters that it makes meaningless."""
+    """Refuse a model that is not understood, parameters that it makes meaningless, and vectors of an unnamed one."""
     if trial.spec.kind == "rerank":
         require_sense(trial.spec.name, trial.parameters)
         return
@@ -479,6 +479,8 @@ def _check_model(trial: Trial) -> None:
     encoder = model_encoder(card.encoder) if card is not None else None
     if encoder is None:
         return
+    if trial.external and not trial.spec.overrides.get("model"):
+        raise UsageError(f"'{trial.label}' does not say which model made its vectors", fix="name it: model=…")
     try:
         Settings.of(encoder, trial.parameters)
     except UsageError as error:

@@ -20,7 +20,6 @@ from harness.data.problems import Finding
 from harness.data.progress import Display, DisplayOfPart
 from harness.data.texts import content_digest
 from harness.data.types import Corpus, Ids, Queries, Run
-from harness.encoders.settings import model_encoder
 from harness.engines.callable.answers import Answer
 from harness.engines.callable.frameworks import FRAMEWORKS
 from harness.engines.callable.vector_stores import StoreBehind
@@ -170,8 +169,8 @@ def _require_kind(name: str, backends: Sequence[str]) -> None:
 
 
 def _require_alone(trial: Trial) -> None:
-    """Refuse an index that means nothing without its corpus, or without its model."""
-    card, overrides = trial.spec.card, trial.spec.overrides
+    """Refuse an index that means nothing without its corpus."""
+    card = trial.spec.card
     if card is None or not trial.external:
         raise UsageError(f"'{trial.label}' is no index that is there already", fix="name it with --backends")
     if "bm25" in card.encoder and load_engine(card).capabilities.reads(external=True) != "text":
@@ -179,10 +178,6 @@ def _require_alone(trial: Trial) -> None:
             f"'{trial.spec.name}' reads vectors whose columns are numbers of the corpus's own terms: without the "
             "corpus, a question cannot be encoded",
             fix=f"give it: --corpus PLACE --backends '{trial.label}'; or ask your own code: --against python:…",
-        )
-    if model_encoder(card.encoder) is not None and "model" not in overrides:
-        raise UsageError(
-            f"'{trial.label}' does not say which model made its vectors", fix="name it: model=, as --backends takes it"
         )
 
 
