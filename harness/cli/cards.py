@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from harness.cli.matrix import matrix_row, matrix_table
 from harness.cli.output import page, print_json, print_result
@@ -25,7 +26,6 @@ def backends(request: BackendsRequest) -> None:
     What it can do is what the contract suite proved on a real engine, whose version is named.
     """
     known, name = find_cards("backends", request.cards), request.backend
-    stages: Mapping[str, Stage] = {**fusions(), **rerankers()}
     if name is None:
         if request.format == "json":
             print_json(list(map(_plain, known.values())))
@@ -34,21 +34,39 @@ def backends(request: BackendsRequest) -> None:
         else:
             print_result(_list(known.values()))
         return
-    card = known.get(name) or stages.get(name)
-    if card is None:
-        listed = [f"{form}: {summary}" for form, summary in _OF_USERS.items()]
-        yours = [line for line in listed if name in re.findall("[a-z]+(?=:)", line)]
-        if yours:
-            raise UsageError(f"'{name}' begins a backend of yours, which has no parameters", fix=yours[0])
-        raise UnknownNameError("backend", name, known)
+    label, card, shown = _backend(name, known, request.cards)
     if request.format == "json":
         print_json(_plain(card))
         return
     facts = _facts(card) if isinstance(card, BackendCard) else []
-    parameters = _parameters(card.parameters.values(), scoped=isinstance(card, BackendCard))
-    blocks: list[Block] = [*facts, parameters]
-    title = f"{card.name}: {card.summary}"
+    blocks: list[Block] = [*facts, _parameters(shown, scoped=isinstance(card, BackendCard))]
+    title = f"{label}: {card.summary}"
     print_result(_markdown(*blocks, title=title) if request.format == "markdown" else page(*blocks, title=title))
+
+
+def _backend(
+    text: str, known: Mapping[str, BackendCard], cards: Path | None
+) -> tuple[str, BackendCard | Stage, list[Parameter]]:
+    """Return how a backend or a stage is called, its card and the parameters to show.
+
+    Those are the ones that an expression sets, which is checked as ``--backends`` checks it, or all.
+    """
+    every: Mapping[str, BackendCard | Stage] = {**known, **fusions(), **rerankers()}
+    label, name = text, text
+    chosen: tuple[str, ...] = ()
+    if text not in every and re.search("[:|]", text):
+        from harness.plan.backend_spec import parse_backends
+
+        (spec,) = parse_backends([text], cards)
+        label, name, chosen = spec.label, spec.name, tuple(spec.overrides)
+    if name in every:
+        parameters = every[name].parameters
+        return label, every[name], [parameters[key] for key in chosen or parameters]
+    listed = [f"{form}: {summary}" for form, summary in _OF_USERS.items()]
+    yours = [line for line in listed if name in re.findall("[a-z]+(?=:)", line)]
+    if yours:
+        raise UsageError(f"'{name}' begins a backend of yours, which has no parameters", fix=yours[0])
+    raise UnknownNameError("backend", name, known)
 
 
 def texts_table(columns: Iterable[str | Column], rows: Iterable[Sequence[str]], title: str = "") -> Table:

@@ -88,13 +88,17 @@ def _run(plan: Plan, output: CompareOutput) -> None:
 
 def _name_kept(comparison: Comparison) -> None:
     """Say which collections stay on servers, and how a later comparison searches them."""
+    from harness.plan.expressions import quoted
+
     for trial in comparison.report.trials:
         state = trial.index.state if trial.index is not None else {}
         if state.get("kept"):
             kind = next(kind for kind in ("collection", "table", "index") if kind in state)
+            model = f";model={quoted(str(trial.parameters['model']))}" if "model" in trial.parameters else ""
+            where = f"url={state['server']};external=true;{kind}={state[kind]}{model}"
             place = f"{trial.label}: {kind} '{state[kind]}' at {state['server']}"
             use = {
-                "collection": f"; search it with {trial.name}:url={state['server']};external=true;{kind}={state[kind]}",
+                "collection": f"; search it with {trial.name}:{where}",
                 "index": "; it holds the harness's terms, not texts: it is no external index to search",
             }.get(kind, "")
             earlier = ", kept by an earlier comparison, whose outcome was reused" if trial.reused else ""

@@ -32,7 +32,8 @@ class Backend(_pyterrier.Transformer):  # type: ignore[misc] # its types are not
     """A retriever for pipelines and ``pt.Experiment``: columns qid and query in; docno, score and rank added.
 
     Each call indexes the documents and searches all its queries, in a worker: give all queries at once. An external
-    index (``qdrant-dense:url=…;collection=…;external=true``) is only searched. ``comparison`` is the last search.
+    index (``qdrant-dense:url=…;collection=…;external=true;model=…``) is only searched. ``comparison`` is the last
+    search.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ from harness.engines.callable.answers import Answer, Asked, ask
 from harness.engines.callable.http_endpoint import HttpBackend
 from harness.engines.callable.python_callable import PythonBackend
 from harness.errors import EngineFailureError, RankingError
-from harness.plan.callables import CallableSpec, Function
+from harness.plan.callables import CallableSpec
 from harness.plan.options import ExecutionOptions
 from harness.store.columns import save_table
 from harness.store.record_files import load, save
@@ -39,19 +39,18 @@ def ask_callable(
     progress: Progress,
     *,
     max_calls: int | None = None,
-    function: Function | None = None,
 ) -> Asked:
     """Ask every query, ``options.repeat`` times.
 
     Code in Python runs in a worker, as an engine does. An endpoint is called from this process, and so is a
-    ``function`` that was given as an object, whose expression only names it. ``folder`` is the job's own. ``max_calls``
+    function that was given as an object. ``folder`` is the job's own. ``max_calls``
     limits the calls of an endpoint.
 
     Raises:
         HarnessError: It cannot be imported, called or reached, dies, or takes longer than the deadline. A query that
             fails raises nothing: its answer says why.
     """
-    if called.http is None and function is None:
+    if called.http is None and called.function is None:
         file = folder / "queries.arrow"
         save_table(file, pa.table({"id": queries.ids.values, "text": queries.texts}))
         job = AskJob(
@@ -63,8 +62,8 @@ def ask_callable(
     if called.http is not None:
         limits = replace(called.http.limits, max_calls=max_calls)
         backend: HttpBackend | PythonBackend = HttpBackend(replace(called.http, limits=limits))
-    elif function is not None:
-        backend = PythonBackend(function, called.target)
+    elif called.function is not None:
+        backend = PythonBackend(called.function, called.target)
     with contextlib.redirect_stdout(sys.stderr), backend:  # what a function prints is not the result
         return ask(
             backend,

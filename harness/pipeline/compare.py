@@ -31,6 +31,7 @@ from harness.parity.scoring_differences import scoring_differences
 from harness.pipeline.planning import load_planned, plan_for, resolved_for, sampled
 from harness.pipeline.probes import PROBES
 from harness.pipeline.run import run_plan
+from harness.plan.callables import Function, function_expression
 from harness.plan.config import CompareOutput, CompareRequest, Output
 from harness.plan.dataset_list import in_dataset_list
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
@@ -65,7 +66,7 @@ DatasetLike = str | Path | Dataset
 
 @keywords_of(CompareRequest, CompareOutput)
 def compare(
-    backends: str | Sequence[str],
+    backends: str | Function | Sequence[str | Function],
     dataset: DatasetLike | Sequence[DatasetLike] = "cacm",
     *,
     display: Display | None = None,
@@ -74,7 +75,7 @@ def compare(
     """Run the same queries on every backend, score them, and hold each against its exact reference.
 
     Args:
-        backends: as on the command line, or a list of them.
+        backends: as on the command line, or a list of them, which may hold functions ``(question, k)``.
         dataset: names and paths as on the command line, a :class:`harness.Dataset`, whose name is recorded, or a list
             of such.
         display: where progress is shown; None shows none.
@@ -90,13 +91,18 @@ def compare(
         DataError: for a malformed dataset where it is the only one, before any engine starts.
     """
     names, at_hand = _named(dataset)
+    functions: dict[str, Function] = {}
+    if callable(backends) or isinstance(backends, list | tuple):
+        items = [backends] if callable(backends) else backends
+        functions = {function_expression(item): item for item in items if callable(item)}
+        backends = [function_expression(item) if callable(item) else item for item in items]
     request, output = from_keywords(
         "harness.compare", {"backends": backends, "dataset": names, **options}, CompareRequest, CompareOutput
     )
     require(output)
     if output.save_runs is not None and output.out is None:
         raise UsageError("save_runs without out: nothing is stored", fix="give the folder of the result: out=…")
-    plan = plan_for(request, at_hand)
+    plan = plan_for(request, at_hand).calling(functions)
     if output.out is not None:
         check_target(output.out, overwrite=output.overwrite)
     comparison = run(plan, display, output, at_hand)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness.engines.callable.frameworks import FRAMEWORKS
 from harness.engines.callable.http_endpoint import HTTP_OPTIONS, HttpSettings
@@ -34,6 +34,7 @@ class CallableSpec:
         framework: Whose retriever the target is; empty for a plain function.
         id_key: The field of a document's metadata that holds its id; empty for the document's own id.
         http: The endpoint; None for code in Python.
+        function: The function itself, where it was given as an object: the expression only names it.
     """
 
     expression: str
@@ -42,6 +43,7 @@ class CallableSpec:
     framework: str = ""
     id_key: str = ""
     http: HttpSettings | None = None
+    function: Function | None = field(default=None, compare=False)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -67,6 +69,13 @@ def parse_callable(text: str) -> CallableSpec | None:
     path, *options = rest.split(";") if kind in FRAMEWORKS else [rest]
     target, id_key = _target(kind, path.strip(), shown), _id_key(kind, options)
     return CallableSpec(shown, shown, target, kind if kind in FRAMEWORKS else "", id_key)
+
+
+def function_expression(function: Function) -> str:
+    """Return an expression that names a function, or another callable, which was given as an object."""
+    module = getattr(function, "__module__", None) or type(function).__module__
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"python:{module}:{name.replace('<', '').replace('>', '')}"
 
 
 def _endpoint(rest: str, shown: str) -> CallableSpec:

@@ -721,7 +721,10 @@ class BackendsRequest(ListRequest):
 
     format: str = replace(FORMAT, choices=("table", "markdown", "json")).default("table")
     backend: str | None = Option(
-        "Show this one with its parameters.", argument=True, metavar="BACKEND", completes="backends"
+        "Show this one with its parameters, or those that NAME:key=value sets.",
+        argument=True,
+        metavar="BACKEND",
+        completes="backends",
     ).default(None)
 
 

@@ -17,6 +17,7 @@ from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
 from harness.errors import EngineFailureError, EngineUnavailableError, UnknownNameError, UsageError
 from harness.metrics import Metric, QuerySet, parse_metrics, require_closed_form
 from harness.plan.backend_spec import BackendSpec, parse_backends, with_components
+from harness.plan.callables import Function
 from harness.plan.config import LOCAL, QUERY_RULES, ClientKind, CompareRequest, Isolation, Resume
 from harness.plan.dataset_list import NamedDataset
 from harness.plan.expressions import expand, in_list, split_outside, swept
@@ -125,6 +126,16 @@ class Plan:
     def on(self, dataset: NamedDataset) -> Plan:
         """Return the plan for one of its datasets."""
         return replace(self, request=replace(self.request, dataset=dataset.name), datasets=(dataset,))
+
+    def calling(self, functions: Mapping[str, Function]) -> Plan:
+        """Return the plan with functions that were given as objects in place of those that expressions name."""
+        trials = list(self.trials)
+        for place, trial in enumerate(trials):
+            called = trial.spec.called
+            if called is not None and called.expression in functions:
+                called = replace(called, function=functions[called.expression])
+                trials[place] = replace(trial, spec=replace(trial.spec, called=called))
+        return replace(self, trials=tuple(trials))
 
     @property
     def only_dataset(self) -> str:
@@ -471,7 +482,7 @@ def _reference(request: CompareRequest, trials: Sequence[Trial]) -> str | None:
 
 
 def _check_model(trial: Trial) -> None:
-    """Refuse a model that is not understood, and parameters that it makes meaningless."""
+    """Refuse a model that is not understood, parameters that it makes meaningless, and vectors of an unnamed one."""
     if trial.spec.kind == "rerank":
         require_sense(trial.spec.name, trial.parameters)
         return
@@ -479,6 +490,8 @@ def _check_model(trial: Trial) -> None:
     encoder = model_encoder(card.encoder) if card is not None else None
     if encoder is None:
         return
+    if trial.external and not trial.spec.overrides.get("model"):
+        raise UsageError(f"'{trial.label}' does not say which model made its vectors", fix="name it: model=…")
     try:
         Settings.of(encoder, trial.parameters)
     except UsageError as error:

@@ -439,6 +439,11 @@ class Result(Record):
         left_out = bool(self.trials) and any(info.name not in searched for info in self.datasets)
         return left_out or len(self.trials) > len({trial.label for trial in self.trials})
 
+    @property
+    def short_labels(self) -> dict[str, str]:
+        """Long labels of backends -> the short ones, for where there is little room."""
+        return {info.label: info.short_label for info in self.backends if info.label != info.short_label}
+
     def trial_name(self, label: str, dataset: str | None) -> str:
         """Return what names a trial in a sentence: its label, with the dataset where the backend is on several."""
         datasets = {trial.dataset for trial in self.trials if trial.label == label}

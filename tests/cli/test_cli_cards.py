@@ -147,6 +147,23 @@ def test_what_begins_a_backend_of_the_users_own_is_no_unknown_name(name: str, fo
         backends(backend=name)
 
 
+def test_an_expression_is_checked_and_shown_with_the_parameters_that_it_sets(
+    cards: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backends(backend="zzz:k1=1.50;model=ql", cards=cards)
+    page = capsys.readouterr().out
+    assert page.startswith("zzz:k1=1.5;model=ql: A made-up engine\n")
+    assert [line.split()[0] for line in page.split("\n\n")[2].splitlines()[2:]] == ["k1", "model"]
+    backends(backend="rrf:csr+zzz", cards=cards)
+    assert "weights" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="k1"):
+        backends(backend="zzz:k1=-1", cards=cards)
+    with pytest.raises(UnknownNameError, match=r"(?s)'k2' of backend 'zzz'.*'k1'"):
+        backends(backend="zzz:k2=1", cards=cards)
+    with pytest.raises(UsageError, match="begins a backend of yours"):
+        backends(backend="python:my_app:search", cards=cards)
+
+
 @pytest.mark.parametrize("name", ["index", "x", "MODULE", "ids"])
 def test_a_part_of_such_a_form_is_an_unknown_name(name: str) -> None:
     with pytest.raises(UnknownNameError):

@@ -95,7 +95,7 @@ def test_a_column_of_what_is_not_measured_is_refused_before_anything_runs(
     [
         (
             ("quality", "parity_tables", "published"),
-            COMPARISON_COLUMNS | {"p50 ms", "p95 ms", "queries/s", "frontier", "index"},
+            COMPARISON_COLUMNS | {"p50 ms", "p95 ms", "n", "frontier", "index"},
         ),
         (("check",), CHECK_COLUMNS),
         (("regress",), CHANGE_COLUMNS),

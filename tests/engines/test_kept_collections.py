@@ -34,17 +34,23 @@ def kept_and_searched(backend: str, dataset: Path) -> None:
     assert before.doc_ids.take(before.rows) == after.doc_ids.take(after.rows)
 
 
-def test_its_name_is_printed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("backend", "model"), [("qdrant", ""), ("qdrant-dense", ";model=random")])
+def test_its_name_is_printed(backend: str, model: str, tmp_path: Path) -> None:
     skip_without("qdrant_client")
     from qdrant_stub import serve
 
     with serve() as stub:
         command = [*harness_command(), "compare", "--dataset", write_collection(tmp_path / "small"), "--k", "5"]
-        command += ["--backends", f"qdrant:url={stub.url};transport=rest;keep=true", "--out", tmp_path / "out"]
+        command += [
+            "--backends",
+            f"{backend}:url={stub.url};transport=rest;keep=true{model}",
+            "--out",
+            tmp_path / "out",
+        ]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     (line,) = [line for line in ended.stderr.splitlines() if line.startswith("kept: ")]
     (collection,) = re.findall(r"collection '(harness-[^']*)'", line)
-    use = f"qdrant:url={stub.url};external=true;collection={collection}"
+    use = f"{backend}:url={stub.url};external=true;collection={collection}{model}"
     assert line.endswith(f": collection '{collection}' at {stub.url}; search it with {use}")
 
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import harness
 from harness.errors import HarnessError, ResultError, UsageError
+from harness.report.formats import render
 from harness.results.stored_texts import documents_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
@@ -132,6 +133,19 @@ def test_every_format(bundled):
     assert list(bundled.metrics().columns) == ["Hit@5", "MRR@5", "Recall@5", "nDCG@5"]
     assert len(bundled.requirements()) == 4
     assert len(bundled.per_question()) == 944
+
+
+def test_long_labels_are_short_where_there_is_little_room(small):
+    """As in the tables of a comparison, with the whole label once below them."""
+    labels = ["csr:analyzer=whitespace;k1=1.2", "csr:analyzer=whitespace;k1=2.5"]
+    golden, corpus = small
+    checked = harness.check(
+        golden, corpus=corpus, backends=labels, match="document", delimiter="#", require="Hit@5>=1", **QUICK
+    )
+    narrow = render(checked.report, "table", width=80)
+    assert [narrow.count(label) for label in labels] == [1, 1]
+    assert f"csr[k1=1.2] = {labels[0]}" in narrow
+    assert labels[0] in render(checked.report, "table").partition("value")[2]
 
 
 @pytest.mark.parametrize(("bound", "code"), [("0.9", 0), ("0.95", 1)])

@@ -344,3 +344,20 @@ def test_times_of_its_calls_are_stored_as_those_of_engines(collection: Path, app
     assert len(times["query_id"]) == 3 * len(QUERIES)
     assert min(times["search_ns"]) > 0
     assert set(times["transfer_ns"]) == {0}
+
+
+def test_a_function_itself_is_a_backend(tmp_path: Path) -> None:
+    dataset = write_collection(tmp_path / "small")
+    asked = []
+
+    def best(question: str, k: int) -> list[str]:
+        asked.append((question, k))
+        return ["d2", "d6", "d4"][:k]
+
+    comparison = harness.compare([best, "csr"], dataset, k=2, timing=False)
+    label = f"python:{__name__}:test_a_function_itself_is_a_backend.locals.best"
+    assert [trial.label for trial in comparison.report.trials] == [label, "csr"]
+    assert comparison.failed == []
+    assert sorted(asked) == sorted((question, 2) for question in QUERIES.values())
+    alone = harness.compare(lambda question, k: ["d4"], dataset, k=2, timing=False).report.trials[0]
+    assert alone.metrics["nDCG@10"].mean > 0

@@ -497,3 +497,24 @@ def test_a_corrected_chance_says_over_how_many_comparisons() -> None:
     assert gated.endswith("chance of this without a change 2.6% after correction for 4 comparisons")
     free = sentence(judged_metric(allowed_drop=None, gate=None, gate_p=None), comparisons=12)
     assert free.endswith("chance of this without a change 4.0% after correction for 12 comparisons")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"gate_p": 1.0}, "allowed 0; no evidence of a change after correction for 4 comparisons"),
+        ({"gate_p": 0.9996}, "allowed 0; no evidence of a change after correction for 4 comparisons"),
+        ({"gate_p": 0.998}, "chance of this without a change 99.8% after correction for 4 comparisons"),
+        (
+            {"gate_p": 1.0, "allowed_drop": 0.02},
+            "no evidence that more than 0.02 were lost after correction for 4 comparisons",
+        ),
+        (
+            {"p_adjusted": 1.0, "allowed_drop": 0.02, "gate": "passed", "difference": 0.013},
+            "no evidence of a change after correction for 12 comparisons",
+        ),
+    ],
+)
+def test_a_chance_of_all_is_said_to_be_no_evidence(changes: dict[str, object], said: str) -> None:
+    """A corrected p ends at 1, which is no chance that anybody could name."""
+    assert sentence(judged_metric(**changes), comparisons=12, gated_comparisons=4).endswith(said)

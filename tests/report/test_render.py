@@ -49,6 +49,14 @@ def test_frontier_of_a_sweep(format_name: str, golden: Callable[[str], None]) ->
     golden(render(swept_report(), format_name))
 
 
+def test_percentiles_stand_beside_the_number_of_their_samples() -> None:
+    """And beside no rate in the frontier: one client's is that of the mean, which a single slow query decides."""
+    tables = list(comparison_document(swept_report()).tables())
+    timed = {table.title: names for table in tables if "p95 ms" in (names := [column.name for column in table.columns])}
+    assert [title for title, names in timed.items() if "n" not in names] == []
+    assert "queries/s" not in timed["Frontier of chroma, ef_search"]
+
+
 def test_csv_says_nothing_of_the_frontier_where_nothing_was_timed() -> None:
     assert "on_frontier." in render(swept_report(), "csv")
     assert "on_frontier." not in render(swept_report(timed=False), "csv")

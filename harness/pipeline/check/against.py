@@ -20,7 +20,6 @@ from harness.data.problems import Finding
 from harness.data.progress import Display, DisplayOfPart
 from harness.data.texts import content_digest
 from harness.data.types import Corpus, Ids, Queries, Run
-from harness.encoders.settings import model_encoder
 from harness.engines.callable.answers import Answer
 from harness.engines.callable.frameworks import FRAMEWORKS
 from harness.engines.callable.vector_stores import StoreBehind
@@ -34,7 +33,7 @@ from harness.pipeline.planning import plan_of_backends
 from harness.pipeline.probes import PROBES
 from harness.pipeline.probes.searching import answered_search
 from harness.plain_url import without_secrets
-from harness.plan.callables import CALLABLE_FORMS, CallableSpec, Function, parse_callable
+from harness.plan.callables import CALLABLE_FORMS, CallableSpec, Function, function_expression, parse_callable
 from harness.plan.config import CompareRequest
 from harness.plan.expressions import quoted
 from harness.plan.options import ExecutionOptions
@@ -113,13 +112,11 @@ def _with(name: str, shown: str) -> str:
 class AgainstPlan:
     """All backends that are there already, in the order in which they were named.
 
-    ``indexes`` is the plan of those that are indexes, in their order; ``functions`` are the callables among them, by
-    label. ``request`` says how all are searched.
+    ``indexes`` is the plan of those that are indexes, in their order; ``request`` says how all are searched.
     """
 
     backends: tuple[Against, ...]
     indexes: Plan | None
-    functions: Mapping[str, Function]
     request: CompareRequest
 
     @property
@@ -138,24 +135,22 @@ def plan_against(expressions: Sequence[tuple[str, str | Function]], request: Com
     """
     texts = [_text(name, expression) for name, expression in expressions]
     listed = parse_against(texts)
-    functions = {
-        backend.label: expression
-        for backend, (_, expression) in zip(listed, expressions, strict=True)
-        if not isinstance(expression, str)
-    }
+    for place, (backend, (_, expression)) in enumerate(zip(listed, expressions, strict=True)):
+        if backend.called is not None and not isinstance(expression, str):
+            listed[place] = replace(backend, called=replace(backend.called, function=expression))
     backends = [backend.backend for backend in listed if backend.called is None]
     for name in (backend.partition(":")[0] for backend in backends):
         if name in {*fusions(), *rerankers(), "run"}:
             raise UsageError(f"'{name}' is no index", fix="write one as chroma:path=…;collection=…;model=…")
         _require_kind(name, tuple(find_cards("backends", request.cards)))
     if not backends:
-        return AgainstPlan(tuple(listed), None, functions, request)
+        return AgainstPlan(tuple(listed), None, request)
     plan = plan_of_backends(replace(request, backends=backends))
     if len(plan.trials) != len(backends):
         raise UsageError("--against takes single indexes, no fusions of them", fix="name each on its own")
     for trial in plan.trials:
         _require_alone(trial)
-    return AgainstPlan(tuple(listed), plan, functions, request)
+    return AgainstPlan(tuple(listed), plan, request)
 
 
 def _require_kind(name: str, backends: Sequence[str]) -> None:
@@ -170,8 +165,8 @@ def _require_kind(name: str, backends: Sequence[str]) -> None:
 
 
 def _require_alone(trial: Trial) -> None:
-    """Refuse an index that means nothing without its corpus, or without its model."""
-    card, overrides = trial.spec.card, trial.spec.overrides
+    """Refuse an index that means nothing without its corpus."""
+    card = trial.spec.card
     if card is None or not trial.external:
         raise UsageError(f"'{trial.label}' is no index that is there already", fix="name it with --backends")
     if "bm25" in card.encoder and load_engine(card).capabilities.reads(external=True) != "text":
@@ -180,23 +175,13 @@ def _require_alone(trial: Trial) -> None:
             "corpus, a question cannot be encoded",
             fix=f"give it: --corpus PLACE --backends '{trial.label}'; or ask your own code: --against python:…",
         )
-    if model_encoder(card.encoder) is not None and "model" not in overrides:
-        raise UsageError(
-            f"'{trial.label}' does not say which model made its vectors", fix="name it: model=, as --backends takes it"
-        )
 
 
 def _text(name: str, backend: str | Function) -> str:
-    expression = backend if isinstance(backend, str) else f"python:{_name(backend)}"
+    expression = backend if isinstance(backend, str) else function_expression(backend)
     if name and not is_name(name):
         raise UsageError(f"'{name}' is no name of a backend", fix="letters, digits, spaces and . _ - will do")
     return f"{name}={expression}" if name else expression
-
-
-def _name(function: Function) -> str:
-    module = getattr(function, "__module__", None) or type(function).__module__
-    name = getattr(function, "__qualname__", type(function).__qualname__)
-    return f"{module}:{name.replace('<', '').replace('>', '')}"
 
 
 class Searched(NamedTuple):
@@ -256,11 +241,11 @@ def ask_backend(
     display: Display,
 ) -> tuple[Answered, list[Answer]]:
     """Ask a callable or an endpoint; return its answers, unscored, or why it failed as a whole."""
-    options, notes, function = plan.execution, list(called.notes), plan.functions.get(backend.label)
+    options, notes = plan.execution, list(called.notes)
     try:
         with scratch_folder(cache.folder(WORK), COMPARISON) as work:
             progress, limit = display.section(backend.label), plan.request.max_calls
-            asked = ask_callable(called, queries, k, options, work, progress, max_calls=limit, function=function)
+            asked = ask_callable(called, queries, k, options, work, progress, max_calls=limit)
             store = _SearchedStore()
             if asked.store is not None:
                 answers = [(answer.store_ids or answer.ids)[:k] for answer in asked.answers]

@@ -224,10 +224,14 @@ def sentence(metric: MetricJudgement, comparisons: int = 1, gated_comparisons: i
         parts.append(f"allowed {drop:g}")
     p = metric.gate_p if gated else metric.p_adjusted
     if p is not None:
-        beyond = f"if only {drop:g} were lost" if gated and drop else "without a change"
+        more = drop if gated else None
+        beyond = f"if only {more:g} were lost" if more else "without a change"
         tests = gated_comparisons if gated else comparisons
         corrected = f" after correction for {tests} comparisons" if tests > 1 else ""
-        parts.append(f"chance of this {beyond} {_percent(p)}{corrected}")
+        said = f"chance of this {beyond} {_percent(p)}"
+        if _percent(p) == "100.0%":  # as p is where its correction ends at 1
+            said = f"no evidence {f'that more than {more:g} were lost' if more else 'of a change'}"
+        parts.append(f"{said}{corrected}")
     if metric.verdict in ("same", "undecided") and metric.detectable is not None:
         queries, largest = counted(metric.queries, "query"), max(metric.before, metric.after)
         shown = f"would have shown a difference of {_plain(metric.detectable)}"

@@ -92,6 +92,7 @@ def check_document(report: Result) -> Document:
         kind="check",
         name=report.golden_set.name,
         outcome=_outcome(report),
+        labels=report.short_labels,
         values=list(_values(report)),
         suites=check_suites(report),
         annotations=check_annotations(report),

@@ -78,7 +78,7 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
         made_by=f"harness {result.harness.version} · {result.created}",
         kind="compare",
         name=", ".join(names),
-        labels={info.label: info.short_label for info in result.backends if info.label != info.short_label},
+        labels=result.short_labels,
         values=list(comparison_values(result)),
     )
 

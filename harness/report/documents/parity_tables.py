@@ -189,7 +189,7 @@ def _frontier(frontier: FrontierStats, by_label: Mapping[str, TrialResult]) -> T
         *(Column(f"{RECALL}{depth}", best="highest", priority=2) for depth in depths),
         Column("p50 ms", best="lowest"),
         Column("p95 ms", best="lowest", priority=3),
-        Column("queries/s", best="highest", priority=4),
+        Column("n", priority=4, help="samples of the percentiles"),
         Column("index", best="lowest", priority=2),
         Column("frontier", numeric=False),
     ]
@@ -224,7 +224,7 @@ def _point(
         *(number(recall_of(trial, depth)) for depth in depths),
         milliseconds(times.p50 if times is not None else None),
         milliseconds(times.p95 if times is not None else None),
-        number(trial.search.qps if trial.search is not None else None, ",.0f"),
+        count(times.n if times is not None else None),
         size(point.bytes),
         text(" ".join(mark for mark, holds in marks if holds)),
     ]
