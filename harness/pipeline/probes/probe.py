@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from harness.data.dataset import Dataset
+from harness.data.filtering import BoolArray
 from harness.data.progress import Progress
 from harness.data.types import Int64Array, Run
 from harness.document.cells import text, values_of
@@ -49,6 +50,7 @@ class ProbedTrial:
         executor: Runs a worker for a probe, under the limits of trials.
         clients: Runs several side by side.
         shared: Whether several processes may have the index open at once.
+        terms: Which queries have a term that a document has, bool (Q,).
         open_in_worker: Whether the trial's worker still has its index open, as those of servers do.
         reopened: Whether the index was closed and opened again before it was searched.
     """
@@ -62,6 +64,7 @@ class ProbedTrial:
     executor: Executor
     clients: Executor
     shared: bool
+    terms: BoolArray
     open_in_worker: bool = False
     reopened: bool = False
 
