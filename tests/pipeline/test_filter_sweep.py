@@ -66,7 +66,9 @@ def test_shares_and_fields_are_told_apart(given: Any, shares: tuple[float, ...],
     assert parse_filter_sweep(given) == FilterSweep(shares, fields)
 
 
-@pytest.mark.parametrize("given", ["0", "1.5", "-0.1", "-1", "0.1,0.1", "0.1,", "150%"])
+@pytest.mark.parametrize(
+    "given", ["0", "1.5", "-0.1", "-1", "0.1,0.1", "0.1,", "150%", "section,0.5,50%", "section,section"]
+)
 def test_what_is_no_share_is_refused(given: str) -> None:
     with pytest.raises(UsageError, match="--filter-sweep"):
         parse_filter_sweep(given)
@@ -188,7 +190,11 @@ def test_one_filter_and_a_sweep_of_them_exclude_one_another() -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("", "is empty"), ("0.5,0.5", "occurs twice"), ("year=2000", "a field goes without a value")],
+    [
+        ("", "is empty"),
+        ("0.5,50%", "a seeded attribute of 0.5 of the documents occurs twice"),
+        ("year=2000", "a field goes without a value"),
+    ],
 )
 def test_a_sweep_that_cannot_be_says_why(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
