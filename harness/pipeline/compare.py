@@ -199,7 +199,7 @@ def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cac
     in_data = dataset_findings(whole, plan.request.relevance, cache)
     for finding in in_data:
         display.done("load", str(finding))
-    dataset = sampled(whole, plan.request)
+    dataset = sampled(whole, plan)
     scored = run_on(plan, dataset, cache, display, lambda _: dataset.qrels)
     trials = trial_results(scored, dataset, plan, PROBES)
     reference = reference_label(plan, scored)
