@@ -260,8 +260,7 @@ def run_on(
         _compile_reference(plan, display, dense_only=not len(dataset.corpus))
         outcomes = run_plan(deep, dataset, cache, work, display)
     with scratch_folder(cache.folder(WORK), COMPARISON) as work:
-        unlimited = replace(plan.execution, deadline_s=None, memory_limit_bytes=None)  # the limits are a backend's
-        divided = DividedSearch(create_executor(unlimited), work, display)
+        divided = DividedSearch(create_executor(plan.execution), work, display)
         references = References(outcomes, deep, dataset, display, deeper=deeper, divided=divided)
         return [_assess(outcome, plan, references, judge, rules) for outcome in outcomes]
 
