@@ -42,7 +42,7 @@ _ROWS = 16_384
 """Rows in a chunk of vectors that are truncated."""
 _HEADER_BYTES = 128
 """Room for any number of rows: NumPy pads its header to a multiple of 64 bytes, so this is a valid one."""
-_PROGRESS, _MADE = "progress.json", "made.json"
+PROGRESS, _MADE = "progress.json", "made.json"
 _SHOWN = 20
 _log = logging.getLogger("harness")
 
@@ -126,7 +126,7 @@ def encode_into(
             started = clock()
             rows = _finished(model.encode(part, role), part, role, settings)
             columns.append(rows, f"'{part.ids[0]}'", took_ns=clock() - started)
-            _write(folder / _PROGRESS, asdict(columns.state))
+            _write(folder / PROGRESS, asdict(columns.state))
             progress.advance(len(part))
         columns.finish(settings)
     _complete(folder, role, columns.state, settings, prompt, model.facts)
@@ -185,7 +185,7 @@ def _complete(
         chunks=state.chunks,
     )
     _write(folder / _MADE, asdict(made))
-    (folder / _PROGRESS).unlink(missing_ok=True)
+    (folder / PROGRESS).unlink(missing_ok=True)
     if (folder / _SHARDS).exists():
         shutil.rmtree(folder / _SHARDS)
 
@@ -216,7 +216,7 @@ def rows_begun(folder: Path) -> int:
     try:
         if (folder / _MADE).exists():
             return read_made(folder).rows
-        return _State(**orjson.loads((folder / _PROGRESS).read_bytes())).rows
+        return _State(**orjson.loads((folder / PROGRESS).read_bytes())).rows
     except (OSError, ValueError, TypeError):  # the run that resumes it names what is wrong
         return 0
 
@@ -340,7 +340,7 @@ def _refuse(source: str, what: str, ids: Ids, bad: Any) -> None:  # noqa: ANN401
 
 
 def _read_state(folder: Path, texts: int, role: Role, settings: Settings) -> _State:
-    path, sparse = folder / _PROGRESS, settings.encoder == "splade"
+    path, sparse = folder / PROGRESS, settings.encoder == "splade"
     if not path.exists():
         return _State()
     try:
@@ -348,13 +348,13 @@ def _read_state(folder: Path, texts: int, role: Role, settings: Settings) -> _St
         if not all(isinstance(value, int) and value >= 0 for value in asdict(state).values()):
             raise ValueError(f"{state} is no state")
     except (ValueError, TypeError) as error:
-        return _begin_again(folder, f"{_PROGRESS} cannot be read: {error}")
+        return _begin_again(folder, f"{PROGRESS} cannot be read: {error}")
     if state.rows > texts:
-        return _begin_again(folder, f"{_PROGRESS} tells of {state.rows} texts, and there are {texts}")
+        return _begin_again(folder, f"{PROGRESS} tells of {state.rows} texts, and there are {texts}")
     width = None if sparse else state.dimensions
     for _, file, dtype, rows in _files(folder, role, state, sparse=sparse):
         if rows and (not file.is_file() or file.stat().st_size < _file_bytes(rows, dtype, width)):
-            return _begin_again(folder, f"{file.name} holds less than the {state.rows} texts that {_PROGRESS} tells of")
+            return _begin_again(folder, f"{file.name} holds less than the {state.rows} texts that {PROGRESS} tells of")
     return state
 
 

@@ -205,7 +205,7 @@ def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cac
     in_data = dataset_findings(whole, plan.request.relevance, cache)
     for finding in in_data:
         display.done("load", str(finding))
-    dataset = sampled(whole, plan.request)
+    dataset = sampled(whole, plan)
     scored = run_on(plan, dataset, cache, display, lambda _: dataset.qrels)
     trials = trial_results(scored, dataset, plan, PROBES)
     reference = reference_label(plan, scored)
@@ -266,8 +266,7 @@ def run_on(
         _compile_reference(plan, display, dense_only=not len(dataset.corpus))
         outcomes = run_plan(deep, dataset, cache, work, display)
     with scratch_folder(cache.folder(WORK), COMPARISON) as work:
-        unlimited = replace(plan.execution, deadline_s=None, memory_limit_bytes=None)  # the limits are a backend's
-        divided = DividedSearch(create_executor(unlimited), work, display)
+        divided = DividedSearch(create_executor(plan.execution), work, display)
         references = References(outcomes, deep, dataset, display, deeper=deeper, divided=divided)
         return [_assess(outcome, plan, references, judge, rules) for outcome in outcomes]
 

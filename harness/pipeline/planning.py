@@ -14,6 +14,7 @@ from harness.data.progress import Display, SilentDisplay
 from harness.errors import HarnessError, UsageError
 from harness.loaders import check_dataset, filter_dataset, load_dataset, load_metadata
 from harness.loaders.registry import parts_of
+from harness.pipeline.probes import PROBES
 from harness.pipeline.resume import Identities, LookUp, StoredTrials
 from harness.plan.capability_checks import refuse_impossible
 from harness.plan.config import LOCAL, CompareRequest
@@ -186,12 +187,18 @@ def _labelled(dataset: Dataset, path: Path, display: Display) -> Dataset:
     return replace(dataset, qrels=with_labels(dataset.qrels, labels))
 
 
-def sampled(dataset: Dataset, request: CompareRequest) -> Dataset:
-    """Return what is asked for a quick look; documents judged for queries that are left out may go."""
+def sampled(dataset: Dataset, plan: Plan) -> Dataset:
+    """Return what is asked for a quick look; documents judged for queries that are left out may go.
+
+    Raises UsageError where that is too little for a probe that the plan asks for.
+    """
+    request = plan.request
     if request.sample_queries is not None:
         dataset = sample_queries(dataset, request.sample_queries, request.seed)
     if request.max_docs is not None:
         dataset = sample_documents(dataset, request.max_docs, request.seed)
+    for probe in PROBES:
+        probe.refuse(plan, dataset)
     return dataset
 
 
@@ -214,7 +221,7 @@ def preview(plan: Plan, display: Display | None = None) -> list[Preview]:
 
 
 def _preview(plan: Plan, cache: Cache, display: Display) -> Preview:
-    dataset = sampled(load_planned(plan, cache, display), plan.request)
+    dataset = sampled(load_planned(plan, cache, display), plan)
     plan = resolved_for(plan, dataset)
     with tempfile.TemporaryDirectory(prefix="harness-preview-") as work:
         executor = create_executor(replace(plan.execution, executor=LOCAL))  # a preview starts no cluster

@@ -31,6 +31,7 @@ from harness.plan.options import ExecutionOptions
 from harness.plan.plan import Plan, Trial
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
+from harness.results.scored import has_terms
 from harness.store.cache import Cache
 from harness.store.columns import save_table
 from harness.store.record_files import load, save
@@ -284,6 +285,7 @@ class _Trials:
             executor=self.executor,
             clients=self.clients,
             shared=capabilities.shares_index,
+            terms=has_terms(vectors, len(self.dataset.queries)),
         )
         with self.builds.of(trial, capabilities) as build:
             probed = replace(probed, reopened=build is not None)

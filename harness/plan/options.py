@@ -259,12 +259,15 @@ def parse_filter_sweep(value: str | float | Sequence[str | float] | None) -> Fil
             f"--filter-sweep {equated}: a field goes without a value",
             fix=f"write --filter-sweep {equated.partition('=')[0]}, which takes its values one by one",
         )
-    if len(set(names)) != len(names) or "" in names:
-        odd = "a share or a field is empty" if "" in names else "a share or a field occurs twice"
+    fields = tuple(name for name in names if _number(name.removesuffix("%")) == _NO_NUMBER)
+    sweep = FilterSweep(tuple(share(name, "--filter-sweep") for name in names if name not in fields), fields)
+    words = sweep.words()  # 0.5 and 50% are the same
+    twice = next((word for word in words if words.count(word) > 1), None)
+    if twice is not None or "" in names:
+        odd = "a share or a field is empty" if "" in names else f"{twice} occurs twice"
         what = f"--filter-sweep '{_shown(value)}': {odd}"
         raise UsageError(what, fix="write shares and fields, each once: 0.5,0.1,0.01")
-    fields = tuple(name for name in names if _number(name.removesuffix("%")) == _NO_NUMBER)
-    return FilterSweep(tuple(share(name, "--filter-sweep") for name in names if name not in fields), fields)
+    return sweep
 
 
 def _numbers(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from harness.results.schema_base import Count, Json, Record
 
@@ -232,18 +232,29 @@ class FilteredStats(Record):
     )
     matching: Count = Field(description="documents that match")
     selectivity: float = Field(description="their share of all documents")
-    overlap: dict[str, float] = Field(
+    recall: dict[str, float] = Field(
+        default={},
+        validation_alias=AliasChoices("recall", "overlap"),  # its name until it was called what it is
         description="depth -> share of the exact filtered best that was found, mean over all queries, 1 for those that "
-        "agree up to ties; empty without a reference"
+        "agree up to ties; empty without a reference",
     )
-    metric: str | None = Field(description="the first metric; null without judgments of documents that match")
-    quality: float | None = Field(description="its mean, judgments of documents that do not match left out")
-    exact: float | None = Field(description="the same of the exact filtered search; null without a reference")
-    evaluated: Count = Field(description="queries that this mean is over")
+    metric: str | None = Field(
+        default=None, description="the first metric; null without judgments of documents that match"
+    )
+    quality: float | None = Field(
+        default=None, description="its mean, judgments of documents that do not match left out"
+    )
+    exact: float | None = Field(
+        default=None, description="the same of the exact filtered search; null without a reference"
+    )
+    evaluated: Count = Field(default=0, description="queries that this mean is over")
     short: Count = Field(
-        description="queries that got fewer hits than exact search gives; without a reference, fewer than match, or k"
+        default=0,
+        description="queries that got fewer hits than exact search gives; without a reference, fewer than match, or k",
     )
-    milliseconds: LatencyStats | None = Field(description="the engine's work, one client; null without times")
+    milliseconds: LatencyStats | None = Field(
+        default=None, description="the engine's work, one client; null without times"
+    )
     error: str | None = Field(default=None, description="why these searches failed")
 
 
@@ -252,3 +263,6 @@ class FilterSweepStats(Record):
 
     filters: bool = Field(description="false for an engine that does not filter searches: it has no levels")
     levels: list[FilteredStats]
+    recall: dict[str, float] = Field(
+        default={}, description="the same as in `levels` of the searches without a filter; empty without a reference"
+    )

@@ -98,14 +98,13 @@ def next_rate(levels: Sequence[RateLevel], first: float) -> float | None:
 
     Rates double until one is not sustained, or halve until one is; then the bracket is cut at its geometric middle
     until its ends lie within a tenth. What is at rest must be so: one rate at least is an eighth of the knee or less.
-    It also ends after :data:`MOST_LEVELS`, and where nothing was answered.
+    A rate at which nothing was answered is not sustained. It also ends after :data:`MOST_LEVELS`, and where the first
+    rate had no answer.
     """
     if not levels:
         return _rounded(first)
-    if len(levels) >= MOST_LEVELS or levels[-1].p99_ms is None:
-        return None
     bracket = knee(levels)
-    if bracket is None:
+    if bracket is None or len(levels) >= MOST_LEVELS:
         return None
     if bracket.beyond is None:
         return _rounded(2 * max(level.rate for level in levels))

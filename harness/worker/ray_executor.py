@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -39,7 +40,7 @@ from harness.errors import (
 from harness.registry.optional import require
 from harness.store.record_files import is_saved, load
 from harness.wording import counted
-from harness.worker.failure import RemoteError
+from harness.worker.failure import RemoteError, ReportedError
 from harness.worker.jobs import AskJob, ChurnJob, EncodeJob, RerankJob, TrialJob
 from harness.worker.process import Finished, Worker
 from harness.worker.ray_files import Returned, SentFiles, send_files, write_returned
@@ -89,16 +90,13 @@ class Began(NamedTuple):
     process: int
 
 
-class Failed(NamedTuple):
-    """An error of a job as plain values, as an exception may lose some of them when it travels pickled.
+@dataclass(frozen=True, slots=True)
+class NodeError(ReportedError):
+    """An error of a job as its node reports it: an exception may lose some of its values when it travels pickled.
 
     ``remote`` is true for an error that the job itself reported, whose class may be anybody's.
     """
 
-    type: str
-    what: str
-    fix: str | None
-    log: tuple[str, ...] = ()
     remote: bool = False
 
 
@@ -219,15 +217,17 @@ class Cluster:
         self,
         function: Callable[..., Iterator[object]],
         arguments: tuple[object, ...],
-        needs: Mapping[str, float],
+        needs_now: Callable[[], Mapping[str, float]],
     ) -> Iterator[object]:
-        """Run a generator on a node that has what it ``needs``, and yield what it yields.
+        """Run a generator on a node that has what it needs, and yield what it yields.
 
+        ``needs_now`` is asked again where no node has what was needed, as when the largest is lost while it waits.
         Whatever is raised in the thread that waits ends it on its node before that is passed on. Raises
         EngineUnavailableError when no node of the cluster can run it.
         """
-        remote = self._ray.remote(function).options(num_returns="streaming", max_retries=0, **needs)
-        stream = remote.remote(*arguments)
+        task = partial(self._ray.remote(function).options, num_returns="streaming", max_retries=0)
+        needs, began = needs_now(), False
+        stream = task(**needs).remote(*arguments)
         feasible = time.monotonic()
         try:
             while True:
@@ -238,9 +238,13 @@ class Cluster:
                         reference = next(stream)
                     except StopIteration:
                         return
+                    began = True
                     yield self._ray.get(reference)
                 if ready or self._can_run(needs):
                     feasible = time.monotonic()
+                elif not began and self._can_run(fewer := needs_now()):
+                    self._end(stream)
+                    needs, stream = fewer, task(**fewer).remote(*arguments)
                 elif time.monotonic() - feasible > _PATIENCE_S:
                     gpu = " and a GPU" if needs.get("num_gpus") else ""
                     raise EngineUnavailableError(
@@ -328,7 +332,7 @@ class RayExecutor:
 
         None where the node does not see the folder of the job.
         """
-        for message in self._cluster.stream(run_on_node, arguments, self._needs(folder)):
+        for message in self._cluster.stream(run_on_node, arguments, lambda: self._needs(folder)):
             match message:
                 case Began():
                     self.running[folder] = message
@@ -338,7 +342,7 @@ class RayExecutor:
                     return None
                 case Returned():
                     write_returned(message)
-                case Failed():
+                case NodeError():
                     raise _error(message)
                 case (str(phase), total):
                     progress.start(phase, cast("int | None", total))
@@ -381,16 +385,18 @@ def run_on_node(
     """Run the job in ``folder`` in a worker on this node, in ``directory`` where that is here, and yield how it goes.
 
     Runs as a Ray task. Yields :class:`Began`, a pair (phase, total) for each phase, a whole number for the units done
-    since the message before, and at last :class:`Finished` or :class:`Failed`. An interruption of the task ends the
+    since the message before, and at last :class:`Finished` or :class:`NodeError`. An interruption of the task ends the
     worker with all that it started. Where the folder is not to be seen, yields :class:`Unseen`; with its files
-    ``sent``, runs the job in a folder of its own, and yields each file that it left before the last message.
+    ``sent``, runs the job in a folder of its own, and yields what it made: finished chunks of an encoding at once, and
+    each file that it left before the last message.
     """
     place, host = Path(folder), socket.gethostname()
     if version != __version__:
-        yield Failed(
+        yield NodeError(
             EngineUnavailableError.__name__,
             f"node '{host}' has version {__version__} of the harness, and this machine {version}",
             "install the same version on every node",
+            (),
         )
         return
     seen = place / _SEEN
@@ -405,14 +411,17 @@ def run_on_node(
     if sent is None:
         yield from _run(place, deadline_s, memory_limit_bytes)
         return
-    last: Finished | Failed | None = None
+    last: Finished | NodeError | None = None
     with tempfile.TemporaryDirectory(prefix="harness-node-") as own:
         unpacked = sent.unpack(Path(own), ray.get)
+        encodes = is_saved(unpacked.here(place), EncodeJob)
         for message in _run(unpacked.here(place), deadline_s, memory_limit_bytes):
-            if isinstance(message, Finished | Failed):
+            if isinstance(message, Finished | NodeError):
                 last = message
                 yield from unpacked.changes()
             else:
+                if encodes and isinstance(message, int):  # chunks are finished, and not to be lost with the node
+                    yield from unpacked.finished_chunks()
                 yield message
     if last is not None:
         yield last  # whoever has it ends this task
@@ -429,9 +438,9 @@ def _run(place: Path, deadline_s: float | None, memory_limit_bytes: int | None) 
         except HarnessError as error:
             remote = isinstance(error, RemoteError)
             kind = error.type_name if isinstance(error, RemoteError) else type(error).__name__
-            messages.put(Failed(kind, error.what, error.fix, tuple(error.log), remote))
+            messages.put(NodeError(kind, error.what, error.fix, tuple(error.log), remote))
         except BaseException as error:
-            messages.put(Failed(EngineFailureError.__name__, f"its node failed: {error!r}", None))
+            messages.put(NodeError(EngineFailureError.__name__, f"its node failed: {error!r}", None, ()))
             raise
 
     with Aside[None]() as aside:
@@ -471,11 +480,11 @@ def _batched(messages: queue.SimpleQueue[object]) -> Iterator[object]:
             done, sent = 0, time.monotonic()
         if not isinstance(message, int):
             yield message
-        if isinstance(message, Finished | Failed):
+        if isinstance(message, Finished | NodeError):
             return
 
 
-def _error(failed: Failed) -> HarnessError:
+def _error(failed: NodeError) -> HarnessError:
     """Return the error that a node reported, of the class that it had there."""
     kind = next((kind for kind in _OF_WORKERS if kind.__name__ == failed.type), None)
     if failed.remote or kind is None:

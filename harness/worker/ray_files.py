@@ -1,11 +1,13 @@
 """Files of a job for a node that does not see the folders of the command: through Ray's object store, and back.
 
 All files and folders that a job's record names travel there, and what the job made or changed in them travels back: its
-result, vectors, an index. Only the cache of scores stays behind: the node has an empty one.
+result, vectors, an index; finished chunks of an encoding while it runs. Only the cache of scores stays behind: the node
+has an empty one.
 """
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -15,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from harness.encoders.stream import PROGRESS
 from harness.store.columns import load_column, save_column
 from harness.store.record_files import load, save
 from harness.worker.dispatch import job_class
@@ -22,10 +25,14 @@ from harness.worker.jobs import DenseSearchJob, RerankJob
 
 
 class Returned(NamedTuple):
-    """A file as the job left it, by its path where the command runs; None where the job removed it."""
+    """A file as the job left it, by its path where the command runs; None where the job removed it.
+
+    With a ``start`` the content is what the file has from that byte on.
+    """
 
     path: str
     content: npt.NDArray[np.uint8] | None
+    start: int = 0
 
 
 class SentFiles(NamedTuple):
@@ -42,7 +49,7 @@ class SentFiles(NamedTuple):
     def unpack(self, place: Path, get: Callable[[Any], npt.NDArray[np.uint8]]) -> UnpackedFiles:
         """Write all files below ``place``, with the job's record naming them there."""
         places = {Path(root): place / str(number) / Path(root).name for number, root in enumerate(self.roots)}
-        unpacked = UnpackedFiles(places, place / "absent", {})
+        unpacked = UnpackedFiles(places, place / "absent", {}, {})
         unpacked.absent.mkdir()
         for here in places.values():
             here.parent.mkdir()
@@ -60,19 +67,23 @@ class SentFiles(NamedTuple):
 class UnpackedFiles(NamedTuple):
     """Where the files of a job lie on its node, by where they lie elsewhere, and their states before it ran.
 
-    ``absent`` is a folder for what the job names and was not sent: what is not there, and a cache.
+    ``absent`` is a folder for what the job names and was not sent: what is not there, and a cache. ``returned`` are the
+    sizes of files that were sent back while the job ran.
     """
 
     places: Mapping[Path, Path]
     absent: Path
     states: dict[Path, tuple[int, int]]
+    returned: dict[Path, int]
 
     def here(self, path: Path) -> Path:
         """Return where a path of the command lies on this node."""
         for root, place in self.places.items():
             if path.is_relative_to(root):
                 return place / path.relative_to(root)
-        return self.absent / path.name
+        folder = self.absent / hashlib.sha256(bytes(path.parent)).hexdigest()  # a name may be that of several files
+        folder.mkdir(exist_ok=True)
+        return folder / path.name
 
     def look(self) -> dict[Path, tuple[int, int]]:
         """Return size and time of every file, by its path where the command runs."""
@@ -84,13 +95,30 @@ class UnpackedFiles(NamedTuple):
                 states[path] = (state.st_size, state.st_mtime_ns)
         return states
 
+    def finished_chunks(self) -> Iterator[Returned]:
+        """Yield what encodings have added to their columns, and then the records of how much of that is whole."""
+        for root, place in self.places.items():
+            for record in place.rglob(PROGRESS):
+                try:
+                    content = np.fromfile(record, dtype=np.uint8)  # before the columns, which then hold as much or more
+                except FileNotFoundError:
+                    continue  # the encoding is complete: all of its files come at the end
+                folder = root / record.parent.relative_to(place)
+                for column in record.parent.glob("*.npy"):
+                    start = self.returned.get(folder / column.name, 0)
+                    added = np.fromfile(column, dtype=np.uint8, offset=start)
+                    self.returned[folder / column.name] = start + len(added)
+                    yield Returned(str(folder / column.name), added, start)
+                self.returned[folder / PROGRESS] = len(content)
+                yield Returned(str(folder / PROGRESS), content)
+
     def changes(self) -> Iterator[Returned]:
         """Yield what the job made, changed or removed; what was written last comes last, as it may say 'finished'."""
         now = self.look()
         for path in sorted(now, key=lambda path: now[path][1]):
             if self.states.get(path) != now[path]:
                 yield Returned(str(path), np.fromfile(self.here(path), dtype=np.uint8))
-        for path in self.states.keys() - now.keys():
+        for path in (self.states.keys() | self.returned.keys()) - now.keys():
             yield Returned(str(path), None)
 
 
@@ -141,6 +169,11 @@ def write_returned(file: Returned) -> None:
     path = Path(file.path)
     if file.content is None:
         path.unlink(missing_ok=True)
+        return
+    if file.start:
+        with path.open("r+b") as stream:
+            stream.seek(file.start)
+            stream.write(file.content.data)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f"{path.name}.part")

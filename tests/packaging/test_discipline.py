@@ -12,10 +12,11 @@ import pytest
 
 pytestmark = pytest.mark.packaging
 
-# Where `except Exception` may stand, and why.
+# Where `except Exception` or `suppress(Exception)` may stand, and why.
 BOUNDARIES = {
     "loaders/registry.py": "a loader of another package that cannot be imported or made: the others go on",
     "cli/app.py": "the command line: a traceback, how to report it, and an exit code of its own",
+    "worker/main.py": "a module that cannot be imported early: whoever needs it imports it again, and says why",
     "worker/dispatch.py": "one backend's end: whatever an engine lets through is its failure, with the traceback",
     "metrics/functions.py": "a metric of another package: whatever it raises fails the scoring, with metric and query",
     "doctor/machine.py": "a check that breaks is itself a finding, and hides no other",
@@ -40,6 +41,11 @@ class Module:
         nodes = ast.walk(self.tree) if "except" in self.text else ()
         return [node for node in nodes if isinstance(node, ast.ExceptHandler)]
 
+    @functools.cached_property
+    def suppressions(self) -> list[ast.Call]:
+        nodes = ast.walk(self.tree) if "suppress(" in self.text else ()
+        return [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress")]
+
 
 @pytest.fixture(scope="module")
 def modules(repository: Path) -> list[Module]:
@@ -48,14 +54,24 @@ def modules(repository: Path) -> list[Module]:
 
 
 def test_no_broad_except_outside_the_boundaries(modules: list[Module]) -> None:
-    def is_broad(handler: ast.ExceptHandler) -> bool:
-        """One that cleans up and ends with a bare `raise` hides nothing."""
-        caught = set(re.findall(r"\w+", ast.unparse(handler.type))) if handler.type is not None else {"Exception"}
-        last = handler.body[-1]
-        passes_on = isinstance(last, ast.Raise) and last.exc is None
-        return bool(caught & {"Exception", "BaseException"}) and not passes_on
+    def is_broad(caught: list[ast.expr]) -> bool:
+        named = {name for kind in caught for name in re.findall(r"\w+", ast.unparse(kind))}
+        return bool(named & {"Exception", "BaseException"})
 
-    broad = [str(module.path) for module in modules for handler in module.handlers if is_broad(handler)]
+    def passes_on(handler: ast.ExceptHandler) -> bool:
+        """One that cleans up and ends with a bare `raise` hides nothing."""
+        last = handler.body[-1]
+        return isinstance(last, ast.Raise) and last.exc is None
+
+    broad = [
+        str(module.path)
+        for module in modules
+        for caught in (
+            *([one.type or ast.Name("Exception")] for one in module.handlers if not passes_on(one)),
+            *(one.args for one in module.suppressions),
+        )
+        if is_broad(caught)
+    ]
     assert sorted(broad) == sorted(BOUNDARIES), "one handler for each boundary"
 
 

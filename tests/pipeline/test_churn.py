@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ from installed import skip_without
 
 import harness
 from harness.data.dataset import Dataset
+from harness.data.inputs import Inputs
 from harness.document.model import Table
 from harness.engines.base import Engine
 from harness.engines.changeable import Changeable
 from harness.engines.csr import CsrEngine
+from harness.engines.interface import IndexReport
 from harness.errors import UsageError
 from harness.parity.causes import WITHIN_LISTS
 from harness.parity.changed_states import ROUNDED_IN_THE_MEAN
@@ -103,6 +106,25 @@ def test_a_workload_is_written_as_it_was_given() -> None:
     assert str(parsed) == "insert=10%,update=2.5%,steps=4"
 
 
+@pytest.mark.parametrize(
+    ("text", "documents", "message"),
+    [
+        ("delete=10%,steps=6", 5, "step 5 would insert 0 of 0, delete 1 and update 0 of 1"),
+        ("insert=10%,steps=6", 5, "step 5 would insert 1 of 0, delete 0 and update 0 of 5"),
+        ("update=10%", 1, "step 1 would insert 0 of 0, delete 0 and update 2 of 1"),
+    ],
+)
+def test_a_workload_that_wants_more_than_there_is_is_refused_before_anything_runs(
+    text: str, documents: int, message: str
+) -> None:
+    texts = dict(list(TEXTS.items())[:documents])
+    with pytest.raises(UsageError) as caught:
+        harness.compare(
+            "csr:analyzer=whitespace", Dataset.of(texts, QUERIES, {"q1": {"d00": 1}}), churn=text, isolation="none"
+        )
+    assert message in str(caught.value)
+
+
 def compared(backends: str, **options: Any) -> list[dict[str, Any]]:
     comparison = harness.compare(
         backends, Dataset.of(TEXTS, QUERIES, QRELS), k=10, churn=WORKLOAD, isolation="none", timing=False, **options
@@ -153,6 +175,25 @@ def test_statistics_that_count_deleted_documents_are_proven(monkeypatch: pytest.
 
 def states_of(churn: dict[str, Any]) -> list[dict[str, Any]]:
     return [*churn["states"], churn["new_index"]]
+
+
+@pytest.mark.integration
+def test_documents_that_the_new_index_loses_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that loses one where it indexes anew, and says so."""
+    index = CsrEngine.index
+
+    def lose_one(self: CsrEngine, documents: Inputs, *others: Any) -> IndexReport:
+        report = index(self, documents, *others)
+        lost = np.arange(1 if self.folder.name == "fresh" else 0, dtype=np.int32)
+        return replace(report, indexed=report.indexed - len(lost), missing_rows=lost)
+
+    monkeypatch.setattr(CsrEngine, "index", lose_one)
+    comparison = harness.compare(
+        "csr:analyzer=whitespace", Dataset.of(TEXTS, QUERIES, QRELS), k=10, churn=WORKLOAD, isolation="none"
+    )
+    (trial,) = comparison.report.trials
+    assert trial.error is not None
+    assert "in a new index the engine lost 1 documents that are not empty" in trial.error.message
 
 
 STALE, OUTSIDE = "deleted documents in the statistics", "rows outside the index"

@@ -22,7 +22,8 @@ from harness.plan.config import CompareRequest
 from harness.plan.options import parse_filter_sweep
 from harness.plan.plan import make_plan
 from harness.results.comparison import Comparison
-from harness.results.schema_costs import FilteredStats
+from harness.results.schema import ParityStats, TrialResult
+from harness.results.schema_costs import FilteredStats, FilterSweepStats
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 SECTIONS = {"d1": "news", "d2": "garden", "d3": "garden", "d4": "news", "d6": "garden"}
@@ -66,7 +67,9 @@ def test_shares_and_fields_are_told_apart(given: Any, shares: tuple[float, ...],
     assert parse_filter_sweep(given) == FilterSweep(shares, fields)
 
 
-@pytest.mark.parametrize("given", ["0", "1.5", "-0.1", "-1", "0.1,0.1", "0.1,", "150%"])
+@pytest.mark.parametrize(
+    "given", ["0", "1.5", "-0.1", "-1", "0.1,0.1", "0.1,", "150%", "section,0.5,50%", "section,section"]
+)
 def test_what_is_no_share_is_refused(given: str) -> None:
     with pytest.raises(UsageError, match="--filter-sweep"):
         parse_filter_sweep(given)
@@ -106,13 +109,14 @@ def test_exact_engines_lose_nothing_and_late_filters_do(collection: Path, cards:
             ("section=news", 2, 2 / 6),
         ]
         for one in levels(found, label):
-            assert (set(one.overlap.values()), one.short, one.error) == ({1.0}, 0, None)
+            assert (set(one.recall.values()), one.short, one.error) == ({1.0}, 0, None)
             assert one.quality == one.exact
             assert one.milliseconds is not None
     # of the two best of all documents q1, "cat garden", has d2 and d1: d6 is third, and the second of the garden
     garden, news = levels(found, "late")[1:]
-    assert (garden.short, garden.overlap) == (1, {"2": 0.875})
-    assert (news.short, news.overlap) == (0, {"2": 1.0})
+    assert (garden.short, garden.recall) == (1, {"2": 0.875})
+    assert (news.short, news.recall) == (0, {"2": 1.0})
+    assert [found.trial(label).filter_sweep.recall for label in ("csr", "late")] == [{"2": 1.0}] * 2  # type: ignore[union-attr]
     assert garden.quality is not None
     assert garden.exact is not None
     assert garden.quality < garden.exact
@@ -181,6 +185,28 @@ def test_a_field_that_no_document_has_is_refused(collection: Path) -> None:
         harness.compare("csr", collection, filter_sweep="sction")
 
 
+def test_a_field_that_no_document_of_a_sample_has_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    folder = write_collection(tmp_path / "years")
+    records = [{"_id": f"d{n}", "text": "cat garden", "metadata": {}} for n in range(1, 61)]
+    records[59]["metadata"] = {"year": 1971}
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    # three, and a fourth that is judged
+    with pytest.raises(UsageError, match="--filter-sweep year: none of 4 documents has a value of it"):
+        harness.compare("csr", folder, max_docs=3, filter_sweep="0.5,year")
+
+
+def test_without_a_filter_recall_counts_ties_as_found_and_is_no_overlap() -> None:
+    """Of results whose field had another name, too."""
+    stored = {"filter": "seeded 0.5", "matching": 3, "selectivity": 0.5, "overlap": {"10": 0.5}, "metric": None}
+    sweep = FilterSweepStats.model_validate({"filters": True, "levels": [stored], "recall": {"10": 0.75}})
+    parity = ParityStats.model_construct(overlap={"10": 0.25}, different=1, loss={})
+    trial = TrialResult.model_construct(label="late", filter_sweep=sweep, parity=parity, metrics={})
+    (table,) = FilteringProbe().tables([trial], 1)
+    place = [column.name for column in table.columns].index("recall@10")
+    assert [row[place].text for row in table.rows] == ["0.7500", "0.5000"]
+    assert sweep.levels[0].model_dump()["recall"] == {"10": 0.5}
+
+
 def test_one_filter_and_a_sweep_of_them_exclude_one_another() -> None:
     with pytest.raises(UsageError, match="--filter-sweep with --filter"):
         make_plan(CompareRequest(backends="csr", filter=("a=b",), filter_sweep="0.1"), lucene_available=False)
@@ -188,7 +214,11 @@ def test_one_filter_and_a_sweep_of_them_exclude_one_another() -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("", "is empty"), ("0.5,0.5", "occurs twice"), ("year=2000", "a field goes without a value")],
+    [
+        ("", "is empty"),
+        ("0.5,50%", "a seeded attribute of 0.5 of the documents occurs twice"),
+        ("year=2000", "a field goes without a value"),
+    ],
 )
 def test_a_sweep_that_cannot_be_says_why(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):

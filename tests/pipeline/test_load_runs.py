@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.data.progress import Progress
@@ -47,7 +48,9 @@ def test_a_full_disk_fails_the_levels_that_need_copies_alone(tmp_path: Path, mon
         warm_up_seconds=0.0,
     )
     options = LoadOptions(concurrency=(1, 2, 3))
-    alone, *several = LoadRuns(options, job, tmp_path, NoClients(), shared=False).run(RecordingProgress())
+    alone, *several = LoadRuns(options, job, tmp_path, NoClients(), shared=False, terms=np.ones(1, bool)).run(
+        RecordingProgress()
+    )
     assert alone.failures == ("no client starts here",)
     assert [len(level.failures) for level in several] == [2, 3]  # half a copy is not taken for a whole one
     assert all("No space left on device" in level.failures[0] for level in several)

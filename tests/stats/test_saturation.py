@@ -52,6 +52,17 @@ def test_rates_are_halved_where_the_first_is_too_much() -> None:
     assert found.at is not None
 
 
+def test_a_rate_without_any_answer_is_one_that_is_not_sustained() -> None:
+    serve = queue(1000)
+    levels = swept(lambda rate: RateLevel(rate, None, False, 1.0, 0) if rate > 600 else serve(rate), 10)
+    found = knee(levels)
+    assert found is not None
+    assert found.at is not None
+    assert found.beyond is not None
+    assert found.at.rate <= 600 < found.beyond.rate <= 1.1 * found.at.rate
+    assert found.limit == "errors"
+
+
 def test_what_is_at_rest_is_far_below_the_knee() -> None:
     """The first rate may be near the knee where clients, and not the engine, are the limit."""
     levels = swept(queue(1000), 600)

@@ -17,6 +17,7 @@ from harness.pipeline.run import warm_up_queries
 from harness.plan.options import ExecutionOptions
 from harness.registry.lookup import find_cards, load_engine
 from harness.results.comparison import Comparison
+from harness.worker.executor import Executor, create_executor
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_cache", "warm_workers")]
 
@@ -50,6 +51,21 @@ def figures(comparison: Comparison) -> list[dict[str, Any]]:
         if backend["error"] is not None:  # tracebacks hold addresses
             backend["error"].pop("log")
     return backends
+
+
+def test_limits_hold_for_parts_of_the_exact_reference_too(
+    collection: Path, cards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part that hangs on a node would never end."""
+    limits: list[tuple[float | None, int | None]] = []
+
+    def create(options: ExecutionOptions) -> Executor:
+        limits.append((options.deadline_s, options.memory_limit_bytes))
+        return create_executor(options)
+
+    monkeypatch.setattr("harness.pipeline.compare.create_executor", create)
+    harness.compare("good", collection, k=3, cards=cards, timing=False, deadline=90, memory_limit="8GiB")
+    assert limits == [(90.0, 8 * 1024**3)]
 
 
 def test_side_by_side_nothing_changes(untimed: Comparison, collection: Path, cards: Path) -> None:

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
-from installed import skip_module_without
+from installed import skip_module_without, skip_without
 from processes import with_variable
+from tiny_rerankers import save_classifier
 from trial_jobs import job_folder
 
 import harness
@@ -39,11 +40,11 @@ from harness.registry.parameters import encoder_parameters
 from harness.store.columns import save_table
 from harness.store.record_files import load, save
 from harness.testing.samples import RecordingProgress
-from harness.worker import divided_search, ray_executor
+from harness.worker import divided_search, ray_executor, second_stages
 from harness.worker.failure import RemoteError
 from harness.worker.jobs import Encoded, EncodeJob, EncodePart, TrialJob, TrialRecord
 from harness.worker.process import Finished, Worker
-from harness.worker.ray_executor import Cluster, Failed, RayExecutor, run_on_node
+from harness.worker.ray_executor import Cluster, NodeError, RayExecutor, run_on_node
 from harness.worker.ray_files import SentFiles
 from harness.worker.threads import Aside
 
@@ -232,6 +233,27 @@ class TestUnseenFolders:
             assert (folder / "target" / made.name).read_bytes() == made.read_bytes()
         assert load(folder, EncodeJob).parts[0].target == folder / "target"
 
+    def test_a_node_lost_in_the_middle_costs_a_chunk(
+        self, executor: RayExecutor, nodes: OnThreeNodes, tmp_path: Path
+    ) -> None:
+        folder, expected = encode_job(tmp_path / "job", 600), encode_job(tmp_path / "expected", 600)
+        Worker(expected).run(SilentDisplay().section(""))
+        nodes.calls.unlink(missing_ok=True)
+        with Aside[Finished]() as aside:
+            aside.begin(lambda: run(executor, folder))
+            wait_for(lambda: len(lines(nodes.calls)) > 300)
+            (began,) = executor.running.values()
+            os.kill(began.process, signal.SIGKILL)
+            aside.result()
+        assert load(folder, Encoded).rows["documents"] < 400
+        assert len(lines(nodes.calls)) < 800
+        for made in (expected / "target").iterdir():
+            if made.suffix == ".npy":
+                assert (folder / "target" / made.name).read_bytes() == made.read_bytes()
+        assert {path.name for path in (folder / "target").iterdir()} == {
+            p.name for p in (expected / "target").iterdir()
+        }
+
     def test_an_index_comes_back_and_is_reused(self, executor: RayExecutor, tmp_path: Path) -> None:
         for name in ("first", "second"):
             (tmp_path / name).mkdir()
@@ -268,7 +290,7 @@ def test_a_cluster_that_is_not_there_is_said_at_once(named: str) -> None:
 
 def test_another_version_on_a_node_is_refused(tmp_path: Path) -> None:
     (refused,) = run_on_node(str(tmp_path), "1234", "0.0.0", ".", None, None, None)
-    assert isinstance(refused, Failed)
+    assert isinstance(refused, NodeError)
     assert refused.type == EngineUnavailableError.__name__
     assert f"has version {harness.__version__} of the harness, and this machine 0.0.0" in refused.what
 
@@ -281,6 +303,16 @@ def test_a_job_that_no_node_can_run_is_refused(
         run(executor, encode_job(tmp_path / "job", device="cuda"))
     assert executor.slots("auto") == executor.slots("cpu") == 3
     assert executor.slots("cuda") == 1
+
+
+def test_a_job_takes_a_smaller_node_where_the_largest_is_lost_while_it_waits(
+    executor: RayExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cores = iter([2])  # those of a node that is gone
+    monkeypatch.setattr(ray_executor, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(executor, "_needs", lambda _: {"num_cpus": next(cores, 1)})
+    run(executor, job_folder(tmp_path, "BruteForce"))
+    assert load(tmp_path, TrialRecord).hits.rows.tolist() == [1, 0]
 
 
 def test_a_model_on_a_gpu_is_placed_where_one_is(executor: RayExecutor, nodes: OnThreeNodes, tmp_path: Path) -> None:
@@ -327,16 +359,24 @@ class TestComparison:
         folder = tmp_path / "collection"
         (folder / "qrels").mkdir(parents=True)
         documents = [{"_id": f"d{n}", "title": "", "text": f"text {n}"} for n in range(TEXTS)]
-        queries = [{"_id": f"q{n}", "text": f"query {n}"} for n in range(5)]
+        queries = [{"_id": f"q{n}", "text": f"query text {n}"} for n in range(8)]
         for name, records in (("corpus", documents), ("queries", queries)):
             (folder / f"{name}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
         (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td7\t1\n")
         return folder
 
-    def compare(self, collection: Path, cache: Path, executor: str, patch: pytest.MonkeyPatch) -> harness.Comparison:
+    @pytest.fixture
+    def reranker(self, tmp_path: Path) -> Path:
+        skip_without("transformers")
+        return save_classifier(tmp_path / "tiny")
+
+    def compare(
+        self, collection: Path, reranker: Path, cache: Path, executor: str, patch: pytest.MonkeyPatch
+    ) -> harness.Comparison:
         patch.setenv("HARNESS_CACHE", str(cache))
-        backend = f"flat:model=python:gated_model:Dense;batch_size={BATCH}"
-        return harness.compare([backend], collection, k=10, timing=False, executor=executor)
+        dense = f"flat:model=python:gated_model:Dense;batch_size={BATCH}"
+        reranked = f"csr:analyzer=whitespace|cross-encoder:model={reranker};candidates={TEXTS}"
+        return harness.compare([dense, reranked], collection, k=TEXTS, timing=False, executor=executor)
 
     def digests(self, cache: Path) -> dict[str, str]:
         files = [path for path in cache.glob("embeddings/**/*") if path.suffix == ".npy"]
@@ -350,6 +390,7 @@ class TestComparison:
         self,
         nodes: OnThreeNodes,
         collection: Path,
+        reranker: Path,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
@@ -361,15 +402,23 @@ class TestComparison:
         monkeypatch.setattr(
             divided_search, "_merged", lambda tops, *others: parts.append(len(tops)) or merged(tops, *others)
         )
+        reranked: list[int] = []
+        joined = second_stages._joined
+        monkeypatch.setattr(
+            second_stages,
+            "_joined",
+            lambda found: reranked.extend(len(part.scores) for part in found) or joined(found),
+        )
         monkeypatch.setenv("CALLS", str(nodes.calls))
-        local = self.compare(collection, tmp_path / "local", "local", monkeypatch)
+        local = self.compare(collection, reranker, tmp_path / "local", "local", monkeypatch)
         nodes.calls.unlink()
         made: list[RayExecutor] = []
         monkeypatch.setattr(RayExecutor, "__init__", _noting(made, RayExecutor.__init__))
         gate = nodes.calls.with_name("gate")
         gate.mkdir()
         with Aside[harness.Comparison]() as aside, caplog.at_level(logging.WARNING, logger="harness"):
-            aside.begin(lambda: self.compare(collection, tmp_path / "ray", f"ray:{nodes.address}", monkeypatch))
+            executor = f"ray:{nodes.address}"
+            aside.begin(lambda: self.compare(collection, reranker, tmp_path / "ray", executor, monkeypatch))
             wait_for(lambda: len(list(gate.iterdir())) == 3)  # a job on every node, each in the middle of a shard
             waiting = {int(process.name) for process in gate.iterdir()}
             lost = next(iter(nodes.cluster.worker_nodes))
@@ -384,15 +433,15 @@ class TestComparison:
         assert self.digests(tmp_path / "ray") == self.digests(tmp_path / "local")
         assert self.made(tmp_path / "ray") == self.made(tmp_path / "local")
         assert not list((tmp_path / "ray").rglob("shards"))
-        (trial,), (expected,) = comparison.report.trials, local.report.trials
-        assert trial.status == "ok"
-        assert trial.metrics == expected.metrics
-        assert trial.parity == expected.parity
-        (count,) = parts
-        assert count > 1  # the exact reference, on the nodes that were left
-        (hits,), (exact,) = (tuple(result.contents["collection"].runs.values()) for result in (comparison, local))
-        assert np.array_equal(hits.rows, exact.rows)
-        assert np.array_equal(hits.scores, exact.scores)
+        for trial, expected in zip(comparison.report.trials, local.report.trials, strict=True):
+            assert trial.status == "ok"
+            assert trial.metrics == expected.metrics
+            assert trial.parity == expected.parity
+            hits, exact = (result.contents["collection"].runs[trial.label] for result in (comparison, local))
+            assert np.array_equal(hits.rows, exact.rows)
+            assert np.array_equal(hits.scores, exact.scores)
+        assert [count > 1 for count in parts] == [True, True]  # the exact references, on the nodes that were left
+        assert reranked == [8 * TEXTS, 2048, 8 * TEXTS - 2048]  # all pairs here, two groups of them there
         assert comparison.report.cluster is not None
         assert comparison.report.cluster.lost == 1
         assert local.report.cluster is None

@@ -17,7 +17,7 @@ from harness.store.columns import save_column, save_table
 from harness.store.record_files import load, save
 from harness.worker.dispatch import run_job
 from harness.worker.jobs import TARGET_FOLDER, AskJob, DenseSearchJob
-from harness.worker.ray_files import send_files, write_returned
+from harness.worker.ray_files import UnpackedFiles, send_files, write_returned
 
 
 class ObjectStore:
@@ -32,10 +32,14 @@ class ObjectStore:
         self.arrays.append(array.copy())
         return len(self.arrays) - 1
 
+    def unpack(self, folder: Path, node: Path) -> UnpackedFiles:
+        """Copy the files of the job in ``folder`` to places below ``node``."""
+        node.mkdir()
+        return send_files(folder, self.put, self.sent).unpack(node, self.arrays.__getitem__)
+
     def run_elsewhere(self, folder: Path, node: Path) -> None:
         """Run the job in ``folder`` with copies of its files below ``node``."""
-        node.mkdir()
-        unpacked = send_files(folder, self.put, self.sent).unpack(node, self.arrays.__getitem__)
+        unpacked = self.unpack(folder, node)
         run_job(unpacked.here(folder), SilentDisplay().section(""), before_open=lambda: None)
         for file in unpacked.changes():
             write_returned(file)
@@ -74,6 +78,39 @@ def test_a_file_is_put_once_until_it_changes_or_is_gone(tmp_path: Path) -> None:
     save(folder, AskJob("module:name", others, 1, 1, False, folder / "store"))
     send_files(folder, store.put, store.sent)
     assert list(store.sent) == [others]
+
+
+def test_finished_chunks_come_back_before_the_end_and_what_is_removed_then_goes(tmp_path: Path) -> None:
+    vectors, store = tmp_path / "vectors.npy", ObjectStore()
+    save_column(vectors, np.zeros((10, 2), dtype=np.float32))
+    dense_job(tmp_path / "job", vectors)
+    unpacked = store.unpack(tmp_path / "job", tmp_path / "node")
+    target, column, record = tmp_path / "job" / "target", "documents.npy", "progress.json"
+    here, sizes = unpacked.here(target), list[tuple[str, int, int]]()
+    here.mkdir()
+    for chunks in (1, 2):
+        (here / record).write_text(f"{chunks}")
+        (here / column).write_bytes(b"chunk" * chunks)
+        for file in unpacked.finished_chunks():
+            write_returned(file)
+            sizes.append((Path(file.path).name, len(file.content), file.start))  # type: ignore[arg-type]
+        assert (target / column).read_bytes() == b"chunk" * chunks
+        assert (target / record).read_text() == f"{chunks}"
+    assert sizes == [(column, 5, 0), (record, 1, 0), (column, 5, 5), (record, 1, 0)]  # the record after what it counts
+    (here / record).unlink()
+    (here / column).write_bytes(b"CHUNKchunk")  # with its final header
+    for file in unpacked.changes():
+        write_returned(file)
+    assert (target / column).read_bytes() == b"CHUNKchunk"
+    assert not (target / record).exists()
+
+
+def test_absent_files_of_one_name_have_places_of_their_own(tmp_path: Path) -> None:
+    unpacked = UnpackedFiles({}, tmp_path, {}, {})
+    places = [unpacked.here(Path(path)) for path in ("/one/cache", "/other/cache", "/one/cache")]
+    assert places[0] == places[2] != places[1]
+    assert [place.name for place in places] == ["cache"] * 3
+    assert all(place.parent.is_dir() for place in places)
 
 
 @pytest.mark.integration

@@ -57,6 +57,11 @@ class ChurnProbe(Probe[ChurnRecord]):
             return False
         return load_engine(card).capabilities.changes
 
+    def refuse(self, plan: Plan, dataset: Dataset) -> None:
+        """Refuse a workload that has too few documents for its steps."""
+        if plan.churn is not None and dataset.candidates is None:
+            Workload.of(len(dataset.corpus), plan.churn)
+
     def run(self, probed: ProbedTrial, progress: Progress) -> ChurnRecord:
         """Index a part of the documents, change the index and search it; raises HarnessError where that fails."""
         options = probed.plan.churn
@@ -67,14 +72,14 @@ class ChurnProbe(Probe[ChurnRecord]):
         workload = Workload.of(len(probed.dataset.corpus), options)
         with TemporaryDirectory(prefix="churn-", dir=probed.work, ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            index_folder = folder / probed.job.index_folder.name
-            index_folder.mkdir()
-            trial = replace(job_of_another_build(probed.job, index_folder), shared=False)
+            trial = replace(job_of_another_build(probed.job, folder), shared=False)
             save(folder, ChurnJob(trial, workload.order, workload.first, workload.steps, folder / "fresh"))
             finished = probed.executor.run(folder, progress)
             record = load(folder, ChurnRecord)
             for state, content in zip(record.passes, workload.contents, strict=False):
                 _refuse_lost(state, content, probed.dataset, finished.log)
+            if record.fresh is not None:
+                _refuse_lost(record.fresh, workload.contents[-1], probed.dataset, finished.log, "in a new index")
             return record
 
     def planned(self, plan: Plan) -> str:
@@ -185,13 +190,15 @@ class ChurnProbe(Probe[ChurnRecord]):
             yield from values_of(trial.dataset, trial.label, "churn.new_index.", _numbers(churn["new_index"]))
 
 
-def _refuse_lost(state: ChurnPass, content: Int32Array, dataset: Dataset, log: Sequence[str]) -> None:
+def _refuse_lost(
+    state: ChurnPass, content: Int32Array, dataset: Dataset, log: Sequence[str], where: str = "after a change"
+) -> None:
     """Raise LostDocumentsError unless just documents without text are missing."""
     lost = np.setdiff1d(content[state.report.missing_rows], dataset.corpus.empty_rows)
     if len(lost):
         first = dataset.corpus.ids[int(lost[0])]
         raise LostDocumentsError(
-            f"after a change the engine lost {len(lost)} documents that are not empty: '{first}' first",
+            f"{where} the engine lost {len(lost)} documents that are not empty: '{first}' first",
             fix="look into the engine's log for why it refused them",
             log=log,
         )

@@ -15,7 +15,9 @@ import numpy as np
 from harness.data.arrow import numbers
 from harness.data.dataset import Dataset
 from harness.data.types import Ids, Int32Array, Qrels
+from harness.errors import UsageError
 from harness.plan.options import ChurnOptions
+from harness.wording import counted
 from harness.worker.jobs import ChangeStep
 
 
@@ -35,7 +37,7 @@ class Workload:
 
     @classmethod
     def of(cls, documents: int, options: ChurnOptions) -> Workload:
-        """Draw the workload of a corpus of so many documents.
+        """Draw the workload of a corpus of so many documents; raises UsageError where they are too few for it.
 
         Shares are of the documents at the beginning, at least one document each, and two where documents are updated.
         The beginning is 1 / (1 + steps · insert) of the corpus, rounded down.
@@ -48,10 +50,17 @@ class Workload:
         inserted, deleted = _part(options.insert, first), _part(options.delete, first)
         updated = max(2, _part(options.update, first)) if options.update else 0
         content, steps, held = order[:first].copy(), [], np.arange(first, dtype=np.int32)
-        for _ in range(options.steps):
-            touched = generator.choice(held, min(deleted + updated, len(held)), replace=False)
+        for number in range(1, options.steps + 1):
+            if deleted + max(1, updated) > len(held) or len(content) + inserted > documents:
+                raise UsageError(
+                    f"--churn {options}: {counted(documents, 'document is', 'documents are')} too few: step {number} "
+                    f"would insert {inserted} of {documents - len(content)}, delete {deleted} and update {updated} "
+                    f"of {len(held)}",
+                    fix="take more documents or fewer steps; a step deletes and inserts one at least, and updates two",
+                )
+            touched = generator.choice(held, deleted + updated, replace=False)
             gone, changed = np.sort(touched[:deleted]), touched[deleted:]
-            added = np.arange(len(content), min(len(content) + inserted, documents), dtype=np.int32)
+            added = np.arange(len(content), len(content) + inserted, dtype=np.int32)
             written = np.concatenate([changed, added]).astype(np.int32)
             new = np.concatenate([np.roll(content[changed], 1), order[added]]).astype(np.int32)
             content = np.concatenate([content, order[added]])

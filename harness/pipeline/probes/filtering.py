@@ -19,10 +19,18 @@ from harness.data.types import Qrels, Run
 from harness.document.cells import BACKEND, absent, count, listed, milliseconds, number, text, values_of
 from harness.document.figures import Curve, Curves
 from harness.document.model import Cell, Column, Figure, Table, Value, Verdict
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 from harness.metrics import Scores, score
+from harness.parity.levels import Parity
 from harness.parity.outcome_parity import References
-from harness.pipeline.probes.probe import Probe, ProbedTrial, job_of_another_build, label_cell, latency_stats
+from harness.pipeline.probes.probe import (
+    Probe,
+    ProbedTrial,
+    job_of_another_build,
+    label_cell,
+    latency_stats,
+    run_another_build,
+)
 from harness.plan.plan import Plan, Trial, may_be_server
 from harness.registry.lookup import load_engine
 from harness.results.hit_rules import HitRules
@@ -30,9 +38,9 @@ from harness.results.schema import TrialResult
 from harness.results.schema_costs import FilteredStats, FilterSweepStats
 from harness.results.scored import Scored, has_terms
 from harness.store.columns import save_table
-from harness.store.record_files import load, save
+from harness.wording import counted
 from harness.worker.jobs import TrialRecord
-from harness.worker.outcome import Outcome, checked_run, refuse_lost_documents
+from harness.worker.outcome import Outcome, checked_run
 
 _NO_FILTER = "none"
 _METADATA = "metadata.arrow"
@@ -70,6 +78,16 @@ class FilteringProbe(Probe[FilteringRecord]):
         """Tell whether the plan asks for filters, and the engine has them on an index of its own."""
         return bool(plan.filter_sweep) and _filters(trial)
 
+    def refuse(self, plan: Plan, dataset: Dataset) -> None:
+        """Refuse a field that no document has, as where only a few are taken: there is no value to filter by."""
+        attributes = dataset.attributes
+        for field in plan.filter_sweep.fields:
+            if attributes is not None and attributes.column(field).null_count == len(dataset.corpus):
+                raise UsageError(
+                    f"--filter-sweep {field}: none of {counted(len(dataset.corpus), 'document')} has a value of it",
+                    fix="take more documents (--max-docs), or leave the field out",
+                )
+
     def run(self, probed: ProbedTrial, progress: Progress) -> FilteringRecord | None:
         """Search under each filter: on one build, but for engines that cannot open it again, and servers.
 
@@ -106,7 +124,9 @@ class FilteringProbe(Probe[FilteringRecord]):
             for label, level in _levels_of(asked, filtering.filtered, dataset, plan):
                 levels[label].append(level)
         stats = {
-            label: FilterSweepStats(filters=_filters(one.outcome.trial), levels=levels[label])
+            label: FilterSweepStats(
+                filters=_filters(one.outcome.trial), levels=levels[label], recall=_recall(one.parity)
+            )
             for label, one in built.items()
         }
         labels = [one.outcome.trial.label for one in scored]
@@ -167,7 +187,7 @@ class FilteringProbe(Probe[FilteringRecord]):
         for trial in trials:
             levels = trial.filter_sweep.levels if trial.filter_sweep is not None else []
             failed = failed or any(level.error is not None for level in levels)
-            known = [level for level in levels if level.overlap or level.short]
+            known = [level for level in levels if level.recall or level.short]
             if known:
                 worst = min(known, key=partial(_found, depth=depth))
                 lowest.append((_found(worst, depth), trial, worst))
@@ -191,7 +211,7 @@ class FilteringProbe(Probe[FilteringRecord]):
         """Draw recall, and what the metric loses against exact filtered search, over the share of documents."""
         depth, metric = _shown(trials)
         drawn: list[tuple[str, _ValueOf]] = []
-        drawn += [(f"recall@{depth}", lambda level: level.overlap.get(depth))] if depth else []
+        drawn += [(f"recall@{depth}", lambda level: level.recall.get(depth))] if depth else []
         drawn += [(f"filtered {metric} − exact", _difference)] if metric is not None else []
         made = []
         for name, value_of in drawn:
@@ -239,18 +259,11 @@ def _searches(
     built: Path | None = None
     for place, swept in enumerate(filters, 1):
         own = folder / str(place)
-        index_folder = (built or own) / probed.job.index_folder.name
-        index_folder.mkdir(parents=True, exist_ok=True)
-        own.mkdir(exist_ok=True)
-        job = job_of_another_build(probed.job, index_folder)
+        job = job_of_another_build(probed.job, built or own)
         job = replace(job, shared=reopens, built=built, filter=swept.filtered.wanted, metadata=folder / _METADATA)
+        filtered = replace(probed, dataset=replace(probed.dataset, filtered=swept.filtered))
         try:
-            save(own, job)
-            finished = probed.executor.run(own, PartOf(progress, f"filter {swept.name}"))
-            record = load(own, TrialRecord)
-            filtered = replace(probed.dataset, filtered=swept.filtered)
-            refuse_lost_documents(record, filtered, finished.log)
-            checked_run(record, filtered)
+            record = run_another_build(filtered, job, own, PartOf(progress, f"filter {swept.name}")).record
             built = (built or own) if reopens else None
             yield FilteredSearch(swept.name, replace(record, compared=None), None)
         except HarnessError as error:
@@ -292,9 +305,8 @@ def _level(
     record = search.record
     if record is None or outcome.run is None:
         return FilteredStats(
-            filter=search.filter, matching=matching, selectivity=matching / documents, overlap={}, metric=None,
-            quality=None, exact=None, evaluated=0, short=0, milliseconds=None, error=search.failure,
-        )  # fmt: skip
+            filter=search.filter, matching=matching, selectivity=matching / documents, error=search.failure
+        )
     rules = HitRules.of(dataset)
     compared = references.compare(outcome, explained=False)
     exact = (compared.exact or compared.deeper) if compared is not None else None
@@ -307,7 +319,7 @@ def _level(
         filter=search.filter,
         matching=matching,
         selectivity=matching / documents,
-        overlap={str(depth): share for depth, share in compared.parity.recall.items()} if compared is not None else {},
+        recall=_recall(compared.parity if compared is not None else None),
         metric=str(plan.measures[0]) if own is not None else None,
         quality=own.means()[0].value if own is not None else None,
         exact=best.means()[0].value if best is not None else None,
@@ -315,6 +327,10 @@ def _level(
         short=int(np.count_nonzero(lengths < wanted)),
         milliseconds=latency_stats(record.search_ns[:, terms]) if plan.execution.timing else None,
     )
+
+
+def _recall(parity: Parity | None) -> dict[str, float]:
+    return {str(depth): share for depth, share in parity.recall.items()} if parity is not None else {}
 
 
 def _scores(run: Run | None, filtered: Filtered, dataset: Dataset, plan: Plan) -> Scores | None:
@@ -347,14 +363,14 @@ def _of_matching(qrels: Qrels, filtered: Filtered, dataset: Dataset) -> Qrels:
 def _shown(trials: Sequence[TrialResult]) -> tuple[str, str | None]:
     """Return the depth of the recall that is shown, "" for none, and the metric, None where there is none."""
     levels = [level for trial in trials if trial.filter_sweep is not None for level in trial.filter_sweep.levels]
-    depth = min((depth for level in levels for depth in level.overlap), key=int, default="")
+    depth = min((depth for level in levels for depth in level.recall), key=int, default="")
     return depth, next((level.metric for level in levels if level.metric), None)
 
 
 def _levels(trial: TrialResult, metric: str | None) -> list[FilteredStats]:
     """Return the trial's searches without a filter and under each; none where it was not swept, or does not filter."""
     sweep = trial.filter_sweep
-    return [_unfiltered(trial, metric), *sweep.levels] if sweep is not None and sweep.filters else []
+    return [_unfiltered(trial, sweep, metric), *sweep.levels] if sweep is not None and sweep.filters else []
 
 
 def _curve(number: int, trial: TrialResult, metric: str | None, value_of: _ValueOf) -> Curve | None:
@@ -370,12 +386,12 @@ def _curve(number: int, trial: TrialResult, metric: str | None, value_of: _Value
 
 def _found(level: FilteredStats, depth: str) -> tuple[float, int]:
     """Return what orders levels from the one under which least is found: recall, then hits that lack."""
-    return level.overlap.get(depth, 1.0), -level.short
+    return level.recall.get(depth, 1.0), -level.short
 
 
 def _loss(trial: TrialResult, level: FilteredStats, depth: str) -> str:
     """Return recall under a filter, how many documents match it, and how many queries get too few hits."""
-    recalls = [f"recall@{depth} {level.overlap[depth]:.4f}"] if depth in level.overlap else []
+    recalls = [f"recall@{depth} {level.recall[depth]:.4f}"] if depth in level.recall else []
     queries = f" of {trial.parity.queries:,}" if trial.parity is not None else ""
     short = [f"too few hits on {level.short:,}{queries} queries"] if level.short else []
     return f"{', '.join([*recalls, *short])} where {100 * level.selectivity:.2g} % match"
@@ -385,25 +401,23 @@ def _difference(level: FilteredStats) -> float | None:
     return None if level.quality is None or level.exact is None else level.quality - level.exact
 
 
-def _unfiltered(trial: TrialResult, metric: str | None) -> FilteredStats:
+def _unfiltered(trial: TrialResult, sweep: FilterSweepStats, metric: str | None) -> FilteredStats:
     """Return the trial's searches without a filter as another level."""
     value = trial.metrics.get(metric) if metric is not None else None
     loss = trial.parity.loss.get(metric) if trial.parity is not None and metric is not None else None
     documents = trial.index.documents_indexed if trial.index is not None else 0
     exact = value.mean - loss.difference if value is not None and loss is not None else None
-    overlap = trial.parity.overlap if trial.parity is not None else {}
     if trial.parity is not None and trial.parity.different == 0:
-        exact, overlap = value.mean if value is not None else None, dict.fromkeys(overlap, 1.0)
+        exact = value.mean if value is not None else None
     return FilteredStats(
         filter=_NO_FILTER,
         matching=documents,
         selectivity=1.0,
-        overlap=overlap,
+        recall=sweep.recall,
         metric=metric,
         quality=value.mean if value is not None else None,
         exact=exact,
         evaluated=value.n if value is not None else 0,
-        short=0,
         milliseconds=trial.milliseconds,
     )
 
@@ -414,7 +428,7 @@ def _cells(level: FilteredStats, depth: str, metric: str | None) -> list[Cell]:
     return [
         text(level.filter),
         count(level.matching),
-        *([number(level.overlap.get(depth))] if depth else []),
+        *([number(level.recall.get(depth))] if depth else []),
         *quality,
         milliseconds(times.p95 if times is not None else None),
         milliseconds(times.p99 if times is not None else None),

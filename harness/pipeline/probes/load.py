@@ -6,10 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Literal
 
-import numpy as np
-
 from harness.data.dataset import Dataset
-from harness.data.filtering import BoolArray
 from harness.data.progress import Progress
 from harness.document.cells import (
     BACKEND,
@@ -25,7 +22,14 @@ from harness.document.cells import (
 )
 from harness.document.figures import Saturation, Throughput
 from harness.document.model import Cell, Column, Figure, Table, Value, Verdict
-from harness.pipeline.probes.load_runs import LoadRecord, LoadRecords, LoadRuns, rate_level, scheduled
+from harness.pipeline.probes.load_runs import (
+    LoadRecord,
+    LoadRecords,
+    LoadRuns,
+    loads_with_terms,
+    rate_level,
+    scheduled,
+)
 from harness.pipeline.probes.probe import Probe, ProbedTrial, label_cell, latency_stats
 from harness.plan.options import LoadOptions
 from harness.plan.plan import Plan, Trial
@@ -68,7 +72,8 @@ class LoadProbe(Probe[LoadRecords]):
         """
         options = replace(probed.plan.load, cold=False) if probed.open_in_worker else probed.plan.load
         shared, most = probed.shared or probed.open_in_worker, None if probed.open_in_worker else machine().cores
-        runs = LoadRuns(options, probed.job, probed.folder, probed.clients, shared, options.open_loop_clients(most))
+        clients = options.open_loop_clients(most)
+        runs = LoadRuns(options, probed.job, probed.folder, probed.clients, shared, probed.terms, clients)
         return LoadRecords(runs.run(progress))
 
     def planned(self, plan: Plan) -> str:
@@ -186,20 +191,6 @@ class LoadProbe(Probe[LoadRecords]):
         for level in trial.open_loop:
             yield from values_of(trial.dataset, trial.label, f"open_loop.{level.rate:g}.", level.model_dump())
         yield from values_of(trial.dataset, trial.label, "", trial.model_dump(include={"knee"}))
-
-
-def loads_with_terms(loads: Sequence[LoadRecord], terms: BoolArray) -> tuple[LoadRecord, ...]:
-    """Return the load of those queries alone at which ``terms``, bool (Q,), is True; none where no query has a term.
-
-    A query without a term costs nothing, and many clients never send one: its samples would be times of nothing.
-    """
-    return tuple(_with_terms(load, terms) for load in loads) if terms.any() else ()
-
-
-def _with_terms(load: LoadRecord, terms: BoolArray) -> LoadRecord:
-    samples = load.samples.where(terms[load.samples.query])
-    due = terms[np.arange(len(load.due_ns)) % len(terms)]  # an open loop goes round through the queries in their order
-    return replace(load, samples=samples, due_ns=load.due_ns[due])
 
 
 def cold_stats(records: Sequence[LoadRecord]) -> ColdStats | None:

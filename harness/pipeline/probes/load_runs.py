@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from harness.data.filtering import BoolArray
 from harness.data.progress import Progress
 from harness.data.types import Int64Array
 from harness.errors import HarnessError
@@ -106,7 +107,7 @@ class LoadRuns:
     """Measurements to be made on the index of one trial, whose results lie in ``folder``.
 
     ``shared``: several processes may have the index open at once. Otherwise all but the first get copies of it.
-    ``open_loop_clients`` ask at fixed rates.
+    ``terms``, bool (Q,), tells which queries have a term. ``open_loop_clients`` ask at fixed rates.
     """
 
     options: LoadOptions
@@ -114,6 +115,7 @@ class LoadRuns:
     folder: Path
     executor: Executor
     shared: bool
+    terms: BoolArray
     open_loop_clients: int = 1
 
     def run(self, progress: Progress) -> tuple[LoadRecord, ...]:
@@ -129,12 +131,15 @@ class LoadRuns:
         return (*measured, *(self._swept(progress) if options.sweep else ()))
 
     def _swept(self, progress: Progress) -> list[LoadRecord]:
-        """Measure rates until the knee is known, the lowest first."""
+        """Measure rates until the knee of queries with terms is known, the lowest first; none without such queries."""
+        if not self.terms.any():
+            return []
         record, swept = load(self.folder, TrialRecord), list[LoadRecord]()
-        single = record.search_ns.size / max(1, int(record.search_ns.sum() + record.transfer_ns.sum())) * _NS_PER_S
-        while (rate := next_rate([rate_level(record) for record in swept], AT_REST * single)) is not None:
-            level = _Level("open", self.open_loop_clients, held_seconds(rate, self.options.seconds), rate)
-            swept.append(self._measure(level, progress))
+        single_ns = (record.search_ns + record.transfer_ns)[:, self.terms]
+        first = AT_REST * single_ns.size / max(1, int(single_ns.sum())) * _NS_PER_S
+        while (rate := next_rate([*map(rate_level, loads_with_terms(swept, self.terms))], first)) is not None:
+            seconds = held_seconds(rate * float(self.terms.mean()), self.options.seconds)
+            swept.append(self._measure(_Level("open", self.open_loop_clients, seconds, rate), progress))
         return sorted(swept, key=lambda record: record.rate or 0.0)
 
     def _measure(self, level: _Level, progress: Progress) -> LoadRecord:
@@ -229,6 +234,20 @@ class LoadRuns:
             peak_anonymous_bytes=_sum([finished.peak_anonymous_bytes for finished in memory]),
             index_copies=0 if self.shared or threads else len(ends) - 1,
         )
+
+
+def loads_with_terms(loads: Sequence[LoadRecord], terms: BoolArray) -> tuple[LoadRecord, ...]:
+    """Return the load of those queries alone at which ``terms``, bool (Q,), is True; none where no query has a term.
+
+    A query without a term costs nothing, and many clients never send one: its samples would be times of nothing.
+    """
+    return tuple(_with_terms(load, terms) for load in loads) if terms.any() else ()
+
+
+def _with_terms(load: LoadRecord, terms: BoolArray) -> LoadRecord:
+    samples = load.samples.where(terms[load.samples.query])
+    due = terms[np.arange(len(load.due_ns)) % len(terms)]  # an open loop goes round through the queries in their order
+    return replace(load, samples=samples, due_ns=load.due_ns[due])
 
 
 def scheduled(record: LoadRecord) -> OpenLoop:

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from harness.data.dataset import Dataset
+from harness.data.filtering import BoolArray
 from harness.data.progress import Progress
 from harness.data.types import Int64Array, Run
 from harness.document.cells import text, values_of
@@ -25,9 +26,11 @@ from harness.results.schema import TrialResult
 from harness.results.schema_costs import LatencyStats
 from harness.results.scored import Scored
 from harness.stats.timing import latency
+from harness.store.record_files import load, save
 from harness.worker.executor import Executor
-from harness.worker.jobs import HELD, TrialJob
-from harness.worker.outcome import Measurements, Outcome
+from harness.worker.jobs import HELD, TrialJob, TrialRecord
+from harness.worker.outcome import Measurements, Outcome, checked_run, refuse_lost_documents
+from harness.worker.process import Finished
 from harness.worker.threads import Aside
 
 REUSED = "†"
@@ -49,6 +52,7 @@ class ProbedTrial:
         executor: Runs a worker for a probe, under the limits of trials.
         clients: Runs several side by side.
         shared: Whether several processes may have the index open at once.
+        terms: Which queries have a term that a document has, bool (Q,).
         open_in_worker: Whether the trial's worker still has its index open, as those of servers do.
         reopened: Whether the index was closed and opened again before it was searched.
     """
@@ -62,8 +66,16 @@ class ProbedTrial:
     executor: Executor
     clients: Executor
     shared: bool
+    terms: BoolArray
     open_in_worker: bool = False
     reopened: bool = False
+
+
+class AnotherBuild(NamedTuple):
+    """One more build of a trial's index: its hits and costs, and the end of its worker."""
+
+    record: TrialRecord
+    finished: Finished
 
 
 class Probe(Generic[RecordOf]):
@@ -87,6 +99,9 @@ class Probe(Generic[RecordOf]):
     def wanted(self, trial: Trial, plan: Plan) -> bool:  # noqa: ARG002
         """Tell whether the plan asks for it on this trial."""
         return False
+
+    def refuse(self, plan: Plan, dataset: Dataset) -> None:
+        """Raise UsageError where the plan asks for what cannot be measured on this dataset, before anything runs."""
 
     def run(self, probed: ProbedTrial, progress: Progress) -> RecordOf | None:  # noqa: ARG002
         """Measure. Raises HarnessError where the whole trial is to fail with it."""
@@ -175,11 +190,30 @@ def latency_stats(samples_ns: Int64Array) -> LatencyStats | None:
     return LatencyStats(**asdict(latency(samples_ns))) if samples_ns.size else None
 
 
-def job_of_another_build(job: TrialJob, index_folder: Path) -> TrialJob:
-    """Return the job of one more build after the trial's: of a server's collections only the first may be kept."""
+def job_of_another_build(job: TrialJob, folder: Path) -> TrialJob:
+    """Return the job of one more build after the trial's, with an index in ``folder``.
+
+    Of a server's collections only the first may be kept.
+    """
+    index_folder = folder / job.index_folder.name
+    index_folder.mkdir(parents=True, exist_ok=True)
     own = job.engine.startswith(OWN_ADAPTERS) and "keep" in job.parameters
     parameters = {**job.parameters, "keep": False} if own else job.parameters
     return replace(job, parameters=parameters, index_folder=index_folder, release=None, built=None)
+
+
+def run_another_build(probed: ProbedTrial, job: TrialJob, folder: Path, progress: Progress) -> AnotherBuild:
+    """Run a job of :func:`job_of_another_build` in ``folder``, and return what came of it.
+
+    Raises HarnessError where it fails, loses documents, or has hits that make no run.
+    """
+    folder.mkdir(exist_ok=True)
+    save(folder, job)
+    finished = probed.executor.run(folder, progress)
+    record = load(folder, TrialRecord)
+    refuse_lost_documents(record, probed.dataset, finished.log)
+    checked_run(record, probed.dataset)
+    return AnotherBuild(record, finished)
 
 
 def run_probes(probes: Sequence[Probe[object]], probed: ProbedTrial, progress: Progress) -> dict[str, object]:

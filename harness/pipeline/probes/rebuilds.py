@@ -20,15 +20,14 @@ from harness.document.model import Cell, Column, Table, Value
 from harness.errors import HarnessError
 from harness.metrics import Scores
 from harness.metrics.spread import pairwise_overlap, spread
-from harness.pipeline.probes.probe import Probe, ProbedTrial, job_of_another_build
+from harness.pipeline.probes.probe import Probe, ProbedTrial, job_of_another_build, run_another_build
 from harness.plan.plan import Plan, Trial
 from harness.results.schema import SpreadStats, SpreadValue, TrialResult
 from harness.results.schema_costs import BuildStats
 from harness.results.scored import Scored
-from harness.store.record_files import load, save
 from harness.worker.builds import builds_of, of_build
 from harness.worker.jobs import TrialRecord
-from harness.worker.outcome import Outcome, checked_run, refuse_lost_documents
+from harness.worker.outcome import Outcome
 from harness.worker.process import Finished
 
 _NS_PER_S = 1e9
@@ -176,15 +175,9 @@ def _built(probed: ProbedTrial, number: int, builds: int, progress: Progress) ->
         TemporaryDirectory(prefix=f"build-{number}-", dir=probed.work, ignore_cleanup_errors=True) as name,
         _named(f"build {number} of {builds}"),
     ):
-        folder = Path(name)
-        index_folder = folder / probed.job.index_folder.name
-        index_folder.mkdir()
-        job = job_of_another_build(probed.job, index_folder)
-        save(folder, replace(job, repeats=1, warm_up_queries=0, shared=probed.reopened))
-        finished = probed.executor.run(folder, progress)
-        record = load(folder, TrialRecord)
-        refuse_lost_documents(record, probed.dataset, finished.log)
-        checked_run(record, probed.dataset)
+        job = job_of_another_build(probed.job, Path(name))
+        job = replace(job, repeats=1, warm_up_queries=0, shared=probed.reopened)
+        record, finished = run_another_build(probed, job, Path(name), progress)
         return RebuildHits(*record.hits[:3], _build_cost(record, finished))
 
 
