@@ -220,10 +220,14 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         """Return the vectors as FAISS decodes them; None where it compares those that were sent."""
         if self._external is not None or queries.dense is None or exact_vectors(self._index):
             return None
-        documents, compared = compared_vectors(self._index, self._directed(queries.dense))
+        rows = np.setdiff1d(np.arange(len(self.ids), dtype=np.int32), self.deleted)
+        numbers = rows
         if self._row_of is not None:
+            rows, numbers = self._row_of, np.arange(len(rows), dtype=np.int32)
+        documents, compared = compared_vectors(self._index, numbers, self._directed(queries.dense))
+        if len(rows) < len(self.ids) or self._row_of is not None:
             placed = np.zeros((len(self.ids), documents.shape[1]), dtype=np.float32)
-            placed[self._row_of] = documents
+            placed[rows] = documents
             documents = placed
         return ComparedVectors(documents, compared, "l2" if self._similarity == "l2" else "dot")
 
