@@ -62,7 +62,7 @@ _MOST_EF, _OWN_EF = 1000, 40
 _BATCH = 1000
 _COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
-_DELETE = "DELETE FROM {table} WHERE row = ANY(%s)"
+_DELETE = "DELETE FROM {table} WHERE row = ANY($1)"
 
 
 class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any], Changeable[Any]):
@@ -177,7 +177,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
 
     def _stored(self, rows: npt.NDArray[np.integer]) -> list[bytes]:
         """Return the vectors of ascending rows in pgvector's binary form."""
-        select = "SELECT vector FROM {table} WHERE row = ANY(%s) ORDER BY row"
+        select = "SELECT vector FROM {table} WHERE row = ANY($1) ORDER BY row"
         return [value for (value,) in self._ask("reading", select, (rows.tolist(),))]
 
     def _store(self, rows: Int32Array, documents: Documents[Any], progress: Progress) -> None:
@@ -246,7 +246,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
     def _described(self, documents: int, missing: Int32Array) -> LoadedIndex:
         self._index, method, state = self._index_state()
         if not self._dimensions:
-            asked = "SELECT atttypmod FROM pg_attribute WHERE attrelid = %s::regclass AND attname = %s"
+            asked = "SELECT atttypmod FROM pg_attribute WHERE attrelid = $1::regclass AND attname = $2"
             ((self._dimensions,),) = self._ask("asking for the dimensions", asked, (self._quoted, self._column))
         self._session.set(self._search_settings(method))
         where: dict[str, ParameterValue] = {"server": self._session.address.url, "table": self._table}
@@ -268,10 +268,10 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
             "coalesce(array_to_string(c.reloptions, ' '), '') "
             "FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam "
             "JOIN pg_attribute t ON t.attrelid = i.indrelid AND t.attnum = i.indkey[0] "
-            "WHERE i.indrelid = %s::regclass AND t.attname = %s AND a.amname IN ('hnsw', 'ivfflat') AND i.indisvalid",
+            "WHERE i.indrelid = $1::regclass AND t.attname = $2 AND a.amname IN ('hnsw', 'ivfflat') AND i.indisvalid",
             (self._quoted, self._column),
         )
-        ((size,),) = self._ask("measuring the table", "SELECT pg_table_size(%s::regclass)", (self._quoted,))
+        ((size,),) = self._ask("measuring the table", "SELECT pg_table_size($1::regclass)", (self._quoted,))
         table: dict[str, ParameterValue] = {"table_bytes": int(size)}
         if not listed:
             return None, "", {"index": "none", **table, "vectors_in_graph": 0, "vectors_in_lists": 0}
@@ -313,22 +313,22 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         statement = self._statement()
         filters = tuple(self._conditions.values())
         for value in self._vectors(queries):
-            yield None if value is None else (statement, (Binary(value), *filters, k))
+            yield None if value is None else (statement, (Binary(value), k, *filters))
 
     @abstractmethod
     def _vectors(self, queries: Any) -> Iterator[bytes | None]:  # noqa: ANN401 - dense or sparse
         """Yield each query in pgvector's binary form; None for one that finds nothing."""
 
     def _statement(self) -> str:
-        return f"{self._distances()} ORDER BY distance LIMIT %s"
+        return f"{self._distances()} ORDER BY distance LIMIT $2"
 
     def _distances(self) -> str:
-        """Return the statement of all rows that match, as ids and distances."""
+        """Return the statement of all rows that match, as ids and distances: $1 is the query, $2 the number of hits."""
         vector = quoted(self._column)
-        conditions = [f"{column} = %s" for column in self._conditions]
+        conditions = [f"{column} = ${number}" for number, column in enumerate(self._conditions, start=3)]
         if self.parameters["external"]:  # a row without a vector has no distance
             conditions.append(f"{vector} IS NOT NULL")
-        distance = f"{vector} {OPERATORS[self.similarity].sign} %s AS distance"
+        distance = f"{vector} {OPERATORS[self.similarity].sign} $1 AS distance"
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         return f"SELECT {quoted(self._id_column)}, {distance} FROM {self._quoted}{where}"  # noqa: S608 - names are quoted
 
@@ -354,7 +354,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
 
     def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the server knows
         """Return the bytes of the table with its indexes, by PostgreSQL; the log of a server of the worker's own."""
-        ((size,),) = self._ask("measuring the table", "SELECT pg_total_relation_size(%s::regclass)", (self._quoted,))
+        ((size,),) = self._ask("measuring the table", "SELECT pg_total_relation_size($1::regclass)", (self._quoted,))
         return Storage(int(size), 0 if self._server is None else self._server.log_bytes())
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
@@ -535,7 +535,7 @@ class PgvectorSparseEngine(_TableEngine):
             return super()._statement()
         # OFFSET 0 keeps PostgreSQL from computing the distance twice
         ranked = f"({self._distances()} OFFSET 0) scored WHERE distance <> 0 ORDER BY distance"
-        return f"SELECT * FROM {ranked} LIMIT %s"  # noqa: S608 - names are quoted
+        return f"SELECT * FROM {ranked} LIMIT $2"  # noqa: S608 - names are quoted
 
     def columns(self, answer: Sequence[tuple[Any, ...]]) -> tuple[Int32Array, Float64Array]:
         """Return rows and scores, without those of score 0."""

@@ -194,6 +194,28 @@ def test_a_row_without_a_vector_is_no_hit(tmp_path: Path, postgres_url: str) -> 
             connection.execute("DROP TABLE gaps")
 
 
+def test_a_percent_sign_in_a_name_is_no_placeholder(tmp_path: Path, postgres_url: str) -> None:
+    write_table(postgres_url, "renamed", FEW)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute('ALTER TABLE renamed RENAME COLUMN embedding TO "100%"')
+        connection.execute('ALTER TABLE renamed RENAME COLUMN id TO "%(id)"')
+        connection.execute('ALTER TABLE renamed RENAME TO "at %s"')
+        try:
+            named: dict[str, ParameterValue] = {"similarity": "dot", "id_column": "%(id)"}
+            with attached(tmp_path / "work", postgres_url, "at %s", **named) as (engine, handle):
+                assert hits(engine, 5) == [5] * 6
+                assert engine.searched_state(5)["plan"] == "scan of all rows"
+                content = ExpectedContent(
+                    np.arange(60, dtype=np.int32),
+                    Inputs(handle.ids, dense=VECTORS[FEW.ids.rows_of(handle.ids)]),
+                    ASKED,
+                )
+                assert engine.mismatch(content, RecordingProgress()) is None
+                assert handle.changed() is None
+        finally:
+            connection.execute('DROP TABLE "at %s"')
+
+
 def test_vectors_of_a_column_without_dimensions_and_of_a_view(tmp_path: Path, postgres_url: str) -> None:
     """LangChain's `PGVector` makes such a column, unless it is told the length."""
     write_table(postgres_url, "loose", FEW)
