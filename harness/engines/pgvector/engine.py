@@ -476,27 +476,32 @@ class PgvectorSparseEngine(_TableEngine):
         columns = _columns(documents.column)
         self._keep_frequencies(folder, columns, np.ones(len(columns)))
 
-    def change(self, folder: Path, changes: Changes[SparseVectors], progress: Progress) -> None:
-        """Change the table, and the frequencies: documents that go are read for that."""
+    def _note(self, changes: Changes[SparseVectors]) -> None:
+        """Note besides the frequencies that follow, before the time is taken: documents that go are read for that."""
+        super()._note(changes)
         gone = _columns(sparse_vectors(self._stored(changes.outdated), self._dimensions))
         written, (columns, counts) = _columns(changes.written.column), self._frequencies
-        super().change(folder, changes, progress)
         added = [counts, np.full(len(gone), -1), np.ones(len(written))]
-        self._keep_frequencies(folder, np.concatenate([columns, gone, written]), np.concatenate(added))
+        self._keep_frequencies(self.folder, np.concatenate([columns, gone, written]), np.concatenate(added))
 
     def _keep_frequencies(self, folder: Path, columns: Int32Array, counts: npt.NDArray[Any]) -> None:
-        """Write down how many documents have each column: the sum of its counts."""
+        """Write down and use how many documents have each column: the sum of its counts."""
         distinct, places = np.unique(columns, return_inverse=True)
         sums = np.bincount(places, weights=counts, minlength=len(distinct)).astype(np.int64)
-        np.save(folder / _FREQUENCIES[0], distinct[sums > 0].astype(np.int32), allow_pickle=False)
-        np.save(folder / _FREQUENCIES[1], sums[sums > 0], allow_pickle=False)
+        columns, counts = distinct[sums > 0].astype(np.int32), sums[sums > 0]
+        self._use_frequencies(columns, counts)
+        np.save(folder / _FREQUENCIES[0], columns, allow_pickle=False)
+        np.save(folder / _FREQUENCIES[1], counts, allow_pickle=False)
 
-    def load(self, folder: Path) -> LoadedIndex:
-        """Find the table, and make the idf of the frequencies."""
-        with as_backend_errors():
-            columns, counts = (load_column(folder / name) for name in _FREQUENCIES)
+    def _use_frequencies(self, columns: Int32Array, counts: Int64Array) -> None:
         self._frequencies = columns, counts
         self._idf = columns[1:], bm25_idf(counts[1:], int(counts[:1].sum()))
+
+    def load(self, folder: Path) -> LoadedIndex:
+        """Find the table, and the frequencies of an index that is opened again."""
+        if self.finished:
+            with as_backend_errors():
+                self._use_frequencies(*(load_column(folder / name) for name in _FREQUENCIES))
         return super().load(folder)
 
     def _values(self, column: SparseVectors, start: int, stop: int) -> Iterator[bytes]:
