@@ -181,7 +181,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
             rows = self._external.rows(numbers)
         else:
             rows = numbers if self._row_of is None else self._row_of[numbers]
-        return rows, 0.0 - distances if self._similarity == "l2" else distances
+        return rows, -distances if self._similarity == "l2" else distances
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Hand a bitmap of the documents that match to every search."""

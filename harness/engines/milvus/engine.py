@@ -198,8 +198,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         own = not self.parameters["external"]  # entities of an external index are numbered as Milvus lists them
         rows = np.array(answer.ids, dtype=np.int32) if own else self._external.rows(answer.ids)
         distances = np.array(answer.distances, dtype=np.float64)
-        # 0 minus, because a minus alone makes a distance of 0 the score -0.0
-        return rows, 0.0 - distances if self.parameters.get("similarity") == "l2" else distances
+        return rows, -distances if self.parameters.get("similarity") == "l2" else distances
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter by metadata, with an expression."""

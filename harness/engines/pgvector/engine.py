@@ -344,8 +344,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         distances = np.array([hit[1] for hit in answer], dtype=np.float64)
         if self.similarity == "cosine":
             return rows, 1.0 - distances
-        # 0 minus, because a minus alone makes a distance of 0 the score -0.0
-        return rows, 0.0 - (distances if self.similarity == "dot" else np.square(distances))
+        return rows, -(distances if self.similarity == "dot" else np.square(distances))
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter with SQL's WHERE."""
