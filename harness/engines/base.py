@@ -412,9 +412,12 @@ class Engine(ABC, Generic[Column]):
         return collector.result()
 
     def arrays(self, answer: Any) -> tuple[Int32Array, Float32Array]:  # noqa: ANN401 - of the client
-        """Return rows (int32) and scores (float32) of an answer; raises TypeError or ValueError for anything else."""
+        """Return rows (int32) and scores (float32) of an answer; raises TypeError or ValueError for anything else.
+
+        A score of -0.0, as the negative of a distance can be, becomes 0.0: that is the reference's, bit for bit.
+        """
         columns = self.columns(answer)
-        rows, scores = np.asarray(columns[0]), np.asarray(columns[1], dtype=np.float32)
+        rows, scores = np.asarray(columns[0]), np.asarray(columns[1], dtype=np.float32) + np.float32(0)
         if rows.ndim != 1 or rows.shape != scores.shape:
             raise ValueError(f"arrays of the shapes {rows.shape} and {scores.shape}")
         if rows.dtype.kind not in "iu" and len(rows):

@@ -25,12 +25,14 @@ def require_positive_k(k: int) -> None:
 
 
 def require_announced_ids(documents: Inputs, announced: Ids) -> None:
-    """Refuse documents other than those announced to ``open``: results would name the wrong ones."""
+    """Refuse documents other than those announced to ``open``: results would name the wrong ones; and none at all."""
     if not documents.ids.values.equals(announced.values):
         raise RejectedInputError(
             f"{len(documents)} documents came for an engine that was opened for {len(announced)} others",
             fix="open the engine with the ids of the documents that it will index",
         )
+    if not len(documents):  # some libraries make no index of nothing, others one that they cannot search
+        raise RejectedInputError("there are no documents to index", fix="hand over at least one")
 
 
 def require_texts(inputs: Inputs, what: str) -> pa.ChunkedArray:

@@ -146,5 +146,4 @@ class DuckdbEngine(Filterable[Float32Array], Changeable[Float32Array]):
     def columns(self, answer: Mapping[str, npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Return rows and scores."""
         scores = answer["score"]
-        # 0 minus, because a minus alone makes a distance of 0 the score -0.0
-        return answer["document"], 0.0 - np.square(scores) if self.parameters["similarity"] == "l2" else scores
+        return answer["document"], -np.square(scores) if self.parameters["similarity"] == "l2" else scores

@@ -252,8 +252,7 @@ class SqliteVectorEngine(SqliteEngine[Float32Array]):
     def columns(self, answer: list[tuple[int, float]]) -> tuple[Int64Array, Float64Array]:
         """Turn distances into cosines, or negative squared distances."""
         rows, distances = _pairs(answer)
-        # 0 minus, because a minus alone makes a distance of 0 the score -0.0
-        return rows, 1.0 - distances if self.parameters["similarity"] == "cosine" else 0.0 - np.square(distances)
+        return rows, 1.0 - distances if self.parameters["similarity"] == "cosine" else -np.square(distances)
 
 
 def _stored(value: str | None) -> str:

@@ -96,6 +96,7 @@ class UsearchEngine(Changeable[Float32Array]):
         if index is None:
             raise RuntimeError(f"'{folder / _FILE}' is no index of USearch")
         index.expansion_search = int(self.parameters["ef"])
+        index.expansion_add = int(self.parameters["ef_construction"])  # the file has neither
         self._index = index
         lowest = index.level_stats(0)
         state: dict[str, ParameterValue] = {
@@ -156,5 +157,6 @@ def _stored(index: Any, count: int, deleted: Sequence[int] | Int32Array = ()) ->
     whole = "i8" if str(index.dtype).endswith("I8") else "f32"
     keys = np.setdiff1d(np.arange(count), deleted)
     vectors = np.zeros((count, index.ndim), dtype=np.float32)
-    vectors[keys] = np.stack(index.get(keys.astype(np.uint64), dtype=whole))
+    if len(keys):
+        vectors[keys] = np.stack(index.get(keys.astype(np.uint64), dtype=whole))
     return vectors

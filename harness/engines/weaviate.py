@@ -255,7 +255,6 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
         hits = [hit["_additional"] for hit in answer]
         rows = np.array([_row_of(hit["id"]) for hit in hits], dtype=np.int32)
         distances = np.array([hit["distance"] for hit in hits], dtype=np.float64)
-        # 0 minus, because a minus alone makes a distance of 0 the score -0.0
         return rows, (1.0 if self.parameters["similarity"] == "cosine" else 0.0) - distances
 
     def filter(self, wanted: Mapping[str, str]) -> None:

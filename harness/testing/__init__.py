@@ -58,6 +58,7 @@ class EngineContract(
 
 _OF_PARAMETERS = {name for part in (ResultContract, DenseContract) for name in vars(part)} | {
     "test_a_changed_index_opens_again",
+    "test_an_index_can_lose_everything_and_get_it_back",
     "test_external_index_answers_like_a_new_one",
     "test_external_index_of_the_collection_is_proven",
     "test_finds_what_is_there_after_a_change",

@@ -16,9 +16,9 @@ import pytest
 from harness.data.arrow import numbers
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, Int32Array
-from harness.engines.interface import Changing, EngineProtocol, IndexReport
+from harness.engines.interface import Changing, EngineProtocol, IndexReport, SearchResult, WithComparedVectors
 from harness.errors import BackendError
-from harness.testing.expected import Expected
+from harness.testing.expected import DenseSample, Expected, dense_scores
 from harness.testing.samples import STEP_NS, RecordingProgress, StepClock, random_texts, word
 from harness.testing.suite import Base, Collection, assert_scores, has_changes, has_terms, recall
 
@@ -30,6 +30,8 @@ _ADDED = np.arange(_FIRST, _FIRST + 5, dtype=np.int32)
 _NO_ROWS = np.empty(0, dtype=np.int32)
 _COMPRESSED = 1e-3
 """Tolerance from which vectors are compressed: by codes that were trained on the first documents alone."""
+_DECODED = 2e-6
+"""Tolerance of scores of vectors that the engine gives back as it compares them."""
 _QUERIES = [word(0), f"{word(1)} {word(2)}", f"{word(3)} {word(5)} {word(8)}", word(2)]
 
 
@@ -106,7 +108,9 @@ class ChangeContract(Base):
         content, rows = np.full(_FIRST, -1, dtype=np.int32), np.arange(_FIRST, dtype=np.int32)
         with self.built(tmp_path, _first(sample)) as (engine, _):
             _apply(engine, sample, rows.tolist())
-            assert not len(self.search(engine, sample.queries, _FIRST, 10).rows), "an empty index has hits"
+            result = self.search(engine, sample.queries, _FIRST, 10)
+            assert not len(result.rows), "an empty index has hits"
+            _assert_compared(engine, sample, content, result)
             _apply(engine, sample, [], rows[:5], rows[:5])
             content[:5] = rows[:5]
             self._assert_found(engine, sample, content)
@@ -185,6 +189,7 @@ class ChangeContract(Base):
             expected = Expected(scores[:, content], matches, scale)
             if self.engine.capabilities.input == "dense" and self.tolerance < _COMPRESSED:
                 assert_scores(result, expected, self.tolerance)
+            _assert_compared(engine, sample, content, result)
             share = recall(self.search(engine, sample.queries, len(content), 10), expected, 10)
             assert share >= (1.0 if self.engine.capabilities.exact else self.minimum_recall), f"recall {share}"
             return
@@ -202,6 +207,17 @@ _CHANGING = [
     if name.startswith("test_")
     and name not in ("test_changes_is_what_the_class_is", "test_says_whether_it_can_be_changed")
 ]
+
+
+def _assert_compared(engine: EngineProtocol, sample: Collection, content: Int32Array, result: SearchResult) -> None:
+    """Check that an engine that compares other vectors than were sent has one of every row, and scores by these."""
+    compared = engine.compared_vectors(sample.queries) if isinstance(engine, WithComparedVectors) else None
+    if compared is None:
+        return
+    assert len(compared.documents) == len(content), f"{len(compared.documents)} vectors for {len(content)} rows"
+    held = content >= 0
+    expected = dense_scores(DenseSample(compared.documents[held], compared.queries), compared.similarity)
+    assert_scores(result._replace(rows=(np.cumsum(held) - 1)[result.rows]), expected, _DECODED)
 
 
 def _first(sample: Collection) -> Inputs:

@@ -16,7 +16,13 @@ import pytest
 from harness.data.types import Ids
 from harness.engines.base import Engine, LoadedIndex
 from harness.engines.interface import Capabilities, EngineInfo, EngineProtocol, IndexReport, InputKind, Storage
-from harness.errors import BackendError, EngineFailureError, EngineUnavailableError, LostDocumentsError
+from harness.errors import (
+    BackendError,
+    EngineFailureError,
+    EngineUnavailableError,
+    LostDocumentsError,
+    RejectedInputError,
+)
 from harness.testing.samples import ODD_IDS, STEP_NS, RecordingProgress, StepClock, random_texts, word
 from harness.testing.suite import Base, Collection, assert_same, has_terms, only_for, only_where
 
@@ -140,6 +146,12 @@ class LifecycleContract(Base):
         sample = self.collection(_TEXTS, _QUERIES)
         with self.built(tmp_path, sample.documents) as (engine, _), pytest.raises(BackendError):
             engine.index(sample.documents, RecordingProgress(), StepClock())
+
+    def test_refuses_to_index_nothing(self, tmp_path: Path) -> None:
+        """No documents are no index, as libraries differ in what they make of it."""
+        nothing = self.collection(_TEXTS, _QUERIES).documents.slice(0, 0)
+        with pytest.raises(RejectedInputError), self.built(tmp_path, nothing):
+            pass
 
     def test_searches_nothing_before_indexing(self, tmp_path: Path) -> None:
         """A search before ``index`` is an EngineUnavailableError, of every engine, and not answered with nothing."""

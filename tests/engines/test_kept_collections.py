@@ -78,3 +78,11 @@ def test_of_qdrant(tmp_path: Path) -> None:
 def test_of_chroma(chroma_url: str, tmp_path: Path) -> None:
     skip_without("chromadb")
     kept_and_searched(f"chroma:url={chroma_url};model=random", write_collection(tmp_path / "small"))
+
+
+def test_of_milvus(tmp_path: Path) -> None:
+    skip_without("pymilvus")
+    from milvus_server import serving
+
+    with serving(tmp_path) as server:
+        kept_and_searched(f"milvus:url={server.url};model=random", write_collection(tmp_path / "small"))

@@ -11,6 +11,8 @@ import pytest
 
 PAGES = {
     "cacm.html": "harness compare --backends qdrant,lucene,csr ",
+    "bm25s.html": "harness compare --backends csr,lucene,tantivy,sqlite,bm25s,lancedb-text --dataset cacm ",
+    "vectors.html": "harness compare --backends flat,faiss,usearch,hnswlib,lancedb,milvus,pgvector,qdrant-dense,",
     "churn.html": "harness compare --backends 'lucene,qdrant,chroma,faiss:index=Flat,",
     "cacm-k1-b.html": "harness regress --baseline reports/baselines/cacm.json --set ",
 }
@@ -40,6 +42,11 @@ def test_its_command_is_the_one_that_is_documented(page: Path, repository: Path)
     documented = (repository / "reports" / "README.md").read_text(encoding="utf-8")
     assert begun in documented
     assert f"> reports/{page.name}" in documented
+
+
+def test_every_page_that_is_listed_is_looked_at(repository: Path) -> None:
+    listed = (repository / "reports" / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| \[(.+?\.html)\]", listed, re.MULTILINE)) == set(PAGES)
 
 
 def test_the_picture_of_the_readme_is_there(repository: Path) -> None:

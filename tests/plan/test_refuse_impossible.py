@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from installed import skip_without
 
 from harness.errors import UsageError
 from harness.pipeline.planning import plan_for
@@ -26,6 +27,22 @@ from harness.plan.config import CompareRequest
 def test_it_is_refused_with_the_backend_named(request_: CompareRequest, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         plan_for(request_)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ("index=HNSV32", "FAISS makes no index of 'HNSV32' for any number of dimensions and similarity=cosine"),
+        ("index='PCA64,PQ48'", "multiple of the number of subquantizers"),
+        ("index=PQ8x4fs", "the scores of FAISS's IndexPQFastScan are estimates"),
+        ("index=HNSW8_PQ8x4", "FAISS's factory makes 'HNSW8_PQ8x4' for l2 only"),
+    ],
+)
+def test_an_index_of_faiss_that_cannot_be_is_refused_before_texts_are_encoded(parameters: str, message: str) -> None:
+    skip_without("faiss")
+    with pytest.raises(UsageError, match=message):
+        plan_for(CompareRequest(backends=f"faiss:{parameters}"))
+    assert len(plan_for(CompareRequest(backends="faiss:index='OPQ24_48,IVF8,PQ12x4,RFlat'")).trials) == 1
 
 
 def test_all_mistakes_are_told_at_once() -> None:

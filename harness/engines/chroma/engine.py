@@ -141,7 +141,6 @@ class ChromaEngine(
         """Make arrays of Chroma's lists, and scores of its distances."""
         names, distances = answer["ids"][0], np.array(answer["distances"][0], dtype=np.float64)
         rows = self._external.rows(names) if self._settings.external else _rows(names)
-        # 0 minus, because a minus alone makes a distance of 0 the score -0.0
         return rows, (0.0 if self._similarity == "l2" else 1.0) - distances
 
     def filter(self, wanted: Mapping[str, str]) -> None:

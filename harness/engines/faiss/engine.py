@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -74,6 +77,8 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
         self._similarity = str(parameters["similarity"])
+        if not parameters["external"] and find_spec("faiss") is not None:
+            self._new_index(None)
 
     def info(self) -> EngineInfo:
         """Import FAISS; one thread runs until searches say otherwise."""
@@ -100,15 +105,21 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         progress.start("save", None)
         faiss.write_index(index, str(folder / _FILE))
 
-    def _new_index(self, dimensions: int) -> Any:  # noqa: ANN401 - the library has no types
+    def _new_index(self, dimensions: int | None) -> Any:  # noqa: ANN401 - the library has no types
+        """Make the index; with None, of as many dimensions as suit the description, to see whether there is such a one.
+
+        Raises:
+            RejectedInputError: FAISS makes no such index of this many dimensions, of any number with None; or its
+                scores would not be explained.
+        """
         faiss, described = load_library(), str(self.parameters["index"])
         metric = faiss.METRIC_L2 if self._similarity == "l2" else faiss.METRIC_INNER_PRODUCT
         try:
-            index = faiss.index_factory(dimensions, described, metric)
+            index = faiss.index_factory(dimensions or _suitable_dimensions(described), described, metric)
         except RuntimeError as error:
             raise RejectedInputError(
-                f"FAISS makes no index of '{described}' for {dimensions} dimensions and similarity={self._similarity}: "
-                f"{_reason(error)}",
+                f"FAISS makes no index of '{described}' for {dimensions or 'any number of'} dimensions and "
+                f"similarity={self._similarity}: {_reason(error)}",
                 fix="index= takes a string of FAISS's index factory: Flat, HNSW32, 'IVF64,Flat', 'IVF64,PQ16', SQ8",
             ) from error
         if index.metric_type != metric:
@@ -170,7 +181,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
             rows = self._external.rows(numbers)
         else:
             rows = numbers if self._row_of is None else self._row_of[numbers]
-        return rows, 0.0 - distances if self._similarity == "l2" else distances
+        return rows, -distances if self._similarity == "l2" else distances
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Hand a bitmap of the documents that match to every search."""
@@ -220,10 +231,14 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         """Return the vectors as FAISS decodes them; None where it compares those that were sent."""
         if self._external is not None or queries.dense is None or exact_vectors(self._index):
             return None
-        documents, compared = compared_vectors(self._index, self._directed(queries.dense))
+        rows = np.setdiff1d(np.arange(len(self.ids), dtype=np.int32), self.deleted)
+        numbers = rows
         if self._row_of is not None:
+            rows, numbers = self._row_of, np.arange(len(rows), dtype=np.int32)
+        documents, compared = compared_vectors(self._index, numbers, self._directed(queries.dense))
+        if len(rows) < len(self.ids) or self._row_of is not None:
             placed = np.zeros((len(self.ids), documents.shape[1]), dtype=np.float32)
-            placed[self._row_of] = documents
+            placed[rows] = documents
             documents = placed
         return ComparedVectors(documents, compared, "l2" if self._similarity == "l2" else "dot")
 
@@ -242,6 +257,11 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         wide = vectors.astype(np.float64)
         directed: Float32Array = (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32)
         return directed
+
+
+def _suitable_dimensions(described: str) -> int:
+    """Return a multiple of all numbers of parts into which a description has vectors cut: 16 and 8 in OPQ16,PQ8."""
+    return math.lcm(8, *(int(parts) for parts in re.findall(r"Q([1-9]\d*)", described)))
 
 
 def _reason(error: RuntimeError) -> str:

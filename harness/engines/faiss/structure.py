@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from harness.data.types import Float32Array
+from harness.data.types import Float32Array, Int32Array
 from harness.errors import RejectedInputError
 from harness.registry.optional import require
 from harness.registry.parameters import ParameterValue
@@ -196,24 +196,28 @@ def few_training_documents(index: Any, documents: int) -> str | None:  # noqa: A
     return None
 
 
-def compared_vectors(index: Any, queries: Float32Array) -> tuple[Float32Array, Float32Array]:  # noqa: ANN401
-    """Return documents (n, d) as the index keeps them, decoded, and ``queries`` as it compares them.
-
-    Rows are numbered from 0 in the order in which they were added.
-    """
+def compared_vectors(
+    index: Any,  # noqa: ANN401
+    numbers: Int32Array,
+    queries: Float32Array,
+) -> tuple[Float32Array, Float32Array]:
+    """Return the documents of these numbers in the index, decoded, and ``queries`` as the index compares them."""
     faiss, own = _downcast(index)
     if isinstance(own, faiss.IndexRefine):
-        return compared_vectors(own.refine_index, queries)
+        return compared_vectors(own.refine_index, numbers, queries)
     if isinstance(own, faiss.IndexPreTransform):
         for number in range(own.chain.size()):
             queries = faiss.downcast_VectorTransform(own.chain.at(number)).apply(queries)
-        return compared_vectors(own.index, queries)
+        return compared_vectors(own.index, numbers, queries)
     if isinstance(own, (faiss.IndexHNSW, faiss.IndexNSG)):
-        return compared_vectors(own.storage, queries)
+        return compared_vectors(own.storage, numbers, queries)
     quantiser = getattr(own, "sq", None)
     if quantiser is not None and quantiser.qtype == faiss.ScalarQuantizer.QT_bf16 and _rounds_queries(own):
         queries = _bfloat16(queries)
-    return own.reconstruct_n(0, own.ntotal), queries
+    documents = with_direct_map(own).reconstruct_batch(numbers)
+    if isinstance(own, faiss.IndexIVF):
+        own.set_direct_map_type(faiss.DirectMap.NoMap)  # with a map FAISS refuses to remove vectors
+    return documents, queries
 
 
 def with_direct_map(index: Any) -> Any:  # noqa: ANN401

@@ -55,14 +55,12 @@ class _LiteRetrier(Retrier):
 class IndexSettings(NamedTuple):
     """The index of the vector field that is searched, in Milvus's own words.
 
-    ``metric`` is empty where it is read from an external index; ``building`` and ``searching`` are parameters of the
-    index, and of each search.
+    ``metric`` is empty where it is read from an external index; ``building`` are parameters of the index.
     """
 
     type: str
     metric: str
     building: Mapping[str, ParameterValue]
-    searching: Mapping[str, ParameterValue]
 
 
 class Schema(NamedTuple):
@@ -92,11 +90,15 @@ def is_server(parameters: Mapping[str, ParameterValue]) -> bool:
 
 
 class Collection:
-    """One collection. Errors come translated, but for those of :meth:`search`, where they would take time."""
+    """One collection. Errors come translated, but for those of :meth:`search`, where they would take time.
+
+    ``searching`` are parameters of each search, in Milvus's own words.
+    """
 
     def __init__(self, parameters: Mapping[str, ParameterValue], index: IndexSettings) -> None:
         self.parameters, self._settings, self._on_server = parameters, index, is_server(parameters)
         self.name, self.field, self.key, self._metric = _LITE_COLLECTION, VECTOR, ROW, index.metric
+        self.searching: Mapping[str, ParameterValue] = {}
         self._retrier = Retrier(float(parameters["retry_s"])) if self._on_server else _LiteRetrier(_LITE_READY_S)
         self._limit = float(parameters["optimize_timeout_s"])
         self._client: Any = None
@@ -326,7 +328,7 @@ class Collection:
 
     def search(self, query: Any, k: int) -> Any:  # noqa: ANN401 - a vector or text, and the client's own hits
         """Return the ``k`` nearest entities: hits with ``ids`` and ``distances``; raises FaultError."""
-        parameters = {"metric_type": self._metric, "params": dict(self._settings.searching)}
+        parameters = {"metric_type": self._metric, "params": dict(self.searching)}
         answer = self._retrier.call(
             lambda: self._client.search(
                 self.name,

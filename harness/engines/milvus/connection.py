@@ -145,9 +145,9 @@ class Retrier(remote_server.Retrier):
     def fault_of(self, error: Exception) -> Fault:
         """Return what an error of the client means."""
         grpc, exceptions = require_milvus("grpc"), require_milvus("pymilvus.exceptions")
-        cause = error.__cause__
-        if isinstance(cause, grpc.RpcError):  # the client's error says that it tried again; its cause says why
-            error = cause
+        origin = error.__context__  # the client raises some of its errors from themselves, so that their cause is lost
+        if isinstance(origin, grpc.RpcError):  # the client's error says that it tried again; this one says why
+            error = origin
         if isinstance(error, grpc.RpcError):
             return grpc_fault(error)
         number, words = getattr(error, "code", None), str(getattr(error, "message", error))

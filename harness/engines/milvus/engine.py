@@ -54,6 +54,8 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         | {"nprobe", "ef", "drop_ratio_search", "k1", "b"}
     )
     collection: Collection
+    index_type: str
+    """Milvus's name of the index that is searched; that of an external collection is read."""
     kind: ClassVar[Kind]
     """Which fields of somebody else's collection can be searched."""
     _external: ExternalEntities
@@ -61,6 +63,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
         self._settings, self._batch = self.index_settings(), int(parameters["insert_batch"])
+        self.index_type = self._settings.type
         self._on_server, path = is_server(parameters), parameters["path"]
         if not self._on_server:
             self._require_what_lite_has()
@@ -78,8 +81,11 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
     def inverted_index(self, metric: str, **weighing: ParameterValue) -> IndexSettings:
         """Return an index of sparse vectors or of terms."""
         building = {"inverted_index_algo": self.parameters["algorithm"], **weighing}
-        searching = {"drop_ratio_search": self.parameters["drop_ratio_search"]}
-        return IndexSettings("SPARSE_INVERTED_INDEX", metric, building, searching)
+        return IndexSettings("SPARSE_INVERTED_INDEX", metric, building)
+
+    def searching(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - for a graph
+        """Return the parameters of a search of the best ``k``; unless overridden, of an inverted index."""
+        return {"drop_ratio_search": self.parameters["drop_ratio_search"]}
 
     def _require_what_lite_has(self) -> None:
         wrong = ", ".join(name for name in ("url", "keep", "database") if self.parameters[name])
@@ -178,6 +184,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
             raise RejectedInputError(
                 f"k is {k:,}, and Milvus returns at most {LARGEST_K:,} hits of a query", fix="ask for fewer: --k"
             )
+        self.collection.searching = self.searching(k)
         return [
             query or None if isinstance(query, dict | str) else query for query in self.values(queries, 0, len(queries))
         ]
@@ -191,8 +198,7 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         own = not self.parameters["external"]  # entities of an external index are numbered as Milvus lists them
         rows = np.array(answer.ids, dtype=np.int32) if own else self._external.rows(answer.ids)
         distances = np.array(answer.distances, dtype=np.float64)
-        # 0 minus, because a minus alone makes a distance of 0 the score -0.0
-        return rows, 0.0 - distances if self.parameters.get("similarity") == "l2" else distances
+        return rows, -distances if self.parameters.get("similarity") == "l2" else distances
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter by metadata, with an expression."""
@@ -206,12 +212,12 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         """Return the memory of Milvus Lite's server after the searches."""
         return self.collection.memory()
 
-    def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - Milvus looks at no k
+    def caveats(self, k: int) -> Caveats:
         """Name the parameters of an index that Milvus Lite does not make."""
-        index: IndexSettings = self._settings
-        if self._on_server or index.type != "IVF_FLAT":
+        if self._on_server or self.index_type != "IVF_FLAT":
             return Caveats()
-        return Caveats(without_effect=dict.fromkeys(("index", *index.building, *index.searching), _SCANS))
+        unused = ("index", *self._settings.building, *self.searching(k))
+        return Caveats(without_effect=dict.fromkeys(unused, _SCANS))
 
     def open_external(self, folder: Path, progress: Progress) -> External:
         """Open a copy of the user's file, or look at a collection by calls that only read."""
@@ -222,7 +228,9 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         self._external = ExternalEntities(collection, self.kind, progress)
         ids, dimensions = self._external.ids, collection.schema().dimensions.get(collection.field)
         read: dict[str, ParameterValue] = {} if similarity is None else {"similarity": similarity}
-        read |= {name: str(value) for name, value in collection.index().items() if name in ("bm25_k1", "bm25_b")}
+        index = collection.index()
+        read |= {name: str(value) for name, value in index.items() if name in ("bm25_k1", "bm25_b")}
+        self.index_type = str(index.get("index_type", ""))
         loaded = LoadedIndex(len(ids), {**read, **collection.state()}, dimensions)
         changed = collection.changed if self._on_server else None
         return External(collection.info, ids, loaded, folder, changed, self._external)
@@ -250,14 +258,23 @@ class MilvusEngine(CollectionEngine[Float32Array], ExternalVectorIndex[Float32Ar
         """Return an index of dense vectors."""
         parameters, kind = self.parameters, str(self.parameters["index"])
         building: dict[str, ParameterValue] = {}
-        searching: dict[str, ParameterValue] = {}
         if kind == "IVF_FLAT":
-            building, searching = {"nlist": parameters["nlist"]}, {"nprobe": parameters["nprobe"]}
+            building = {"nlist": parameters["nlist"]}
         elif kind == "HNSW":
             building = {"M": parameters["m"], "efConstruction": parameters["ef_construction"]}
-            searching = {"ef": parameters["ef"]}
         metrics: Mapping[Any, str] = METRICS
-        return IndexSettings(kind, metrics.get(parameters["similarity"], ""), building, searching)
+        return IndexSettings(kind, metrics.get(parameters["similarity"], ""), building)
+
+    def searching(self, k: int) -> Mapping[str, ParameterValue]:
+        """Return the parameters of a search; Milvus refuses one of a graph that keeps fewer candidates than ``k``."""
+        if self.index_type == "HNSW":
+            return {"ef": max(int(self.parameters["ef"]), k)}
+        return {"nprobe": self.parameters["nprobe"]} if self.index_type == "IVF_FLAT" else {}
+
+    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
+        """Return besides how many candidates these searches of a graph kept."""
+        kept = self.searching(k) if self.index_type == "HNSW" else {}
+        return {**super().searched_state(k), **kept}
 
     def define(self, schema: Any, types: Any) -> None:  # noqa: ANN401 - the client is untyped
         """Add a field of float32 vectors."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -185,12 +185,19 @@ class ServerIndex:
             body = {"size": _PAGE, "sort": ["_doc"], "_source": False, **wanted}
             options = {"scroll": _SCROLL, "preference": f"_shards:{shard}"}
             page = self._call("POST", "/_search", body, options=options)
-            while hits := page["hits"]["hits"]:
-                yield hits
-                following = {"scroll": _SCROLL, "scroll_id": page["_scroll_id"]}
-                page = self._retrier.call(lambda: self.connection.call("POST", "/_search/scroll", following))  # noqa: B023
-            done = {"scroll_id": page["_scroll_id"]}
-            self._retrier.call(lambda: self.connection.call("DELETE", "/_search/scroll", done))
+
+            def scroll(method: str, **more: str) -> Any:  # noqa: ANN401 - decoded JSON
+                return self.connection.call(method, "/_search/scroll", {"scroll_id": page["_scroll_id"], **more})
+
+            try:
+                while hits := page["hits"]["hits"]:
+                    yield hits
+                    page = self._retrier.call(lambda: scroll("POST", scroll=_SCROLL))
+            except BaseException:
+                with suppress(FaultError):  # the server lets go of it by itself later
+                    Retrier(0).call(lambda: scroll("DELETE"))
+                raise
+            self._retrier.call(lambda: scroll("DELETE"))
 
     def mapping(self) -> Mapping[str, Any]:
         """Return the mapping of the index."""

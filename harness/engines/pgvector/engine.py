@@ -62,7 +62,7 @@ _MOST_EF, _OWN_EF = 1000, 40
 _BATCH = 1000
 _COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
-_DELETE = "DELETE FROM {table} WHERE row = ANY(%s)"
+_DELETE = "DELETE FROM {table} WHERE row = ANY($1)"
 
 
 class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any], Changeable[Any]):
@@ -177,7 +177,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
 
     def _stored(self, rows: npt.NDArray[np.integer]) -> list[bytes]:
         """Return the vectors of ascending rows in pgvector's binary form."""
-        select = "SELECT vector FROM {table} WHERE row = ANY(%s) ORDER BY row"
+        select = "SELECT vector FROM {table} WHERE row = ANY($1) ORDER BY row"
         return [value for (value,) in self._ask("reading", select, (rows.tolist(),))]
 
     def _store(self, rows: Int32Array, documents: Documents[Any], progress: Progress) -> None:
@@ -246,7 +246,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
     def _described(self, documents: int, missing: Int32Array) -> LoadedIndex:
         self._index, method, state = self._index_state()
         if not self._dimensions:
-            asked = "SELECT atttypmod FROM pg_attribute WHERE attrelid = %s::regclass AND attname = %s"
+            asked = "SELECT atttypmod FROM pg_attribute WHERE attrelid = $1::regclass AND attname = $2"
             ((self._dimensions,),) = self._ask("asking for the dimensions", asked, (self._quoted, self._column))
         self._session.set(self._search_settings(method))
         where: dict[str, ParameterValue] = {"server": self._session.address.url, "table": self._table}
@@ -268,10 +268,10 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
             "coalesce(array_to_string(c.reloptions, ' '), '') "
             "FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam "
             "JOIN pg_attribute t ON t.attrelid = i.indrelid AND t.attnum = i.indkey[0] "
-            "WHERE i.indrelid = %s::regclass AND t.attname = %s AND a.amname IN ('hnsw', 'ivfflat') AND i.indisvalid",
+            "WHERE i.indrelid = $1::regclass AND t.attname = $2 AND a.amname IN ('hnsw', 'ivfflat') AND i.indisvalid",
             (self._quoted, self._column),
         )
-        ((size,),) = self._ask("measuring the table", "SELECT pg_table_size(%s::regclass)", (self._quoted,))
+        ((size,),) = self._ask("measuring the table", "SELECT pg_table_size($1::regclass)", (self._quoted,))
         table: dict[str, ParameterValue] = {"table_bytes": int(size)}
         if not listed:
             return None, "", {"index": "none", **table, "vectors_in_graph": 0, "vectors_in_lists": 0}
@@ -313,22 +313,22 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         statement = self._statement()
         filters = tuple(self._conditions.values())
         for value in self._vectors(queries):
-            yield None if value is None else (statement, (Binary(value), *filters, k))
+            yield None if value is None else (statement, (Binary(value), k, *filters))
 
     @abstractmethod
     def _vectors(self, queries: Any) -> Iterator[bytes | None]:  # noqa: ANN401 - dense or sparse
         """Yield each query in pgvector's binary form; None for one that finds nothing."""
 
     def _statement(self) -> str:
-        return f"{self._distances()} ORDER BY distance LIMIT %s"
+        return f"{self._distances()} ORDER BY distance LIMIT $2"
 
     def _distances(self) -> str:
-        """Return the statement of all rows that match, as ids and distances."""
+        """Return the statement of all rows that match, as ids and distances: $1 is the query, $2 the number of hits."""
         vector = quoted(self._column)
-        conditions = [f"{column} = %s" for column in self._conditions]
+        conditions = [f"{column} = ${number}" for number, column in enumerate(self._conditions, start=3)]
         if self.parameters["external"]:  # a row without a vector has no distance
             conditions.append(f"{vector} IS NOT NULL")
-        distance = f"{vector} {OPERATORS[self.similarity].sign} %s AS distance"
+        distance = f"{vector} {OPERATORS[self.similarity].sign} $1 AS distance"
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         return f"SELECT {quoted(self._id_column)}, {distance} FROM {self._quoted}{where}"  # noqa: S608 - names are quoted
 
@@ -344,8 +344,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         distances = np.array([hit[1] for hit in answer], dtype=np.float64)
         if self.similarity == "cosine":
             return rows, 1.0 - distances
-        # 0 minus, because a minus alone makes a distance of 0 the score -0.0
-        return rows, 0.0 - (distances if self.similarity == "dot" else np.square(distances))
+        return rows, -(distances if self.similarity == "dot" else np.square(distances))
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter with SQL's WHERE."""
@@ -354,7 +353,7 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
 
     def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the server knows
         """Return the bytes of the table with its indexes, by PostgreSQL; the log of a server of the worker's own."""
-        ((size,),) = self._ask("measuring the table", "SELECT pg_total_relation_size(%s::regclass)", (self._quoted,))
+        ((size,),) = self._ask("measuring the table", "SELECT pg_total_relation_size($1::regclass)", (self._quoted,))
         return Storage(int(size), 0 if self._server is None else self._server.log_bytes())
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
@@ -476,27 +475,32 @@ class PgvectorSparseEngine(_TableEngine):
         columns = _columns(documents.column)
         self._keep_frequencies(folder, columns, np.ones(len(columns)))
 
-    def change(self, folder: Path, changes: Changes[SparseVectors], progress: Progress) -> None:
-        """Change the table, and the frequencies: documents that go are read for that."""
+    def _note(self, changes: Changes[SparseVectors]) -> None:
+        """Note besides the frequencies that follow, before the time is taken: documents that go are read for that."""
+        super()._note(changes)
         gone = _columns(sparse_vectors(self._stored(changes.outdated), self._dimensions))
         written, (columns, counts) = _columns(changes.written.column), self._frequencies
-        super().change(folder, changes, progress)
         added = [counts, np.full(len(gone), -1), np.ones(len(written))]
-        self._keep_frequencies(folder, np.concatenate([columns, gone, written]), np.concatenate(added))
+        self._keep_frequencies(self.folder, np.concatenate([columns, gone, written]), np.concatenate(added))
 
     def _keep_frequencies(self, folder: Path, columns: Int32Array, counts: npt.NDArray[Any]) -> None:
-        """Write down how many documents have each column: the sum of its counts."""
+        """Write down and use how many documents have each column: the sum of its counts."""
         distinct, places = np.unique(columns, return_inverse=True)
         sums = np.bincount(places, weights=counts, minlength=len(distinct)).astype(np.int64)
-        np.save(folder / _FREQUENCIES[0], distinct[sums > 0].astype(np.int32), allow_pickle=False)
-        np.save(folder / _FREQUENCIES[1], sums[sums > 0], allow_pickle=False)
+        columns, counts = distinct[sums > 0].astype(np.int32), sums[sums > 0]
+        self._use_frequencies(columns, counts)
+        np.save(folder / _FREQUENCIES[0], columns, allow_pickle=False)
+        np.save(folder / _FREQUENCIES[1], counts, allow_pickle=False)
 
-    def load(self, folder: Path) -> LoadedIndex:
-        """Find the table, and make the idf of the frequencies."""
-        with as_backend_errors():
-            columns, counts = (load_column(folder / name) for name in _FREQUENCIES)
+    def _use_frequencies(self, columns: Int32Array, counts: Int64Array) -> None:
         self._frequencies = columns, counts
         self._idf = columns[1:], bm25_idf(counts[1:], int(counts[:1].sum()))
+
+    def load(self, folder: Path) -> LoadedIndex:
+        """Find the table, and the frequencies of an index that is opened again."""
+        if self.finished:
+            with as_backend_errors():
+                self._use_frequencies(*(load_column(folder / name) for name in _FREQUENCIES))
         return super().load(folder)
 
     def _values(self, column: SparseVectors, start: int, stop: int) -> Iterator[bytes]:
@@ -535,7 +539,7 @@ class PgvectorSparseEngine(_TableEngine):
             return super()._statement()
         # OFFSET 0 keeps PostgreSQL from computing the distance twice
         ranked = f"({self._distances()} OFFSET 0) scored WHERE distance <> 0 ORDER BY distance"
-        return f"SELECT * FROM {ranked} LIMIT %s"  # noqa: S608 - names are quoted
+        return f"SELECT * FROM {ranked} LIMIT $2"  # noqa: S608 - names are quoted
 
     def columns(self, answer: Sequence[tuple[Any, ...]]) -> tuple[Int32Array, Float64Array]:
         """Return rows and scores, without those of score 0."""

@@ -81,7 +81,7 @@ class ExternalRows:
         listed = self._session.rows(
             "looking at the table",
             "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
-            "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+            "WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
             (self._table,),
         )
         if not listed:
@@ -111,7 +111,7 @@ class ExternalRows:
             "asking for the index",
             "SELECT o.opcname FROM pg_index i JOIN pg_opclass o ON o.oid = i.indclass[0] "
             "JOIN pg_attribute t ON t.attrelid = i.indrelid AND t.attnum = i.indkey[0] "
-            "WHERE i.indrelid = %s::regclass AND t.attname = %s AND i.indisvalid",
+            "WHERE i.indrelid = $1::regclass AND t.attname = $2 AND i.indisvalid",
             (self._table, self.column),
         )
         words = {f"{self.type}_{operator.word}_ops": name for name, operator in OPERATORS.items()}
@@ -142,7 +142,7 @@ class ExternalRows:
 
     def _pages(self, wanted: Sequence[object]) -> Iterator[list[Any]]:
         """Yield id, vector and text of these ids, those without a vector left out; a ``sparsevec`` may be NULL."""
-        condition = f"WHERE {quoted(self.id_column)} = ANY(%s)"
+        condition = f"WHERE {quoted(self.id_column)} = ANY($1)"
         columns = [self.id_column, self.column, self._text_column or self.id_column]
         for start in range(0, len(wanted), _PAGE):
             page = self._select("reading rows", columns, condition, (list(wanted[start : start + _PAGE]),))
@@ -191,7 +191,7 @@ class ExternalRows:
         A view does not tell the latter, and 0 stands for it.
         """
         kind = self._session.rows(
-            "looking at it", "SELECT relkind FROM pg_class WHERE oid = %s::regclass", (self._table,)
+            "looking at it", "SELECT relkind FROM pg_class WHERE oid = $1::regclass", (self._table,)
         )
         newest = "0" if kind[0][0] in (b"v", b"f", "v", "f") else "coalesce(max(xmin::text::bigint), 0)"
         statement = f"SELECT count(*), {newest} FROM {self._table}"  # noqa: S608 - quoted

@@ -178,6 +178,7 @@ class Session:
             autocommit=not self.reading,
             connect_timeout=self._timeout_s,
             application_name="harness",
+            cursor_factory=psycopg.RawCursor,  # placeholders are $1: others would be looked for in names of tables too
         )
         connection.add_notice_handler(lambda notice: self.notices.append(str(notice.message_primary)))
         connection.prepare_threshold = 0  # plans are made for each query all the same: see plan_cache_mode
@@ -186,7 +187,7 @@ class Session:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         self._connection = connection
         for name, value in {"plan_cache_mode": "force_custom_plan", **self.settings}.items():
-            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+            connection.execute("SELECT set_config($1, $2, false)", (name, value))
         if self._type is not None:
             _register(connection, self._type)
         return connection
@@ -195,14 +196,14 @@ class Session:
         """Set parameters of the session, also of one that is opened anew."""
         for name, value in settings.items():
             self.settings[name] = value
-            self.rows("setting parameters", "SELECT set_config(%s, %s, false)", (name, value))
+            self.rows("setting parameters", "SELECT set_config($1, $2, false)", (name, value))
 
     def use_type(self, name: str) -> None:
         """Learn a type of pgvector, so that :class:`Binary` values of it can be sent.
 
         Raises EngineUnavailableError where the database has not the extension.
         """
-        listed = self.rows("looking for pgvector", "SELECT oid FROM pg_type WHERE typname = %s", (name,))
+        listed = self.rows("looking for pgvector", "SELECT oid FROM pg_type WHERE typname = $1", (name,))
         if not listed:
             raise EngineUnavailableError(
                 f"the database has no type '{name}'", fix="CREATE EXTENSION vector, of version 0.7 or newer"

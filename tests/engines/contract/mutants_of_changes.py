@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from contract_kills import breaks
+from mutants_of_vectors import dense_of
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
@@ -15,7 +16,8 @@ from harness.data.types import Ids, SparseVectors
 from harness.engines.base import Documents
 from harness.engines.changeable import Changes
 from harness.engines.csr import CsrEngine
-from harness.engines.interface import IndexReport, Remains
+from harness.engines.flat import FlatEngine
+from harness.engines.interface import ComparedVectors, IndexReport, Remains
 from harness.registry.parameters import ParameterValue
 
 DEFAULTS: Mapping[str, ParameterValue] = {
@@ -78,6 +80,30 @@ class SaysThatItCannotBeChanged(Right):
 class ChangesWhateverItIsTold(Right):
     def apply(self, deleted: Ids, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         return IndexReport(len(self.ids), len(self.ids), np.empty(0, dtype=np.int32), clock(), clock())
+
+
+class Scanning(FlatEngine):
+    """Gives back the vectors that it compares: those that were sent."""
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        super().__init__({"similarity": "cosine", "threads": 1, **parameters})
+
+    def compared_vectors(self, queries: Inputs) -> ComparedVectors:
+        return ComparedVectors(self._index.vectors, dense_of(queries), "cosine")
+
+
+@breaks("test_a_change_follows_a_change", "test_an_index_can_lose_everything_and_get_it_back")
+class GivesTooFewVectorsBack(Scanning):
+    """As many as it holds, which leaves out those of the last rows."""
+
+    def compared_vectors(self, queries: Inputs) -> ComparedVectors:
+        return super().compared_vectors(queries).of_documents(lambda documents: documents[: self.loaded.documents])
+
+
+@breaks("test_finds_what_is_there_after_a_change", "test_a_changed_index_opens_again")
+class GivesVectorsOfOtherRowsBack(Scanning):
+    def compared_vectors(self, queries: Inputs) -> ComparedVectors:
+        return super().compared_vectors(queries).of_documents(lambda documents: np.roll(documents, 1, axis=0))
 
 
 @breaks("test_what_remains_are_rows_of_deleted_content")

@@ -112,6 +112,14 @@ report_mutant("NestedState", lambda report: replace(report, state={"segments": [
 report_mutant("NanState", lambda report: replace(report, state={"share": float("nan")}))
 
 
+@breaks("test_refuses_to_index_nothing")
+class IndexesNothing(FakeSparse):
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        if len(documents):
+            return super().index(documents, progress, clock)
+        return IndexReport(0, 0, np.array([], dtype=np.int32), 0, 0)
+
+
 @breaks("test_reports_progress")
 class SilentProgress(FakeSparse):
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:

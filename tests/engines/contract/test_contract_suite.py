@@ -155,6 +155,10 @@ class TestAnyOrderOfTies(EngineContract):
     tolerance = 1e-6
 
 
+def test_vectors_that_are_given_back_rightly_are_no_defect(tmp_path: Path) -> None:
+    suite_for(mutants_of_changes.Scanning).test_an_index_can_lose_everything_and_get_it_back(tmp_path)
+
+
 def test_a_low_recall_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="recall@1"):
         suite_for(TooApproximate).test_finds_the_right_documents(tmp_path)

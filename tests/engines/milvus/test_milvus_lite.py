@@ -13,6 +13,8 @@ from contextlib import closing
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import psutil
@@ -26,7 +28,7 @@ from harness.data.inputs import Inputs
 from harness.data.types import Ids
 from harness.doctor import State
 from harness.doctor.servers import SERVERS, examine_server
-from harness.engines.milvus.collection import LARGEST_K
+from harness.engines.milvus.collection import LARGEST_K, Collection
 from harness.engines.milvus.connection import Retrier, require_milvus
 from harness.engines.milvus.engine import MilvusEngine, MilvusSparseEngine
 from harness.engines.milvus.lite import LiteServer
@@ -162,6 +164,23 @@ def test_ivf_says_that_lite_scans(tmp_path: Path) -> None:
 def test_more_hits_than_milvus_gives_are_refused(tmp_path: Path) -> None:
     with closing(build(tmp_path, DOCUMENTS)) as engine, pytest.raises(RejectedInputError, match="at most 16,384"):
         engine.prepare(np.ones((1, 8), dtype=np.float32), LARGEST_K + 1)
+
+
+def test_a_graph_keeps_at_least_k_candidates() -> None:
+    """Milvus refuses a search that keeps fewer. Milvus Lite makes no graph: what is sent is looked at."""
+    engine, sent = MilvusEngine({**DENSE, "url": "http://127.0.0.1:9", "index": "HNSW", "ef": 20}), []
+
+    def search(_: str, **request: Any) -> list[object]:
+        sent.append(request["search_params"]["params"])
+        return [None]
+
+    engine.collection = Collection(engine.parameters, engine.index_settings())
+    engine.collection._client = SimpleNamespace(search=search)
+    for k in (5, 30):
+        (query,) = engine.prepare(np.ones((1, 8), dtype=np.float32), k)
+        engine.retrieve(query, k)
+        assert engine.searched_state(k) == sent[-1]
+    assert sent == [{"ef": 20}, {"ef": 30}]
 
 
 def test_weights_below_zero_are_refused(tmp_path: Path) -> None:

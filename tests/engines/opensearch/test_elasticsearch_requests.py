@@ -196,6 +196,19 @@ def test_a_document_that_is_acknowledged_and_not_stored_is_missed(tmp_path: Path
     assert (report.indexed, report.missing_rows.tolist()) == (2, [1])
 
 
+def test_a_scroll_is_deleted_when_one_of_its_pages_fails(tmp_path: Path) -> None:
+    """Servers have room for some hundred, and keep each for minutes."""
+    with serve(lost={"1"}) as stub, opened(stub, tmp_path / "index") as engine:
+        stub.fail("scroll", error(500, "no such page"))
+        stub.fail("scrolled", error(500, "not now"), after=1)
+        with pytest.raises(EngineFailureError, match="no such page"):
+            index(engine)
+        assert stub.calls["scrolled"] == 1
+        with pytest.raises(EngineFailureError, match="no such page"):
+            list(engine._index.pages(0))
+        assert stub.calls["scrolled"] == 2
+
+
 def test_an_index_that_lost_documents_is_not_opened_again(tmp_path: Path) -> None:
     with serve() as stub:
         with opened(stub, tmp_path / "index", keep=True) as engine:

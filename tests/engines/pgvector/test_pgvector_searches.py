@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from time import perf_counter_ns
+from typing import Any
 
 import numpy as np
 import psycopg
@@ -19,14 +20,14 @@ from harness.data.types import Ids
 from harness.doctor import State
 from harness.doctor.servers import SERVERS, examine_server, left_collections, remove_collections
 from harness.engines.interface import ExpectedContent, IndexHandle
-from harness.engines.pgvector.engine import PgvectorEngine
-from harness.engines.pgvector.session import Retrier, address_of
+from harness.engines.pgvector.engine import PgvectorEngine, PgvectorSparseEngine
+from harness.engines.pgvector.session import Retrier, Session, address_of
 from harness.engines.remote_server import Cause
 from harness.errors import BackendError, EngineUnavailableError, RejectedInputError
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress
-from harness.testing.expected import random_unit_vectors
+from harness.testing.expected import random_unit_vectors, to_vectors
 
 skip_module_without("psycopg")
 
@@ -182,6 +183,40 @@ def test_a_table_is_proven_and_changes_are_noticed(kind: str, tmp_path: Path, po
             connection.execute(f"DROP TABLE {table}")
 
 
+def test_the_frequencies_of_columns_are_kept_in_no_measured_time(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are the harness's own: what PostgreSQL did for a change is timed, not what is read and written for them."""
+    parameters = find_cards("backends")["pgvector-sparse"].defaults
+    documents = Inputs(Ids.of(["a", "b"]), sparse=to_vectors([{0: 1.0, 2: 1.0}, {2: 3.0}], 4))
+    events: list[str] = []
+    ask, save = Session.ask, np.save
+
+    def asked(session: Session, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        events.append(statement.partition(" ")[0])
+        return ask(session, statement, values)
+
+    def saved(*arguments: Any, **options: Any) -> None:
+        events.append("save")
+        save(*arguments, **options)
+
+    def clock() -> int:
+        events.append("clock")
+        return perf_counter_ns()
+
+    with closing(PgvectorSparseEngine({**parameters, "url": postgres_url})) as engine:
+        engine.open(tmp_path, documents.ids)
+        engine.index(documents, RecordingProgress(), perf_counter_ns)
+        monkeypatch.setattr(Session, "ask", asked)
+        monkeypatch.setattr(np, "save", saved)
+        engine.apply(Ids.of(["a"]), documents.take(np.array([1])), RecordingProgress(), clock)
+        changed = events[: events.index("VACUUM")]
+        frequencies = [column.tolist() for column in engine._frequencies]
+    assert changed == ["SELECT", "save", "save", "clock", "DELETE", "clock"]
+    assert "save" not in events[len(changed) :]
+    assert frequencies == [[-1, 2], [1, 1]]
+
+
 def test_a_row_without_a_vector_is_no_hit(tmp_path: Path, postgres_url: str) -> None:
     write_table(postgres_url, "gaps", FEW)
     with psycopg.connect(postgres_url, autocommit=True) as connection:
@@ -192,6 +227,28 @@ def test_a_row_without_a_vector_is_no_hit(tmp_path: Path, postgres_url: str) -> 
     finally:
         with psycopg.connect(postgres_url, autocommit=True) as connection:
             connection.execute("DROP TABLE gaps")
+
+
+def test_a_percent_sign_in_a_name_is_no_placeholder(tmp_path: Path, postgres_url: str) -> None:
+    write_table(postgres_url, "renamed", FEW)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute('ALTER TABLE renamed RENAME COLUMN embedding TO "100%"')
+        connection.execute('ALTER TABLE renamed RENAME COLUMN id TO "%(id)"')
+        connection.execute('ALTER TABLE renamed RENAME TO "at %s"')
+        try:
+            named: dict[str, ParameterValue] = {"similarity": "dot", "id_column": "%(id)"}
+            with attached(tmp_path / "work", postgres_url, "at %s", **named) as (engine, handle):
+                assert hits(engine, 5) == [5] * 6
+                assert engine.searched_state(5)["plan"] == "scan of all rows"
+                content = ExpectedContent(
+                    np.arange(60, dtype=np.int32),
+                    Inputs(handle.ids, dense=VECTORS[FEW.ids.rows_of(handle.ids)]),
+                    ASKED,
+                )
+                assert engine.mismatch(content, RecordingProgress()) is None
+                assert handle.changed() is None
+        finally:
+            connection.execute('DROP TABLE "at %s"')
 
 
 def test_vectors_of_a_column_without_dimensions_and_of_a_view(tmp_path: Path, postgres_url: str) -> None:

@@ -80,23 +80,32 @@ def test_whole_vectors_are_not_given_back(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "parameters", "said"),
+    ("index", "said"),
     [
-        ("faiss", {"index": "PQ8x4fs"}, "the scores of FAISS's IndexPQFastScan are estimates"),
-        ("faiss", {"index": "IVF4,RaBitQ"}, "the scores of FAISS's IndexIVFRaBitQ are estimates"),
-        ("faiss", {"index": "HNSW8_PQ8x4"}, "FAISS's factory makes 'HNSW8_PQ8x4' for l2 only"),
-        ("faiss", {"index": "Flatt"}, "FAISS makes no index of 'Flatt' for 32 dimensions and similarity=cosine"),
-        ("faiss", {"index": "IVF500,Flat"}, "Number of training points"),
-        ("faiss", {"index": "IDMap,Flat"}, "FAISS makes no index 'IDMap,Flat' of 400 documents: add"),
+        ("PQ7x4", "FAISS makes no index of 'PQ7x4' for 32 dimensions and similarity=cosine"),
+        ("IVF500,Flat", "Number of training points"),
+        ("IDMap,Flat", "FAISS makes no index 'IDMap,Flat' of 400 documents: add"),
     ],
 )
-def test_what_cannot_be_built_or_explained_is_refused(
-    name: str, parameters: dict[str, ParameterValue], said: str, tmp_path: Path
-) -> None:
-    with closing(made(name, **parameters)) as engine:
+def test_what_cannot_be_built_of_these_vectors_is_refused(index: str, said: str, tmp_path: Path) -> None:
+    with closing(made("faiss", index=index)) as engine:
         engine.open(tmp_path, GIVEN.ids)
         with pytest.raises(RejectedInputError, match=said):
             engine.index(GIVEN, RecordingProgress(), perf_counter_ns)
+
+
+@pytest.mark.parametrize(
+    ("index", "said"),
+    [
+        ("PQ8x4fs", "the scores of FAISS's IndexPQFastScan are estimates"),
+        ("IVF4,RaBitQ", "the scores of FAISS's IndexIVFRaBitQ are estimates"),
+        ("HNSW8_PQ8x4", "FAISS's factory makes 'HNSW8_PQ8x4' for l2 only"),
+        ("Flatt", "FAISS makes no index of 'Flatt' for any number of dimensions and similarity=cosine"),
+    ],
+)
+def test_what_cannot_be_explained_or_is_no_index_is_refused_at_once(index: str, said: str) -> None:
+    with pytest.raises(RejectedInputError, match=said):
+        made("faiss", index=index)
 
 
 def test_candidates_that_whole_vectors_refine_have_exact_scores(tmp_path: Path) -> None:

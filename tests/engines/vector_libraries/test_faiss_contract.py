@@ -17,6 +17,7 @@ from harness.engines.interface import ExpectedContent
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
+from harness.testing.changes import ChangeContract
 from harness.testing.samples import RecordingProgress
 
 skip_module_without("faiss")
@@ -83,3 +84,11 @@ class TestEightBits(TestFlat):
             reason = engine.mismatch(content, RecordingProgress())
         assert reason is not None
         assert reason.startswith("FAISS keeps compressed or transformed vectors (IndexScalarQuantizer)")
+
+
+class TestListsOfEightBits(ChangeContract):
+    """Lists keep the number of a vector when others are removed: after changes, numbers go beyond the count."""
+
+    engine = FaissEngine
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "index": "IVF1,SQ8"}
+    tolerance = TestEightBits.tolerance

@@ -128,6 +128,16 @@ def test_an_index_that_faiss_cannot_filter_says_so(index: str, tmp_path: Path) -
     assert str(caught.value).startswith("FAISS filters no Index")
 
 
+def test_a_changed_graph_of_usearch_grows_as_it_was_built(tmp_path: Path) -> None:
+    """``ef_construction`` is not in its file."""
+    given = replace(GIVEN, metadata=None)
+    with built(tmp_path / "whole", "usearch", given, ef_construction=2) as (_, whole):
+        pass
+    with built(tmp_path / "grown", "usearch", given.slice(0, 250), ef_construction=2) as (engine, _):
+        grown = engine.apply(Ids.of([]), given.slice(250, COUNT), RecordingProgress(), perf_counter_ns)
+    assert grown.state["graph_links"] == pytest.approx(whole.state["graph_links"], rel=0.05)
+
+
 def test_usearch_declares_no_filters() -> None:
     assert not UsearchEngine.capabilities.filters
     assert not issubclass(UsearchEngine, Filterable)
