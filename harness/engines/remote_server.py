@@ -271,6 +271,11 @@ class Retrier(ABC):
                 self.repeated += 1
             self._sleep(pause)
 
+    def ask(self, address: Address, doing: str, operation: Callable[[], T]) -> T:
+        """Return the result of ``operation``; raises what :func:`server_errors` makes of a fault."""
+        with server_errors(address, lambda: doing):
+            return self.call(operation)
+
 
 @contextmanager
 def server_errors(address: Address, doing: Callable[[], str]) -> Iterator[None]:

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -71,8 +72,7 @@ class Server(HttpServer):
             headers["authorization"] = f"Bearer {self.address.api_key}"
         super().__init__(self.address.url, headers, timeout_s)
         try:
-            with self.translated(lambda: "asking for its version"):
-                meta = _Retrier(0).call(lambda: self.call("GET", "/v1/meta"))
+            meta = _Retrier(0).ask(self.address, "asking for its version", lambda: self.call("GET", "/v1/meta"))
             self.version = str(meta.get("version", "")) if isinstance(meta, dict) else ""
             if not re.match(r"\d+\.\d+", self.version):
                 raise EngineUnavailableError(f"what answers at {self.address.url} is not Weaviate", fix="mend 'url'")
@@ -82,8 +82,7 @@ class Server(HttpServer):
 
     def ask(self, doing: str, method: str, path: str, body: object = None, **options: str | int) -> Any:  # noqa: ANN401
         """Make one call, again while its fault may pass, and translate its errors; see :meth:`HttpServer.call`."""
-        with self.translated(lambda: doing):
-            return self.retrier.call(lambda: self.call(method, path, body, options=options))
+        return self.retrier.ask(self.address, doing, lambda: self.call(method, path, body, options=options))
 
     def query(self, graphql: str) -> Any:  # noqa: ANN401 - decoded JSON
         """Answer a query in GraphQL with its ``data``; raises FaultError, also for an error inside the answer."""
@@ -274,12 +273,8 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
 
     def _remove(self) -> None:
         """Remove the collection that was made here."""
-        removing, path = _Retrier(REMOVAL_S), f"/v1/schema/{self._collection}"
-        remove_collection(
-            *(self._collection, self._server.address),
-            lambda: removing.call(lambda: self._server.call("DELETE", path)),
-            "--weaviate-url",
-        )
+        remove = partial(self._server.call, "DELETE", f"/v1/schema/{self._collection}")
+        remove_collection(self._collection, self._server.address, _Retrier(REMOVAL_S), remove, "--weaviate-url")
 
 
 def _id_of(row: int) -> str:

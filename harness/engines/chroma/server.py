@@ -17,7 +17,14 @@ from harness.engines.chroma.connection import Retrier, address_of, close_http_cl
 from harness.engines.chroma.parameters import ChromaParameters
 from harness.engines.interface import EngineInfo, Storage
 from harness.engines.remote_server import Cause, FaultError, server_errors
-from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
+from harness.engines.server_collection import (
+    REMOVAL_S,
+    create_collection,
+    new_name,
+    remove_collection,
+    save_name,
+    saved_name,
+)
 from harness.errors import EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 
@@ -57,13 +64,8 @@ class ServerCollection(Collection):
         save_name(folder, self.name)
         options = {"embedding_function": None, "configuration": {"hnsw": self.parameters.hnsw}}
         with self.translated(lambda: f"creating the collection '{self.name}'"):
-            try:
-                self._collection = self.call(lambda: self._client.create_collection(self.name, **options))
-            except FaultError as error:
-                # the name is random: what exists was made by a try whose answer was lost
-                if error.fault.cause is not Cause.CONFLICT or error.tries == 1:
-                    raise
-                self._find()
+            create_collection(self._retrier, lambda: self._client.create_collection(self.name, **options))
+        self._find()
 
     def load(self, folder: Path) -> None:
         """Find the collection that ``folder`` names.
@@ -142,7 +144,7 @@ class ServerCollection(Collection):
             if self._owns and not self.parameters.keep:
                 removing = Retrier(REMOVAL_S)
                 http_session(client).event_hooks = {"response": [removing.remember]}
-                remove = partial(removing.call, lambda: client.delete_collection(self.name))
-                remove_collection(self.name, self._address, remove, "--chroma-url")
+                remove = partial(client.delete_collection, self.name)
+                remove_collection(self.name, self._address, removing, remove, "--chroma-url")
         finally:
             close_http_client(client)

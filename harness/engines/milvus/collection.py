@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from importlib.metadata import version
 from math import inf
 from pathlib import Path
@@ -21,8 +22,15 @@ from harness.engines.index_folder import REBUILD, allocated_bytes
 from harness.engines.interface import EngineInfo, Storage
 from harness.engines.milvus.connection import PACKAGE, Retrier, connect, open_client, require_milvus
 from harness.engines.milvus.lite import LiteServer
-from harness.engines.remote_server import Address, Cause, Fault, FaultError, server_errors
-from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
+from harness.engines.remote_server import Address, Cause, Fault, server_errors
+from harness.engines.server_collection import (
+    REMOVAL_S,
+    create_collection,
+    new_name,
+    remove_collection,
+    save_name,
+    saved_name,
+)
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
@@ -182,9 +190,8 @@ class Collection:
         require_milvus()
         self._lite, self._folder, self._address = LiteServer(file), file.parent, _lite_address(named or str(file))
         self._version = self._lite.version
-        with self.translated(lambda: "connecting"):
-            uri, timeout_s = self._lite.address, float(self.parameters["timeout_s"])
-            self._client = Retrier(0).call(lambda: open_client(uri, timeout_s))
+        uri, timeout_s = self._lite.address, float(self.parameters["timeout_s"])
+        self._client = Retrier(0).ask(self._address, "connecting", lambda: open_client(uri, timeout_s))
 
     def _require(self, fix: str) -> None:
         """Raise EngineUnavailableError where the collection is not there; ``fix`` "" names those that are."""
@@ -205,15 +212,10 @@ class Collection:
         schema.add_field(ROW, types.DataType.INT64, is_primary=True)
         fields(schema, types)
 
-        def create() -> None:
-            self._client.create_collection(self.name, schema=schema, consistency_level="Strong", retry_times=0)
-
+        options = {"schema": schema, "consistency_level": "Strong", "retry_times": 0}
+        create = partial(self._client.create_collection, self.name, **options)
         with self.translated(lambda: "creating the collection"):
-            try:
-                self._retrier.call(create)
-            except FaultError as error:  # the name is random: what exists was made by a try whose answer was lost
-                if error.tries == 1 or not self._client.has_collection(self.name, retry_times=0):
-                    raise
+            create_collection(self._retrier, create, lambda _: self._client.has_collection(self.name, retry_times=0))
 
     def insert(
         self,
@@ -234,8 +236,7 @@ class Collection:
             # a row that is inserted again is there twice: a call whose answer was lost is repeated as an upsert
             next(tries, self._client.upsert)(self.name, entities, retry_times=0)
 
-        with self.translated(lambda: f"storing documents {rows[0]} to {rows[-1]} ('{self.name}')"):
-            self._retrier.call(send)
+        self._retrier.ask(self._address, f"storing documents {rows[0]} to {rows[-1]} ('{self.name}')", send)
 
     def delete(self, rows: Sequence[int]) -> None:
         """Delete documents."""
@@ -389,12 +390,8 @@ class Collection:
         client, self._client = self._client, None
         try:
             if client is not None and self._owns and self._lite is None and not self.parameters["keep"]:
-                removing = Retrier(REMOVAL_S)
-                remove_collection(
-                    *(self.name, self._address),
-                    lambda: removing.call(lambda: client.drop_collection(self.name, retry_times=0)),
-                    "--milvus-url",
-                )
+                remove = partial(client.drop_collection, self.name, retry_times=0)
+                remove_collection(self.name, self._address, Retrier(REMOVAL_S), remove, "--milvus-url")
         finally:
             if client is not None:
                 client.close()

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +18,7 @@ import orjson
 from harness.engines.interface import Storage
 from harness.engines.opensearch.connection import Connection, RejectedItemsError, Retrier
 from harness.engines.remote_server import Cause, FaultError, redact, server_errors
-from harness.engines.server_collection import REMOVAL_S, remove_collection
+from harness.engines.server_collection import REMOVAL_S, create_collection, remove_collection
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
@@ -73,12 +74,9 @@ class ServerIndex:
         }
         self._owns = True
         with self.translated(lambda: f"creating the index '{self.name}'"):
-            try:
-                self._call("PUT", "", {"settings": {"index": settings}, "mappings": mappings})
-            except FaultError as error:
-                # the name is random: what exists was made by a try whose answer was lost
-                if "already exists" not in error.fault.text or error.tries == 1:
-                    raise
+            body = {"settings": {"index": settings}, "mappings": mappings}
+            create = partial(self.connection.call, "PUT", self._path, body)
+            create_collection(self._retrier, create, lambda fault: "already exists" in fault.text)
 
     def _similarity(self) -> Mapping[str, ParameterValue]:
         parameters, product = self._parameters, self.connection.product
@@ -261,13 +259,9 @@ class ServerIndex:
         self._retrier.give_up()
         try:
             if self._owns and not self._parameters["keep"]:
-                removing = Retrier(REMOVAL_S)
-                remove_collection(
-                    *(self.name, self.connection.address),
-                    lambda: removing.call(lambda: self.connection.call("DELETE", self._path)),
-                    f"--{self.connection.product.name.lower()}-url",
-                    kind="index",
-                )
+                address, option = self.connection.address, f"--{self.connection.product.name.lower()}-url"
+                remove = partial(self.connection.call, "DELETE", self._path)
+                remove_collection(self.name, address, Retrier(REMOVAL_S), remove, option, "index")
         finally:
             self.connection.close()
 

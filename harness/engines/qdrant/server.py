@@ -26,8 +26,8 @@ from harness.engines.qdrant.parameters import (
     FusionSettings,
     QdrantSettings,
 )
-from harness.engines.remote_server import Cause, FaultError, redact, server_errors
-from harness.engines.server_collection import REMOVAL_S, remove_collection, save_name
+from harness.engines.remote_server import FaultError, redact, server_errors
+from harness.engines.server_collection import REMOVAL_S, create_collection, remove_collection, save_name
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 
@@ -89,12 +89,7 @@ class ServerCollection(Collection):
         self._owns, self.dimensions = True, dimensions
         with self.translated(lambda: f"creating the collection '{self.name}'"):
             config = _config(self.types, self.settings, dimensions)
-            try:
-                self._retrier.call(lambda: self._client.create_collection(self.name, **config))
-            except FaultError as error:
-                # the name is random: what exists was made by a try whose answer was lost
-                if error.fault.cause is not Cause.CONFLICT or error.tries == 1:
-                    raise
+            create_collection(self._retrier, lambda: self._client.create_collection(self.name, **config))
 
     def _exists(self) -> bool:
         return bool(
@@ -307,12 +302,8 @@ class ServerCollection(Collection):
         self._retrier.give_up()
         try:
             if self._owns and not self.settings.server.keep:
-                removing = Retrier(REMOVAL_S)
-                remove_collection(
-                    *(self.name, self._address),
-                    lambda: removing.call(lambda: self._client.delete_collection(self.name)),
-                    "--url",
-                )
+                remove = partial(self._client.delete_collection, self.name)
+                remove_collection(self.name, self._address, Retrier(REMOVAL_S), remove, "--url")
         finally:
             self._client.close()
 
@@ -321,8 +312,7 @@ class ServerCollection(Collection):
         return self._call(doing, lambda: self._client.get_collection(self.name))
 
     def _call(self, doing: str, operation: Callable[[], T]) -> T:
-        with self.translated(lambda: doing):
-            return self._retrier.call(operation)
+        return self._retrier.ask(self._address, doing, operation)
 
 
 def _schemas(config: Any, idf: Any) -> VectorSchemas:  # noqa: ANN401 - the client's own types

@@ -20,7 +20,7 @@ from harness.doctor import State
 from harness.doctor.servers import SERVERS, examine_server, left_collections, remove_collections
 from harness.engines.interface import ExpectedContent, IndexHandle
 from harness.engines.pgvector.engine import PgvectorEngine
-from harness.engines.pgvector.session import Retrier, address_of
+from harness.engines.pgvector.session import Retrier, Session, address_of
 from harness.engines.remote_server import Cause
 from harness.errors import BackendError, EngineUnavailableError, RejectedInputError
 from harness.registry.lookup import find_cards
@@ -325,3 +325,12 @@ def test_the_doctor_finds_and_removes_what_killed_comparisons_left(postgres_url:
     finally:
         with psycopg.connect(postgres_url, autocommit=True) as connection:
             connection.execute("DROP TABLE harness_notes")
+
+
+def test_a_table_that_stays_is_named_with_what_removes_it(caplog: pytest.LogCaptureFixture) -> None:
+    url = "postgresql://127.0.0.1:9/gone"
+    engine = PgvectorEngine(DEFAULTS)
+    engine._table, engine._session = "harness_left", Session.of_server({**DEFAULTS, "url": url, "retry_s": 0.0})
+    engine._remove()
+    assert "left behind: the table 'harness_left' could not be removed" in caplog.text
+    assert f"'harness doctor --postgres-url {url} --remove-left-collections' does it" in caplog.text
