@@ -11,8 +11,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,7 +26,7 @@ from harness.engines.base import ClientEngine, Documents, Filterable, LoadedInde
 from harness.engines.http_server import HttpRetrier, HttpServer
 from harness.engines.index_folder import field_columns, saved_fields
 from harness.engines.interface import Capabilities, EngineInfo, Storage
-from harness.engines.remote_server import Address, Cause, Fault, FaultError, Place, read_address, server_errors
+from harness.engines.remote_server import Cause, Fault, FaultError, Place, ServerClient, read_address
 from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue
@@ -56,7 +55,7 @@ class _Retrier(HttpRetrier):
             return answer.text
 
 
-class Server(HttpServer):
+class Server(ServerClient, HttpServer):
     """A Weaviate that answered; several threads may use it."""
 
     def __init__(self, url: str, key_variable: str, timeout_s: float, retry_s: float) -> None:
@@ -66,7 +65,7 @@ class Server(HttpServer):
             EngineUnavailableError: Nothing answers, or something else.
             RejectedInputError: The address holds what must not be shown.
         """
-        self.address: Address = read_address(_PLACE, url, key_variable, os.environ)
+        self.address = read_address(_PLACE, url, key_variable, os.environ)
         self.retrier, headers = _Retrier(retry_s), dict(self.address.headers)
         if self.address.api_key is not None:
             headers["authorization"] = f"Bearer {self.address.api_key}"
@@ -91,15 +90,6 @@ class Server(HttpServer):
             words = "; ".join(str(error.get("message")) for error in answer["errors"])
             raise FaultError(Fault(Cause.REFUSED, words), 1, 0.0)
         return answer["data"]
-
-    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
-        """Return the context in which to make calls that raise FaultError."""
-        return server_errors(self.address, doing)
-
-    @property
-    def repeated(self) -> int:
-        """Calls that were made again so far."""
-        return self.retrier.repeated
 
     def close(self) -> None:
         """Close the connections."""
@@ -213,7 +203,7 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
             "authentication": self._server.address.authentication,
             "collection": self._collection,
             "kept": self.parameters["keep"],
-            "repeated_calls": self._server.retrier.repeated,
+            "repeated_calls": self._server.repeated,
             "index": index,
             "shards": len(self._shards()),
             "vectors_in_graph": documents if index == "hnsw" else 0,
