@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from harness.doctor.finding import Finding, fail, ok, warn
 from harness.engines import weaviate
@@ -19,7 +19,6 @@ from harness.engines.opensearch import connection as opensearch
 from harness.engines.pgvector import session as postgres
 from harness.engines.qdrant import connection as qdrant
 from harness.engines.qdrant.parameters import ServerSettings
-from harness.engines.remote_server import server_errors
 from harness.errors import BackendError
 from harness.registry.lookup import find_cards
 
@@ -32,15 +31,25 @@ _SHOWN = 3
 
 
 class Session(NamedTuple):
-    """A server that answered: what it is, a doubt about its version ('' for none), and its collections.
+    """A server that answered: what it is, and a doubt about its version ('' for none).
 
-    ``names`` lists all collections and ``remove`` removes a named one; both raise BackendError.
+    ``ask`` makes calls that are described by its first argument, and raises BackendError; ``listing`` is the call that
+    names all collections, ``removal`` the one that removes a named one.
     """
 
     description: str
     doubt: str
-    names: Callable[[], list[str]]
-    remove: Callable[[str], None]
+    ask: Callable[[str, Callable[[], Any]], Any]
+    listing: Callable[[], Iterable[object]]
+    removal: Callable[[str], object]
+
+    def names(self) -> list[str]:
+        """Return the names of all collections; raises BackendError."""
+        return list(map(str, self.ask("listing its collections", self.listing)))
+
+    def remove(self, name: str) -> None:
+        """Remove a collection; raises BackendError."""
+        self.ask(f"removing the collection '{name}'", partial(self.removal, name))
 
 
 class EngineServer(NamedTuple):
@@ -67,17 +76,12 @@ def _qdrant(url: str) -> Iterator[Session]:
     connected = qdrant.connect(address, settings)
 
     def names() -> list[str]:
-        with server_errors(address, lambda: "listing its collections"):
-            listed = qdrant.Retrier(0).call(client.get_collections)
-        return [str(collection.name) for collection in listed.collections]
-
-    def remove(name: str) -> None:
-        with server_errors(address, lambda: f"removing the collection '{name}'"):
-            qdrant.Retrier(_PATIENCE_S).call(lambda: client.delete_collection(name))
+        return [collection.name for collection in client.get_collections().collections]
 
     with closing(connected.client) as client:
         description = f"{address.url}, Qdrant {connected.version} over {connected.transport}"
-        yield Session(description, connected.doubt, names, remove)
+        ask = partial(qdrant.Retrier(_PATIENCE_S).ask, address)
+        yield Session(description, connected.doubt, ask, names, client.delete_collection)
 
 
 @contextmanager
@@ -89,17 +93,13 @@ def _chroma(url: str) -> Iterator[Session]:
 
     def names() -> list[str]:
         listed: list[str] = []
-        with server_errors(address, lambda: "listing its collections"):
-            while page := retrier.call(partial(client.list_collections, _PAGE, len(listed))):
-                listed += [str(collection.name) for collection in page]
+        while page := client.list_collections(_PAGE, len(listed)):
+            listed += [collection.name for collection in page]
         return listed
 
-    def remove(name: str) -> None:
-        with server_errors(address, lambda: f"removing the collection '{name}'"):
-            retrier.call(lambda: client.delete_collection(name))
-
     try:
-        yield Session(f"{address.url}, Chroma {version}", "", names, remove)
+        description, ask = f"{address.url}, Chroma {version}", partial(retrier.ask, address)
+        yield Session(description, "", ask, names, client.delete_collection)
     finally:
         chroma.close_http_client(client)
 
@@ -107,36 +107,24 @@ def _chroma(url: str) -> Iterator[Session]:
 @contextmanager
 def _opensearch(product: opensearch.Product, url: str) -> Iterator[Session]:
     """Ask a server of one of the products that speak OpenSearch's language; its collections are indexes."""
-    retrier = opensearch.Retrier(_PATIENCE_S)
 
     def names() -> list[str]:
-        with server_errors(connected.address, lambda: "listing its indexes"):
-            listed = retrier.call(lambda: connected.call("GET", "/_cat/indices", options={"format": "json"}))
-        return [str(index["index"]) for index in listed]
-
-    def remove(name: str) -> None:
-        with server_errors(connected.address, lambda: f"removing the index '{name}'"):
-            retrier.call(lambda: connected.call("DELETE", f"/{name}"))
+        return [index["index"] for index in connected.call("GET", "/_cat/indices", options={"format": "json"})]
 
     with closing(opensearch.connect(product, url, product.place.key_variable, _PATIENCE_S)) as connected:
-        yield Session(f"{connected.address.url}, {product.name} {connected.version}", "", names, remove)
+        address, ask = connected.address, partial(opensearch.Retrier(_PATIENCE_S).ask, connected.address)
+        description = f"{address.url}, {product.name} {connected.version}"
+        yield Session(description, "", ask, names, lambda name: connected.call("DELETE", f"/{name}"))
 
 
 @contextmanager
 def _milvus(url: str) -> Iterator[Session]:
     parameters = {**find_cards("backends")["milvus"].defaults, "url": url, "timeout_s": _PATIENCE_S}
-    retrier, (opened, version, address) = milvus.Retrier(_PATIENCE_S), milvus.connect(parameters)
-
-    def names() -> list[str]:
-        with server_errors(address, lambda: "listing its collections"):
-            return list(map(str, retrier.call(lambda: client.list_collections(retry_times=0))))
-
-    def remove(name: str) -> None:
-        with server_errors(address, lambda: f"removing the collection '{name}'"):
-            retrier.call(lambda: client.drop_collection(name, retry_times=0))
-
+    opened, version, address = milvus.connect(parameters)
     with closing(opened) as client:
-        yield Session(f"{address.url}, Milvus {version}", "", names, remove)
+        description, ask = f"{address.url}, Milvus {version}", partial(milvus.Retrier(_PATIENCE_S).ask, address)
+        names = partial(client.list_collections, retry_times=0)
+        yield Session(description, "", ask, names, partial(client.drop_collection, retry_times=0))
 
 
 @contextmanager
@@ -144,14 +132,14 @@ def _weaviate(url: str) -> Iterator[Session]:
     key = str(find_cards("backends")["weaviate"].defaults["api_key_env"])
 
     def names() -> list[str]:
-        schema = server.ask("listing its collections", "GET", "/v1/schema")
-        return [str(collection["class"]) for collection in schema["classes"]]
-
-    def remove(name: str) -> None:
-        server.ask(f"removing the collection '{name}'", "DELETE", f"/v1/schema/{name}")
+        return [collection["class"] for collection in server.call("GET", "/v1/schema")["classes"]]
 
     with closing(weaviate.Server(url, key, _PATIENCE_S, _PATIENCE_S)) as server:
-        yield Session(f"{server.address.url}, Weaviate {server.version}", "", names, remove)
+        description, ask = (
+            f"{server.address.url}, Weaviate {server.version}",
+            partial(server.retrier.ask, server.address),
+        )
+        yield Session(description, "", ask, names, lambda name: server.call("DELETE", f"/v1/schema/{name}"))
 
 
 @contextmanager
@@ -160,17 +148,16 @@ def _postgres(url: str) -> Iterator[Session]:
     parameters = {**find_cards("backends")["pgvector"].defaults, "url": url, "timeout_s": _PATIENCE_S, "retry_s": 0.0}
 
     def names() -> list[str]:
-        listed = session.rows(
-            "listing its tables", "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
-        )
-        return [str(name) for (name,) in listed]
-
-    def remove(name: str) -> None:
-        session.rows(f"removing the table '{name}'", f"DROP TABLE {postgres.quoted(name)}")
+        listed = session.ask("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
+        return [name for (name,) in listed]
 
     with closing(postgres.Session.of_server(parameters)) as session:
         ((version,),) = session.rows("asking for its version", "SHOW server_version")
-        yield Session(f"{session.address.url}, PostgreSQL {version}", "", names, remove)
+        description, ask = (
+            f"{session.address.url}, PostgreSQL {version}",
+            partial(postgres.Retrier(0).ask, session.address),
+        )
+        yield Session(description, "", ask, names, lambda name: session.ask(f"DROP TABLE {postgres.quoted(name)}"))
 
 
 def _speaks_opensearch(product: opensearch.Product) -> EngineServer:

@@ -10,7 +10,7 @@ that translates its own errors, and :class:`harness.engines.changeable.Changeabl
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -50,6 +50,7 @@ from harness.engines.interface import (
     Capabilities,
     Caveats,
     EngineInfo,
+    EngineProtocol,
     ExpectedContent,
     IndexHandle,
     IndexReport,
@@ -160,27 +161,22 @@ class LoadedIndex:
     missing: Int32Array = field(default_factory=lambda: np.empty(0, dtype=np.int32))
 
 
-class Engine(ABC, Generic[Column]):
-    """An engine in a folder of its own; implements :class:`harness.engines.interface.EngineProtocol`.
+class Engine(EngineProtocol, Generic[Column]):
+    """An engine in a folder of its own.
 
     Attributes:
-        capabilities: What the engine promises; the contract suite tests it.
         name: Written into the manifest of each index, and into messages.
         search_parameters: Parameters that may differ when an index is opened again, because they do not change it.
         faults: Exceptions of the library; they leave the engine as a BackendError. An engine may set them in
             :meth:`info`, once the library is imported.
         packages: Distributions whose versions decide the engine's hits, beside its parameters: they are part of a
             stored trial's key.
-        no_changes: Why documents of its index cannot be deleted and replaced, unless it is a
-            :class:`harness.engines.changeable.Changeable`.
     """
 
-    capabilities: ClassVar[Capabilities]
     name: ClassVar[str]
     search_parameters: ClassVar[frozenset[str]] = frozenset({"threads"})
     faults: tuple[type[Exception], ...] = (RuntimeError,)
     packages: ClassVar[tuple[str, ...]] = ()
-    no_changes: ClassVar[str] = "its engine declares no changes"
 
     def __init_subclass__(cls) -> None:
         """Declare the filters and external indexes that the class implements: nobody declares them by hand."""

@@ -22,7 +22,7 @@ from harness.data.progress import Clock, Progress
 from harness.data.types import Ids, Int32Array
 from harness.engines.base import Column, Documents, Engine, Ingestion
 from harness.engines.index_folder import MANIFEST, saved_fields, write_manifest
-from harness.engines.interface import IndexReport, Remains
+from harness.engines.interface import IndexReport
 from harness.errors import RejectedInputError
 
 
@@ -65,7 +65,7 @@ class DroppedContents(NamedTuple):
 
 
 class Changeable(Engine[Column]):
-    """An engine that deletes, replaces and adds documents; implements :class:`harness.engines.interface.Changing`.
+    """An engine that deletes, replaces and adds documents.
 
     Attributes:
         change_number: How many changes the index has seen since it was built or opened.
@@ -97,10 +97,6 @@ class Changeable(Engine[Column]):
     def unchangeable(self) -> str | None:
         """Return why the open index cannot be changed; None where it can."""
         return None
-
-    def remains(self) -> Remains:
-        """Return the remains of earlier changes in the index; unless overridden, nothing is known of them."""
-        return Remains()
 
     def apply(self, deleted: Ids, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         """Check, change, load and count; the manifest is gone meanwhile, so that an interrupted change is noticed.

@@ -27,7 +27,7 @@ from harness.engines.base import (
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.external_index import NOT_THESE_VECTORS, compare_sparse, read_ids, source_folder
 from harness.errors import RejectedInputError
-from harness.exact import SparseIndex, TopK, bm25_idf, compile_kernels
+from harness.exact import SparseIndex, bm25_idf, compile_kernels
 from harness.exact.encoding import widen
 from harness.exact.storage import StoredIndex, load_index
 from harness.store.columns import load_column
@@ -153,14 +153,10 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
             queries = widen(queries, self._index.dimensions)
         return super().prepare(queries, k)
 
-    def retrieve(self, query: SparseVectors, k: int) -> TopK:
-        """Return the exact best ``k``."""
+    def retrieve(self, query: SparseVectors, k: int) -> tuple[Int32Array, Float32Array]:
+        """Return rows and scores of the exact best ``k``."""
         index = self._index if self._filtered is None else self._filtered
-        return index.retrieve(query, k, int(self.parameters["threads"]))
-
-    def columns(self, answer: TopK) -> tuple[Int32Array, Float32Array]:
-        """Return rows and scores, which are arrays from the start."""
-        return answer.rows, answer.scores
+        return index.retrieve(query, k, int(self.parameters["threads"]))[1:]
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Leave out the postings of documents that do not match: a search is one of the rest."""

@@ -27,7 +27,7 @@ from harness.engines.base import (
 )
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.external_index import compare_dense, read_ids, source_folder, spread_rows
-from harness.exact import DenseIndex, TopK, compile_dense_kernels
+from harness.exact import DenseIndex, compile_dense_kernels
 from harness.exact.dense import FilteredDenseIndex
 
 _KEEP = "path= names a folder that DenseIndex.save wrote; save it again if it is damaged"
@@ -83,15 +83,11 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeab
         shutil.rmtree(folder / "index")
         index.save(folder / "index")
 
-    def retrieve(self, query: Float32Array, k: int) -> TopK:
-        """Return the exact best ``k``."""
+    def retrieve(self, query: Float32Array, k: int) -> tuple[Int32Array, Float32Array]:
+        """Return rows and scores of the exact best ``k``."""
         index = self._index if self._filtered is None else self._filtered
         similarity = cast("Similarity", self.parameters["similarity"])
-        return index.retrieve(query, k, int(self.parameters["threads"]), similarity=similarity)
-
-    def columns(self, answer: TopK) -> tuple[Int32Array, Float32Array]:
-        """Return rows and scores, which are arrays from the start."""
-        return answer.rows, answer.scores
+        return index.retrieve(query, k, int(self.parameters["threads"]), similarity=similarity)[1:]
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Leave out the vectors of documents that do not match: a search is one of the rest."""

@@ -1,4 +1,4 @@
-"""The protocol between the harness and an engine: the methods that the harness calls, and the data that they take.
+"""The protocol between the harness and an engine: the data that pass between them, and the methods that it calls.
 
 Engines subclass :class:`harness.engines.base.Engine`, which implements these methods once. An engine's life: ``open``
 an empty folder and ``index``, or ``open`` a folder that holds an index, or ``attach`` to an index that somebody else
@@ -7,6 +7,7 @@ made; then ``search`` any number of times, and ``close``.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Similarity, SparseVectors, TermCounts
+from harness.errors import EngineFailureError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
 InputKind = Literal["text", "terms", "sparse", "dense", "hybrid", "terms+dense"]
@@ -48,11 +50,11 @@ class Capabilities:
     gaps: Mapping[str, str] = field(default_factory=dict)
     """Name of a contract test that cannot pass -> the reason. Shown wherever the engine is described."""
     external: bool = False
-    """True when the engine can search an index that somebody else made: see :class:`ExternalIndexProtocol`."""
+    """True when the engine can search an index that somebody else made: see :meth:`EngineProtocol.attach`."""
     filters: bool = False
-    """True when the engine can return only documents whose metadata match: its class is :class:`Filtering` too."""
+    """True when the engine can return only documents whose metadata match: see :meth:`EngineProtocol.restrict`."""
     changes: bool = False
-    """True when documents of a finished index can be deleted, replaced and added: its class is :class:`Changing`."""
+    """True when documents of a finished index can be deleted, replaced and added: see :meth:`EngineProtocol.apply`."""
     warm_up_queries: int = 0
     """Queries to warm up with, however few are measured: 1,000 for a JVM, which compiles code that runs often."""
     external_input: InputKind | None = None
@@ -140,33 +142,6 @@ class SearchResult(NamedTuple):
     queries_per_call: int = 1
 
 
-@runtime_checkable
-class EngineProtocol(Protocol):
-    """An engine that indexes and searches. One class per engine, one instance per index.
-
-    The constructor takes the card's engine parameters, already parsed and complete, and does nothing else.
-    """
-
-    capabilities: ClassVar[Capabilities]
-
-    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None: ...
-
-    def open(self, folder: Path, ids: Ids) -> EngineInfo:
-        """Start on ``folder``: empty for a new index, or holding an index of the documents ``ids``."""
-
-    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
-        """Index all documents and wait until they can be searched and the engine is idle."""
-
-    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
-        """Return the best ``k`` (at least 1) documents of each query, asked one after the other, each timed."""
-
-    def storage(self) -> Storage:
-        """Return the bytes that the index takes now."""
-
-    def close(self) -> None:
-        """Release everything; calling it again does nothing."""
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class IndexHandle:
     """An external index that is open.
@@ -196,30 +171,6 @@ class ExpectedContent:
     terms: TermCounts | None = None
 
 
-@runtime_checkable
-class ExternalIndexProtocol(Protocol):
-    """Optional protocol, declared by ``Capabilities.external``: search the user's index, and never write to it."""
-
-    @property
-    def source(self) -> Path | None:
-        """Return the folder or file that is hashed before :meth:`attach` and after ``close``; None for a server."""
-
-    def attach(self, folder: Path, progress: Progress) -> IndexHandle:
-        """Open the index that the parameters name; ``folder`` is empty and the engine's own, for copies.
-
-        A parameter that the card has it read (``external_index.read``) is "" unless it was given, and is in the
-        ``state`` that comes back. Afterwards ``search``, ``storage`` and ``close`` work as for an index of its own.
-        Raises EngineUnavailableError for an index that cannot be read, RejectedInputError for documents without ids or
-        with the same id, and for an index that the parameters contradict.
-        """
-
-    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Return why no reference can be made of ``content``; None where the index is proven to hold it.
-
-        Raises RejectedInputError where answers to the queries would be nonsense.
-        """
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class StoredDocuments:
     """Documents of an external index that have a vector, as the index keeps them.
@@ -235,28 +186,12 @@ class StoredDocuments:
     place: str = ""
 
 
-@runtime_checkable
-class WithStoredVectors(Protocol):
-    """Optional protocol of an external index: read vectors and texts back, which shows an index of another model."""
-
-    def stored_documents(self, count: int) -> StoredDocuments:
-        """Return at most ``count`` documents from all over the index, after ``attach``."""
-
-
 class Hits(NamedTuple):
     """Ranked documents of several queries: ``indptr`` int64 (Q + 1), ``rows`` int32 (H,), ``scores`` float32 (H,)."""
 
     indptr: Int64Array
     rows: Int32Array
     scores: Float32Array
-
-
-@runtime_checkable
-class Fusing(Protocol):
-    """Optional protocol of an engine that fuses several ranked lists itself: return each of them."""
-
-    def lists(self, queries: Inputs, k: int, clock: Clock) -> Mapping[str, Hits]:
-        """Return the lists that a search of the best ``k`` fuses, in the engine's order, by column of ``queries``."""
 
 
 class Placement(NamedTuple):
@@ -272,22 +207,6 @@ class Placement(NamedTuple):
     unindexed: Int32Array | None = None
 
 
-@runtime_checkable
-class Placing(Protocol):
-    """Optional protocol of an engine whose scores or ties show where its documents are: tell it."""
-
-    def placement(self) -> Placement:
-        """Return what the engine itself says of an index of its own, after everything was searched."""
-
-
-@runtime_checkable
-class SearchedState(Protocol):
-    """Optional protocol: report index state that depends on search parameters (an exact search bypasses the graph)."""
-
-    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
-        """Return the entries of the index's state that differ for searches of the best ``k`` with these parameters."""
-
-
 class Caveats(NamedTuple):
     """Reservations about the results of a trial, for whoever reads them.
 
@@ -297,14 +216,6 @@ class Caveats(NamedTuple):
 
     notes: tuple[str, ...] = ()
     without_effect: Mapping[str, str] = {}
-
-
-@runtime_checkable
-class WithCaveats(Protocol):
-    """Optional protocol: report reservations that only the open engine knows of."""
-
-    def caveats(self, k: int) -> Caveats:
-        """Return the reservations about the searches of the best ``k``, after everything was searched."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -327,46 +238,6 @@ class ComparedVectors:
         """Return the same with documents that ``select`` makes of these, both of scores and of the index."""
         in_index = None if self.index_documents is None else select(self.index_documents)
         return replace(self, documents=select(self.documents), index_documents=in_index)
-
-
-@runtime_checkable
-class WithComparedVectors(Protocol):
-    """Optional protocol: return the compressed vectors, which prove whether compression explains a difference."""
-
-    def compared_vectors(self, queries: Inputs) -> ComparedVectors | None:
-        """Return the vectors that the engine compares, by row; None where they are those that were sent."""
-
-
-@runtime_checkable
-class Remeasuring(Protocol):
-    """Optional protocol: score hits by vectors, not codes, which proves whether the codes explain a difference."""
-
-    def remeasured(self, queries: Inputs, k: int) -> Mapping[str, Hits]:
-        """Return the same searches, each hit scored by its vector, by list: ``dense``; empty where searches do so."""
-
-
-@runtime_checkable
-class Identified(Protocol):
-    """Optional protocol of an engine class: name what, beside its parameters, decides its hits."""
-
-    def identity(self, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
-        """Return names and versions of what computes the hits, for a stored trial's key; a class method.
-
-        A name that is a parameter's replaces it by the value in effect. Called in a worker, before anything is opened.
-        Raises HarnessError when it cannot be told.
-        """
-
-
-@runtime_checkable
-class Filtering(Protocol):
-    """Optional protocol, declared by ``Capabilities.filters``: store metadata and filter by them."""
-
-    def restrict(self, wanted: Mapping[str, str]) -> None:
-        """Return from now on only documents whose field has the value, for every field in ``wanted``; all for none.
-
-        Values are compared as text, exactly; statistics stay those of all documents. Raises RejectedInputError for a
-        field that was not indexed.
-        """
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -396,20 +267,152 @@ class Remains:
     rounded_rows: npt.NDArray[np.bool_] | None = None
 
 
-@runtime_checkable
-class Changing(Protocol):
-    """Optional protocol, declared by ``Capabilities.changes``: delete, replace and add documents of an index."""
+class EngineProtocol(ABC):
+    """An engine that indexes and searches. One class per engine, one instance per index.
+
+    The constructor takes the card's engine parameters, already parsed and complete, and does nothing else. Methods that
+    are not abstract are optional: by default an engine has nothing to say, and refuses what it does not offer.
+
+    Attributes:
+        capabilities: What the engine promises; the contract suite tests it.
+        no_changes: Why documents of its index cannot be deleted and replaced, where the engine does not offer that.
+    """
+
+    capabilities: ClassVar[Capabilities]
+    no_changes: ClassVar[str] = "its engine declares no changes"
+
+    @abstractmethod
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None: ...
+
+    @abstractmethod
+    def open(self, folder: Path, ids: Ids) -> EngineInfo:
+        """Start on ``folder``: empty for a new index, or holding an index of the documents ``ids``."""
+
+    @abstractmethod
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        """Index all documents and wait until they can be searched and the engine is idle."""
+
+    @abstractmethod
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        """Return the best ``k`` (at least 1) documents of each query, asked one after the other, each timed."""
+
+    @abstractmethod
+    def storage(self) -> Storage:
+        """Return the bytes that the index takes now."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release everything; calling it again does nothing."""
+
+    # What an engine tells of its searches, after everything was searched.
+
+    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002
+        """Return the entries of the index's state that differ for searches of the best ``k`` with these parameters.
+
+        An exact search bypasses the graph.
+        """
+        return {}
+
+    def caveats(self, k: int) -> Caveats:  # noqa: ARG002
+        """Return the reservations about the searches of the best ``k`` that only the open engine knows of."""
+        return Caveats()
+
+    def lists(self, queries: Inputs, k: int, clock: Clock) -> Mapping[str, Hits]:  # noqa: ARG002
+        """Return the lists that a search of the best ``k`` fuses, in the engine's order, by column of ``queries``.
+
+        Empty unless the engine fuses ranked lists itself (input ``hybrid``).
+        """
+        return {}
+
+    def compared_vectors(self, queries: Inputs) -> ComparedVectors | None:  # noqa: ARG002
+        """Return the vectors that the engine compares, by row; None where they are those that were sent.
+
+        They prove whether compression explains a difference.
+        """
+        return None
+
+    def remeasured(self, queries: Inputs, k: int) -> Mapping[str, Hits]:  # noqa: ARG002
+        """Return the same searches, each hit scored by its vector, not its code, by list: ``dense``.
+
+        They prove whether the codes explain a difference; empty where searches score by vectors.
+        """
+        return {}
+
+    def placement(self) -> Placement | None:
+        """Return where the documents of an index of its own are; None where neither scores nor ties show it."""
+        return None
+
+    # What an engine offers beside searching an index of its own.
+
+    def restrict(self, wanted: Mapping[str, str]) -> None:  # noqa: ARG002
+        """Return from now on only documents whose field has the value, for every field in ``wanted``; all for none.
+
+        Values are compared as text, exactly; statistics stay those of all documents. Raises RejectedInputError for a
+        field that was not indexed.
+        """
+        raise EngineFailureError(
+            f"'{type(self).__name__}' cannot filter, and was asked to",
+            fix="this is a defect of the engine: it does not subclass harness.engines.base.Filterable",
+        )
 
     def unchangeable(self) -> str | None:
         """Return why the open index cannot be changed; None where it can."""
+        return self.no_changes
 
-    def apply(self, deleted: Ids, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+    def apply(self, deleted: Ids, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:  # noqa: ARG002
         """Delete some documents and write others, and wait until all can be searched and the engine is idle.
 
         ``documents`` replace those of their ids, or are new and get the next rows; a deleted one's row stays empty.
         ``sent`` of the report counts the documents that the index is to hold now. Raises RejectedInputError for ids
         that are deleted and not there, or deleted and written.
         """
+        raise RejectedInputError(f"the index cannot be changed: {self.no_changes}", fix="index all documents again")
 
     def remains(self) -> Remains:
-        """Return the remains of earlier changes in the index."""
+        """Return the remains of earlier changes in the index; nothing is known of them by default."""
+        return Remains()
+
+    @property
+    def source(self) -> Path | None:
+        """Return the folder or file that is hashed before :meth:`attach` and after ``close``; None for a server."""
+        return None
+
+    def attach(self, folder: Path, progress: Progress) -> IndexHandle:  # noqa: ARG002
+        """Open the external index that the parameters name; ``folder`` is empty and the engine's own, for copies.
+
+        A parameter that the card has it read (``external_index.read``) is "" unless it was given, and is in the
+        ``state`` that comes back. Afterwards ``search``, ``storage`` and ``close`` work as for an index of its own;
+        nothing is ever written to it. Raises EngineUnavailableError for an index that cannot be read,
+        RejectedInputError for documents without ids or with the same id, and for an index that the parameters
+        contradict.
+        """
+        raise EngineFailureError(
+            f"'{type(self).__name__}' cannot search an external index, although its card offers it",
+            fix="this is a defect of the engine: it does not subclass harness.engines.base.ExternalIndex",
+        )
+
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:  # noqa: ARG002
+        """Return why no reference can be made of ``content``; None where the external index is proven to hold it.
+
+        Raises RejectedInputError where answers to the queries would be nonsense.
+        """
+        return "its engine does not compare what the index holds"
+
+    def stored_documents(self, count: int) -> StoredDocuments:  # noqa: ARG002
+        """Return at most ``count`` documents from all over the external index, which show one of another model.
+
+        None of them where the index does not give its vectors back.
+        """
+        return StoredDocuments(np.empty(0, dtype=np.int32), ())
+
+
+@runtime_checkable
+class Identified(Protocol):
+    """Optional protocol of an engine class: name what, beside its parameters, decides its hits."""
+
+    def identity(self, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
+        """Return names and versions of what computes the hits, for a stored trial's key; a class method.
+
+        A name that is a parameter's replaces it by the value in effect. Called in a worker, before anything is opened.
+        Raises HarnessError when it cannot be told.
+        """

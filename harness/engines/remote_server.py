@@ -13,7 +13,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
@@ -271,6 +271,11 @@ class Retrier(ABC):
                 self.repeated += 1
             self._sleep(pause)
 
+    def ask(self, address: Address, doing: str, operation: Callable[[], T]) -> T:
+        """Return the result of ``operation``; raises what :func:`server_errors` makes of a fault."""
+        with server_errors(address, lambda: doing):
+            return self.call(operation)
+
 
 @contextmanager
 def server_errors(address: Address, doing: Callable[[], str]) -> Iterator[None]:
@@ -296,3 +301,19 @@ def server_errors(address: Address, doing: Callable[[], str]) -> Iterator[None]:
             f"{address.engine} at {address.url} {happened} while {doing()} ({redact(fault.text, address)}{again})",
             fix=fix,
         ) from error
+
+
+class ServerClient:
+    """A client of the server at ``address``, whose calls ``retrier`` repeats."""
+
+    address: Address
+    retrier: Retrier
+
+    @property
+    def repeated(self) -> int:
+        """Calls that were made again so far, because the first answer was an error that may pass."""
+        return self.retrier.repeated
+
+    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
+        """Return the context in which to make calls that raise FaultError."""
+        return server_errors(self.address, doing)

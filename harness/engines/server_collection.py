@@ -13,7 +13,7 @@ from typing import TypeVar
 import orjson
 
 from harness.engines.interface import LEFT_BEHIND
-from harness.engines.remote_server import Address, Cause, Fault, FaultError, redact
+from harness.engines.remote_server import Address, Cause, Fault, FaultError, Retrier, redact
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
@@ -65,24 +65,40 @@ def saved_name(folder: Path) -> str:
         ) from error
 
 
+def create_collection(
+    retrier: Retrier,
+    create: Callable[[], object],
+    is_there: Callable[[Fault], bool] = lambda fault: fault.cause is Cause.CONFLICT,
+) -> None:
+    """Make a collection of a new name; raises FaultError.
+
+    Where it is there after a failure, which ``is_there`` tells, a try whose answer was lost has made it.
+    """
+    try:
+        retrier.call(create)
+    except FaultError as error:
+        if error.tries == 1 or not is_there(error.fault):
+            raise
+
+
 def remove_collection(
-    name: str, address: Address, remove: Callable[[], object], doctor: str, kind: str = "collection", remedy: str = ""
+    name: str, address: Address, retrier: Retrier, remove: Callable[[], object], doctor: str, kind: str = "collection"
 ) -> None:
     """Remove a collection, also after a failure, without raising and without waiting for a server that hangs.
 
     Args:
         name: Of the collection, which is named on standard error when it stays.
         address: Of the server.
-        remove: The call that removes it, tried for :data:`REMOVAL_S`; raises FaultError.
+        retrier: Repeats ``remove`` for :data:`REMOVAL_S`.
+        remove: The client's call that removes it.
         doctor: The doctor's option that names the server.
         kind: The server's own word for a collection.
-        remedy: Removes it where the doctor knows no such server.
     """
-    remedy = remedy or f"'harness doctor {doctor} {address.url} --remove-left-collections'"
+    remedy = f"'harness doctor {doctor} {address.url} --remove-left-collections'"
 
     def removed() -> None:
         try:
-            remove()
+            retrier.call(remove)
         except FaultError as error:
             if error.fault.cause is not Cause.MISSING:
                 raise

@@ -11,8 +11,8 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,7 +26,7 @@ from harness.engines.base import ClientEngine, Documents, Filterable, LoadedInde
 from harness.engines.http_server import HttpRetrier, HttpServer
 from harness.engines.index_folder import field_columns, saved_fields
 from harness.engines.interface import Capabilities, EngineInfo, Storage
-from harness.engines.remote_server import Address, Cause, Fault, FaultError, Place, read_address, server_errors
+from harness.engines.remote_server import Cause, Fault, FaultError, Place, ServerClient, read_address
 from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue
@@ -55,7 +55,7 @@ class _Retrier(HttpRetrier):
             return answer.text
 
 
-class Server(HttpServer):
+class Server(ServerClient, HttpServer):
     """A Weaviate that answered; several threads may use it."""
 
     def __init__(self, url: str, key_variable: str, timeout_s: float, retry_s: float) -> None:
@@ -65,14 +65,13 @@ class Server(HttpServer):
             EngineUnavailableError: Nothing answers, or something else.
             RejectedInputError: The address holds what must not be shown.
         """
-        self.address: Address = read_address(_PLACE, url, key_variable, os.environ)
+        self.address = read_address(_PLACE, url, key_variable, os.environ)
         self.retrier, headers = _Retrier(retry_s), dict(self.address.headers)
         if self.address.api_key is not None:
             headers["authorization"] = f"Bearer {self.address.api_key}"
         super().__init__(self.address.url, headers, timeout_s)
         try:
-            with self.translated(lambda: "asking for its version"):
-                meta = _Retrier(0).call(lambda: self.call("GET", "/v1/meta"))
+            meta = _Retrier(0).ask(self.address, "asking for its version", lambda: self.call("GET", "/v1/meta"))
             self.version = str(meta.get("version", "")) if isinstance(meta, dict) else ""
             if not re.match(r"\d+\.\d+", self.version):
                 raise EngineUnavailableError(f"what answers at {self.address.url} is not Weaviate", fix="mend 'url'")
@@ -82,8 +81,7 @@ class Server(HttpServer):
 
     def ask(self, doing: str, method: str, path: str, body: object = None, **options: str | int) -> Any:  # noqa: ANN401
         """Make one call, again while its fault may pass, and translate its errors; see :meth:`HttpServer.call`."""
-        with self.translated(lambda: doing):
-            return self.retrier.call(lambda: self.call(method, path, body, options=options))
+        return self.retrier.ask(self.address, doing, lambda: self.call(method, path, body, options=options))
 
     def query(self, graphql: str) -> Any:  # noqa: ANN401 - decoded JSON
         """Answer a query in GraphQL with its ``data``; raises FaultError, also for an error inside the answer."""
@@ -92,15 +90,6 @@ class Server(HttpServer):
             words = "; ".join(str(error.get("message")) for error in answer["errors"])
             raise FaultError(Fault(Cause.REFUSED, words), 1, 0.0)
         return answer["data"]
-
-    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
-        """Return the context in which to make calls that raise FaultError."""
-        return server_errors(self.address, doing)
-
-    @property
-    def repeated(self) -> int:
-        """Calls that were made again so far."""
-        return self.retrier.repeated
 
     def close(self) -> None:
         """Close the connections."""
@@ -214,7 +203,7 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
             "authentication": self._server.address.authentication,
             "collection": self._collection,
             "kept": self.parameters["keep"],
-            "repeated_calls": self._server.retrier.repeated,
+            "repeated_calls": self._server.repeated,
             "index": index,
             "shards": len(self._shards()),
             "vectors_in_graph": documents if index == "hnsw" else 0,
@@ -273,12 +262,8 @@ class WeaviateEngine(ClientEngine[Float32Array], Filterable[Float32Array]):
 
     def _remove(self) -> None:
         """Remove the collection that was made here."""
-        removing, path = _Retrier(REMOVAL_S), f"/v1/schema/{self._collection}"
-        remove_collection(
-            *(self._collection, self._server.address),
-            lambda: removing.call(lambda: self._server.call("DELETE", path)),
-            "--weaviate-url",
-        )
+        remove = partial(self._server.call, "DELETE", f"/v1/schema/{self._collection}")
+        remove_collection(self._collection, self._server.address, _Retrier(REMOVAL_S), remove, "--weaviate-url")
 
 
 def _id_of(row: int) -> str:

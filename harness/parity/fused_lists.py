@@ -71,7 +71,7 @@ def compare_hybrid(
     if record.lists.keys() != references.keys():
         raise EngineFailureError(
             f"the engine returned the lists {', '.join(record.lists) or 'none'}, not {', '.join(references)}",
-            fix="this is a defect of the engine: it must be a harness.engines.interface.Fusing",
+            fix="this is a defect of the engine: its method 'lists' must return them",
         )
     if rule.fusion not in FUSIONS:
         raise UsageError(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import cast
+from collections.abc import Iterator
 
-from harness.engines.interface import Capabilities, EngineProtocol
+from harness.engines.interface import Capabilities
 from harness.errors import HarnessError, RejectedInputError, UsageError
 from harness.plan.config import ClientKind
 from harness.plan.option_fields import raise_together
 from harness.plan.plan import Plan
 from harness.registry.lookup import load_engine
-from harness.registry.parameters import ParameterValue
 
 OWN_ADAPTERS = "harness.engines."
 """Prefix of the engines of the harness itself: what their parameters mean is known."""
@@ -35,7 +33,7 @@ def refuse_impossible(plan: Plan) -> None:
         refused = [*_impossible(plan, engine.capabilities, external=trial.external)]
         try:
             if not refused and card.engine.startswith(OWN_ADAPTERS):
-                cast("Callable[[Mapping[str, ParameterValue]], EngineProtocol]", engine)(trial.parameters)
+                engine(trial.parameters)
         except (UsageError, RejectedInputError) as error:
             refused.append((error.what, error.fix))
         mistakes += [UsageError(f"backend '{trial.label}': {what}", fix=fix) for what, fix in refused]

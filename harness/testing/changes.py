@@ -16,11 +16,11 @@ import pytest
 from harness.data.arrow import numbers
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, Int32Array
-from harness.engines.interface import Changing, EngineProtocol, IndexReport, SearchResult, WithComparedVectors
+from harness.engines.interface import EngineProtocol, IndexReport, SearchResult
 from harness.errors import BackendError
 from harness.testing.expected import DenseSample, Expected, dense_scores
 from harness.testing.samples import STEP_NS, RecordingProgress, StepClock, random_texts, word
-from harness.testing.suite import Base, Collection, assert_scores, has_changes, has_terms, recall
+from harness.testing.suite import Base, Collection, assert_scores, has_changes, has_terms, offers, recall
 
 _FIRST, _ALL = 60, 90
 """Documents that the index is built of, and the contents that there are."""
@@ -53,7 +53,6 @@ class ChangeContract(Base):
         """The engine gives its reason, and refuses a change."""
         sample = self._changing()
         with self.built(tmp_path, _first(sample)) as (engine, _):
-            assert isinstance(engine, Changing), "'changes' is declared, and a method of the protocol is missing"
             assert engine.unchangeable() == self.unchangeable
             if self.unchangeable is not None:
                 with pytest.raises(BackendError, match=re.escape(self.unchangeable)):
@@ -61,7 +60,7 @@ class ChangeContract(Base):
 
     def test_changes_is_what_the_class_is(self) -> None:
         """Declaring ``changes`` and having ``apply`` go together."""
-        declared, there = self.engine.capabilities.changes, hasattr(self.engine, "apply")
+        declared, there = self.engine.capabilities.changes, offers(self.engine, "apply")
         assert declared == there, "'changes' is declared without 'apply', or the other way round"
 
     @has_changes
@@ -154,7 +153,6 @@ class ChangeContract(Base):
         """Remains name rows whose content was deleted, written before that, and an order of the documents held."""
         sample = self._changing()
         with self._changed(tmp_path, sample) as (engine, report, content):
-            assert isinstance(engine, Changing)
             rows, written, order = (getattr(engine.remains(), name) for name in ("rows", "written", "order"))
             if rows is not None:
                 assert set(rows.tolist()) <= {*_DELETED.tolist(), *_REPLACED.tolist()}, "a row that nobody touched"
@@ -211,7 +209,7 @@ _CHANGING = [
 
 def _assert_compared(engine: EngineProtocol, sample: Collection, content: Int32Array, result: SearchResult) -> None:
     """Check that an engine that compares other vectors than were sent has one of every row, and scores by these."""
-    compared = engine.compared_vectors(sample.queries) if isinstance(engine, WithComparedVectors) else None
+    compared = engine.compared_vectors(sample.queries)
     if compared is None:
         return
     assert len(compared.documents) == len(content), f"{len(compared.documents)} vectors for {len(content)} rows"
@@ -231,7 +229,6 @@ def _apply(
     rows: Int32Array = _NO_ROWS,
     content: Int32Array = _NO_ROWS,
 ) -> IndexReport:
-    assert isinstance(engine, Changing), "'changes' is declared, and a method of the protocol is missing"
     ids = sample.documents.ids
     written = replace(sample.documents.take(content), ids=Ids(ids.values.take(numbers(rows))))
     return engine.apply(Ids.of(ids[row] for row in deleted), written, RecordingProgress(), StepClock())

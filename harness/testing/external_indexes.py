@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from harness.data.inputs import Inputs
-from harness.engines.interface import EngineProtocol, ExpectedContent, ExternalIndexProtocol, IndexHandle
+from harness.engines.interface import EngineProtocol, ExpectedContent, IndexHandle
 from harness.errors import BackendError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 from harness.testing.samples import RecordingProgress, random_texts, word
-from harness.testing.suite import Base, has_external_indexes
+from harness.testing.suite import Base, has_external_indexes, offers
 from harness.text import count_terms, create_analyzer
 
 _TEXTS = random_texts(31, 60)
@@ -37,10 +37,8 @@ class ExternalIndexContract(Base):
 
     def test_external_is_what_the_class_is(self) -> None:
         """An engine that declares ``external`` has the methods, and one that has them declares it."""
-        engine = self.engine(dict(self.parameters))
-        assert isinstance(engine, ExternalIndexProtocol) == self.engine.capabilities.external, (
-            "Capabilities.external and the methods of ExternalIndexProtocol do not go together"
-        )
+        declared, there = self.engine.capabilities.external, offers(self.engine, "attach")
+        assert declared == there, "'external' is declared without 'attach', or the other way round"
 
     @has_external_indexes
     def test_external_index_answers_like_a_new_one(self, tmp_path: Path) -> None:
@@ -61,8 +59,8 @@ class ExternalIndexContract(Base):
         parameters = self.external_index(_new(tmp_path / "theirs"), documents)
         before = _digests(tmp_path / "theirs")
         with self._opened_external(tmp_path, parameters) as (engine, attached):
-            source = _external(engine).source
-            _external(engine).mismatch(_content(attached, documents, queries, _TEXTS), RecordingProgress())
+            source = engine.source
+            engine.mismatch(_content(attached, documents, queries, _TEXTS), RecordingProgress())
             self.search(engine, queries, len(_TEXTS), 10)
         assert bool(before) == (source is not None), "an index in a folder has a source, whose files are hashed"
         assert source is None or source.is_relative_to(tmp_path / "theirs"), "the source is not the user's folder"
@@ -75,7 +73,7 @@ class ExternalIndexContract(Base):
         """An index made of the collection can be held against a reference, also where it holds a part of it."""
         documents, queries = self.inputs(_TEXTS, _QUERIES)
         with self._attached(tmp_path, documents) as (engine, attached):
-            reason = _external(engine).mismatch(_content(attached, documents, queries, _TEXTS), RecordingProgress())
+            reason = engine.mismatch(_content(attached, documents, queries, _TEXTS), RecordingProgress())
         assert reason is None, f"no reference for an index made of the same documents: {reason}"
 
     @has_external_indexes
@@ -86,7 +84,7 @@ class ExternalIndexContract(Base):
         with self._attached(tmp_path, documents) as (engine, attached):
             content = _content(attached, self.inputs(changed, _QUERIES)[0], queries, changed)
             try:
-                reason = _external(engine).mismatch(content, RecordingProgress())
+                reason = engine.mismatch(content, RecordingProgress())
             except RejectedInputError:
                 return
         assert reason, "a document changed, and the index passes for one made of the collection"
@@ -115,16 +113,11 @@ class ExternalIndexContract(Base):
     ) -> Iterator[tuple[EngineProtocol, IndexHandle]]:
         engine = self.engine({**self.parameters, **parameters})
         try:
-            attached = _external(engine).attach(_new(tmp_path / "work"), RecordingProgress())
+            attached = engine.attach(_new(tmp_path / "work"), RecordingProgress())
             self.record(attached.info)
             yield engine, attached
         finally:
             engine.close()
-
-
-def _external(engine: EngineProtocol) -> ExternalIndexProtocol:
-    assert isinstance(engine, ExternalIndexProtocol), "the engine has not the methods of ExternalIndexProtocol"
-    return engine
 
 
 def _new(folder: Path) -> Path:

@@ -12,7 +12,7 @@ import pytest
 
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids, SparseVectors
-from harness.engines.interface import EngineProtocol, Fusing, SearchResult
+from harness.engines.interface import EngineProtocol, SearchResult
 from harness.errors import RejectedInputError
 from harness.testing.expected import (
     DenseSample,
@@ -24,7 +24,7 @@ from harness.testing.expected import (
     to_vectors,
 )
 from harness.testing.samples import UNICODE_WORDS, RecordingProgress, StepClock, plain_ids, word
-from harness.testing.suite import Base, Collection, assert_scores, has_terms, only_where, recall
+from harness.testing.suite import Base, Collection, assert_scores, has_terms, offers, only_where, recall
 
 _BAD_VALUES = (float("nan"), float("inf"), float("-inf"))
 _BAD_INDICES = ((3, 3), (4, 2), (-1, 2), (2, 10))
@@ -210,7 +210,7 @@ class DenseContract(Base):
         return Inputs(ids, sparse=sparse, dense=dense, terms=terms)
 
     def _dense_hits(self, engine: EngineProtocol, queries: Inputs) -> SearchResult:
-        if not isinstance(engine, Fusing):
+        if not offers(type(engine), "lists"):
             return self.search(engine, queries, _IN_GRAPH, _K)
         nothing = np.zeros(len(queries), dtype=np.int64)
         return SearchResult(*engine.lists(queries, _K, StepClock())["dense"], nothing, nothing)

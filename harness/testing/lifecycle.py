@@ -55,6 +55,7 @@ class LifecycleContract(Base):
 
     def test_has_the_methods_of_the_protocol(self) -> None:
         """Each method is there, with the protocol's parameter names in their order."""
+        assert issubclass(self.engine, EngineProtocol), "the class does not subclass harness.engines.base.Engine"
         for name in _METHODS:
             wanted = list(inspect.signature(getattr(EngineProtocol, name)).parameters)
             method = getattr(self.engine, name, None)

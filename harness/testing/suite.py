@@ -161,6 +161,11 @@ def only_where(condition: Callable[[Capabilities], bool]) -> Callable[[T], T]:
     return only_for(lambda engine: condition(engine.capabilities))
 
 
+def offers(engine: type[EngineProtocol], method: str) -> bool:
+    """Return whether an engine class has an optional method of its own."""
+    return getattr(engine, method) is not getattr(EngineProtocol, method)
+
+
 def applies(test: object, engine: type[EngineProtocol]) -> bool:
     """Return whether a test of the contract means something for an engine class."""
     condition = getattr(test, _CONDITION, None)

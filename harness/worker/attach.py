@@ -18,10 +18,8 @@ from harness.engines.interface import (
     EngineInfo,
     EngineProtocol,
     ExpectedContent,
-    ExternalIndexProtocol,
     IndexHandle,
     IndexReport,
-    WithStoredVectors,
 )
 from harness.errors import (
     EngineFailureError,
@@ -74,7 +72,7 @@ def read_only(engine: EngineProtocol, job: TrialJob, progress: Progress) -> Iter
 
     Yields the fingerprint of the user's files, None for an index that has no files here.
     """
-    source = _external(engine).source
+    source = engine.source
     if source is None:
         yield None
         return
@@ -97,16 +95,15 @@ def attach(
 
     Raises RejectedInputError when the collection knows none of its documents, and whatever the engine raises.
     """
-    index = _external(engine)
     started = clock()
-    handle = index.attach(job.index_folder, progress)
+    handle = engine.attach(job.index_folder, progress)
     opened = clock()
     rows = _collection_rows(handle, documents.ids)
     sample = vectors = None
     if len(documents):
-        reason = _mismatch(index, rows, job, documents, queries, progress)
+        reason = _mismatch(engine, rows, job, documents, queries, progress)
     else:
-        sample = engine.stored_documents(_SAMPLED) if isinstance(engine, WithStoredVectors) else None
+        sample = engine.stored_documents(_SAMPLED)
         vectors, reason = _own_vectors(engine, len(handle.ids), progress)
     record = ExternalIndexRecord(
         ids=handle.ids,
@@ -124,7 +121,7 @@ def attach(
 
 
 def _mismatch(
-    index: ExternalIndexProtocol,
+    engine: EngineProtocol,
     rows: Int32Array,
     job: TrialJob,
     documents: Inputs,
@@ -140,7 +137,7 @@ def _mismatch(
         queries=queries,
         terms=terms.of_documents(rows[known]) if terms is not None else None,
     )
-    reason = index.mismatch(content, progress)  # also where some are unknown: it refuses queries that mean nothing
+    reason = engine.mismatch(content, progress)  # also where some are unknown: it refuses queries that mean nothing
     if len(known) == len(rows):
         return reason
     return f"{len(rows) - len(known):,} of the index's {len(rows):,} documents are not in the dataset"
@@ -148,7 +145,7 @@ def _mismatch(
 
 def _own_vectors(engine: EngineProtocol, documents: int, progress: Progress) -> tuple[Float32Array | None, str | None]:
     """Return all vectors of an index, of which a reference can be made without a dataset, or why there are none."""
-    if not isinstance(engine, WithStoredVectors) or engine.capabilities.reads(external=True) != "dense":
+    if engine.capabilities.reads(external=True) != "dense":
         return None, "there is no dataset to hold it against"
     if documents > _MOST_READ_BACK:
         return None, f"without a dataset at most {_MOST_READ_BACK:,} vectors are read back, and it has {documents:,}"
@@ -157,15 +154,6 @@ def _own_vectors(engine: EngineProtocol, documents: int, progress: Progress) -> 
     if stored.dense is None or len(stored.rows) < documents:
         return None, f"it gives back the vectors of {len(stored.rows):,} of its {documents:,} documents"
     return np.ascontiguousarray(stored.dense[np.argsort(stored.rows)]), None
-
-
-def _external(engine: EngineProtocol) -> ExternalIndexProtocol:
-    if not engine.capabilities.external or not isinstance(engine, ExternalIndexProtocol):
-        raise EngineFailureError(
-            f"'{type(engine).__name__}' cannot search an external index, although its card offers it",
-            fix="this is a defect of the engine: it does not subclass harness.engines.base.ExternalIndex",
-        )
-    return engine
 
 
 def _collection_rows(handle: IndexHandle, ids: Ids) -> Int32Array:

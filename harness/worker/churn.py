@@ -15,16 +15,7 @@ from harness.data.arrow import numbers
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, PartOf, Progress
 from harness.data.types import Ids, Int32Array
-from harness.engines.base import Engine
-from harness.engines.interface import (
-    Changing,
-    EngineProtocol,
-    Fusing,
-    IndexReport,
-    Remains,
-    Remeasuring,
-    WithComparedVectors,
-)
+from harness.engines.interface import EngineProtocol, IndexReport, Remains
 from harness.errors import EngineFailureError
 from harness.worker.jobs import ChurnJob, ChurnPass, ChurnRecord
 from harness.worker.trial import create_engine, load_both, plain_state, search_all, warm_up
@@ -48,8 +39,6 @@ def run_churn(job: ChurnJob, progress: Progress, clock: Clock, *, before_open: C
     with closing(engine):
         engine.open(job.trial.index_folder, first.ids)
         report = engine.index(first, progress, clock)
-        if not isinstance(engine, Changing):
-            return ChurnRecord(unchangeable=Engine.no_changes)
         if (reason := engine.unchangeable()) is not None:
             return ChurnRecord(unchangeable=reason)
         progress.start("warm-up", job.trial.warm_up_queries)
@@ -112,10 +101,10 @@ def _searched(
         replace(report, state=plain_state(engine, report, job.trial.k)),
         engine.storage(),
         hits,
-        engine.remains() if isinstance(engine, Changing) else Remains(),
-        engine.compared_vectors(queries) if isinstance(engine, WithComparedVectors) else None,
-        engine.lists(queries, job.trial.k, clock) if isinstance(engine, Fusing) else {},
-        engine.remeasured(queries, job.trial.k) if isinstance(engine, Remeasuring) else {},
+        engine.remains(),
+        engine.compared_vectors(queries),
+        engine.lists(queries, job.trial.k, clock),
+        engine.remeasured(queries, job.trial.k),
     )
 
 

@@ -30,7 +30,7 @@ from harness.store.disk import drop_from_page_cache, resident_share
 from harness.store.record_files import load
 from harness.worker.candidate_hits import CandidateHits
 from harness.worker.jobs import ClientJob, ClientRecord, TrialJob, TrialRecord
-from harness.worker.trial import create_engine, load_both, restrict
+from harness.worker.trial import create_engine, load_both
 
 READY = "waiting for the other clients"
 """The phase that a client announces when it could begin."""
@@ -72,7 +72,8 @@ def run_client(
         started = clock()
         engine.open(trial.index_folder, documents.ids)
         opened = clock()
-        restrict(engine, trial)
+        if trial.filter:
+            engine.restrict(trial.filter)
         size = _LARGEST_CALL
         if job.kind != "cold":
             progress.start("warm-up", trial.warm_up_queries)

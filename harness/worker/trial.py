@@ -14,19 +14,7 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Ids, SparseVectors, offsets_of
-from harness.engines.interface import (
-    Caveats,
-    EngineProtocol,
-    Filtering,
-    Fusing,
-    IndexReport,
-    Placing,
-    Remeasuring,
-    SearchedState,
-    SearchResult,
-    WithCaveats,
-    WithComparedVectors,
-)
+from harness.engines.interface import EngineProtocol, IndexReport, SearchResult
 from harness.errors import EngineFailureError
 from harness.exact.encoding import widen
 from harness.registry.parameters import ParameterValue
@@ -95,7 +83,8 @@ def _open(
     info = engine.open(job.index_folder, documents.ids)
     opened = clock()
     report = index()
-    restrict(engine, job)
+    if job.filter:
+        engine.restrict(job.filter)
     return Ready(info, opened - started, report, len(documents))
 
 
@@ -131,11 +120,11 @@ def _measure(
         warm_up_queries=warmed,
         warm_up_ns=warm - warming,
         external=ready.external,
-        lists=engine.lists(queries, job.k, clock) if isinstance(engine, Fusing) else {},
-        caveats=engine.caveats(job.k) if isinstance(engine, WithCaveats) else Caveats(),
-        compared=engine.compared_vectors(queries) if isinstance(engine, WithComparedVectors) else None,
-        remeasured=engine.remeasured(queries, job.k) if isinstance(engine, Remeasuring) else {},
-        placement=engine.placement() if isinstance(engine, Placing) and not job.external else None,
+        lists=engine.lists(queries, job.k, clock),
+        caveats=engine.caveats(job.k),
+        compared=engine.compared_vectors(queries),
+        remeasured=engine.remeasured(queries, job.k),
+        placement=None if job.external else engine.placement(),
     )
 
 
@@ -144,8 +133,7 @@ def plain_state(engine: EngineProtocol, report: IndexReport, k: int) -> dict[str
 
     NumPy's numbers become Python's.
     """
-    searched = engine.searched_state(k) if isinstance(engine, SearchedState) else {}
-    stated = {**report.state, **searched}
+    stated = {**report.state, **engine.searched_state(k)}
     state = {name: value.item() if isinstance(value, np.generic) else value for name, value in stated.items()}
     finite = {name: not isinstance(value, float) or np.isfinite(value) for name, value in state.items()}
     return {name: value if finite[name] else str(value) for name, value in state.items()}
@@ -186,22 +174,10 @@ def create_engine(job: TrialJob) -> EngineProtocol:
     engine = getattr(importlib.import_module(module), name)(job.parameters)
     if not isinstance(engine, EngineProtocol):
         raise EngineFailureError(
-            f"'{job.engine}' is not an engine: it lacks a method of harness.engines.base.Engine",
+            f"'{job.engine}' is not an engine: it does not subclass harness.engines.base.Engine",
             fix="run the contract suite of harness.testing against it",
         )
     return engine
-
-
-def restrict(engine: EngineProtocol, job: TrialJob) -> None:
-    """Have an engine whose index is there search only what matches the job's filter, if it has one."""
-    if not job.filter:
-        return
-    if not engine.capabilities.filters or not isinstance(engine, Filtering):
-        raise EngineFailureError(
-            f"'{type(engine).__name__}' cannot filter, and was asked to",
-            fix="this is a defect of the engine: it does not subclass harness.engines.base.Filterable",
-        )
-    engine.restrict(job.filter)
 
 
 def warm_up(

@@ -192,6 +192,17 @@ def test_errors_of_the_library_leave_as_those_of_the_backend(tmp_path: Path) -> 
         FailingExternal({"external": True}).attach(tmp_path, None)
 
 
+def test_an_engine_refuses_what_it_does_not_offer(tmp_path: Path) -> None:
+    engine = Failing({})
+    with pytest.raises(EngineFailureError, match="'Failing' cannot filter"):
+        engine.restrict({"lang": "en"})
+    with pytest.raises(EngineFailureError, match="'Failing' cannot search an external index"):
+        engine.attach(tmp_path, None)
+    with pytest.raises(RejectedInputError, match="cannot be changed: its engine declares no changes"):
+        engine.apply(IDS, Inputs(IDS), None, lambda: 0)
+    assert engine.unchangeable() == engine.no_changes
+
+
 def test_an_index_without_a_manifest_was_never_finished(tmp_path: Path) -> None:
     (tmp_path / "segment").touch()
     with pytest.raises(EngineUnavailableError, match="never finished"):

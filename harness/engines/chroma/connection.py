@@ -79,12 +79,11 @@ def connect(address: Address, parameters: ChromaParameters, retrier: Retrier) ->
             answer.raise_for_status()
             return answer.json()
 
-        with server_errors(address, lambda: "asking for its version"):
-            version = str(once.call(lambda: get("/version")))
+        version = str(once.ask(address, "asking for its version", lambda: get("/version")))
         doubt = _check_version(version, address)
         tenant, database = parameters.tenant, parameters.database
-        with server_errors(address, lambda: f"looking for the database '{database}' of '{tenant}'"):
-            once.call(lambda: get(f"/tenants/{quote(tenant)}/databases/{quote(database)}"))
+        place = f"/tenants/{quote(tenant)}/databases/{quote(database)}"
+        once.ask(address, f"looking for the database '{database}' of '{tenant}'", lambda: get(place))
     with server_errors(address, lambda: "opening the client"):
         client = once.call(lambda: within(parameters.timeout_s, lambda: _http_client(address, headers, parameters)))
     session = http_session(client)

@@ -6,7 +6,6 @@ Only calls that read ever reach a collection that somebody else made.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -16,8 +15,15 @@ from harness.engines.chroma.collection import Collection
 from harness.engines.chroma.connection import Retrier, address_of, close_http_client, connect, http_session
 from harness.engines.chroma.parameters import ChromaParameters
 from harness.engines.interface import EngineInfo, Storage
-from harness.engines.remote_server import Cause, FaultError, server_errors
-from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
+from harness.engines.remote_server import Cause, FaultError, ServerClient
+from harness.engines.server_collection import (
+    REMOVAL_S,
+    create_collection,
+    new_name,
+    remove_collection,
+    save_name,
+    saved_name,
+)
 from harness.errors import EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 
@@ -26,17 +32,19 @@ T = TypeVar("T")
 _OURS = "one that the harness made is removed when its engine closes: build it with keep=true"
 
 
-class ServerCollection(Collection):
+class ServerCollection(ServerClient, Collection):
     """A collection on a server. One that it created it removes when it is closed, unless it is to be kept."""
+
+    retrier: Retrier
 
     def __init__(self, parameters: ChromaParameters) -> None:
         super().__init__(parameters)
-        self._address, self._retrier = address_of(parameters), Retrier(parameters.retry_s)
+        self.address, self.retrier = address_of(parameters), Retrier(parameters.retry_s)
         self._owns = False
         self._attached: tuple[int, str] | None = None
 
     def _connect(self, collection: str) -> None:
-        self._client, self._version, self._doubt = connect(self._address, self.parameters, self._retrier)
+        self._client, self._version, self._doubt = connect(self.address, self.parameters, self.retrier)
         self.name = collection
 
     @property
@@ -45,11 +53,6 @@ class ServerCollection(Collection):
         mode = "server" if self._attached is None else "server, an external collection"
         return EngineInfo("Chroma", self._version, mode, self._doubt)
 
-    @property
-    def repeated(self) -> int:
-        """Calls that were made again so far."""
-        return self._retrier.repeated
-
     def create(self, folder: Path) -> None:
         """Make a new, empty collection, named after ``folder``; an answer that was lost on the way does not matter."""
         self._connect(new_name(folder))
@@ -57,13 +60,8 @@ class ServerCollection(Collection):
         save_name(folder, self.name)
         options = {"embedding_function": None, "configuration": {"hnsw": self.parameters.hnsw}}
         with self.translated(lambda: f"creating the collection '{self.name}'"):
-            try:
-                self._collection = self.call(lambda: self._client.create_collection(self.name, **options))
-            except FaultError as error:
-                # the name is random: what exists was made by a try whose answer was lost
-                if error.fault.cause is not Cause.CONFLICT or error.tries == 1:
-                    raise
-                self._find()
+            create_collection(self.retrier, lambda: self._client.create_collection(self.name, **options))
+        self._find()
 
     def load(self, folder: Path) -> None:
         """Find the collection that ``folder`` names.
@@ -103,17 +101,13 @@ class ServerCollection(Collection):
 
     def call(self, operation: Callable[[], T]) -> T:
         """Call the client, again while the fault may pass; raises FaultError."""
-        return self._retrier.call(operation)
-
-    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
-        """Return the context in which to call :meth:`query`."""
-        return server_errors(self._address, doing)
+        return self.retrier.call(operation)
 
     def state(self) -> Mapping[str, ParameterValue]:
         """Return where the index is, the server's account of it, and the number of repeated calls."""
         own = {"kept": self.parameters.keep, "repeated_calls": self.repeated} if self._attached is None else {}
-        placed: dict[str, ParameterValue] = {"server": self._address.url, "collection": self.name}
-        return {**placed, "authentication": self._address.authentication, **own, **super().state()}
+        placed: dict[str, ParameterValue] = {"server": self.address.url, "collection": self.name}
+        return {**placed, "authentication": self.address.authentication, **own, **super().state()}
 
     def changed(self) -> str | None:
         """Return the change of the number of records, or of the configuration; None for neither."""
@@ -134,7 +128,7 @@ class ServerCollection(Collection):
 
     def close(self) -> None:
         """Remove the collection when it is to be removed, and let go of the client."""
-        self._retrier.give_up()
+        self.retrier.give_up()
         client, self._client = self._client, None
         if client is None:
             return
@@ -142,7 +136,7 @@ class ServerCollection(Collection):
             if self._owns and not self.parameters.keep:
                 removing = Retrier(REMOVAL_S)
                 http_session(client).event_hooks = {"response": [removing.remember]}
-                remove = partial(removing.call, lambda: client.delete_collection(self.name))
-                remove_collection(self.name, self._address, remove, "--chroma-url")
+                remove = partial(client.delete_collection, self.name)
+                remove_collection(self.name, self.address, removing, remove, "--chroma-url")
         finally:
             close_http_client(client)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from functools import partial
 from importlib.metadata import version
 from math import inf
 from pathlib import Path
@@ -21,8 +21,15 @@ from harness.engines.index_folder import REBUILD, allocated_bytes
 from harness.engines.interface import EngineInfo, Storage
 from harness.engines.milvus.connection import PACKAGE, Retrier, connect, open_client, require_milvus
 from harness.engines.milvus.lite import LiteServer
-from harness.engines.remote_server import Address, Cause, Fault, FaultError, server_errors
-from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
+from harness.engines.remote_server import Address, Cause, Fault, ServerClient
+from harness.engines.server_collection import (
+    REMOVAL_S,
+    create_collection,
+    new_name,
+    remove_collection,
+    save_name,
+    saved_name,
+)
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
@@ -89,7 +96,7 @@ def is_server(parameters: Mapping[str, ParameterValue]) -> bool:
     return str(parameters["mode"] or ("server" if parameters["url"] else "lite")) == "server"
 
 
-class Collection:
+class Collection(ServerClient):
     """One collection. Errors come translated, but for those of :meth:`search`, where they would take time.
 
     ``searching`` are parameters of each search, in Milvus's own words.
@@ -99,14 +106,14 @@ class Collection:
         self.parameters, self._settings, self._on_server = parameters, index, is_server(parameters)
         self.name, self.field, self.key, self._metric = _LITE_COLLECTION, VECTOR, ROW, index.metric
         self.searching: Mapping[str, ParameterValue] = {}
-        self._retrier = Retrier(float(parameters["retry_s"])) if self._on_server else _LiteRetrier(_LITE_READY_S)
+        self.retrier = Retrier(float(parameters["retry_s"])) if self._on_server else _LiteRetrier(_LITE_READY_S)
         self._limit = float(parameters["optimize_timeout_s"])
         self._client: Any = None
         self._lite: LiteServer | None = None
         self._version, self._filter, self._owns = "", "", False
         self._folder: Path | None = None
         self._counted: int | None = None
-        self._address = _lite_address("")
+        self.address = _lite_address("")
 
     @property
     def info(self) -> EngineInfo:
@@ -115,11 +122,6 @@ class Collection:
         if self._lite is None:
             return EngineInfo("Milvus", self._version, f"server{external}")
         return EngineInfo("Milvus Lite", self._version, f"embedded, in a process of its own{external}")
-
-    @property
-    def repeated(self) -> int:
-        """Calls that were made again so far."""
-        return self._retrier.repeated
 
     def create(self, folder: Path) -> Self:
         """Start on an empty ``folder``; :meth:`define` makes the collection."""
@@ -179,25 +181,24 @@ class Collection:
     def _open(self, file: Path, named: str = "") -> None:
         """Open the file, or the server; messages call the file what the user ``named``."""
         if self._on_server:
-            self._client, self._version, self._address = connect(self.parameters)
+            self._client, self._version, self.address = connect(self.parameters)
             return
         require_milvus()
-        self._lite, self._folder, self._address = LiteServer(file), file.parent, _lite_address(named or str(file))
+        self._lite, self._folder, self.address = LiteServer(file), file.parent, _lite_address(named or str(file))
         self._version = self._lite.version
-        with self.translated(lambda: "connecting"):
-            uri, timeout_s = self._lite.address, float(self.parameters["timeout_s"])
-            self._client = Retrier(0).call(lambda: open_client(uri, timeout_s))
+        uri, timeout_s = self._lite.address, float(self.parameters["timeout_s"])
+        self._client = Retrier(0).ask(self.address, "connecting", lambda: open_client(uri, timeout_s))
 
     def _require(self, fix: str) -> None:
         """Raise EngineUnavailableError where the collection is not there; ``fix`` "" names those that are."""
         if self._ask("looking for the collection", "has_collection"):
             return
         with self.translated(lambda: "listing the collections"):
-            names = sorted(self._retrier.call(lambda: self._client.list_collections(retry_times=0)))
+            names = sorted(self.retrier.call(lambda: self._client.list_collections(retry_times=0)))
         there = f"name one that is there (collection=): {', '.join(names) or 'there is none'}"
         lost = REBUILD if self._lite is not None and self.name == _LITE_COLLECTION else ""
         raise EngineUnavailableError(
-            f"there is no collection '{self.name}' in {self._address.url}", fix=lost or fix or there
+            f"there is no collection '{self.name}' in {self.address.url}", fix=lost or fix or there
         )
 
     def define(self, fields: Callable[[Any, Any], None]) -> None:
@@ -207,15 +208,10 @@ class Collection:
         schema.add_field(ROW, types.DataType.INT64, is_primary=True)
         fields(schema, types)
 
-        def create() -> None:
-            self._client.create_collection(self.name, schema=schema, consistency_level="Strong", retry_times=0)
-
+        options = {"schema": schema, "consistency_level": "Strong", "retry_times": 0}
+        create = partial(self._client.create_collection, self.name, **options)
         with self.translated(lambda: "creating the collection"):
-            try:
-                self._retrier.call(create)
-            except FaultError as error:  # the name is random: what exists was made by a try whose answer was lost
-                if error.tries == 1 or not self._client.has_collection(self.name, retry_times=0):
-                    raise
+            create_collection(self.retrier, create, lambda _: self._client.has_collection(self.name, retry_times=0))
 
     def insert(
         self,
@@ -236,8 +232,7 @@ class Collection:
             # a row that is inserted again is there twice: a call whose answer was lost is repeated as an upsert
             next(tries, self._client.upsert)(self.name, entities, retry_times=0)
 
-        with self.translated(lambda: f"storing documents {rows[0]} to {rows[-1]} ('{self.name}')"):
-            self._retrier.call(send)
+        self.retrier.ask(self.address, f"storing documents {rows[0]} to {rows[-1]} ('{self.name}')", send)
 
     def delete(self, rows: Sequence[int]) -> None:
         """Delete documents."""
@@ -329,7 +324,7 @@ class Collection:
     def search(self, query: Any, k: int) -> Any:  # noqa: ANN401 - a vector or text, and the client's own hits
         """Return the ``k`` nearest entities: hits with ``ids`` and ``distances``; raises FaultError."""
         parameters = {"metric_type": self._metric, "params": dict(self.searching)}
-        answer = self._retrier.call(
+        answer = self.retrier.call(
             lambda: self._client.search(
                 self.name,
                 data=[query],
@@ -343,10 +338,6 @@ class Collection:
         )
         return answer[0]
 
-    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
-        """Return the context in which to call :meth:`search`."""
-        return server_errors(self._address, doing)
-
     def state(self) -> Mapping[str, ParameterValue]:
         """Return Milvus's description of its index, and of a server's collection also its segments."""
         index = self.index()
@@ -358,8 +349,8 @@ class Collection:
         segments = self._ask("listing its segments", "list_loaded_segments")
         in_graph = int(said.get("indexed_rows", 0)) if index.get("index_type") == "HNSW" else 0
         return {
-            "server": self._address.url,
-            "authentication": self._address.authentication,
+            "server": self.address.url,
+            "authentication": self.address.authentication,
             "collection": self.name,
             **({} if self._counted is not None else {"kept": self.parameters["keep"]}),
             "repeated_calls": self.repeated,
@@ -387,16 +378,12 @@ class Collection:
 
     def close(self) -> None:
         """Remove the collection where it is to be removed, and let go of the client and the server of a file."""
-        self._retrier.give_up()
+        self.retrier.give_up()
         client, self._client = self._client, None
         try:
             if client is not None and self._owns and self._lite is None and not self.parameters["keep"]:
-                removing = Retrier(REMOVAL_S)
-                remove_collection(
-                    *(self.name, self._address),
-                    lambda: removing.call(lambda: client.drop_collection(self.name, retry_times=0)),
-                    "--milvus-url",
-                )
+                remove = partial(client.drop_collection, self.name, retry_times=0)
+                remove_collection(self.name, self.address, Retrier(REMOVAL_S), remove, "--milvus-url")
         finally:
             if client is not None:
                 client.close()
@@ -407,7 +394,7 @@ class Collection:
         """Return the answer of the client's ``method`` about the collection, whose errors come translated."""
         options = options if "timeout" in options else {**options, "retry_times": 0}
         with self.translated(lambda: f"{doing} ('{self.name}')"):
-            return self._retrier.call(lambda: getattr(self._client, method)(self.name, *arguments, **options))
+            return self.retrier.call(lambda: getattr(self._client, method)(self.name, *arguments, **options))
 
 
 def _lite_address(file: str) -> Address:

@@ -11,7 +11,7 @@ import httpx
 import orjson
 
 from harness.engines.http_server import HttpRetrier, HttpServer
-from harness.engines.remote_server import Address, Cause, Fault, Place, read_address, server_errors
+from harness.engines.remote_server import Address, Cause, Fault, Place, read_address
 from harness.errors import EngineUnavailableError
 
 __all__ = ["ELASTICSEARCH", "OPENSEARCH", "Connection", "Product", "Retrier", "connect"]
@@ -82,8 +82,7 @@ def connect(
         headers["authorization"] = f"{product.scheme} {address.api_key}"
     connection = Connection(product, address, headers, timeout_s)
     try:
-        with server_errors(address, lambda: "asking for its version"):
-            root = Retrier(0).call(lambda: connection.call("GET", "/"))
+        root = Retrier(0).ask(address, "asking for its version", lambda: connection.call("GET", "/"))
         connection.version = _version_of(root, product, address)
     except BaseException:
         connection.close()

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -16,8 +17,8 @@ import orjson
 
 from harness.engines.interface import Storage
 from harness.engines.opensearch.connection import Connection, RejectedItemsError, Retrier
-from harness.engines.remote_server import Cause, FaultError, redact, server_errors
-from harness.engines.server_collection import REMOVAL_S, remove_collection
+from harness.engines.remote_server import Cause, FaultError, ServerClient, redact
+from harness.engines.server_collection import REMOVAL_S, create_collection, remove_collection
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
@@ -40,12 +41,12 @@ def field_name(name: str) -> str:
     return quote(name, safe=" ").replace(".", "%2E")
 
 
-class ServerIndex:
+class ServerIndex(ServerClient):
     """An index by its name. One that it created it removes when it is closed, unless it is to be kept."""
 
     def __init__(self, connection: Connection, parameters: Mapping[str, ParameterValue], name: str) -> None:
-        self.connection, self.name = connection, name
-        self._parameters, self._retrier = parameters, Retrier(float(parameters["retry_s"]))
+        self.connection, self.address, self.name = connection, connection.address, name
+        self._parameters, self.retrier = parameters, Retrier(float(parameters["retry_s"]))
         self._path, self._owns = f"/{quote(name, safe='')}", False
         self.shards = int(parameters["shards"])
 
@@ -73,12 +74,9 @@ class ServerIndex:
         }
         self._owns = True
         with self.translated(lambda: f"creating the index '{self.name}'"):
-            try:
-                self._call("PUT", "", {"settings": {"index": settings}, "mappings": mappings})
-            except FaultError as error:
-                # the name is random: what exists was made by a try whose answer was lost
-                if "already exists" not in error.fault.text or error.tries == 1:
-                    raise
+            body = {"settings": {"index": settings}, "mappings": mappings}
+            create = partial(self.connection.call, "PUT", self._path, body)
+            create_collection(self.retrier, create, lambda fault: "already exists" in fault.text)
 
     def _similarity(self) -> Mapping[str, ParameterValue]:
         parameters, product = self._parameters, self.connection.product
@@ -101,7 +99,7 @@ class ServerIndex:
             answer = self.connection.send("POST", f"{self._path}/_bulk", b"".join(operations), _LINES)
             self._require_stored(orjson.loads(answer)["items"], len(operations))
 
-        self._retrier.call(store)
+        self.retrier.call(store)
 
     def _require_stored(self, items: Sequence[Mapping[str, Any]], sent: int) -> None:
         if len(items) != sent:
@@ -116,7 +114,7 @@ class ServerIndex:
         named = ", ".join(str(outcome["_id"]) for outcome in failed[:_NAMED])
         raise EngineFailureError(
             f"{self.connection.product.name} refused {len(failed)} of {sent} documents (rows {named} first): "
-            f"{redact(words, self.connection.address)}",
+            f"{redact(words, self.address)}",
             fix="look into the server's log for why",
         )
 
@@ -170,7 +168,7 @@ class ServerIndex:
     def search(self, body: bytes) -> bytes:
         """Return the answer to a query as the server sent it; raises FaultError."""
         options = {"search_type": str(self._parameters["search_type"])}
-        return self._retrier.call(lambda: self.connection.send("POST", f"{self._path}/_search", body, options=options))
+        return self.retrier.call(lambda: self.connection.send("POST", f"{self._path}/_search", body, options=options))
 
     def count(self) -> int:
         """Return the number of documents that searches see."""
@@ -192,12 +190,12 @@ class ServerIndex:
             try:
                 while hits := page["hits"]["hits"]:
                     yield hits
-                    page = self._retrier.call(lambda: scroll("POST", scroll=_SCROLL))
+                    page = self.retrier.call(lambda: scroll("POST", scroll=_SCROLL))
             except BaseException:
                 with suppress(FaultError):  # the server lets go of it by itself later
                     Retrier(0).call(lambda: scroll("DELETE"))
                 raise
-            self._retrier.call(lambda: scroll("DELETE"))
+            self.retrier.call(lambda: scroll("DELETE"))
 
     def mapping(self) -> Mapping[str, Any]:
         """Return the mapping of the index."""
@@ -215,28 +213,19 @@ class ServerIndex:
         }
         return str((stats["_all"]["primaries"]["docs"], sorted(numbers.items())))
 
-    @property
-    def repeated(self) -> int:
-        """Calls that were made again so far, because the first answer was an error that may pass."""
-        return self._retrier.repeated
-
-    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
-        """Return the context in which to make calls that raise FaultError."""
-        return server_errors(self.connection.address, doing)
-
     def state(self) -> Mapping[str, ParameterValue]:
         """Return the server, the index and its segments, and how many calls were repeated."""
         path, options = f"/_cat/segments{self._path}", {"format": "json", "bytes": "b"}
         with self.translated(lambda: "asking for the segments"):
-            segments = self._retrier.call(lambda: self.connection.call("GET", path, options=options))
+            segments = self.retrier.call(lambda: self.connection.call("GET", path, options=options))
         primary = [segment for segment in segments if segment["prirep"] == "p"]
         documents = Counter[int]()
         for segment in primary:
             documents[int(segment["shard"])] += int(segment["docs.count"])
         kept: dict[str, ParameterValue] = {"kept": self._parameters["keep"]} if self._owns else {}
         return {
-            "server": self.connection.address.url,
-            "authentication": self.connection.address.authentication,
+            "server": self.address.url,
+            "authentication": self.address.authentication,
             "index": self.name,
             **kept,
             "shards": self.shards,
@@ -265,22 +254,18 @@ class ServerIndex:
 
     def close(self) -> None:
         """Remove the index when it was made here and is not kept, and let go of the client."""
-        self._retrier.give_up()
+        self.retrier.give_up()
         try:
             if self._owns and not self._parameters["keep"]:
-                removing = Retrier(REMOVAL_S)
-                remove_collection(
-                    *(self.name, self.connection.address),
-                    lambda: removing.call(lambda: self.connection.call("DELETE", self._path)),
-                    f"--{self.connection.product.name.lower()}-url",
-                    kind="index",
-                )
+                option = f"--{self.connection.product.name.lower()}-url"
+                remove = partial(self.connection.call, "DELETE", self._path)
+                remove_collection(self.name, self.address, Retrier(REMOVAL_S), remove, option, "index")
         finally:
             self.connection.close()
 
     def _call(self, method: str, path: str, body: object = None, **how: Any) -> Any:  # noqa: ANN401 - decoded JSON
         """Make a call below the index's path, again while the fault may pass; raises FaultError."""
-        return self._retrier.call(lambda: self.connection.call(method, self._path + path, body, **how))
+        return self.retrier.call(lambda: self.connection.call(method, self._path + path, body, **how))
 
     def _read(self, doing: str, path: str, **options: str) -> Any:  # noqa: ANN401 - decoded JSON
         with self.translated(lambda: doing):

@@ -10,6 +10,7 @@ import struct
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -34,7 +35,7 @@ from harness.engines.index_folder import ID_FIELD, field_columns, saved_fields
 from harness.engines.interface import Capabilities, Caveats, ComparedVectors, EngineInfo, Storage
 from harness.engines.pgvector.external_index import ExternalRows
 from harness.engines.pgvector.private_server import DISTRIBUTION, PrivateServer
-from harness.engines.pgvector.session import Binary, Session, quoted
+from harness.engines.pgvector.session import Binary, Retrier, Session, quoted
 from harness.engines.pgvector.vectors import (
     MOST_COLUMNS,
     OPERATORS,
@@ -43,7 +44,7 @@ from harness.engines.pgvector.vectors import (
     sparse_bytes,
     sparse_vectors,
 )
-from harness.engines.server_collection import new_name, remove_collection, save_name, saved_name
+from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
 from harness.errors import RejectedInputError
 from harness.exact import bm25_idf
 from harness.registry.optional import versions_of
@@ -141,11 +142,8 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         self._ask("making the table", f"CREATE TABLE {{table}} (row integer PRIMARY KEY, {vector}{fields})")
 
     def _remove(self) -> None:
-        address, statement = self._session.address, f"DROP TABLE IF EXISTS {self._quoted}"
-        remove_collection(
-            *(self._table, address, lambda: self._session.ask(statement)),
-            *("", "table", f"DROP TABLE at {address.url}"),
-        )
+        remove = partial(self._session.ask, f"DROP TABLE IF EXISTS {self._quoted}")
+        remove_collection(self._table, self._session.address, Retrier(REMOVAL_S), remove, "--postgres-url", "table")
 
     @property
     def _quoted(self) -> str:

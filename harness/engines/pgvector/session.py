@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, Self, TypeVar
 
 from harness.engines import remote_server
 from harness.engines.pgvector.private_server import DATABASE, USER, PrivateServer
-from harness.engines.remote_server import Address, Cause, Fault, server_errors
+from harness.engines.remote_server import Address, Cause, Fault, ServerClient
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.plain_url import DATABASE_FORM, is_plain_database_url
 from harness.registry.optional import require
@@ -133,7 +132,7 @@ class Retrier(remote_server.Retrier):
         return Fault(Cause.UNREACHABLE if "connection failed" in words or "refused" in words else Cause.BROKEN, words)
 
 
-class Session:
+class Session(ServerClient):
     """One connection to a server, opened anew when it breaks, with the same ``settings``.
 
     With ``reading`` everything happens in one transaction that sees the state of its beginning, and can only read.
@@ -142,7 +141,7 @@ class Session:
     def __init__(self, conninfo: str, address: Address, parameters: Mapping[str, ParameterValue]) -> None:
         self._conninfo, self.address = conninfo, address
         self._timeout_s = int(parameters["timeout_s"])
-        self._retrier = Retrier(float(parameters["retry_s"]))
+        self.retrier = Retrier(float(parameters["retry_s"]))
         self._connection: Any = None
         self._type: int | None = None
         self.reading = False
@@ -162,11 +161,6 @@ class Session:
         address = Address("PostgreSQL", "the worker's own server", 0, "PGPASSWORD", remedies=_REMEDIES)
         conninfo = require_psycopg("psycopg.conninfo").make_conninfo
         return cls(conninfo(host=server.host, user=USER, dbname=DATABASE, port=_PORT), address, parameters)
-
-    @property
-    def repeated(self) -> int:
-        """Calls that were made again so far."""
-        return self._retrier.repeated
 
     def connection(self) -> Any:  # noqa: ANN401 - the client is untyped here
         """Return the connection, a new one where the last one broke; raises errors of the client."""
@@ -236,11 +230,7 @@ class Session:
                     self._connection.close()
                 raise
 
-        return self._retrier.call(attempt)
-
-    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
-        """Return the context in which to make calls that raise FaultError."""
-        return server_errors(self.address, doing)
+        return self.retrier.call(attempt)
 
     def renew(self) -> None:
         """End the reading transaction: what comes sees the state of now."""
@@ -249,7 +239,7 @@ class Session:
 
     def close(self) -> None:
         """Let go of the connection."""
-        self._retrier.give_up()
+        self.retrier.give_up()
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()

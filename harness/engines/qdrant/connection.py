@@ -23,7 +23,6 @@ from harness.engines.remote_server import (
     cause_of_status,
     grpc_fault,
     read_address,
-    server_errors,
 )
 from harness.errors import EngineUnavailableError
 from harness.plain_url import uses_tls
@@ -74,8 +73,7 @@ def connect(address: Address, settings: ServerSettings) -> Connection:
         transport, where = "grpc", f" over gRPC, port {_grpc_port(address, settings)}"
     client = _client(address, settings, transport, settings.timeout_s)
     try:
-        with server_errors(address, lambda: f"asking for its version{where}"):
-            info = Retrier(0).call(client.info)
+        info = Retrier(0).ask(address, f"asking for its version{where}", client.info)
         if "qdrant" not in info.title.lower():
             raise EngineUnavailableError(
                 f"what answers at {address.url} is not Qdrant: it calls itself '{address.hide(info.title)[:60]}'",

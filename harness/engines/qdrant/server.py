@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,8 +25,8 @@ from harness.engines.qdrant.parameters import (
     FusionSettings,
     QdrantSettings,
 )
-from harness.engines.remote_server import Cause, FaultError, redact, server_errors
-from harness.engines.server_collection import REMOVAL_S, remove_collection, save_name
+from harness.engines.remote_server import FaultError, ServerClient, redact
+from harness.engines.server_collection import REMOVAL_S, create_collection, remove_collection, save_name
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 
@@ -38,7 +37,7 @@ _BYTES_OF = {"float32": 4, "float16": 2, "uint8": 1}
 T = TypeVar("T")
 
 
-class ServerCollection(Collection):
+class ServerCollection(ServerClient, Collection):
     """One collection on a server, which is removed when it is closed if it was made here and is not to be kept."""
 
     def __init__(self, name: str, settings: QdrantSettings, folder: Path | None = None) -> None:
@@ -46,12 +45,12 @@ class ServerCollection(Collection):
 
         ``folder`` is that of the index; None for a collection that somebody else made.
         """
-        self.name, self._address, self._folder = name, address_of(settings.server), folder
-        connection = connect(self._address, settings.server)
+        self.name, self.address, self._folder = name, address_of(settings.server), folder
+        connection = connect(self.address, settings.server)
         info = EngineInfo("Qdrant", connection.version, f"server, {connection.transport}", connection.doubt)
         super().__init__(require_client("qdrant_client.models"), settings, info)
         self._client, self._transport = connection.client, connection.transport
-        self._retrier = Retrier(settings.server.retry_s)
+        self.retrier = Retrier(settings.server.retry_s)
         self._shards, self._owns = settings.server.shards, False
         self._content: tuple[int, str] | None = None
 
@@ -89,12 +88,7 @@ class ServerCollection(Collection):
         self._owns, self.dimensions = True, dimensions
         with self.translated(lambda: f"creating the collection '{self.name}'"):
             config = _config(self.types, self.settings, dimensions)
-            try:
-                self._retrier.call(lambda: self._client.create_collection(self.name, **config))
-            except FaultError as error:
-                # the name is random: what exists was made by a try whose answer was lost
-                if error.fault.cause is not Cause.CONFLICT or error.tries == 1:
-                    raise
+            create_collection(self.retrier, lambda: self._client.create_collection(self.name, **config))
 
     def _exists(self) -> bool:
         return bool(
@@ -128,7 +122,7 @@ class ServerCollection(Collection):
         info = self._look("waiting for the optimiser")
         status, queue = str(getattr(info.status, "value", info.status)), getattr(info, "update_queue", None)
         if status == "red":
-            reason = redact(str(info.optimizer_status), self._address)
+            reason = redact(str(info.optimizer_status), self.address)
             raise EngineFailureError(
                 f"the collection '{self.name}' is in state red: {reason}",
                 fix="the server's log says what its optimiser failed at",
@@ -180,7 +174,7 @@ class ServerCollection(Collection):
 
     def query(self, request: Any) -> list[Any]:  # noqa: ANN401 - the client's own type
         """Return the hits of a query, best first, each with ``id`` and ``score``; raises FaultError."""
-        answer = self._retrier.call(
+        answer = self.retrier.call(
             lambda: self._client.query_points(
                 self.name,
                 query=request.query,
@@ -198,17 +192,8 @@ class ServerCollection(Collection):
 
     def query_batch(self, requests: Sequence[Any]) -> list[list[Any]]:
         """Return the hits of several queries, sent in one call; raises FaultError."""
-        answers = self._retrier.call(lambda: self._client.query_batch_points(self.name, requests))
+        answers = self.retrier.call(lambda: self._client.query_batch_points(self.name, requests))
         return [answer.points for answer in answers]
-
-    @property
-    def repeated(self) -> int:
-        """Calls that were made again so far, because the first answer was an error that may pass."""
-        return self._retrier.repeated
-
-    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
-        """Return the context in which to call :meth:`query`."""
-        return server_errors(self._address, doing)
 
     def state(self) -> Mapping[str, ParameterValue]:
         """Return where the index is, the server's account of it, and the number of repeated calls."""
@@ -216,9 +201,9 @@ class ServerCollection(Collection):
         state = self.index_state(info)
         own = {"kept": server.keep, "shards": self._shards, "replicas": server.replicas}
         return {
-            "server": self._address.url,
+            "server": self.address.url,
             "transport": self._transport,
-            "authentication": self._address.authentication,
+            "authentication": self.address.authentication,
             "collection": self.name,
             **(own if self._content is None else {"shards": self._shards}),
             "repeated_calls": self.repeated,
@@ -304,15 +289,11 @@ class ServerCollection(Collection):
 
     def close(self) -> None:
         """Remove the collection when it was made here and is not kept, and let go of the client."""
-        self._retrier.give_up()
+        self.retrier.give_up()
         try:
             if self._owns and not self.settings.server.keep:
-                removing = Retrier(REMOVAL_S)
-                remove_collection(
-                    *(self.name, self._address),
-                    lambda: removing.call(lambda: self._client.delete_collection(self.name)),
-                    "--url",
-                )
+                remove = partial(self._client.delete_collection, self.name)
+                remove_collection(self.name, self.address, Retrier(REMOVAL_S), remove, "--url")
         finally:
             self._client.close()
 
@@ -321,8 +302,7 @@ class ServerCollection(Collection):
         return self._call(doing, lambda: self._client.get_collection(self.name))
 
     def _call(self, doing: str, operation: Callable[[], T]) -> T:
-        with self.translated(lambda: doing):
-            return self._retrier.call(operation)
+        return self.retrier.ask(self.address, doing, operation)
 
 
 def _schemas(config: Any, idf: Any) -> VectorSchemas:  # noqa: ANN401 - the client's own types

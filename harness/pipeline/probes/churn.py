@@ -126,7 +126,7 @@ class ChurnProbe(Probe[ChurnRecord]):
         if outcome.record.external is not None:
             return ["not changed (--churn): an external index is only read"]
         card = outcome.trial.spec.card
-        reason = Engine.no_changes if card is None else getattr(load_engine(card), "no_changes", Engine.no_changes)
+        reason = Engine.no_changes if card is None else load_engine(card).no_changes
         return [f"not changed (--churn): {reason}"]
 
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002

@@ -14,7 +14,6 @@ from installed import skip_module_without
 from rank_fusion import FusedByRanks
 
 from harness.data.types import Run
-from harness.engines.interface import Fusing
 from harness.engines.lancedb.text import LanceDbHybridEngine
 from harness.parity.fused_lists import fuse_like_lancedb
 from harness.registry.lookup import find_cards
@@ -52,7 +51,6 @@ class TestLanceDbHybrid(Hybrid):
         """Sums of float64 rounded once, and equal sums in the order of the vectors' list, then of the terms'."""
         sample = self.collection(random_texts(11, 100), QUERIES)
         with self.built(tmp_path, sample.documents, {"candidates": candidates}) as (engine, _):
-            assert isinstance(engine, Fusing)
             hits = engine.search(sample.queries, K, perf_counter_ns)
             lists = engine.lists(sample.queries, K, perf_counter_ns)
         assert list(lists) == ["dense", "terms"]

@@ -382,3 +382,12 @@ def test_the_doctor_finds_and_removes_what_killed_comparisons_left(postgres_url:
     finally:
         with psycopg.connect(postgres_url, autocommit=True) as connection:
             connection.execute("DROP TABLE harness_notes")
+
+
+def test_a_table_that_stays_is_named_with_what_removes_it(caplog: pytest.LogCaptureFixture) -> None:
+    url = "postgresql://127.0.0.1:9/gone"
+    engine = PgvectorEngine(DEFAULTS)
+    engine._table, engine._session = "harness_left", Session.of_server({**DEFAULTS, "url": url, "retry_s": 0.0})
+    engine._remove()
+    assert "left behind: the table 'harness_left' could not be removed" in caplog.text
+    assert f"'harness doctor --postgres-url {url} --remove-left-collections' does it" in caplog.text
