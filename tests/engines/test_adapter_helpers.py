@@ -31,7 +31,6 @@ from harness.engines.flat import FlatEngine
 from harness.engines.index_folder import MANIFEST, allocated_bytes, check_manifest, write_manifest
 from harness.engines.interface import ExpectedContent
 from harness.errors import CacheError, EngineFailureError, EngineUnavailableError, RejectedInputError
-from harness.exact import TopK
 from harness.testing.expected import to_vectors
 
 IDS = Ids.of(["a", "b"])
@@ -105,9 +104,8 @@ def test_other_ids_than_announced() -> None:
 
 def test_a_negative_zero_is_the_score_zero() -> None:
     """The negative of a distance of 0 would not be the reference's score to the bit."""
-    scores = -np.array([0.0, 2.0], dtype=np.float32)
-    answer = TopK(np.array([0, 2], dtype=np.int64), np.array([1, 2], dtype=np.int32), scores)
-    _, scores = FlatEngine({"similarity": "l2"}).arrays(answer)
+    negatives = -np.array([0.0, 2.0], dtype=np.float32)
+    _, scores = FlatEngine({"similarity": "l2"}).arrays((np.array([1, 2], dtype=np.int32), negatives))
     assert (scores.tolist(), np.signbit(scores).tolist()) == ([0.0, -2.0], [False, True])
 
 
