@@ -42,7 +42,7 @@ _ROWS = 16_384
 """Rows in a chunk of vectors that are truncated."""
 _HEADER_BYTES = 128
 """Room for any number of rows: NumPy pads its header to a multiple of 64 bytes, so this is a valid one."""
-PROGRESS, _MADE = "progress.json", "made.json"
+PROGRESS, MADE = "progress.json", "made.json"
 _SHOWN = 20
 _log = logging.getLogger("harness")
 
@@ -114,7 +114,7 @@ def encode_into(
         DataError: Vectors are not finite, have different widths, or are zero where they have to be normalised.
         HarnessError: Whatever the model raises.
     """
-    if (folder / _MADE).exists():
+    if (folder / MADE).exists():
         return Done(0, 0)
     state = _read_state(folder, len(texts), role, settings)
     before = f", {state.rows:,} done before" if state.rows else ""
@@ -184,7 +184,7 @@ def _complete(
         facts=facts,
         chunks=state.chunks,
     )
-    _write(folder / _MADE, asdict(made))
+    _write(folder / MADE, asdict(made))
     (folder / PROGRESS).unlink(missing_ok=True)
     if (folder / _SHARDS).exists():
         shutil.rmtree(folder / _SHARDS)
@@ -208,13 +208,13 @@ def truncate(source: Path, target: Path, ids: Ids, role: Role, settings: Setting
             part = Inputs(ids).slice(start, start + _ROWS)
             column.append(_truncated(rows[start : start + _ROWS], part, role, settings))
         column.finish()
-    _write(target / _MADE, asdict(replace(made, dimensions=width)))
+    _write(target / MADE, asdict(replace(made, dimensions=width)))
 
 
 def rows_begun(folder: Path) -> int:
     """Return the number of texts that an interrupted :func:`encode_into` recorded in ``folder``; 0 without a record."""
     try:
-        if (folder / _MADE).exists():
+        if (folder / MADE).exists():
             return read_made(folder).rows
         return _State(**orjson.loads((folder / PROGRESS).read_bytes())).rows
     except (OSError, ValueError, TypeError):  # the run that resumes it names what is wrong
@@ -223,7 +223,7 @@ def rows_begun(folder: Path) -> int:
 
 def read_made(folder: Path) -> Made:
     """Read the record of a finished encoding."""
-    return Made(**orjson.loads((folder / _MADE).read_bytes()))
+    return Made(**orjson.loads((folder / MADE).read_bytes()))
 
 
 class _Columns:

@@ -414,13 +414,12 @@ def run_on_node(
     last: Finished | NodeError | None = None
     with tempfile.TemporaryDirectory(prefix="harness-node-") as own:
         unpacked = sent.unpack(Path(own), ray.get)
-        encodes = is_saved(unpacked.here(place), EncodeJob)
         for message in _run(unpacked.here(place), deadline_s, memory_limit_bytes):
             if isinstance(message, Finished | NodeError):
                 last = message
                 yield from unpacked.changes()
             else:
-                if encodes and isinstance(message, int):  # chunks are finished, and not to be lost with the node
+                if isinstance(message, int):  # chunks are finished, and not to be lost with the node
                     yield from unpacked.finished_chunks()
                 yield message
     if last is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.encoders.stream import PROGRESS
+from harness.encoders.stream import MADE, PROGRESS
 from harness.store.columns import load_column, save_column
 from harness.store.record_files import load, save
 from harness.worker.dispatch import job_class
-from harness.worker.jobs import DenseSearchJob, RerankJob
+from harness.worker.jobs import DenseSearchJob, EncodeJob, RerankJob
 
 
 class Returned(NamedTuple):
@@ -49,7 +49,7 @@ class SentFiles(NamedTuple):
     def unpack(self, place: Path, get: Callable[[Any], npt.NDArray[np.uint8]]) -> UnpackedFiles:
         """Write all files below ``place``, with the job's record naming them there."""
         places = {Path(root): place / str(number) / Path(root).name for number, root in enumerate(self.roots)}
-        unpacked = UnpackedFiles(places, place / "absent", {}, {})
+        unpacked = UnpackedFiles(places, place / "absent", [], {}, {})
         unpacked.absent.mkdir()
         for here in places.values():
             here.parent.mkdir()
@@ -58,8 +58,9 @@ class SentFiles(NamedTuple):
         for path, reference in self.content.items():
             get(reference).tofile(unpacked.here(Path(path)))
         folder = unpacked.here(Path(self.folder))
-        kind = job_class(folder)
-        save(folder, _with_paths(load(folder, kind), unpacked.here))
+        job = load(folder, job_class(folder))
+        unpacked.encodings.extend(part.target for part in (job.parts if isinstance(job, EncodeJob) else ()))
+        save(folder, _with_paths(job, unpacked.here))
         unpacked.states.update(unpacked.look())
         return unpacked
 
@@ -67,12 +68,14 @@ class SentFiles(NamedTuple):
 class UnpackedFiles(NamedTuple):
     """Where the files of a job lie on its node, by where they lie elsewhere, and their states before it ran.
 
-    ``absent`` is a folder for what the job names and was not sent: what is not there, and a cache. ``returned`` are the
-    sizes of files that were sent back while the job ran.
+    ``absent`` is a folder for what the job names and was not sent: what is not there, and a cache. ``encodings`` are
+    the folders that an encoding writes, where the command has them, and ``returned`` how many bytes of their columns
+    were sent back while the job ran.
     """
 
     places: Mapping[Path, Path]
     absent: Path
+    encodings: list[Path]
     states: dict[Path, tuple[int, int]]
     returned: dict[Path, int]
 
@@ -90,36 +93,50 @@ class UnpackedFiles(NamedTuple):
         states = {}
         for root, place in self.places.items():
             for file in _files(place):
-                state = file.stat()
-                path = root if file == place else root / file.relative_to(place)
-                states[path] = (state.st_size, state.st_mtime_ns)
+                states[root if file == place else root / file.relative_to(place)] = _state(file)
         return states
 
     def finished_chunks(self) -> Iterator[Returned]:
-        """Yield what encodings have added to their columns, and then the records of how much of that is whole."""
-        for root, place in self.places.items():
-            for record in place.rglob(PROGRESS):
-                try:
-                    content = np.fromfile(record, dtype=np.uint8)  # before the columns, which then hold as much or more
-                except FileNotFoundError:
-                    continue  # the encoding is complete: all of its files come at the end
-                folder = root / record.parent.relative_to(place)
-                for column in record.parent.glob("*.npy"):
-                    start = self.returned.get(folder / column.name, 0)
-                    added = np.fromfile(column, dtype=np.uint8, offset=start)
-                    self.returned[folder / column.name] = start + len(added)
-                    yield Returned(str(folder / column.name), added, start)
-                self.returned[folder / PROGRESS] = len(content)
-                yield Returned(str(folder / PROGRESS), content)
+        """Yield the encodings that are complete since the last call; of others added chunks, and then their record.
+
+        A column comes whole when the job first adds to it: it has cut off what an earlier run left behind its record.
+        """
+        for folder in self.encodings:
+            here = self.here(folder)
+            if (here / MADE).is_file():
+                files = [file for file in here.iterdir() if file.is_file() and file.name != PROGRESS]
+                yield from self._changed(folder / file.name for file in files)
+                continue
+            record = folder / PROGRESS
+            try:
+                state = _state(here / PROGRESS)
+                content = np.fromfile(here / PROGRESS, dtype=np.uint8)  # before the columns: they hold as much or more
+            except FileNotFoundError:
+                continue  # it has not begun, or is complete by now
+            if state == self.states.get(record):
+                continue
+            for column in (folder / file.name for file in here.glob("*.npy")):
+                start = self.returned.get(column, 0)
+                added = np.fromfile(self.here(column), dtype=np.uint8, offset=start)
+                self.returned[column] = start + len(added)
+                yield Returned(str(column), added, start)
+            self.states[record] = state
+            yield Returned(str(record), content)
 
     def changes(self) -> Iterator[Returned]:
         """Yield what the job made, changed or removed; what was written last comes last, as it may say 'finished'."""
         now = self.look()
-        for path in sorted(now, key=lambda path: now[path][1]):
-            if self.states.get(path) != now[path]:
-                yield Returned(str(path), np.fromfile(self.here(path), dtype=np.uint8))
-        for path in (self.states.keys() | self.returned.keys()) - now.keys():
+        yield from self._changed(now)
+        for path in self.states.keys() - now.keys():
             yield Returned(str(path), None)
+
+    def _changed(self, paths: Iterable[Path]) -> Iterator[Returned]:
+        """Yield files that are others than before or than came back, in the order in which they were written."""
+        states = {path: _state(self.here(path)) for path in paths}
+        for path in sorted(states, key=lambda path: states[path][1]):
+            if self.states.get(path) != states[path]:
+                self.states[path] = states[path]
+                yield Returned(str(path), np.fromfile(self.here(path), dtype=np.uint8))
 
 
 def send_files(
@@ -150,12 +167,11 @@ def send_files(
     roots = [path for path in sorted(present) if not any(parent in present for parent in path.parents)]
     content = {}
     for file in (file for root in roots for file in _files(root)):
-        stat = file.stat()
-        state = stat.st_size, stat.st_mtime_ns
+        state = _state(file)
         state_before, reference = sent.get(file, (None, None))
         if state_before != state:
             # as a plain array: Ray copies its memory, and would pickle one of the class memmap
-            mapped = np.memmap(file, dtype=np.uint8, mode="r") if stat.st_size else np.empty(0, np.uint8)
+            mapped = np.memmap(file, dtype=np.uint8, mode="r") if state[0] else np.empty(0, np.uint8)
             reference = put(np.asarray(mapped))
         if not file.is_relative_to(folder):  # the job's own files are those of no other
             sent[file] = state, reference
@@ -179,6 +195,12 @@ def write_returned(file: Returned) -> None:
     unfinished = path.with_name(f"{path.name}.part")
     file.content.tofile(unfinished)
     shutil.move(unfinished, path)
+
+
+def _state(file: Path) -> tuple[int, int]:
+    """Return size and time of a file."""
+    stat = file.stat()
+    return stat.st_size, stat.st_mtime_ns
 
 
 def _files(place: Path) -> list[Path]:

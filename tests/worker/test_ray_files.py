@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from harness.exact import TopK
 from harness.store.columns import save_column, save_table
 from harness.store.record_files import load, save
 from harness.worker.dispatch import run_job
-from harness.worker.jobs import TARGET_FOLDER, AskJob, DenseSearchJob
-from harness.worker.ray_files import UnpackedFiles, send_files, write_returned
+from harness.worker.jobs import TARGET_FOLDER, AskJob, DenseSearchJob, EncodeJob, EncodePart
+from harness.worker.ray_files import Returned, UnpackedFiles, send_files, write_returned
 
 
 class ObjectStore:
@@ -80,33 +81,81 @@ def test_a_file_is_put_once_until_it_changes_or_is_gone(tmp_path: Path) -> None:
     assert list(store.sent) == [others]
 
 
-def test_finished_chunks_come_back_before_the_end_and_what_is_removed_then_goes(tmp_path: Path) -> None:
-    vectors, store = tmp_path / "vectors.npy", ObjectStore()
-    save_column(vectors, np.zeros((10, 2), dtype=np.float32))
-    dense_job(tmp_path / "job", vectors)
-    unpacked = store.unpack(tmp_path / "job", tmp_path / "node")
-    target, column, record = tmp_path / "job" / "target", "documents.npy", "progress.json"
-    here, sizes = unpacked.here(target), list[tuple[str, int, int]]()
-    here.mkdir()
-    for chunks in (1, 2):
-        (here / record).write_text(f"{chunks}")
-        (here / column).write_bytes(b"chunk" * chunks)
-        for file in unpacked.finished_chunks():
+class TestFinishedChunks:
+    """An encoding of two parts on its node, between two chunks; an earlier run has begun the second part."""
+
+    @pytest.fixture
+    def parts(self, tmp_path: Path) -> list[Path]:
+        job, parts = tmp_path / "job", [tmp_path / "job" / "first", tmp_path / "job" / "second"]
+        job.mkdir()
+        texts = job / "texts.arrow"
+        save_table(texts, pa.table({"id": ["a"], "text": ["a"]}))
+        for part in parts:
+            part.mkdir()
+        (parts[1] / "documents.npy").write_bytes(b"HEADone+what nothing counts")
+        (parts[1] / "progress.json").write_bytes(b"1")
+        save(job, EncodeJob("dense", {}, tuple(EncodePart("documents", texts, part) for part in parts)))
+        return parts
+
+    @pytest.fixture
+    def unpacked(self, parts: list[Path], tmp_path: Path) -> UnpackedFiles:
+        return ObjectStore().unpack(parts[0].parent, tmp_path / "node")
+
+    @staticmethod
+    def write(unpacked: UnpackedFiles, part: Path, column: bytes, record: str, content: str) -> None:
+        (unpacked.here(part) / "documents.npy").write_bytes(column)
+        (unpacked.here(part) / record).write_text(content)
+
+    @staticmethod
+    def back(files: Iterator[Returned]) -> list[tuple[str, int | None, int]]:
+        """Write what comes back; return part and name, size (None: removed), and start of each."""
+        returned = []
+        for file in files:
             write_returned(file)
-            sizes.append((Path(file.path).name, len(file.content), file.start))  # type: ignore[arg-type]
-        assert (target / column).read_bytes() == b"chunk" * chunks
-        assert (target / record).read_text() == f"{chunks}"
-    assert sizes == [(column, 5, 0), (record, 1, 0), (column, 5, 5), (record, 1, 0)]  # the record after what it counts
-    (here / record).unlink()
-    (here / column).write_bytes(b"CHUNKchunk")  # with its final header
-    for file in unpacked.changes():
-        write_returned(file)
-    assert (target / column).read_bytes() == b"CHUNKchunk"
-    assert not (target / record).exists()
+            name = "/".join(Path(file.path).parts[-2:])
+            returned.append((name, None if file.content is None else len(file.content), file.start))
+        return returned
+
+    def test_they_come_back_before_the_end_and_the_record_after_what_it_counts(
+        self, unpacked: UnpackedFiles, parts: list[Path]
+    ) -> None:
+        first, _ = parts
+        self.write(unpacked, first, b"HEADone", "progress.json", "1")
+        column, record = "first/documents.npy", "first/progress.json"
+        assert self.back(unpacked.finished_chunks()) == [(column, 7, 0), (record, 1, 0)]
+        assert self.back(unpacked.finished_chunks()) == []
+        self.write(unpacked, first, b"HEADonetwo", "progress.json", "22")
+        assert self.back(unpacked.finished_chunks()) == [(column, 3, 7), (record, 2, 0)]
+        assert (first / "documents.npy").read_bytes() == b"HEADonetwo"
+
+    def test_a_complete_part_comes_back_at_once_and_only_once(self, unpacked: UnpackedFiles, parts: list[Path]) -> None:
+        first, _ = parts
+        self.write(unpacked, first, b"HEADone", "progress.json", "1")
+        self.back(unpacked.finished_chunks())
+        self.write(unpacked, first, b"headonetwo", "made.json", "{}")
+        (unpacked.here(first) / "progress.json").unlink()
+        complete = [("first/documents.npy", 10, 0), ("first/made.json", 2, 0)]
+        assert self.back(unpacked.finished_chunks()) == complete
+        assert self.back(unpacked.finished_chunks()) == []
+        assert self.back(unpacked.changes()) == [("first/progress.json", None, 0)]
+        assert (first / "documents.npy").read_bytes() == b"headonetwo"
+
+    @pytest.mark.parametrize("written", [b"HEADone2nd chunk of the job", b"HEADnew"], ids=["resumed", "begun again"])
+    def test_what_an_earlier_run_left_behind_its_record_is_not_taken_for_what_this_one_wrote(
+        self, unpacked: UnpackedFiles, parts: list[Path], written: bytes
+    ) -> None:
+        """Until the job adds to a part nothing of it comes back, and then all of it."""
+        first, second = parts
+        self.write(unpacked, first, b"HEADone", "progress.json", "1")
+        self.back(unpacked.finished_chunks())
+        self.write(unpacked, second, written, "progress.json", "2")
+        again = [("second/documents.npy", len(written), 0), ("second/progress.json", 1, 0)]
+        assert self.back(unpacked.finished_chunks()) == again
+        assert (second / "documents.npy").read_bytes() == written
 
 
 def test_absent_files_of_one_name_have_places_of_their_own(tmp_path: Path) -> None:
-    unpacked = UnpackedFiles({}, tmp_path, {}, {})
+    unpacked = UnpackedFiles({}, tmp_path, [], {}, {})
     places = [unpacked.here(Path(path)) for path in ("/one/cache", "/other/cache", "/one/cache")]
     assert places[0] == places[2] != places[1]
     assert [place.name for place in places] == ["cache"] * 3
