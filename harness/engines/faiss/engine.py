@@ -48,6 +48,8 @@ _OF_PARTS = {
     "k_factor": "IndexRefine",
 }
 """Parameters that mean something to one class of indexes only."""
+_LARGE = re.compile(r"IMI|[1-9]\d{6}|x(?:1[3-9]|[2-9]\d)")
+"""In descriptions of indexes whose tables take gigabytes before a vector is added: only a worker makes these."""
 
 
 class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], Changeable[Float32Array]):
@@ -77,7 +79,11 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
         self._similarity = str(parameters["similarity"])
-        if not parameters["external"] and find_spec("faiss") is not None:
+        if (
+            not parameters["external"]
+            and find_spec("faiss") is not None
+            and not _LARGE.search(str(parameters["index"]))
+        ):
             self._new_index(None)
 
     def info(self) -> EngineInfo:
@@ -260,8 +266,8 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
 
 
 def _suitable_dimensions(described: str) -> int:
-    """Return a multiple of all numbers of parts into which a description has vectors cut: 16 and 8 in OPQ16,PQ8."""
-    return math.lcm(8, *(int(parts) for parts in re.findall(r"Q([1-9]\d*)", described)))
+    """Return a multiple of all numbers of parts into which a description has vectors cut: 16 and 8 in OPQ16,PQ8+8."""
+    return math.lcm(8, *(int(parts) for parts in re.findall(r"[Q+]([1-9]\d*)", described)))
 
 
 def _reason(error: RuntimeError) -> str:
