@@ -552,7 +552,7 @@ class ExternalIndex(Engine[Column]):
     """The external index that is searched; None for an index of the harness's own."""
 
     @cached_property
-    def source(self) -> Path | None:
+    def source(self) -> Path | None:  # type: ignore[override]  # it may be assigned
         """Return the user's folder, or file, which is hashed before and after; None for a server."""
         return source_folder(self.parameters) if self.parameters.get("path") else None
 

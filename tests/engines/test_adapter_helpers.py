@@ -183,7 +183,7 @@ class FailingExternal(ExternalIndex[SparseVectors], Failing):
 
 @pytest.mark.parametrize("engine", [Failing, FlatEngine], ids=["of its own", "searches external indexes"])
 def test_an_engine_may_set_its_source(engine: type[Engine[Any]], tmp_path: Path) -> None:
-    class Sourced(engine):  # type: ignore[misc, valid-type]
+    class Sourced(engine):
         def __init__(self, parameters: dict[str, Any]) -> None:
             super().__init__(parameters)
             self.source = tmp_path / "theirs"

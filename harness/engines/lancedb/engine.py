@@ -336,7 +336,7 @@ class LanceDbEngine(LanceVectorsEngine[Float32Array], ExternalVectorIndex[Float3
         return self.nearest(answer)
 
     @cached_property
-    def source(self) -> Path:
+    def source(self) -> Path:  # type: ignore[override]  # it may be assigned
         """Return the folder of the user's table."""
         return folder_of(source_folder(self.parameters), str(self.parameters["table"]))
 

@@ -223,7 +223,7 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         return self._collection.storage()
 
     @cached_property
-    def source(self) -> Path | None:
+    def source(self) -> Path | None:  # type: ignore[override]  # it may be assigned
         """The folder of the user's shard; None for a collection on a server."""
         return self._settings.external.folder if self._settings.external is not None else None
 
