@@ -36,7 +36,7 @@ def backends(request: BackendsRequest) -> None:
         return
     label, card, shown = _backend(name, known, request.cards)
     if request.format == "json":
-        print_json(_plain(card))
+        print_json({**_plain(card), "parameters": {parameter.name: asdict(parameter) for parameter in shown}})
         return
     facts = _facts(card) if isinstance(card, BackendCard) else []
     blocks: list[Block] = [*facts, _parameters(shown, scoped=isinstance(card, BackendCard))]

@@ -21,6 +21,7 @@ from harness.engines.qdrant import connection as qdrant
 from harness.engines.qdrant.parameters import ServerSettings
 from harness.errors import BackendError
 from harness.registry.lookup import find_cards
+from harness.wording import counted
 
 _PATIENCE_S = 5
 _PAGE = 100
@@ -34,7 +35,8 @@ class Session(NamedTuple):
     """A server that answered: what it is, and a doubt about its version ('' for none).
 
     ``ask`` makes calls that are described by its first argument, and raises BackendError; ``listing`` is the call that
-    names all collections, ``removal`` the one that removes a named one.
+    names all collections, ``removal`` the one that removes a named one. ``kind`` and ``kinds`` are the server's own
+    words for one collection and for several.
     """
 
     description: str
@@ -42,14 +44,16 @@ class Session(NamedTuple):
     ask: Callable[[str, Callable[[], Any]], Any]
     listing: Callable[[], Iterable[object]]
     removal: Callable[[str], object]
+    kind: str = "collection"
+    kinds: str = "collections"
 
     def names(self) -> list[str]:
         """Return the names of all collections; raises BackendError."""
-        return list(map(str, self.ask("listing its collections", self.listing)))
+        return list(map(str, self.ask(f"listing its {self.kinds}", self.listing)))
 
     def remove(self, name: str) -> None:
         """Remove a collection; raises BackendError."""
-        self.ask(f"removing the collection '{name}'", partial(self.removal, name))
+        self.ask(f"removing the {self.kind} '{name}'", partial(self.removal, name))
 
 
 class EngineServer(NamedTuple):
@@ -106,7 +110,7 @@ def _chroma(url: str) -> Iterator[Session]:
 
 @contextmanager
 def _opensearch(product: opensearch.Product, url: str) -> Iterator[Session]:
-    """Ask a server of one of the products that speak OpenSearch's language; its collections are indexes."""
+    """Ask a server of one of the products that speak OpenSearch's language."""
 
     def names() -> list[str]:
         return [index["index"] for index in connected.call("GET", "/_cat/indices", options={"format": "json"})]
@@ -114,7 +118,9 @@ def _opensearch(product: opensearch.Product, url: str) -> Iterator[Session]:
     with closing(opensearch.connect(product, url, product.place.key_variable, _PATIENCE_S)) as connected:
         address, ask = connected.address, partial(opensearch.Retrier(_PATIENCE_S).ask, connected.address)
         description = f"{address.url}, {product.name} {connected.version}"
-        yield Session(description, "", ask, names, lambda name: connected.call("DELETE", f"/{name}"))
+        yield Session(
+            description, "", ask, names, lambda name: connected.call("DELETE", f"/{name}"), "index", "indexes"
+        )
 
 
 @contextmanager
@@ -144,12 +150,14 @@ def _weaviate(url: str) -> Iterator[Session]:
 
 @contextmanager
 def _postgres(url: str) -> Iterator[Session]:
-    """Ask a database; its collections are tables."""
     parameters = {**find_cards("backends")["pgvector"].defaults, "url": url, "timeout_s": _PATIENCE_S, "retry_s": 0.0}
 
     def names() -> list[str]:
         listed = session.ask("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
         return [name for (name,) in listed]
+
+    def remove(name: str) -> None:
+        session.ask(f"DROP TABLE {postgres.quoted(name)}")
 
     with closing(postgres.Session.of_server(parameters)) as session:
         ((version,),) = session.rows("asking for its version", "SHOW server_version")
@@ -157,7 +165,7 @@ def _postgres(url: str) -> Iterator[Session]:
             f"{session.address.url}, PostgreSQL {version}",
             partial(postgres.Retrier(0).ask, session.address),
         )
-        yield Session(description, "", ask, names, lambda name: session.ask(f"DROP TABLE {postgres.quoted(name)}"))
+        yield Session(description, "", ask, names, remove, "table", "tables")
 
 
 def _speaks_opensearch(product: opensearch.Product) -> EngineServer:
@@ -187,7 +195,7 @@ def examine_server(server: EngineServer, url: str) -> Finding:
             names = session.names()
     except BackendError as error:
         return (fail if url else warn)(name, error.what, error.fix or _UNKNOWN)
-    detail, left = f"{session.description}, {len(names)} collections", _made_by_harness(names)
+    detail, left = f"{session.description}, {counted(len(names), session.kind, session.kinds)}", _made_by_harness(names)
     if session.doubt:
         return warn(name, f"{detail}; {session.doubt}", "install a client of the server's version")
     if not left:

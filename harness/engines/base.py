@@ -14,6 +14,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
@@ -550,8 +551,8 @@ class ExternalIndex(Engine[Column]):
     opened: External | None = None
     """The external index that is searched; None for an index of the harness's own."""
 
-    @property
-    def source(self) -> Path | None:
+    @cached_property
+    def source(self) -> Path | None:  # type: ignore[override]  # it may be assigned
         """Return the user's folder, or file, which is hashed before and after; None for a server."""
         return source_folder(self.parameters) if self.parameters.get("path") else None
 

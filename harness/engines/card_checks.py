@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import ClassVar, Protocol
 
 from harness.errors import CardError
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import is_shipped
-
-if TYPE_CHECKING:
-    from harness.engines.base import Engine
+from harness.registry.parameters import ParameterValue
 
 _PLACES = frozenset({"url", "jar"})
 """Parameters that say where an engine is, which does not change an index that is there."""
@@ -22,7 +20,18 @@ _PASSED_ON = re.compile(r"(\*\*|\bfor [\w, ]+ in |\bdict\()[\w.]*parameters\b|pa
 """Source that hands on every parameter, whatever its name."""
 
 
-def check_card(engine: type[Engine[Any]], card: BackendCard) -> None:
+class _Engine(Protocol):
+    """What is checked of :class:`harness.engines.base.Engine`, whose module imports this one."""
+
+    search_parameters: ClassVar[frozenset[str]]
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None: ...
+
+    @property
+    def index_parameters(self) -> Mapping[str, ParameterValue]: ...
+
+
+def check_card(engine: type[_Engine], card: BackendCard) -> None:
     """Check that an engine can be made of a card's defaults, and that both agree about the parameters.
 
     They must agree about which of them change an index. The class of somebody else's card must also read all that are

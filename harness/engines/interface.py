@@ -372,10 +372,8 @@ class EngineProtocol(ABC):
         """Return the remains of earlier changes in the index; nothing is known of them by default."""
         return Remains()
 
-    @property
-    def source(self) -> Path | None:
-        """Return the folder or file that is hashed before :meth:`attach` and after ``close``; None for a server."""
-        return None
+    source: Path | None = None
+    """The folder or file that is hashed before :meth:`attach` and after ``close``; None for a server."""
 
     def attach(self, folder: Path, progress: Progress) -> IndexHandle:  # noqa: ARG002
         """Open the external index that the parameters name; ``folder`` is empty and the engine's own, for copies.

@@ -31,8 +31,8 @@ from harness.parity.scoring_differences import scoring_differences
 from harness.pipeline.planning import load_planned, plan_for, resolved_for, sampled
 from harness.pipeline.probes import PROBES
 from harness.pipeline.run import run_plan
-from harness.plan.callables import Function, function_expression
-from harness.plan.config import CompareOutput, CompareRequest, Output
+from harness.plan.callables import LABEL, Function, function_expression, named_expression, with_names
+from harness.plan.config import BackendsLike, CompareOutput, CompareRequest, Output
 from harness.plan.dataset_list import in_dataset_list
 from harness.plan.option_fields import command_words, from_keywords, keywords_of, require
 from harness.plan.plan import Plan
@@ -66,7 +66,7 @@ DatasetLike = str | Path | Dataset
 
 @keywords_of(CompareRequest, CompareOutput)
 def compare(
-    backends: str | Function | Sequence[str | Function],
+    backends: BackendsLike,
     dataset: DatasetLike | Sequence[DatasetLike] = "cacm",
     *,
     display: Display | None = None,
@@ -75,7 +75,8 @@ def compare(
     """Run the same queries on every backend, score them, and hold each against its exact reference.
 
     Args:
-        backends: as on the command line, or a list of them, which may hold functions ``(question, k)``.
+        backends: as on the command line, or a list of them, which may hold functions ``(question, k)``, or a mapping
+            from labels to them.
         dataset: names and paths as on the command line, a :class:`harness.Dataset`, whose name is recorded, or a list
             of such.
         display: where progress is shown; None shows none.
@@ -92,17 +93,17 @@ def compare(
     """
     names, at_hand = _named(dataset)
     functions: dict[str, Function] = {}
-    if callable(backends) or isinstance(backends, list | tuple):
-        items = [backends] if callable(backends) else backends
-        functions = {function_expression(item): item for item in items if callable(item)}
-        backends = [function_expression(item) if callable(item) else item for item in items]
+    if callable(backends) or isinstance(backends, list | tuple | Mapping):
+        listed = with_names(backends, "backends")
+        functions = {name or function_expression(item): item for name, item in listed if callable(item)}
+        backends = [named_expression(name, item, LABEL) for name, item in listed]
     request, output = from_keywords(
         "harness.compare", {"backends": backends, "dataset": names, **options}, CompareRequest, CompareOutput
     )
     require(output)
     if output.save_runs is not None and output.out is None:
         raise UsageError("save_runs without out: nothing is stored", fix="give the folder of the result: out=…")
-    plan = plan_for(request, at_hand).calling(functions)
+    plan = plan_for(request, at_hand, functions)
     if output.out is not None:
         check_target(output.out, overwrite=output.overwrite)
     comparison = run(plan, display, output, at_hand)

@@ -16,6 +16,7 @@ from harness.loaders import check_dataset, filter_dataset, load_dataset, load_me
 from harness.loaders.registry import parts_of
 from harness.pipeline.probes import PROBES
 from harness.pipeline.resume import Identities, LookUp, StoredTrials
+from harness.plan.callables import Function
 from harness.plan.capability_checks import refuse_impossible
 from harness.plan.config import LOCAL, CompareRequest
 from harness.plan.dataset_list import NamedDataset, parse_datasets
@@ -39,19 +40,24 @@ __all__ = [
 ]
 
 
-def plan_for(request: CompareRequest, at_hand: Mapping[str, Dataset] = MappingProxyType({})) -> Plan:
+def plan_for(
+    request: CompareRequest,
+    at_hand: Mapping[str, Dataset] = MappingProxyType({}),
+    functions: Mapping[str, Function] = MappingProxyType({}),
+) -> Plan:
     """Return the plan of a request on this machine.
 
     Args:
         request: what to compare.
         at_hand: those of its datasets that are objects in Python, by name.
+        functions: those of its backends that are objects in Python, by label, or by expression where they have none.
 
     Raises:
         UsageError: an argument is wrong, or an engine cannot do what is asked of it. An UnknownNameError where that is
             one unknown name.
         DataError: a dataset is not there.
     """
-    plan = plan_of_backends(request)
+    plan = plan_of_backends(request, functions)
     listed = parse_datasets(request.dataset, request.cards, at_hand=at_hand)
     datasets: list[NamedDataset] = []
     mistakes = Mistakes()
@@ -125,9 +131,9 @@ def _note_on_objects(names: Sequence[str]) -> str:
     return f"the datasets {', '.join(names)} are objects in Python: no command loads them again"
 
 
-def plan_of_backends(request: CompareRequest) -> Plan:
+def plan_of_backends(request: CompareRequest, functions: Mapping[str, Function] = MappingProxyType({})) -> Plan:
     """Return the plan of a request for a dataset that the caller brings along: the request's is only a name."""
-    plan = make_plan(request, lucene_available=_lucene_available())
+    plan = make_plan(request, functions, lucene_available=_lucene_available())
     refuse_impossible(plan)
     return plan
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from harness.errors import HarnessError, UnknownNameError, UsageError
 from harness.plain_url import DATABASE_FORM, PLAIN_FORM, is_plain_database_url, is_plain_url
-from harness.plan.callables import CALLABLE_FORMS, CALLABLE_KINDS, CallableSpec, parse_callable
+from harness.plan.callables import CALLABLE_FORMS, CALLABLE_KINDS, LABEL, CallableSpec, Function, parse_callable
 from harness.plan.expressions import (
     in_list,
     in_parentheses,
@@ -40,7 +41,7 @@ _ENDPOINT = re.compile(
 """An expression ``http:url=…``, with a label or without, up to the parenthesis that closes it."""
 _LAST_VALUE = re.compile(r"[;:]\s*[\w.]+\s*=\s*(?P<value>[^;|)\"'=]+)$")
 """A value that a comma may have cut: it is not quoted."""
-_LABELLED = re.compile(r"(?P<label>[\w.-]+)\s*=\s*(?P<backend>(?P<name>[\w-]+).*)", re.DOTALL)
+_LABELLED = re.compile(rf"(?P<label>{LABEL})\s*=\s*(?P<backend>(?P<name>[\w-]+).*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +77,28 @@ class BackendSpec:
         """Equal for specifications that are the same backend, however they are written."""
         parts = tuple(component.identity for component in self.components)
         place = self.run_path.resolve() if self.run_path is not None else self.called
-        return (self.name, place, *sorted(self.parameters.items()), parts)
+        function = id(self.called.function) if self.called is not None else None
+        return (self.name, place, function, *sorted(self.parameters.items()), parts)
 
 
-def parse_backends(text: str | Sequence[str], cards: Path | None = None) -> list[BackendSpec]:
+def parse_backends(
+    text: str | Sequence[str], cards: Path | None = None, functions: Mapping[str, Function] = MappingProxyType({})
+) -> list[BackendSpec]:
     """Return the backends of ``qdrant,fast=lucene:k1=1.2;b=0.75,run:mine.trec.gz``, or from a list of such items.
 
     Items of a list are not split at commas, so their values may hold some. Unknown names and keys, wrong values,
     missing run files and equal specifications are all reported in one UsageError; a single unknown name or key raises
-    UnknownNameError.
+    UnknownNameError. ``functions`` are called in place of what the items with these labels, or without a label these
+    expressions, name.
     """
-    return parse_backend_specs(text, find_cards("backends", cards))
+    return parse_backend_specs(text, find_cards("backends", cards), functions)
 
 
-def parse_backend_specs(text: str | Sequence[str], cards: Mapping[str, BackendCard]) -> list[BackendSpec]:
+def parse_backend_specs(
+    text: str | Sequence[str],
+    cards: Mapping[str, BackendCard],
+    functions: Mapping[str, Function] = MappingProxyType({}),
+) -> list[BackendSpec]:
     """Return the backends of an expression as :func:`parse_backends` does; ``cards`` are the known backends."""
     # an endpoint's URL may hold secrets, which labels and messages leave out: it is told from others by its item
     if isinstance(text, str) and _ENDPOINT.search(text) is None:
@@ -98,7 +107,7 @@ def parse_backend_specs(text: str | Sequence[str], cards: Mapping[str, BackendCa
     for item in items:
         _refuse_credentials(_ENDPOINT.sub("", item), cards)
     _refuse_cut_endpoints(items, cards)
-    parser = _Parser(cards)
+    parser = _Parser(cards, functions)
     before = ["", *items[:-1]] if isinstance(text, str) else [""] * len(items)
     parsed = [parser.parse(item.strip(), cut) for item, cut in zip(items, before, strict=True)]
     specs = [spec for spec in parsed if spec is not None]
@@ -176,9 +185,9 @@ def _any_of(names: Iterable[str]) -> str:
 class _Parser(Mistakes):
     """Parses items of a list of backends, and keeps all that is wrong with them."""
 
-    def __init__(self, cards: Mapping[str, BackendCard]) -> None:
+    def __init__(self, cards: Mapping[str, BackendCard], functions: Mapping[str, Function]) -> None:
         super().__init__()
-        self.cards, self._whole = cards, ""
+        self.cards, self._functions, self._whole = cards, functions, ""
 
     def parse(self, item: str, before: str = "") -> BackendSpec | None:
         """Parse ``label=backend``, or a backend without a label of its own; None where something is wrong with it.
@@ -190,8 +199,13 @@ class _Parser(Mistakes):
         labelled = _LABELLED.fullmatch(item)
         if labelled is None or labelled["name"] not in {*self.cards, *fusions(), _RUN, *CALLABLE_KINDS}:
             return self._unlabelled(item)
-        spec = self._unlabelled(labelled["backend"])
-        return replace(spec, label=labelled["label"], unlabelled=spec.label) if spec is not None else None
+        spec, label = self._unlabelled(labelled["backend"]), labelled["label"]
+        if spec is None:
+            return None
+        called = spec.called
+        if called is not None and label in self._functions:
+            called = replace(called, function=self._functions[label])
+        return replace(spec, label=label, unlabelled=spec.label, called=called)
 
     def _unlabelled(self, item: str) -> BackendSpec | None:
         return self.catch(partial(self._parse, without_parentheses(item)))
@@ -208,7 +222,7 @@ class _Parser(Mistakes):
         if name == _RUN:
             return self._run(item, rest)
         if name in CALLABLE_KINDS and name not in self.cards:
-            return _callable(name, item)
+            return self._callable(name, item)
         if name in fusions():
             return self._fusion(fusions()[name], rest)
         card = self.cards.get(name)
@@ -240,6 +254,17 @@ class _Parser(Mistakes):
             card=card,
             parameters={**card.defaults, **dict.fromkeys(unread, ""), **overrides},
             overrides=overrides,
+        )
+
+    def _callable(self, name: str, item: str) -> BackendSpec:
+        called = parse_callable(item)
+        if called is None:
+            raise UsageError(f"'{name}' does not say what answers the queries", fix=f"write {CALLABLE_FORMS}")
+        expression = called.expression
+        called = replace(called, function=self._functions.get(expression))
+        parameters = {"expression": expression}
+        return BackendSpec(
+            name, expression, kind="callable", card=None, parameters=parameters, overrides={}, called=called
         )
 
     def _run(self, item: str, rest: str) -> BackendSpec:
@@ -335,16 +360,6 @@ class _Parser(Mistakes):
                     if key == _EXTERNAL:  # parameters about an external index are no second mistake
                         overrides[key] = True
         return overrides
-
-
-def _callable(name: str, item: str) -> BackendSpec:
-    called = parse_callable(item)
-    if called is None:
-        raise UsageError(f"'{name}' does not say what answers the queries", fix=f"write {CALLABLE_FORMS}")
-    parameters = {"expression": called.expression}
-    return BackendSpec(
-        name, called.expression, kind="callable", card=None, parameters=parameters, overrides={}, called=called
-    )
 
 
 def _after_comma(overrides: Mapping[str, ParameterValue], names: Sequence[str]) -> str:

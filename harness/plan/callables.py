@@ -6,7 +6,7 @@ They index nothing: a comparison or a check asks them every query, and knows the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.engines.callable.frameworks import FRAMEWORKS
@@ -20,6 +20,10 @@ CALLABLE_KINDS = ("python", "http", *FRAMEWORKS)
 CALLABLE_FORMS = (
     "python:MODULE:FUNCTION, http:url=…;ids=…, langchain:MODULE:RETRIEVER, llamaindex:…, haystack:… or pyterrier:…"
 )
+NAME = r"[\w.][\w. -]*"
+"""The form of a name that a backend of a check may be given."""
+LABEL = r"[\w.-]+"
+"""That of a comparison, whose expressions are looser: a fusion's hold several backends."""
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
@@ -76,6 +80,34 @@ def function_expression(function: Function) -> str:
     module = getattr(function, "__module__", None) or type(function).__module__
     name = getattr(function, "__qualname__", type(function).__qualname__)
     return f"python:{module}:{name.replace('<', '').replace('>', '')}"
+
+
+def with_names(
+    backends: str | Function | Sequence[str | Function] | Mapping[str, str | Function], keyword: str
+) -> list[tuple[str, str | Function]]:
+    """Return the backends of an argument in Python, each with its name, "" where it has none.
+
+    Raises UsageError for two functions that only their names could tell apart; ``keyword`` is the argument's.
+    """
+    if isinstance(backends, Mapping):
+        return [(str(name), backend) for name, backend in backends.items()]
+    listed = [backends] if isinstance(backends, str) or callable(backends) else backends
+    functions: dict[str, Function] = {}
+    for function in filter(callable, listed):
+        expression = function_expression(function)
+        if functions.setdefault(expression, function) is not function:
+            fix = f'name them: {keyword}={{"a": f, "b": g}}'
+            raise UsageError(f"two functions are called '{expression}'", fix=fix)
+    return [("", backend) for backend in listed]
+
+
+def named_expression(name: str, backend: str | Function, form: str) -> str:
+    """Return a backend as it is written, behind ``NAME=`` where it has one; raises UsageError for another ``form``."""
+    expression = function_expression(backend) if callable(backend) else backend
+    if name and not re.fullmatch(form, name):
+        allowed = "letters, digits, spaces and . _ -" if " " in form else "letters, digits and . _ -"
+        raise UsageError(f"'{name}' is no name of a backend", fix=f"{allowed} will do")
+    return f"{name}={expression}" if name else expression
 
 
 def _endpoint(rest: str, shown: str) -> CallableSpec:

@@ -388,8 +388,8 @@ class CompareOutput(Output):
     )
 
 
-CheckedBackend = str | Callable[..., object]
-CheckedBackends = CheckedBackend | Sequence[CheckedBackend] | Mapping[str, CheckedBackend]
+BackendLike = str | Callable[..., object]
+BackendsLike = BackendLike | Sequence[BackendLike] | Mapping[str, BackendLike]
 
 
 GOLDEN = Option(
@@ -440,7 +440,7 @@ class CheckRequest(ScoringOptions):
     golden: str | Path | GoldenSet | Dataset | Sequence[Mapping[str, Any]] = GOLDEN.required()
     corpus: str | Path | Dataset | Sequence[str | Path | Dataset] = CORPUS.default(())
     backends: str | Sequence[str] | None = CHECKED_BACKENDS.default(None)
-    against: CheckedBackends = AGAINST.default(())
+    against: BackendsLike = AGAINST.default(())
     columns: str | Sequence[str] | Mapping[str, str] = COLUMNS.default(())
     k: int = DEPTH.default(5)
     require: Sequence[str] = Option(

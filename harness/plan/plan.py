@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from harness.data.columns import columns_text, parse_columns
 from harness.data.dataset import DatasetFiles, IdenticalIds
@@ -127,16 +128,6 @@ class Plan:
         """Return the plan for one of its datasets."""
         return replace(self, request=replace(self.request, dataset=dataset.name), datasets=(dataset,))
 
-    def calling(self, functions: Mapping[str, Function]) -> Plan:
-        """Return the plan with functions that were given as objects in place of those that expressions name."""
-        trials = list(self.trials)
-        for place, trial in enumerate(trials):
-            called = trial.spec.called
-            if called is not None and called.expression in functions:
-                called = replace(called, function=functions[called.expression])
-                trials[place] = replace(trial, spec=replace(trial.spec, called=called))
-        return replace(self, trials=tuple(trials))
-
     @property
     def only_dataset(self) -> str:
         """The name of the plan's dataset; raises ValueError where it has several."""
@@ -211,11 +202,13 @@ def _stored_sweep(sweep: str, cards: Path | None) -> str:
     return f"{first.label.rpartition(f'{parameter}=')[0]}{parameter}={','.join(values)}"
 
 
-def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
+def make_plan(
+    request: CompareRequest, functions: Mapping[str, Function] = MappingProxyType({}), *, lucene_available: bool
+) -> Plan:
     """Resolve every name and number; all mistakes are reported together, before anything runs.
 
     Analyzers that are not named are English, Lucene's if it can run here (``lucene_available``), else Snowball's, until
-    :func:`in_language` sets the dataset's language.
+    :func:`in_language` sets the dataset's language. ``functions`` are as in :func:`parse_backends`.
 
     Raises:
         UsageError: Something is wrong; it is an UnknownNameError if that is one unknown name.
@@ -238,7 +231,9 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
         mistakes.refuse("--filter-sweep with --filter: it compares filters with no filter", "leave one of the two out")
     measures = mistakes.catch(lambda: parse_metrics(request.metrics))
     backends = mistakes.catch(lambda: expand(request.backends, request.sweep) if request.sweep else request.backends)
-    parsed = mistakes.catch(lambda: parse_backends(backends, cards=request.cards)) if backends is not None else None
+    parsed = None
+    if backends is not None:
+        parsed = mistakes.catch(lambda: parse_backends(backends, request.cards, functions))
     named = parsed or []
     specs = with_components(named)
     if measures is not None:

@@ -154,6 +154,8 @@ def test_an_expression_is_checked_and_shown_with_the_parameters_that_it_sets(
     page = capsys.readouterr().out
     assert page.startswith("zzz:k1=1.5;model=ql: A made-up engine\n")
     assert [line.split()[0] for line in page.split("\n\n")[2].splitlines()[2:]] == ["k1", "model"]
+    backends(backend="zzz:k1=1.50;model=ql", cards=cards, format="json")
+    assert list(json.loads(capsys.readouterr().out)["parameters"]) == ["k1", "model"]
     backends(backend="rrf:csr+zzz", cards=cards)
     assert "weights" in capsys.readouterr().out
     with pytest.raises(UsageError, match="k1"):

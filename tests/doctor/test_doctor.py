@@ -23,7 +23,7 @@ from warm_harness import harness_command
 from harness.cli.app import _build
 from harness.doctor import CHECKS, Finding, State, examine, machine
 from harness.doctor.servers import SERVERS, examine_server, left_collections, remove_collections
-from harness.errors import EngineUnavailableError
+from harness.errors import BackendError, EngineUnavailableError
 from harness.java import jvm
 
 GIB = 1024**3
@@ -308,7 +308,7 @@ def test_a_chroma_server_that_is_fine_and_one_with_leftovers(chroma_url: str) ->
         client.delete_collection("mine")
     assert left.state is State.WARN
     assert left.detail.endswith("2 collections, 1 of them made by harness: harness-a-01234567")
-    assert found == ("Chroma server", State.OK, f"{chroma_url}, Chroma 1.0.0, 1 collections", "")
+    assert found == ("Chroma server", State.OK, f"{chroma_url}, Chroma 1.0.0, 1 collection", "")
 
 
 def test_the_command_removes_what_was_left_on_chroma(chroma_url: str) -> None:
@@ -330,7 +330,9 @@ def test_the_command_removes_indexes_that_were_left_on_elasticsearch() -> None:
         removed = run("--elasticsearch-url", stub.url, "--remove-left-collections", "--yes")
         assert list(stub.indexes) == ["mine"]
         wrong = examine_server(SERVERS["OpenSearch"], stub.url)
+        with pytest.raises(BackendError, match="removing the index 'harness-a-01234567'"):
+            remove_collections(SERVERS["Elasticsearch"], stub.url, ["harness-a-01234567"])
     assert found.state is State.WARN
-    assert found.detail.startswith(f"{stub.url}, Elasticsearch 8.19.2, 3 collections, 2 of them made by harness")
+    assert found.detail.startswith(f"{stub.url}, Elasticsearch 8.19.2, 3 indexes, 2 of them made by harness")
     assert (removed.exit_code, removed.stdout) == (0, "harness--b-1-89abcdef\nharness-a-01234567\n")
     assert (wrong.state, wrong.detail) == (State.FAIL, f"what answers at {stub.url} is Elasticsearch 8.19.2")

@@ -181,6 +181,17 @@ class FailingExternal(ExternalIndex[SparseVectors], Failing):
         raise RuntimeError("no content")
 
 
+@pytest.mark.parametrize("engine", [Failing, FlatEngine], ids=["of its own", "searches external indexes"])
+def test_an_engine_may_set_its_source(engine: type[Engine[Any]], tmp_path: Path) -> None:
+    class Sourced(engine):
+        def __init__(self, parameters: dict[str, Any]) -> None:
+            super().__init__(parameters)
+            self.source = tmp_path / "theirs"
+
+    assert engine({}).source is None
+    assert Sourced({}).source == tmp_path / "theirs"
+
+
 def test_errors_of_the_library_leave_as_those_of_the_backend(tmp_path: Path) -> None:
     engine = Failing({})
     engine.open(tmp_path, IDS)

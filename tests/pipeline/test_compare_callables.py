@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -361,3 +361,33 @@ def test_a_function_itself_is_a_backend(tmp_path: Path) -> None:
     assert sorted(asked) == sorted((question, 2) for question in QUERIES.values())
     alone = harness.compare(lambda question, k: ["d4"], dataset, k=2, timing=False).report.trials[0]
     assert alone.metrics["nDCG@10"].mean > 0
+
+
+def ranker(*hits: str) -> Callable[[str, int], list[str]]:
+    return lambda question, k: list(hits[:k])
+
+
+def test_functions_of_one_name_are_told_apart_by_the_names_of_a_mapping(tmp_path: Path) -> None:
+    dataset = write_collection(tmp_path / "small")
+    good, bad = ranker("d2", "d6", "d4"), ranker("d5")
+    comparison = harness.compare({"good": good, "bad": bad, "bm25": "csr"}, dataset, k=3, timing=False)
+    assert [trial.label for trial in comparison.report.trials] == ["good", "bad", "bm25"]
+    assert comparison.failed == []
+    assert [comparison.runs[name].hits for name in ("good", "bad")] == [3 * len(QUERIES), len(QUERIES)]
+
+
+@pytest.mark.parametrize(
+    ("backends", "message"),
+    [
+        ([ranker("d1"), ranker("d2")], 'ranker.locals.lambda\'; name them: backends={"a": f, "b": g}'),
+        (dict.fromkeys(["a", "b"], ranker("d1")), "backends 'a' and 'b' are the same"),
+        ({"my own": ranker("d1")}, "'my own' is no name of a backend; letters, digits and . _ - will do"),
+        ({"x": "csr", "y": "nonsense"}, "unknown backend 'nonsense'"),
+    ],
+)
+def test_functions_that_cannot_be_told_apart_are_refused(
+    collection: Path, backends: dict[str, object], message: str
+) -> None:
+    with pytest.raises(UsageError) as refusal:
+        harness.compare(backends, collection)
+    assert message in str(refusal.value).replace("\n  ", "; ")

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
@@ -334,8 +335,8 @@ class LanceDbEngine(LanceVectorsEngine[Float32Array], ExternalVectorIndex[Float3
         """Return rows, and scores of LanceDB's distances."""
         return self.nearest(answer)
 
-    @property
-    def source(self) -> Path:
+    @cached_property
+    def source(self) -> Path:  # type: ignore[override]  # it may be assigned
         """Return the folder of the user's table."""
         return folder_of(source_folder(self.parameters), str(self.parameters["table"]))
 

@@ -47,6 +47,8 @@ _PAGE = 10_000
 _KILLED = "look at the last lines of the log: the server of Milvus Lite may have been killed for memory"
 _LITE_REMEDIES = dict.fromkeys(Cause, "report it with this message")
 _LITE_REMEDIES |= {Cause.UNREACHABLE: _KILLED, Cause.BROKEN: _KILLED}
+GRAPH = "HNSW"
+"""How the names of graphs begin: HNSW_SQ, HNSW_PQ and HNSW_PRQ keep codes."""
 _STATES = ("index_type", "metric_type", "indexed_rows", "pending_index_rows")
 
 
@@ -347,7 +349,7 @@ class Collection(ServerClient):
             left = {name: value for name, value in said.items() if not name.endswith("_rows")}
             return {**left, "vectors_in_graph": 0, PACKAGE: version(PACKAGE), **self.memory()}
         segments = self._ask("listing its segments", "list_loaded_segments")
-        in_graph = int(said.get("indexed_rows", 0)) if index.get("index_type") == "HNSW" else 0
+        in_graph = int(said.get("indexed_rows", 0)) if str(index.get("index_type")).startswith(GRAPH) else 0
         return {
             "server": self.address.url,
             "authentication": self.address.authentication,

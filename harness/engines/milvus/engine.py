@@ -27,7 +27,16 @@ from harness.engines.base import (
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.checks import require_sparse, require_texts
 from harness.engines.interface import Capabilities, Caveats, EngineInfo, ExpectedContent, Storage
-from harness.engines.milvus.collection import LARGEST_K, METRICS, ROW, VECTOR, Collection, IndexSettings, is_server
+from harness.engines.milvus.collection import (
+    GRAPH,
+    LARGEST_K,
+    METRICS,
+    ROW,
+    VECTOR,
+    Collection,
+    IndexSettings,
+    is_server,
+)
 from harness.engines.milvus.connection import PACKAGE, connect
 from harness.engines.milvus.external_index import ExternalEntities, Kind, choose_vector
 from harness.engines.milvus.lite import PACKAGE as LITE
@@ -44,6 +53,9 @@ _SCANS = (
     "Milvus Lite makes no index of this type: it scans every vector, and somewhere above 66,000 of them searches an "
     "IVF index with settings of its own"
 )
+
+_TAKEN_BY = {"ef": GRAPH, "nprobe": "IVF_"}
+"""Parameters of searches of dense vectors -> how the names of the types of index begin that take them."""
 
 
 class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[Column], Changeable[Column]):
@@ -212,13 +224,6 @@ class CollectionEngine(ClientEngine[Column], Filterable[Column], ExternalIndex[C
         """Return the memory of Milvus Lite's server after the searches."""
         return self.collection.memory()
 
-    def caveats(self, k: int) -> Caveats:
-        """Name the parameters of an index that Milvus Lite does not make."""
-        if self._on_server or self.index_type != "IVF_FLAT":
-            return Caveats()
-        unused = ("index", *self._settings.building, *self.searching(k))
-        return Caveats(without_effect=dict.fromkeys(unused, _SCANS))
-
     def open_external(self, folder: Path, progress: Progress) -> External:
         """Open a copy of the user's file, or look at a collection by calls that only read."""
         collection = self._new_collection().attach(folder, progress)
@@ -267,14 +272,25 @@ class MilvusEngine(CollectionEngine[Float32Array], ExternalVectorIndex[Float32Ar
 
     def searching(self, k: int) -> Mapping[str, ParameterValue]:
         """Return the parameters of a search; Milvus refuses one of a graph that keeps fewer candidates than ``k``."""
-        if self.index_type == "HNSW":
-            return {"ef": max(int(self.parameters["ef"]), k)}
-        return {"nprobe": self.parameters["nprobe"]} if self.index_type == "IVF_FLAT" else {}
+        values: dict[str, ParameterValue] = {**self.parameters, "ef": max(int(self.parameters["ef"]), k)}
+        return {name: values[name] for name, prefix in _TAKEN_BY.items() if self.index_type.startswith(prefix)}
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """Return besides how many candidates these searches of a graph kept."""
-        kept = self.searching(k) if self.index_type == "HNSW" else {}
+        kept = {name: value for name, value in self.searching(k).items() if name == "ef"}
         return {**super().searched_state(k), **kept}
+
+    def caveats(self, k: int) -> Caveats:
+        """Name the parameters of searches of other types of index, and those of one that Milvus Lite does not make."""
+        searching = self.searching(k)
+        unused = {
+            name: f"it is sent for types of index that begin with {prefix}, and this is {self.index_type}"
+            for name, prefix in _TAKEN_BY.items()
+            if name not in searching
+        }
+        if not self._on_server and self.index_type == "IVF_FLAT":
+            unused |= dict.fromkeys(("index", *self._settings.building, *searching), _SCANS)
+        return Caveats(without_effect=unused)
 
     def define(self, schema: Any, types: Any) -> None:  # noqa: ANN401 - the client is untyped
         """Add a field of float32 vectors."""

@@ -10,7 +10,6 @@ import struct
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -142,7 +141,9 @@ class _TableEngine(ClientEngine[Any], Filterable[Any], ExternalVectorIndex[Any],
         self._ask("making the table", f"CREATE TABLE {{table}} (row integer PRIMARY KEY, {vector}{fields})")
 
     def _remove(self) -> None:
-        remove = partial(self._session.ask, f"DROP TABLE IF EXISTS {self._quoted}")
+        def remove() -> None:  # not by Session.ask, which repeats it for as long as any other call
+            self._session.connection().execute(f"DROP TABLE IF EXISTS {self._quoted}")
+
         remove_collection(self._table, self._session.address, Retrier(REMOVAL_S), remove, "--postgres-url", "table")
 
     @property

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -221,8 +222,8 @@ class PointsEngine(ClientEngine[Inputs], Filterable[Inputs], ExternalVectorIndex
         """Return the bytes of the shard, its write-ahead log apart; a server's own estimate, without a log."""
         return self._collection.storage()
 
-    @property
-    def source(self) -> Path | None:
+    @cached_property
+    def source(self) -> Path | None:  # type: ignore[override]  # it may be assigned
         """The folder of the user's shard; None for a collection on a server."""
         return self._settings.external.folder if self._settings.external is not None else None
 

@@ -33,7 +33,7 @@ from harness.pipeline.planning import plan_of_backends
 from harness.pipeline.probes import PROBES
 from harness.pipeline.probes.searching import answered_search
 from harness.plain_url import without_secrets
-from harness.plan.callables import CALLABLE_FORMS, CallableSpec, Function, function_expression, parse_callable
+from harness.plan.callables import CALLABLE_FORMS, NAME, CallableSpec, Function, named_expression, parse_callable
 from harness.plan.config import CompareRequest
 from harness.plan.expressions import quoted
 from harness.plan.options import ExecutionOptions
@@ -52,8 +52,7 @@ from harness.worker.failure import failure_of
 from harness.worker.jobs import TARGET_FOLDER
 from harness.worker.outcome import Outcome
 
-_NAME = re.compile(r"[\w.][\w. -]*")
-_NAMED = re.compile(rf"(?P<name>{_NAME.pattern})=(?=[\w.-]+:)")
+_NAMED = re.compile(rf"(?P<name>{NAME})=(?=[\w.-]+:)")
 _EXTERNAL = "external=true"
 _FORMS = f"write {CALLABLE_FORMS}, or an index as chroma:path=…;collection=…;model=…"
 
@@ -82,11 +81,6 @@ def parse_against(expressions: Sequence[str]) -> list[Against]:
         if labels.count(label) > 1:
             raise UsageError(f"two backends are called '{label}'", fix=f"name them: --against 'mine={label}'")
     return backends
-
-
-def is_name(text: str) -> bool:
-    """Tell whether ``text`` may stand as ``NAME=`` before an expression."""
-    return _NAME.fullmatch(text) is not None
 
 
 def _parse(text: str) -> Against:
@@ -133,8 +127,7 @@ def plan_against(expressions: Sequence[tuple[str, str | Function]], request: Com
     Raises UsageError for malformed expressions, for an index that cannot be searched without a collection, and for one
     whose vectors need a model that is not named.
     """
-    texts = [_text(name, expression) for name, expression in expressions]
-    listed = parse_against(texts)
+    listed = parse_against([named_expression(name, expression, NAME) for name, expression in expressions])
     for place, (backend, (_, expression)) in enumerate(zip(listed, expressions, strict=True)):
         if backend.called is not None and not isinstance(expression, str):
             listed[place] = replace(backend, called=replace(backend.called, function=expression))
@@ -175,13 +168,6 @@ def _require_alone(trial: Trial) -> None:
             "corpus, a question cannot be encoded",
             fix=f"give it: --corpus PLACE --backends '{trial.label}'; or ask your own code: --against python:…",
         )
-
-
-def _text(name: str, backend: str | Function) -> str:
-    expression = backend if isinstance(backend, str) else function_expression(backend)
-    if name and not is_name(name):
-        raise UsageError(f"'{name}' is no name of a backend", fix="letters, digits, spaces and . _ - will do")
-    return f"{name}={expression}" if name else expression
 
 
 class Searched(NamedTuple):

@@ -27,7 +27,7 @@ from harness.pipeline.check.requirements import (
     shown_name,
 )
 from harness.pipeline.planning import plan_of_backends
-from harness.plan.callables import Function
+from harness.plan.callables import with_names
 from harness.plan.config import CheckRequest, CompareRequest, ScoringOptions
 from harness.plan.option_fields import command_words, flat, option_fields, require
 from harness.plan.options import WARM_UP_SECONDS, warm_up_seconds
@@ -151,7 +151,7 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
     golden, place = _golden(request)
     _refuse_empty(golden, request.relevance)
     slices = _slices(request, requirements, golden)
-    existing = _against(request)
+    existing = with_names(request.against, "against")
     places = {} if existing and not request.corpus and request.backends is None else _places(request, place)
     metrics = _metrics_shown(request, requirements)
     compared = _compare_request(request, golden.name, list(map(str, metrics.values())))
@@ -175,14 +175,6 @@ def plan_check(request: CheckRequest, *, keep_text: bool = True) -> CheckPlan:
 
 def _shown(place: str | Path | Dataset) -> str:
     return place.name if isinstance(place, Dataset) else str(place)
-
-
-def _against(request: CheckRequest) -> list[tuple[str, str | Function]]:
-    """Return the backends that are there already, each with its name, "" where it has none."""
-    against = request.against
-    if isinstance(against, Mapping):
-        return list(against.items())
-    return [("", backend) for backend in ([against] if isinstance(against, str) or callable(against) else against)]
 
 
 def _refuse_empty(golden: GoldenSet, relevance: int) -> None:

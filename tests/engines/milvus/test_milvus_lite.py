@@ -157,7 +157,7 @@ def test_ivf_says_that_lite_scans(tmp_path: Path) -> None:
         everything = best(engine, 30)
         caveats = engine.caveats(30)
     assert len(everything) == 30, "nprobe=1 of 4 lists would find fewer"
-    assert set(caveats.without_effect) == {"index", "nlist", "nprobe"}
+    assert set(caveats.without_effect) == {"index", "nlist", "nprobe", "ef"}
     assert "scans every vector" in caveats.without_effect["index"]
 
 
@@ -181,6 +181,27 @@ def test_a_graph_keeps_at_least_k_candidates() -> None:
         engine.retrieve(query, k)
         assert engine.searched_state(k) == sent[-1]
     assert sent == [{"ef": 20}, {"ef": 30}]
+
+
+@pytest.mark.parametrize(
+    ("index", "sent"),
+    [
+        *(("HNSW", {"ef": 30}), ("HNSW_SQ", {"ef": 30})),
+        *(("IVF_FLAT", {"nprobe": 3}), ("IVF_SQ8", {"nprobe": 3}), ("IVF_PQ", {"nprobe": 3})),
+        *(("DISKANN", {}), ("FLAT", {})),
+    ],
+)
+def test_an_index_that_somebody_else_made_is_searched_with_what_its_type_takes(
+    index: str, sent: dict[str, int]
+) -> None:
+    """Milvus Lite makes none of these: what would be sent is looked at."""
+    named = {"external": True, "collection": COLLECTION, "url": "http://127.0.0.1:9"}
+    engine = MilvusEngine({**DENSE, **named, "ef": 20, "nprobe": 3})
+    engine.index_type = index
+    assert engine.searching(30) == sent
+    without = engine.caveats(30).without_effect
+    assert without.keys() == {"ef", "nprobe"} - sent.keys()
+    assert all(reason.endswith(f"and this is {index}") for reason in without.values())
 
 
 def test_weights_below_zero_are_refused(tmp_path: Path) -> None:

@@ -376,7 +376,7 @@ def test_the_doctor_finds_and_removes_what_killed_comparisons_left(postgres_url:
         assert left_collections(server, postgres_url) == [left]
         found = examine_server(server, postgres_url)
         assert found.state is State.WARN
-        assert f"1 of them made by harness: {left}" in found.detail
+        assert f" tables, 1 of them made by harness: {left}" in found.detail
         remove_collections(server, postgres_url, [left])
         assert {left, "harness_notes"} & set(tables(postgres_url)) == {"harness_notes"}
     finally:
@@ -387,7 +387,7 @@ def test_the_doctor_finds_and_removes_what_killed_comparisons_left(postgres_url:
 def test_a_table_that_stays_is_named_with_what_removes_it(caplog: pytest.LogCaptureFixture) -> None:
     url = "postgresql://127.0.0.1:9/gone"
     engine = PgvectorEngine(DEFAULTS)
-    engine._table, engine._session = "harness_left", Session.of_server({**DEFAULTS, "url": url, "retry_s": 0.0})
+    engine._table, engine._session = "harness_left", Session.of_server({**DEFAULTS, "url": url, "retry_s": 60.0})
     engine._remove()
-    assert "left behind: the table 'harness_left' could not be removed" in caplog.text
+    assert "left behind: the table 'harness_left' could not be removed: connection failed" in caplog.text
     assert f"'harness doctor --postgres-url {url} --remove-left-collections' does it" in caplog.text
