@@ -28,6 +28,7 @@ from harness.engines.faiss.structure import (
     load_library,
     numbering,
     refuse_estimated_scores,
+    refuse_unusable,
     search_parameters,
     seed,
 )
@@ -68,6 +69,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
         input="dense", exact=False, deterministic=True, reopens=True, keeps_k_prefix=False, shares_index=True
     )
     search_parameters = frozenset({"nprobe", "ef", "k_factor", "threads"})
+    faults = (RuntimeError, MemoryError)
 
     _index: Any
     _searching: Any = None
@@ -104,9 +106,12 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
             for start, stop in documents.batches(_ROWS_AT_ONCE, progress):
                 index.add(self._directed(vectors[start:stop]))
         except RuntimeError as error:
+            reason = _reason(error)
+            fewer = "output dimensions" if reason.startswith("PCA") else "lists or centroids"
             raise RejectedInputError(
-                f"FAISS makes no index '{self.parameters['index']}' of {len(vectors):,} documents: {_reason(error)}",
-                fix="take one with fewer lists or centroids, or one that needs no training: Flat, HNSW32",
+                f"FAISS makes no index '{self.parameters['index']}' of {len(vectors):,} documents of "
+                f"{vectors.shape[1]:,} dimensions: {reason}",
+                fix=f"take one with fewer {fewer}, or one that needs no training: Flat, HNSW32",
             ) from error
         progress.start("save", None)
         faiss.write_index(index, str(folder / _FILE))
@@ -133,6 +138,7 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
                 f"FAISS's factory makes '{described}' for l2 only",
                 fix=f"give similarity=l2, or another index than {type(index).__name__}",
             )
+        refuse_unusable(index)
         refuse_estimated_scores(index)
         seed(index, int(self.parameters["build_seed"]))
         for part in components(index):
@@ -175,7 +181,12 @@ class FaissEngine(Filterable[Float32Array], ExternalVectorIndex[Float32Array], C
 
     def retrieve(self, query: Float32Array, k: int) -> tuple[Any, Any]:
         """Search for one query; normalising it is part of the search, as it is for FAISS's users."""
-        distances, numbers = self._index.search(self._directed(query), k, params=self._searching)
+        try:
+            distances, numbers = self._index.search(self._directed(query), k, params=self._searching)
+        except MemoryError as error:
+            raise RejectedInputError(
+                f"FAISS has not the memory for the candidates of one search of k={k:,}", fix="lower k_factor, ef or --k"
+            ) from error
         return numbers, distances
 
     def columns(self, answer: tuple[Any, Any]) -> tuple[Int64Array | Int32Array, Float32Array]:

@@ -26,6 +26,7 @@ __all__ = [
     "load_library",
     "numbering",
     "refuse_estimated_scores",
+    "refuse_unusable",
     "search_parameters",
     "seed",
     "with_direct_map",
@@ -112,6 +113,24 @@ def refuse_estimated_scores(index: Any) -> None:  # noqa: ANN401
                 f"the scores of FAISS's {name} are estimates, and no vector that it stores has them",
                 fix="append ',RFlat' to the index: the best of them are scored again by whole vectors",
             )
+
+
+def refuse_unusable(index: Any) -> None:  # noqa: ANN401
+    """Refuse what FAISS's factory makes and nothing can be added to, or searched in: it would fail or crash later.
+
+    Raises RejectedInputError.
+    """
+    faiss = load_library()
+    for part in components(index):
+        name, lacking = type(part).__name__, None
+        if isinstance(part, faiss.IndexIVF) and part.nlist == 0:
+            lacking = "has no lists", "give it one or more, as in 'IVF64,Flat'"
+        elif isinstance(part, faiss.IndexHNSW) and part.hnsw.cum_nneighbor_per_level.size() <= 1:
+            lacking = "has fewer than two links for each vector, and FAISS makes no graph of these", "take HNSW32"
+        elif isinstance(part, faiss.IndexIDMap):
+            lacking = "is for ids of one's own, and the harness numbers documents itself", "leave IDMap out"
+        if lacking is not None:
+            raise RejectedInputError(f"this {name} {lacking[0]}", fix=lacking[1])
 
 
 def seed(index: Any, value: int) -> None:  # noqa: ANN401

@@ -84,7 +84,7 @@ def test_whole_vectors_are_not_given_back(name: str, tmp_path: Path) -> None:
     [
         ("PQ7x4", "FAISS makes no index of 'PQ7x4' for 32 dimensions and similarity=cosine"),
         ("IVF500,Flat", "Number of training points"),
-        ("IDMap,Flat", "FAISS makes no index 'IDMap,Flat' of 400 documents: add"),
+        ("PCA1000,Flat", r"of 400 documents of 32 dimensions: PCA matrix .*\n  take one with fewer output dimensions"),
     ],
 )
 def test_what_cannot_be_built_of_these_vectors_is_refused(index: str, said: str, tmp_path: Path) -> None:
@@ -100,12 +100,25 @@ def test_what_cannot_be_built_of_these_vectors_is_refused(index: str, said: str,
         ("PQ8x4fs", "the scores of FAISS's IndexPQFastScan are estimates"),
         ("IVF4,RaBitQ", "the scores of FAISS's IndexIVFRaBitQ are estimates"),
         ("HNSW8_PQ8x4", "FAISS's factory makes 'HNSW8_PQ8x4' for l2 only"),
+        ("IVF0,Flat", "this IndexIVFFlat has no lists"),
+        ("HNSW1", "this IndexHNSWFlat has fewer than two links for each vector"),
+        ("IVF4_HNSW1,Flat", "this IndexHNSWFlat has fewer than two links for each vector"),
+        ("IDMap,Flat", "this IndexIDMap is for ids of one's own, and the harness numbers documents itself"),
+        ("Flat,IDMap2", "this IndexIDMap2 is for ids of one's own"),
         ("Flatt", "FAISS makes no index of 'Flatt' for any number of dimensions and similarity=cosine"),
     ],
 )
 def test_what_cannot_be_explained_or_is_no_index_is_refused_at_once(index: str, said: str) -> None:
     with pytest.raises(RejectedInputError, match=said):
         made("faiss", index=index)
+
+
+def test_more_candidates_than_memory_holds_are_refused(tmp_path: Path) -> None:
+    with closing(made("faiss", index="Flat,RFlat", k_factor=1e12)) as engine:
+        engine.open(tmp_path, GIVEN.ids)
+        engine.index(GIVEN, RecordingProgress(), perf_counter_ns)
+        with pytest.raises(RejectedInputError, match=r"candidates of one search of k=5\n  lower k_factor"):
+            engine.search(ASKED, 5, perf_counter_ns)
 
 
 def test_candidates_that_whole_vectors_refine_have_exact_scores(tmp_path: Path) -> None:
