@@ -170,7 +170,10 @@ def read_ids(path: Path, documents: int) -> Ids:
             fix="write one id a line, in the order of the index's rows, and name the file: id_file=",
         ) from error
     if len(lines) != documents:
-        raise RejectedInputError(f"'{path}' names {len(lines)} documents, the index holds {documents}")
+        raise RejectedInputError(
+            f"'{path}' names {len(lines)} documents, the index holds {documents}",
+            fix="give it one line for each document, in the order of the index's rows",
+        )
     return unique_ids([line or None for line in lines], f"id in '{path}'")
 
 

@@ -50,8 +50,11 @@ class ExternalVectors:
         try:
             index = faiss.read_index(str(file))
         except RuntimeError as error:
+            reason = str(error).rpartition(": ")[2]
+            if "read error" in str(error):  # FAISS says how many values it read, and an errno of something else
+                reason = "it is empty, or ends too early"
             raise EngineUnavailableError(
-                f"FAISS cannot read '{file}': {str(error).rpartition(': ')[2]}",
+                f"FAISS cannot read '{file}': {reason}",
                 fix="path= names a file that faiss.write_index wrote, or a folder with index.faiss",
             ) from error
         mapped = None

@@ -127,7 +127,12 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:
     said = refused(tmp_path / "a", path=str(tmp_path))
     assert said.startswith(f"'{tmp_path}/index.faiss' numbers its documents from 0, and there is no file of their ids")
     (tmp_path / "ids.txt").write_text("\n".join(IDS[:-1]), encoding="utf-8")
-    assert "ids.txt' names 299 documents, the index holds 300" in refused(tmp_path / "b", path=str(tmp_path))
+    said = refused(tmp_path / "b", path=str(tmp_path))
+    assert "ids.txt' names 299 documents, the index holds 300\n  give it one line for each document" in said
+    for name, kept in (("empty", 0), ("cut", 900)):
+        (tmp_path / name).write_bytes((tmp_path / "index.faiss").read_bytes()[:kept])
+        said = refused(tmp_path / f"of_{name}", path=str(tmp_path / name))
+        assert said.startswith(f"FAISS cannot read '{tmp_path}/{name}': it is empty, or ends too early\n")
     (tmp_path / "not.index").write_bytes(b"no index of FAISS at all")
     said = refused(tmp_path / "c", path=str(tmp_path / "not.index"))
     assert said.startswith(f"FAISS cannot read '{tmp_path}/not.index': ")
