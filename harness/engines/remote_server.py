@@ -290,13 +290,13 @@ def server_errors(address: Address, doing: Callable[[], str]) -> Iterator[None]:
         again = f", {error.tries} tries in {error.seconds:.0f} s" if error.tries > 1 else ""
         happened = fault.cause.value.format(engine=address.engine)
         kind: type[BackendError] = EngineFailureError if fault.cause in _FAILURES else EngineUnavailableError
-        if fault.cause is Cause.UNAUTHORISED:
+        remedies = {**_REMEDIES, **address.remedies}
+        if fault.cause in remedies:
+            fix = remedies[fault.cause].format(engine=address.engine, batch=address.batch)
+        else:  # the credentials are refused, which are an API key's or those of HTTP
             variable, sent = address.key_variable, f"what was sent ({address.authentication}) is not accepted"
             missing = f"put the API key into the environment variable {variable}, or name another with api_key_env"
             fix = f"{sent}: check {variable}, and its rights" if address.secrets else missing
-        else:
-            remedy = address.remedies.get(fault.cause, _REMEDIES[fault.cause])
-            fix = remedy.format(engine=address.engine, batch=address.batch)
         raise (EngineTimeoutError if fault.cause is Cause.SLOW else kind)(
             f"{address.engine} at {address.url} {happened} while {doing()} ({redact(fault.text, address)}{again})",
             fix=fix,

@@ -56,8 +56,8 @@ class ExternalRows:
         progress.start("attach", None)
         self._session, self._name = session, str(parameters["table"])
         self._table = quoted(*self._name.split("."))
-        columns = self._columns()
         kinds = _DENSE if wanted in _DENSE else ("sparsevec",)
+        columns = self._columns(kinds)
         vectors = [name for name, kind in columns.items() if kind.partition("(")[0] in kinds]
         where = f"the table '{self._name}'"
         self.column = choose_column(where, "vector_column", str(parameters["vector_column"]), vectors)
@@ -77,7 +77,7 @@ class ExternalRows:
         self._row_of = {name: row for row, name in enumerate(names)}
         self._content = self._summary()
 
-    def _columns(self) -> dict[str, str]:
+    def _columns(self, kinds: Sequence[str]) -> dict[str, str]:
         listed = self._session.rows(
             "looking at the table",
             "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
@@ -85,8 +85,18 @@ class ExternalRows:
             (self._table,),
         )
         if not listed:
+            known = self._session.rows(
+                "listing the tables",
+                "SELECT DISTINCT CASE WHEN pg_table_is_visible(c.oid) THEN relname "
+                "ELSE relnamespace::regnamespace || '.' || relname END FROM pg_attribute JOIN pg_class c ON c.oid = "
+                "attrelid JOIN pg_type t ON t.oid = atttypid WHERE typname = ANY($1) AND relkind IN ('r', 'v', 'm', "
+                "'p', 'f') ORDER BY 1",
+                (list(kinds),),
+            )
+            named = ", ".join(str(name) for (name,) in known) or "none"
             raise EngineUnavailableError(
-                f"there is no table '{self._name}' on the server", fix="name one that is there: table=[SCHEMA.]TABLE"
+                f"there is no table '{self._name}' in the database",
+                fix=f"name one that is there (table=[SCHEMA.]TABLE); those with vectors are: {named}",
             )
         return {str(name): str(kind) for name, kind in listed}
 

@@ -21,7 +21,9 @@ _PORT = 5432
 _REMEDIES = {
     Cause.SLOW: "raise 'timeout_s' or 'retry_s', or the server's own limit on statements",
     Cause.LIMITED: "raise the server's max_connections, or 'retry_s'",
-    Cause.MISSING: "if the extension is missing: CREATE EXTENSION vector; if the table: somebody else removed it",
+    Cause.UNAUTHORISED: f"check the user name and the password, in PGUSER and PGPASSWORD or in {URL_VARIABLE}",
+    Cause.MISSING: "if the database is missing: the end of the URL names it; if the extension: CREATE EXTENSION "
+    "vector; if the table: somebody else removed it",
     Cause.FAILED: "the server's log says more",
 }
 _BY_CODE = {

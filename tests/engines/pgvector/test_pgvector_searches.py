@@ -277,6 +277,9 @@ def test_vectors_of_a_column_without_dimensions_and_of_a_view(tmp_path: Path, po
 def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path, postgres_url: str) -> None:
     write_table(postgres_url, "plain", FEW)
     write_table(postgres_url, "by_l2", FEW, index="hnsw (embedding vector_l2_ops)")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA elsewhere")
+        connection.execute("CREATE TABLE elsewhere.theirs AS SELECT * FROM plain")
 
     def refused(name: str, table: str, **parameters: ParameterValue) -> str:
         with pytest.raises(BackendError) as failure, attached(tmp_path / name, postgres_url, table, **parameters):
@@ -284,7 +287,9 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path, postgres_url
         return str(failure.value)
 
     try:
-        assert refused("a", "none_such").startswith("there is no table 'none_such' on the server")
+        said = refused("a", "none_such")
+        assert said.startswith("there is no table 'none_such' in the database\n  name one that is there")
+        assert "by_l2, elsewhere.theirs, plain" in said
         assert refused("b", "plain") == (
             "no index of the table 'plain' says how its vectors are compared\n  say similarity=, one of cosine, dot, l2"
         )
@@ -292,7 +297,7 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path, postgres_url
         assert refused("d", "by_l2", id_column="uid").endswith("it has: 'id', 'page', 'content'")
     finally:
         with psycopg.connect(postgres_url, autocommit=True) as connection:
-            connection.execute("DROP TABLE plain, by_l2")
+            connection.execute("DROP TABLE plain, by_l2, elsewhere.theirs; DROP SCHEMA elsewhere")
 
 
 def test_a_connection_that_breaks_is_opened_again(tmp_path: Path, postgres_url: str) -> None:
@@ -321,6 +326,24 @@ def test_servers_that_cannot_be_had(tmp_path: Path) -> None:
     assert (address.url, address.hide("password s@fe")) == ("postgresql://host:5432/db", "password ***")
     with pytest.raises(EngineUnavailableError, match="no PostgreSQL server is named"):
         address_of("", {})
+
+
+def test_what_a_url_or_the_environment_names_wrongly_is_said_to_be_so(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(url: str) -> str:
+        with closing(Session.of_server({**DEFAULTS, "url": url})) as session:
+            with pytest.raises(BackendError) as failure:
+                session.rows("asking", "SELECT 1")
+            return str(failure.value)
+
+    assert "if the database is missing: the end of the URL names it" in refused(f"{postgres_url}_of_nobody")
+    for password in ("", "hunter2"):
+        monkeypatch.setenv("PGUSER", "nobody_of_this_name")
+        monkeypatch.setenv("PGPASSWORD", password)
+        assert refused(postgres_url).endswith(
+            "\n  check the user name and the password, in PGUSER and PGPASSWORD or in HARNESS_POSTGRES_URL"
+        )
 
 
 @pytest.mark.parametrize(
