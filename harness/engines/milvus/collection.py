@@ -21,7 +21,7 @@ from harness.engines.index_folder import REBUILD, allocated_bytes
 from harness.engines.interface import EngineInfo, Storage
 from harness.engines.milvus.connection import PACKAGE, Retrier, connect, open_client, require_milvus
 from harness.engines.milvus.lite import LiteServer
-from harness.engines.remote_server import Address, Cause, Fault, ServerClient
+from harness.engines.remote_server import Address, Cause, Fault, FaultError, ServerClient
 from harness.engines.server_collection import (
     REMOVAL_S,
     create_collection,
@@ -43,6 +43,8 @@ METRICS: Mapping[Similarity, str] = {"cosine": "COSINE", "dot": "IP", "l2": "L2"
 """Milvus's names of the similarities."""
 _LITE_FILE, _LITE_COLLECTION = "milvus.db", "harness"
 _LITE_READY_S = 20.0
+_DATABASE = b"SQLite format 3\0"
+"""How a file of Milvus Lite begins."""
 _PAGE = 10_000
 _KILLED = "look at the last lines of the log: the server of Milvus Lite may have been killed for memory"
 _LITE_REMEDIES = dict.fromkeys(Cause, "report it with this message")
@@ -159,10 +161,12 @@ class Collection(ServerClient):
         self.name = str(self.parameters["collection"])
         if self.parameters["path"]:
             source = source_folder(self.parameters)
-            if not source.is_file():
-                raise EngineUnavailableError(f"'{source}' is no file of Milvus Lite", fix="name the file: path=….db")
             progress.start("copy", None)
             try:
+                if not (source.is_file() and _is_database(source)):
+                    raise EngineUnavailableError(
+                        f"'{source}' is no file of Milvus Lite", fix="name the file: path=….db"
+                    )
                 shutil.copyfile(source, folder / _LITE_FILE)
             except OSError as error:
                 raise EngineUnavailableError(
@@ -186,15 +190,20 @@ class Collection(ServerClient):
             self._client, self._version, self.address = connect(self.parameters)
             return
         require_milvus()
-        self._lite, self._folder, self.address = LiteServer(file), file.parent, _lite_address(named or str(file))
+        self._lite, self._folder, self.address = LiteServer(file, named), file.parent, _lite_address(named or str(file))
         self._version = self._lite.version
         uri, timeout_s = self._lite.address, float(self.parameters["timeout_s"])
         self._client = Retrier(0).ask(self.address, "connecting", lambda: open_client(uri, timeout_s))
 
     def _require(self, fix: str) -> None:
         """Raise EngineUnavailableError where the collection is not there; ``fix`` "" names those that are."""
-        if self._ask("looking for the collection", "has_collection"):
-            return
+        with self.translated(lambda: f"looking for the collection ('{self.name}')"):
+            try:
+                if self.retrier.call(lambda: self._client.has_collection(self.name, retry_times=0)):
+                    return
+            except FaultError as error:
+                if error.fault.cause is not Cause.REFUSED:  # a name that Milvus refuses is that of no collection
+                    raise
         with self.translated(lambda: "listing the collections"):
             names = sorted(self.retrier.call(lambda: self._client.list_collections(retry_times=0)))
         there = f"name one that is there (collection=): {', '.join(names) or 'there is none'}"
@@ -397,6 +406,11 @@ class Collection(ServerClient):
         options = options if "timeout" in options else {**options, "retry_times": 0}
         with self.translated(lambda: f"{doing} ('{self.name}')"):
             return self.retrier.call(lambda: getattr(self._client, method)(self.name, *arguments, **options))
+
+
+def _is_database(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(len(_DATABASE)) == _DATABASE
 
 
 def _lite_address(file: str) -> Address:

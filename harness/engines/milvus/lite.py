@@ -57,8 +57,8 @@ def _version() -> str:
 class LiteServer:
     """The server on one file; made running, ended by :meth:`stop`."""
 
-    def __init__(self, file: Path) -> None:
-        """Start it and wait until it listens.
+    def __init__(self, file: Path, named: str = "") -> None:
+        """Start it and wait until it listens; messages call the file what the user ``named``.
 
         Raises:
             MissingExtraError: The package is not installed.
@@ -69,7 +69,7 @@ class LiteServer:
         (self._folder / _SOCKET).unlink(missing_ok=True)  # of a process that was killed
         try:
             self.process = self._started(file)
-            self._await_socket(file)
+            self._await_socket(named or str(file))
         except BaseException:
             self.stop()
             raise
@@ -139,7 +139,7 @@ class LiteServer:
             except OSError:  # it has ended, and its folder's own name is too long for a socket
                 return False
 
-    def _await_socket(self, file: Path) -> None:
+    def _await_socket(self, file: str) -> None:
         deadline = time.monotonic() + _START_S
         while not self._listens():
             with suppress(subprocess.TimeoutExpired):

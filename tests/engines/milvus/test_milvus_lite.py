@@ -262,7 +262,9 @@ def test_metadata_called_as_what_the_collection_has_itself_is_refused(name: str,
         ({"vector": "pk"}, r"has no dense vectors 'pk'"),
         ({"similarity": "l2"}, r"has the metric COSINE, which is not similarity=l2"),
         ({"id_key": "nowhere"}, r"30 of 30 documents have no text or whole number in the field 'nowhere'"),
+        ({"collection": "a%b"}, rf"no collection 'a%b' in .*/theirs\.db\n  name one that is there .*: {COLLECTION}$"),
         ({"path": "nothing.db"}, r"is no file of Milvus Lite"),
+        ({"path": __file__}, r"test_milvus_lite\.py' is no file of Milvus Lite"),
     ],
 )
 def test_an_external_index_that_does_not_fit_is_refused(
@@ -274,6 +276,17 @@ def test_an_external_index_that_does_not_fit_is_refused(
     with (
         closing(MilvusEngine(named)) as engine,
         pytest.raises((RejectedInputError, EngineUnavailableError), match=message),
+    ):
+        engine.attach(tmp_path / "work", RecordingProgress())
+
+
+def test_a_damaged_file_is_named_as_the_user_does(tmp_path: Path) -> None:
+    (tmp_path / "theirs.db").write_bytes(b"SQLite format 3\0" + b"damaged" * 1000)
+    (tmp_path / "work").mkdir()
+    named = {**DENSE, "external": True, "path": str(tmp_path / "theirs.db"), "collection": COLLECTION}
+    with (
+        closing(MilvusEngine(named)) as engine,
+        pytest.raises(EngineUnavailableError, match=rf"'{tmp_path}/theirs\.db' ended with exit code"),
     ):
         engine.attach(tmp_path / "work", RecordingProgress())
 
