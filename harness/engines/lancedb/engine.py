@@ -45,7 +45,7 @@ from harness.engines.lancedb.table import (
     require_lancedb,
     table_state,
 )
-from harness.errors import BackendError, EngineFailureError
+from harness.errors import BackendError, EngineFailureError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["LanceDbEngine", "LanceEngine", "LanceVectorsEngine"]
@@ -322,6 +322,11 @@ class LanceDbEngine(LanceVectorsEngine[Float32Array], ExternalVectorIndex[Float3
         shares_index=True,
         threads=True,
     )
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        super().__init__(parameters)
+        if parameters["external"] and not parameters["table"]:
+            raise RejectedInputError("no external table is named", fix="give table= with path=")
 
     def stored(self, column: Float32Array) -> Mapping[str, pa.Array]:
         """Return the column of vectors."""

@@ -84,11 +84,12 @@ def test_rows_in_no_index_are_told_and_scores_are_exact_then(tmp_path: Path) -> 
     ("parameters", "message"),
     [
         ({"table": "other"}, f"there is no LanceDB table 'other' in .*name a table that is there: '{TABLE}'"),
+        ({"table": ""}, "no external table is named.*give table= with path="),
         ({"id_column": "page_no"}, "has no column 'page_no' that can be the id_column.*it has: 'id', 'page'"),
         ({"vector_column": "vec"}, "has no column 'vec' that can be the vector_column.*it has: 'embedding'"),
         ({"similarity": "dot"}, "is for cosine, and LanceDB scans without it for similarity=dot"),
     ],
-    ids=["table", "ids", "vectors", "similarity"],
+    ids=["table", "no table", "ids", "vectors", "similarity"],
 )
 def test_what_cannot_be_searched_rightly_is_refused(
     parameters: dict[str, ParameterValue], message: str, tmp_path: Path
