@@ -3,7 +3,8 @@
 The server is started by the program that the package brings, not through the package: ``milvus_lite`` 2.5.1 imports
 ``pkg_resources``, which newer setuptools lack, and it leaves its socket in the folder for temporary files when its
 process is killed. The server watches a lock on a file beside its own and ends as soon as nobody holds that, so that it
-outlives no process, however that ends.
+outlives no process, however that ends. Its log goes to the worker's, errors only, and not to files among the temporary
+ones, which nobody would remove.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _REWRITTEN = 3
 _START_S = 30.0
 _END_S = 10.0
 _POLL_S = 0.005
+_LOG = {"GLOG_logtostderr": "1", "GLOG_minloglevel": "2"}
+"""Variables of the library that the server logs with: otherwise it writes files, whatever it is told."""
 _SOCKET, _LOCK = "milvus.sock", "milvus.lock"
 
 
@@ -121,7 +124,7 @@ class LiteServer:
             raise MissingExtraError(PACKAGE, extra="milvus", feature="backend milvus")
         libraries = Path(spec.submodule_search_locations[0]) / "lib"
         known = os.environ.get("LD_LIBRARY_PATH")
-        environment = {**os.environ, "LD_LIBRARY_PATH": f"{libraries}:{known}" if known else str(libraries)}
+        environment = {**os.environ, **_LOG, "LD_LIBRARY_PATH": f"{libraries}:{known}" if known else str(libraries)}
         arguments = [str(libraries / "milvus"), str(file), f"unix:{_SOCKET}", "ERROR", str(self._folder / _LOCK)]
         try:
             return subprocess.Popen(arguments, env=environment, cwd=self._folder, stdin=subprocess.DEVNULL)

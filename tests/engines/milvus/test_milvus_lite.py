@@ -90,14 +90,19 @@ def test_its_server_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file.db"]
 
 
-def test_nothing_is_left_when_an_engine_closes(tmp_path: Path) -> None:
-    engine = build(tmp_path, DOCUMENTS)
+def test_nothing_is_left_when_an_engine_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, temporary = tmp_path / "index", tmp_path / "temporary"
+    folder.mkdir()
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    engine = build(folder, DOCUMENTS)
     server = server_of(engine)
     held = engine.searched_state(3)["server_memory_bytes"]
     assert int(held) == pytest.approx(server.memory_info().rss, rel=0.2)
     engine.close()
     assert not server.is_running()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["harness-index.json", "milvus.db"]
+    assert sorted(path.name for path in folder.iterdir()) == ["harness-index.json", "milvus.db"]
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_server_that_is_killed_between_two_queries_is_named(tmp_path: Path) -> None:
