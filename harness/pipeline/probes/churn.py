@@ -162,7 +162,7 @@ class ChurnProbe(Probe[ChurnRecord]):
         return [Table(f"Data that changes: {workload}" if workload else "Data that changes", columns, rows, legend)]
 
     def verdicts(self, trials: Sequence[TrialResult]) -> list[Verdict]:
-        """Say which states differ from their exact results for a cause that is not proven, or that all agree."""
+        """Say which states differ from their exact results for a cause that is not proven, or that no ranking does."""
         compared = [
             (trial.label, state["parity"], _name(state))
             for trial, churn in _changed(trials)
@@ -177,9 +177,21 @@ class ChurnProbe(Probe[ChurnRecord]):
         if unproven:
             headline = "data that changes: results differ from the exact ones, and the cause is not proven"
             return [Verdict("bad", headline, listed(unproven))]
-        if compared and not any(parity["different"] for _, parity, _ in compared):
-            return [Verdict("good", "data that changes: every backend agrees with exact search in every state")]
-        return []
+        if not compared or any(parity["different"] for _, parity, _ in compared):
+            return []
+        labels = list(dict.fromkeys(label for label, _, _ in compared))
+        missing = [trial.label for trial in trials if trial.label not in labels]
+        scores = [
+            f"{label}, {name}: {counted(sum(parity['causes'].values()), 'query')} ({listed(parity['causes'])})"
+            for label, parity, name in compared
+            if parity["causes"]
+        ]
+        alone = len(labels) == 1 or not missing
+        who = listed(labels) if missing else "every backend"
+        same = f"agree{'s' * alone} with exact search" if not scores else f"rank{'s' * alone} as exact search does"
+        details = [f"scores differ: {listed(scores)}"] if scores else []
+        details += [f"not compared: {listed(missing)}"] if missing else []
+        return [Verdict("good", f"data that changes: {who} {same} in every state", "; ".join(details))]
 
     def values(self, trial: TrialResult) -> Iterator[Value]:
         """Yield each number of each state."""
