@@ -212,6 +212,10 @@ def test_what_so_many_queries_would_show_is_what_the_family_leaves_them() -> Non
     known = [row.model_copy(update={"detectable": 0.0789}) for row in rows]
     details = [line.detail for line in verdicts(result.model_copy(update={"differences": known}))]
     assert any("; 52 queries can show differences from about 0.0789 on" in detail for detail in details)
+    beyond = [row.model_copy(update={"detectable": 5.69}) for row in rows]  # nDCG ends at 1
+    details = [line.detail for line in verdicts(result.model_copy(update={"differences": beyond}))]
+    assert any("; 52 queries are too few to show any difference" in detail for detail in details)
+    assert not any("5.69" in detail for detail in details)
     older = [line.detail for line in verdicts(result.model_copy(update={"differences": rows}))]
     assert not any("can show" in detail for detail in older)
 

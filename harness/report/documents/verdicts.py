@@ -9,7 +9,7 @@ from harness.document.model import Verdict
 from harness.pipeline.probes import PROBES
 from harness.results.schema import LeaderboardRow, PairedDifference, Result, ScoringDifference, TrialResult
 from harness.results.schema_base import ParityStats
-from harness.wording import counted
+from harness.wording import counted, too_few_to_show
 
 _NAMED = 3
 _LINES = 6
@@ -223,8 +223,10 @@ def _behind(top: PairedDifference, rows: Sequence[PairedDifference], result: Res
     said = f"{top.b}: {signed(top.difference)} {interval(top.ci_low, top.ci_high, '+.4f')}".rstrip()
     said += f", adjusted p {probability(top.p_adjusted)}; {top.wins:,} better, {top.ties:,} tied, {top.losses:,} worse"
     if not _is_significant(top) and top.detectable is not None:
-        queries = counted(top.wins + top.ties + top.losses, "query")
-        said += f"; {queries} can show differences from about {top.detectable:.4f} on"
+        queries = top.wins + top.ties + top.losses
+        means = [trial.metrics[top.metric].mean for trial in result.trials if top.metric in trial.metrics]
+        shown = f"{counted(queries, 'query')} can show differences from about {top.detectable:.4f} on"
+        said += f"; {too_few_to_show(queries, top.detectable, *means) or shown}"
     also = _also(rows, result)
     return f"{said}. {also}" if also else said
 
