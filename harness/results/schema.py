@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
+from harness.errors import UnknownNameError
 from harness.results.check_schema import (
     GoldenInfo,
     PreflightProblem,
@@ -450,11 +451,11 @@ class Result(Record):
         return f"{label} on {dataset}" if len(datasets) > 1 and dataset in datasets else label
 
     def trial(self, label: str, dataset: str) -> TrialResult:
-        """Return a backend's trial on a dataset; raises KeyError where there is none."""
-        for trial in self.of_dataset(dataset):
-            if trial.label == label:
-                return trial
-        raise KeyError(label)
+        """Return a backend's trial on a dataset; raises UnknownNameError where there is none."""
+        trials = {trial.label: trial for trial in self.of_dataset(dataset)}
+        if label not in trials:
+            raise UnknownNameError("backend", label, trials, of=f"the result on '{dataset}'")
+        return trials[label]
 
     def of_dataset(self, name: str) -> list[TrialResult]:
         """Return the trials on one dataset, in the order of the backends."""
