@@ -200,8 +200,8 @@ class FormulaChange(Record):
     part: str
     before: str = Field(description="it in the formula of `a`, in words")
     after: str = Field(description="it in the formula of `b`")
-    queries: Count | None = Field(description="queries of which it gives others of the best ten; null for not ranked")
-    overlap: float | None = Field(description="mean share of common documents among the best ten")
+    queries: Count | None = Field(description="queries of which it gives other best documents; null for not ranked")
+    overlap: float | None = Field(description="mean share of common documents among the best")
 
 
 class ScoringDifference(Record):
@@ -211,6 +211,7 @@ class ScoringDifference(Record):
     a: str
     b: str
     queries: Count
+    depth: Count = Field(default=10, description="best documents of a query that are compared: 10, or k below that")
     changes: list[FormulaChange]
 
 

@@ -281,6 +281,7 @@ def test_a_model_of_other_dimensions_is_invalid(tiny, tutorial):
     (problem,) = checked.report.preflight
     assert problem.check == "dimension"
     assert problem.message == "the query vectors have 32 dimensions, the index has 384"
+    assert checked.render().count(problem.message) == 1
 
 
 def test_all_lists_of_a_small_collection_may_be_alike(tiny, tmp_path):

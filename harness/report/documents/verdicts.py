@@ -80,8 +80,8 @@ def _pitfalls(result: Result) -> list[Verdict]:
         first, *others = [finding for finding in result.findings if finding.check == check]
         where = _where(first.dataset, len(result.datasets) > 1) if first.dataset is not None else ""
         about = where + (f"{first.backend}: " if first.backend is not None else "")
-        also = listed([finding.backend for finding in others if finding.backend is not None])
-        more = f"; also {also}" if also else f"; {len(others)} more below" if others else ""
+        also = [finding.backend for finding in others if finding.backend is not None]
+        more = f"; also {listed(also, len(also))}" if also else f"; {len(others)} more below" if others else ""
         lines.append(Verdict("unsure", about + first.message, f"{first.fix} ({check}{more})"))
     return lines
 
@@ -303,13 +303,15 @@ def _scoring_functions(result: Result) -> Iterator[Verdict]:
 
 
 def _changes(difference: ScoringDifference) -> str:
-    ranked = sorted(difference.changes, key=lambda change: -(change.queries or 0))
+    ranked, top = sorted(difference.changes, key=lambda change: -(change.queries or 0)), f"top {difference.depth}"
+    effective = [change for change in ranked if change.queries != 0]
     said = []
-    for change in [change for change in ranked if change.queries != 0] or ranked:
+    for change in effective or ranked:
         of = f"{change.queries or 0:,} of {counted(difference.queries, 'query')}"
-        effect = f" (alone it changes the top 10 of {of})" if change.queries is not None else ""
+        effect = f" (alone it changes the {top} of {of})" if change.queries else ""
         said.append(f"{change.part} {change.after}{effect}")
-    return f"{difference.b}: {', '.join(said)}"
+    none = "" if effective else f" (none alone changes the {top} of a query)"
+    return f"{difference.b}: {', '.join(said)}{none}"
 
 
 def _named(datasets: Sequence[str], total: int) -> str:
