@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["counted", "few_for_interval", "readable", "shortened"]
+__all__ = ["counted", "few_for_interval", "readable", "shortened", "too_few_to_show"]
 
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters but the line break, and those that turn the direction of text."""
@@ -58,3 +58,10 @@ def few_for_interval(counts: Iterable[int]) -> list[str]:
     over = counted(min(few), "query")
     why = "so few values hardly show how much they vary (those of 0/1 values are exact)"
     return [f"caution: bootstrap intervals over {over} are too narrow, for {why}; have {_FEW} or more to rely on one"]
+
+
+def too_few_to_show(queries: int, detectable: float, *means: float) -> str:
+    """Return that so few queries can show no difference, where means of at most 1 cannot differ so much; else ""."""
+    if not detectable > 1 >= max(means):
+        return ""
+    return f"{counted(queries, 'query')} {'is' if queries == 1 else 'are'} too few to show any difference"

@@ -74,5 +74,9 @@ def _spread_values(column: pa.ChunkedArray) -> Sequence[str]:
         return [value for _, value in values]
     frequencies = np.log([-count for count, _ in values])
     points = np.linspace(frequencies[0], frequencies[-1], MOST_VALUES)
-    nearest = {int(np.argmin(np.abs(frequencies - point))) for point in points}
+    nearest: list[int] = []
+    for point in points:
+        distances = np.abs(frequencies - point)
+        distances[nearest] = np.inf  # of equal frequencies, each is nearest to one point
+        nearest.append(int(np.argmin(distances)))
     return [values[place][1] for place in sorted(nearest)]

@@ -97,7 +97,7 @@ def formula_in_effect(card: BackendCard, parameters: Mapping[str, ParameterValue
 
 
 def scoring_differences(
-    outcomes: Sequence[Outcome], exact: Sequence[str], first: str | None, dataset: Dataset
+    outcomes: Sequence[Outcome], exact: Sequence[str], first: str | None, dataset: Dataset, depth: int
 ) -> list[ScoringDifference]:
     """Return why exact backends differ from the first of them.
 
@@ -106,6 +106,7 @@ def scoring_differences(
         exact: Labels of those that return what their formulas say.
         first: The backend with which the others are compared; where it is not exact, the first that is.
         dataset: What they ranked.
+        depth: How many of the best documents of a query are compared.
 
     Returns:
         One for each backend with the same terms and another formula; none where there is nothing to rank anew because
@@ -115,7 +116,7 @@ def scoring_differences(
     if len(known) < 2 or dataset.candidates is not None:
         return []
     base = next((backend for backend in known if backend.label == first), known[0])
-    ranked = cache(partial(_ranked, base.counts, dataset))
+    ranked = cache(partial(_ranked, base.counts, dataset, depth))
     others = [other for other in known if other.formula != base.formula and other.place == base.place]
     differences = [ScoringDifference(base.label, other.label, tuple(_changes(base, other, ranked))) for other in others]
     return [difference for difference in differences if difference.changes]
@@ -140,7 +141,7 @@ def _known(outcome: Outcome) -> _Known | None:
     return _Known(outcome.trial.label, formula, vectors.terms.counts, vectors.terms.folder)
 
 
-def _ranked(counts: TermCounts, dataset: Dataset, formula: Bm25Formula) -> Run | None:
+def _ranked(counts: TermCounts, dataset: Dataset, depth: int, formula: Bm25Formula) -> Run | None:
     """Return the best documents of every query under a formula, in float64; None for a collection that is too large."""
     if counts.documents.nnz > _MOST_POSTINGS:
         return None
@@ -153,7 +154,7 @@ def _ranked(counts: TermCounts, dataset: Dataset, formula: Bm25Formula) -> Run |
         matching=dataset.filtered.matching if dataset.filtered is not None else None,
     )
     plain = replace(formula, arithmetic="float64", float32_sums=True)
-    return SparseReference(with_formula(recipe, counts, plain)).retrieve(DEPTH)
+    return SparseReference(with_formula(recipe, counts, plain)).retrieve(depth)
 
 
 def _changes(base: _Known, other: _Known, ranked: Callable[[Bm25Formula], Run | None]) -> Iterator[FormulaChange]:

@@ -27,7 +27,7 @@ from harness.data.progress import Display, DisplayOfPart, SilentDisplay
 from harness.errors import HarnessError, UsageError
 from harness.loaders.checks import dataset_findings
 from harness.parity.outcome_parity import References
-from harness.parity.scoring_differences import scoring_differences
+from harness.parity.scoring_differences import DEPTH, scoring_differences
 from harness.pipeline.planning import load_planned, plan_for, resolved_for, sampled
 from harness.pipeline.probes import PROBES
 from harness.pipeline.run import run_plan
@@ -218,7 +218,7 @@ def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cac
         dataset_info(dataset, plan, whole),
         reference=reference,
         differences=differences,
-        scorings=_scorings(scored, reference, dataset),
+        scorings=_scorings(scored, reference, dataset, min(DEPTH, plan.request.k)),
         findings=[*recorded(in_data, dataset.name), *result_findings(plan, dataset, scored, differences)],
         published=PublishedHere() if at_hand is not None else published_numbers(plan, dataset, trials),
         notes=tuple(reference_notes(plan, scored)),
@@ -234,7 +234,9 @@ def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cac
     )
 
 
-def _scorings(scored: Sequence[Scored], reference: str | None, dataset: Dataset) -> list[schema.ScoringDifference]:
+def _scorings(
+    scored: Sequence[Scored], reference: str | None, dataset: Dataset, depth: int
+) -> list[schema.ScoringDifference]:
     """Return the formula changes by which backends differ that all match their exact references."""
     outcomes = [trial.outcome for trial in scored]
     exact = [trial.outcome.trial.label for trial in scored if trial.parity is not None and not trial.parity.different]
@@ -244,9 +246,10 @@ def _scorings(scored: Sequence[Scored], reference: str | None, dataset: Dataset)
             a=difference.a,
             b=difference.b,
             queries=len(dataset.queries),
+            depth=depth,
             changes=[schema.FormulaChange(**asdict(change)) for change in difference.changes],
         )
-        for difference in scoring_differences(outcomes, exact, reference, dataset)
+        for difference in scoring_differences(outcomes, exact, reference, dataset, depth)
     ]
 
 

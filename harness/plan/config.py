@@ -424,7 +424,8 @@ AGAINST = Option(
     common=True,
     metavar="[NAME=]BACKEND",
     repeated=True,
-    form="an expression, a function (question, k), or a list or a mapping of these",
+    form="an expression, a function (question, k), or a list or a mapping of these; a framework's vector store or "
+    "retriever is named: langchain:MODULE:NAME",
 )
 
 

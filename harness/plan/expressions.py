@@ -143,8 +143,12 @@ def _parse_sweep(sweep: str) -> tuple[str, list[str]]:
     if not parts or ":" not in base or any(not value for value in values):
         what = f"--sweep {sweep}: not of the form NAME:KEY=VALUE,VALUE… or NAME:OTHER=VALUE;KEY=VALUE,VALUE…"
         raise UsageError(what, fix="write --sweep chroma:ef_search=10,50,100")
-    if len(values) < 2 or len(set(values)) < len(values):
-        raise UsageError(f"--sweep {sweep}: needs at least two different values", fix="name one value in --backends")
+    if len(values) < 2:
+        raise UsageError(f"--sweep {sweep}: needs at least two values", fix="name one value in --backends")
+    twice = next((value for value in values if values.count(value) > 1), None)
+    if twice is not None:
+        fix = "name each value once; quote a value that has a comma: \"faiss:index=Flat,'IVF64,Flat'\""
+        raise UsageError(f"--sweep {sweep}: has {twice} twice", fix=fix)
     return base.strip(), values
 
 

@@ -194,7 +194,7 @@ class Comparison(Shown):
         return trial.label if len(self.datasets) == 1 else f"{trial.label} on {trial.dataset}"
 
     def trial(self, label: str, dataset: str | None = None) -> TrialResult:
-        """Return one backend's result on a dataset, the only one by default; raises KeyError for an unknown label."""
+        """Return one backend's result, on the only dataset by default; raises UnknownNameError for an unknown label."""
         return self.report.trial(label, self._name(dataset))
 
     def has_run(self, label: str, dataset: str | None = None) -> bool:

@@ -30,7 +30,7 @@ from harness.results.differences import SIGNIFICANT, PairedValues, common_querie
 from harness.results.schema import FindingInfo, PairedDifference
 from harness.results.scored import Scored
 from harness.stats.power import detectable_difference, queries_needed
-from harness.wording import counted
+from harness.wording import counted, too_few_to_show
 from harness.worker.outcome import Outcome
 
 _SHOWN = 3
@@ -434,10 +434,11 @@ def difference_finding(pair: PairedValues, family: int = 1) -> Finding | None:
     if detectable is None or observed < 0.05 * larger or observed >= detectable:
         return None
     needed = queries_needed(differences, observed, alpha=alpha)
+    shown = f"{len(differences):,} queries show differences from {detectable:.3f} on"
     return _warning(
         "too-few-queries",
-        f"{pair.b} and {pair.a} differ by {observed:.3f} in {pair.metric}, and {len(differences):,} queries show "
-        f"differences from {detectable:.3f} on (power 0.8)",
+        f"{pair.b} and {pair.a} differ by {observed:.3f} in {pair.metric}, and "
+        f"{too_few_to_show(len(differences), detectable, larger) or shown} (power 0.8)",
         f"have about {needed:,} queries like these, or claim no difference" if needed else "claim no difference",
     )
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
+from harness.errors import UnknownNameError
 from harness.results.check_schema import (
     GoldenInfo,
     PreflightProblem,
@@ -199,8 +200,8 @@ class FormulaChange(Record):
     part: str
     before: str = Field(description="it in the formula of `a`, in words")
     after: str = Field(description="it in the formula of `b`")
-    queries: Count | None = Field(description="queries of which it gives others of the best ten; null for not ranked")
-    overlap: float | None = Field(description="mean share of common documents among the best ten")
+    queries: Count | None = Field(description="queries of which it gives other best documents; null for not ranked")
+    overlap: float | None = Field(description="mean share of common documents among the best")
 
 
 class ScoringDifference(Record):
@@ -210,6 +211,7 @@ class ScoringDifference(Record):
     a: str
     b: str
     queries: Count
+    depth: Count = Field(default=10, description="best documents of a query that are compared: 10, or k below that")
     changes: list[FormulaChange]
 
 
@@ -450,11 +452,11 @@ class Result(Record):
         return f"{label} on {dataset}" if len(datasets) > 1 and dataset in datasets else label
 
     def trial(self, label: str, dataset: str) -> TrialResult:
-        """Return a backend's trial on a dataset; raises KeyError where there is none."""
-        for trial in self.of_dataset(dataset):
-            if trial.label == label:
-                return trial
-        raise KeyError(label)
+        """Return a backend's trial on a dataset; raises UnknownNameError where there is none."""
+        trials = {trial.label: trial for trial in self.of_dataset(dataset)}
+        if label not in trials:
+            raise UnknownNameError("backend", label, trials, of=f"the result on '{dataset}'")
+        return trials[label]
 
     def of_dataset(self, name: str) -> list[TrialResult]:
         """Return the trials on one dataset, in the order of the backends."""

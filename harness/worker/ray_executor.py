@@ -163,9 +163,11 @@ class Cluster:
             _require_listener(named)
             self._ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=None)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            where = f"at '{named}'" if named else "on this machine"
+            where = f"at '{named}'{'' if address else ', the address in RAY_ADDRESS'}" if named else "on this machine"
+            unset = "" if address or not named else ", or unset RAY_ADDRESS"
             raise EngineUnavailableError(
-                f"no Ray cluster {where}: {error}", fix="start it with 'ray start --head', or name another: ray:ADDRESS"
+                f"no Ray cluster {where}: {error}",
+                fix=f"start it with 'ray start --head', or name another: ray:ADDRESS{unset}",
             ) from error
 
     @property

@@ -125,11 +125,6 @@ def test_a_shard_of_qdrant(made: np.ndarray, tmp_path: Path) -> None:
     assert_told_apart("qdrant-dense:path=usual;id_key=docno", "the payload's 'page_content'")
     write_shard(tmp_path / "named", dense, payload=lambda one: {"docno": one, "held": {"words": TEXTS[one]}})
     assert_told_apart("qdrant-dense:path=named;id_key=docno;text_key=held.words", "the payload's 'held.words'")
-    note = checked("qdrant-dense:path=named;id_key=docno", "Other").trial("mine").notes[-1]
-    assert (
-        note
-        == f"{UNKNOWN}no texts of its documents are known; name where they are: --corpus, or a parameter of the backend"
-    )
 
 
 def test_learned_sparse_vectors_of_qdrant(made: np.ndarray, tmp_path: Path) -> None:
@@ -178,6 +173,19 @@ def test_a_saved_index_with_the_texts_of_a_corpus(made: np.ndarray, tmp_path: Pa
     assert_told_apart("flat:path=flat;id_file=ids.txt", "the corpus 'chunks'", **options)
 
 
+def test_an_index_without_texts_passes_with_a_warning(made: np.ndarray, tmp_path: Path) -> None:
+    """Nothing tells its model from another one of as many dimensions, and the figures look alike."""
+    from harness.exact import DenseIndex
+
+    DenseIndex.build(made).save(tmp_path / "flat")
+    (tmp_path / "flat" / "ids.txt").write_text("".join(f"{one}\n" for one in TEXTS))
+    unknown = checked("flat:path=flat;id_file=ids.txt", "Other")
+    (warning,) = unknown.report.warnings
+    assert (warning.check, warning.backend) == ("vectors-not-compared", "mine")
+    assert warning.message == f"{UNKNOWN}no texts of its documents are known"
+    assert f"warning (vectors-not-compared): mine: {warning.message}" in unknown.render().splitlines()
+
+
 def test_vectors_of_lucene_with_the_texts_of_a_corpus(made: np.ndarray, tmp_path: Path) -> None:
     skip_without("jnius_config")
     from lucene_indexes import add_vectors, writer
@@ -203,7 +211,8 @@ def test_a_model_that_may_not_be_called_again_is_said(made: np.ndarray, tmp_path
         options = {"k": 2, "timing": False, "isolation": "none"}
         once = harness.check(ASKED, against=index, max_calls=1, **options)
         assert once.trial("mine").status == "ok"
-        assert f"{UNKNOWN}its texts could not be encoded again: the cache lacks" in once.trial("mine").notes[-1]
+        (warning,) = once.report.warnings
+        assert warning.message.startswith(f"{UNKNOWN}its texts could not be encoded again: the cache lacks")
         assert len(serving.bodies) == 1
         twice = harness.check(ASKED, against=index, max_calls=2, **options)
         assert [one.check for one in twice.report.warnings] == ["stored-vectors"]  # its counts begin at 0.5

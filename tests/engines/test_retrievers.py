@@ -335,6 +335,7 @@ def test_what_a_callable_raises_comes_with_its_place() -> None:
     [
         (lambda question: [question], "cannot be called with a question and a number"),
         (lambda *, question, k: [question, k], "cannot be called with a question and a number"),
+        (lambda: "made", "(?s)cannot be called with a question and a number.*langchain:MODULE:NAME"),
         (Service, "is a class"),
         ("text", "is str, not a function"),
     ],

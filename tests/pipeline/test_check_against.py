@@ -16,7 +16,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 import harness
-from harness.errors import UsageError
+from harness.errors import UnknownNameError, UsageError
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
@@ -281,6 +281,7 @@ def test_a_model_of_other_dimensions_is_invalid(tiny, tutorial):
     (problem,) = checked.report.preflight
     assert problem.check == "dimension"
     assert problem.message == "the query vectors have 32 dimensions, the index has 384"
+    assert checked.render().count(problem.message) == 1
 
 
 def test_all_lists_of_a_small_collection_may_be_alike(tiny, tmp_path):
@@ -342,6 +343,11 @@ def test_functions_are_named_by_a_mapping(app):
         harness.check(app, against=list(functions.values()))
     with pytest.raises(UsageError, match="'a=b' is no name"):
         harness.check(app, against={"a=b": functions["right"]})
+    with pytest.raises(UsageError, match=r"a dict\n.* or retriever is named: langchain:MODULE:NAME"):
+        harness.check(app, against={"store": object()})
+    for look_up in (checked.trial, checked.run):
+        with pytest.raises(UnknownNameError, match=r"unknown backend 'rigt' of the check\n.*did you mean 'right'"):
+            look_up("rigt")
 
 
 def test_labels_are_told_apart(app):

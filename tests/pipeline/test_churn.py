@@ -285,6 +285,17 @@ def test_the_table_has_a_row_for_each_state_and_values_stand_in_csv() -> None:
     document = comparison_document(comparison.report)
     assert "every backend agrees with exact search in every state" in document.verdicts[-1].headline
     (trial,) = comparison.report.trials
+    failed = trial.model_copy(update={"label": "late", "probes": {}})
+    (verdict,) = ChurnProbe().verdicts([trial, failed])
+    assert verdict.headline == "data that changes: csr:analyzer=whitespace agrees with exact search in every state"
+    assert verdict.detail == "not compared: late"
+    trial.probes["churn"]["states"][2]["parity"] |= {"causes": {STALE: 2}}  # type: ignore[index]
+    (verdict,) = ChurnProbe().verdicts([trial])
+    assert (verdict.tone, verdict.headline) == (
+        "good",
+        "data that changes: every backend ranks as exact search does in every state",
+    )
+    assert verdict.detail == f"scores differ: csr:analyzer=whitespace, change 2: 2 queries ({STALE})"
     trial.probes["churn"]["states"][2]["parity"] |= {"different": 2, "causes": {"unknown": 2}}  # type: ignore[index]
     (verdict,) = ChurnProbe().verdicts([trial])
     assert (verdict.tone, verdict.detail) == ("bad", "csr:analyzer=whitespace, change 2: 2 queries")

@@ -98,6 +98,16 @@ def test_of_many_values_some_are_taken_from_frequent_to_rare() -> None:
     assert found[0].name == "tenant=v9"
 
 
+@pytest.mark.parametrize("frequencies", [[1] * 8, [9, 1, 1, 1, 1, 1, 1], [5, 5, 5, 5, 5, 5, 1]])
+def test_values_of_one_frequency_are_as_many_filters(frequencies: list[int]) -> None:
+    values = [f"v{number}" for number, frequency in enumerate(frequencies) for _ in range(frequency)]
+    attributes = pa.table({"price": pa.array(values)})
+    found = sweep_filters(FilterSweep(fields=("price",)), len(values), attributes, 42)
+    assert len({one.name for one in found}) == MOST_VALUES
+    counts = [len(one.filtered) for one in found]
+    assert (counts[0], counts[-1]) == (max(frequencies), min(frequencies))
+
+
 def test_exact_engines_lose_nothing_and_late_filters_do(collection: Path, cards: Path) -> None:
     backends = ["csr", "flat:model=random", "late", "plain"]
     found = harness.compare(backends, collection, cards=cards, k=2, filter_sweep="section,0.4", metrics="nDCG@10")

@@ -91,6 +91,17 @@ def test_a_dry_run_says_what_would_be_measured() -> None:
     )
 
 
+def test_a_dry_run_says_which_backends_changes_leave_out() -> None:
+    plans = [
+        make_plan(CompareRequest(backends=name, churn=churn), lucene_available=False)
+        for name, churn in (("bm25s", "insert=10%"), ("csr", "insert=10%"), ("bm25s", None))
+    ]
+    left_out, changed, unasked = (plan_text([Preview(plan, KNOWN)], "table") for plan in plans)
+    assert "will not be changed (--churn): " in left_out
+    assert "only indexes anew" in " ".join(left_out.split())
+    assert "will not be changed" not in changed + unasked
+
+
 def test_rates_are_a_list_or_rise_to_saturation() -> None:
     listed = make_plan(CompareRequest(backends="csr", rate="10,20"), lucene_available=False)
     assert (listed.load.rates, listed.load.sweep, listed.given()["rate"]) == ((10.0, 20.0), False, "10,20")

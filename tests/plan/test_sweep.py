@@ -30,8 +30,12 @@ def test_a_backend_that_is_not_among_them_is_added() -> None:
         ("chroma", "not of the form"),
         ("ef_search=10,20", "not of the form"),
         ("chroma:ef_search=10,,20", "not of the form"),
-        ("chroma:ef_search=10", "at least two different values"),
-        ("chroma:ef_search=10,10", "at least two different values"),
+        ("chroma:ef_search=10", "at least two values"),
+        ("chroma:ef_search=10,10", "has 10 twice"),
+        (
+            "faiss:index=Flat,IVF64,Flat",
+            "has Flat twice\n.*quote a value that has a comma: \"faiss:index=Flat,'IVF64,Flat'\"",
+        ),
     ],
 )
 def test_what_is_no_sweep_is_refused(sweep: str, message: str) -> None:

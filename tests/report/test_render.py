@@ -19,7 +19,7 @@ from harness.report.documents.quality import quality_table
 from harness.report.formats import FORMATS, render
 from harness.report.render.markdown import render_markdown
 from harness.report.render.terminal import render_terminal
-from harness.results.schema import Result
+from harness.results.schema import FindingInfo, Result
 from harness.results.schema_base import FilterInfo
 
 LONG = "qdrant:shards=2;m=16;ef_construct=100;quantization=scalar"
@@ -69,6 +69,22 @@ def test_report_of_filtered_searches(golden: Callable[[str], None]) -> None:
     )
     filtered = report.model_copy(update={"datasets": [report.dataset.model_copy(update={"filter": info})]})
     golden("\n".join([comparison_header(filtered), *comparison_notes(filtered)]) + "\n")
+
+
+def test_a_finding_of_several_backends_is_written_once() -> None:
+    report, labels = sample_report(), ["a", "b", "c", "d", "e", "f"]
+    found = [
+        FindingInfo(
+            check="all-zero-metrics", dataset="d", backend=label, message=f"0, {label} hits", fix="look", examples=[]
+        )
+        for label in labels
+    ]
+    text = render(report.model_copy(update={"findings": found}), "table", verbose=True)
+    assert text.count("all-zero-metrics") == 1
+    assert "also b, c, d, e and f" in text
+    found[1] = found[1].model_copy(update={"fix": "look elsewhere"})
+    other = render(report.model_copy(update={"findings": found}), "table", verbose=True)
+    assert "warning (all-zero-metrics): b: 0, b hits; fix: look elsewhere" in other
 
 
 def test_csv_is_long_and_exact() -> None:

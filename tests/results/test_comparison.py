@@ -148,6 +148,9 @@ def test_what_is_of_one_dataset_is_not_guessed(two: Comparison) -> None:
     with pytest.raises(UnknownNameError, match="unknown dataset 'hal'"):
         two.on("hal")
     assert two.trial("csr", "half").dataset == "half"
+    for look_up in (two.trial, two.run):
+        with pytest.raises(UnknownNameError, match=r"(?s)unknown backend 'cssr'.*did you mean 'csr'\? known: .*csr"):
+            look_up("cssr", "half")
 
 
 def test_several_datasets_are_stored_and_read_back(two: Comparison, tmp_path: Path) -> None:

@@ -212,6 +212,10 @@ def test_what_so_many_queries_would_show_is_what_the_family_leaves_them() -> Non
     known = [row.model_copy(update={"detectable": 0.0789}) for row in rows]
     details = [line.detail for line in verdicts(result.model_copy(update={"differences": known}))]
     assert any("; 52 queries can show differences from about 0.0789 on" in detail for detail in details)
+    beyond = [row.model_copy(update={"detectable": 5.69}) for row in rows]  # nDCG ends at 1
+    details = [line.detail for line in verdicts(result.model_copy(update={"differences": beyond}))]
+    assert any("; 52 queries are too few to show any difference" in detail for detail in details)
+    assert not any("5.69" in detail for detail in details)
     older = [line.detail for line in verdicts(result.model_copy(update={"differences": rows}))]
     assert not any("can show" in detail for detail in older)
 
@@ -272,6 +276,10 @@ def test_backends_that_compute_different_functions_exactly_are_said_to_differ_by
         "l: length of a document in one byte (alone it changes the top 10 of 7 of 64 queries), "
         "k1 1.2 (alone it changes the top 10 of 3 of 64 queries)"
     )
+    idle = [change.model_copy(update={"queries": 0}) for change in changes]
+    alone = difference.model_copy(update={"changes": idle, "depth": 5})
+    (said,) = [line for line in verdicts(sample.model_copy(update={"scorings": [alone]})) if "formula" in line.headline]
+    assert said.detail == ("l: k1 1.2, length of a document in one byte (none alone changes the top 5 of a query)")
     other = sample.datasets[0].model_copy(update={"name": "more"})
     both = [difference, difference.model_copy(update={"dataset": "more", "queries": 9, "changes": changes[:1]})]
     joined = sample.model_copy(update={"datasets": [*sample.datasets, other], "scorings": both})

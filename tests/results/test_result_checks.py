@@ -360,6 +360,9 @@ def test_too_few_queries_for_a_difference() -> None:
     assert among_eight is not None
     assert "20 queries show differences from 0.182 on" in among_eight.message
     assert difference_finding(pair(np.full(400, 0.4), 0.05, 0.2)) is None
+    varied = difference_finding(pair(np.full(5, 0.4), 0.1, 0.5), 30)
+    assert varied is not None
+    assert varied.message.endswith("in nDCG@10, and 5 queries are too few to show any difference (power 0.8)")
     assert difference_finding(pair(np.full(20, 0.4), 0.01, 0.2)) is None  # below 5 %, which nobody would report
     assert difference_finding(pair(np.full(1, 0.4), 0.3, 0.2)) is None
 
@@ -369,7 +372,7 @@ def test_a_difference_is_judged_whatever_the_values(
     values: np.ndarray[tuple[int], np.dtype[np.float64]], difference: float, noise: float
 ) -> None:
     found = difference_finding(pair(values, difference, noise))
-    assert found is None or f"{len(values)} queries show" in found.message
+    assert found is None or f"{len(values)} queries" in found.message
 
 
 def test_every_check_is_reached_by_these_tests() -> None:

@@ -285,7 +285,9 @@ def test_a_cluster_that_is_not_there_is_said_at_once(named: str) -> None:
     command = [sys.executable, "-c", f"from harness.worker.ray_executor import cluster; cluster('{executor}')"]
     environment = {**os.environ, **more}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert f"no Ray cluster at '{address}'" in done.stderr
+    source = ", the address in RAY_ADDRESS" if more else ""
+    assert f"no Ray cluster at '{address}'{source}: " in done.stderr
+    assert done.stderr.count("RAY_ADDRESS") == (2 if more else 0), "named where it is the cause"
 
 
 def test_another_version_on_a_node_is_refused(tmp_path: Path) -> None:

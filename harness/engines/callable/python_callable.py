@@ -159,7 +159,8 @@ def _require_two_arguments(function: Callable[..., object], name: str) -> None:
     except TypeError as error:
         raise EngineUnavailableError(
             f"'{name}{signature}' cannot be called with a question and a number: {error}",
-            fix=f"{_CALLED}; put a function with these two arguments around it",
+            fix=f"{_CALLED}; put a function with these two arguments around it, or name one that makes an object "
+            "of a framework: langchain:MODULE:NAME",
         ) from error
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.data.types import Corpus, Run
-from harness.errors import UsageError
+from harness.errors import ResultError, UnknownNameError, UsageError
 from harness.results.presenters import HTML_NAME, NOT_STORED, Shown, presenter
 from harness.results.schema import Result, TrialResult
 from harness.results.stored import ResultContent, read_report, read_stored_run, write_result
@@ -80,18 +80,25 @@ class Checked(Shown):
             )
 
     def trial(self, label: str, dataset: str | None = None) -> TrialResult:
-        """Return a backend's result, on the only dataset by default; raises KeyError, and UsageError for several."""
+        """Return a backend's result, on the only dataset by default.
+
+        Raises UnknownNameError for an unknown label, UsageError for a backend on several datasets.
+        """
         named = [trial for trial in self.report.trials if trial.label == label and dataset in (None, trial.dataset)]
         if not named:
-            raise KeyError(label)
+            labels = {trial.label for trial in self.report.trials if dataset in (None, trial.dataset)}
+            raise UnknownNameError("backend", label, labels, of="the check")
         if len(named) > 1:
             places = ", ".join(trial.dataset for trial in named)
             raise UsageError(f"'{label}' was asked on several datasets: {places}", fix="name one: dataset='…'")
         return named[0]
 
     def run(self, label: str, dataset: str | None = None) -> Run:
-        """Return a backend's hits, as :meth:`trial`; raises KeyError for a backend that failed."""
-        return self.hits[self.trial(label, dataset).dataset, label]
+        """Return a backend's hits, as :meth:`trial`; raises ResultError for a backend that failed."""
+        place = self.trial(label, dataset).dataset, label
+        if place not in self.hits:
+            raise ResultError(f"'{label}' failed, so it has no run")
+        return self.hits[place]
 
     @property
     def runs(self) -> Mapping[str, Run]:

@@ -40,10 +40,11 @@ from harness.worker.vectors import Vectors
 _ALIKE = 0.99
 """Half precision leaves 0.999 and more. A text that was cut elsewhere, or had another prompt, is below."""
 _SHOWN = 5
+_UNCOMPARED = "its vectors were not compared with those of the model"
 
 
 class Compared(NamedTuple):
-    """A statement on the vectors of an index: a warning, or a note where nothing is wrong or nothing is known."""
+    """A statement on the vectors of an index: a warning, or a note where nothing is wrong or no model is named."""
 
     finding: Finding | None = None
     note: str | None = None
@@ -82,7 +83,9 @@ class ModelComparison:
         if isinstance(texts, str):
             return _unknown(texts)
         if Settings.of(encoder, trial.parameters).source.kind == "precomputed":
-            return _unknown("its questions have precomputed vectors, and no model encodes its texts")
+            return Compared(
+                note=f"{_UNCOMPARED}: its questions have precomputed vectors, and no model encodes its texts"
+            )
         try:
             vectors = self._encode(_with_calls_left(trial, outcome.vectors), encoder, texts)
         except HarnessError as error:
@@ -98,7 +101,7 @@ class ModelComparison:
         texts, places = self._known_texts(sample, ids)
         kept = [number for number, text in enumerate(texts) if text is not None and text.strip()]
         if not kept:
-            return "no texts of its documents are known; name where they are: --corpus, or a parameter of the backend"
+            return "no texts of its documents are known"
         rows = np.array(kept, dtype=np.int32)
         vectors = sample.sparse.take(rows) if sample.sparse is not None else sample.dense
         if vectors is None:
@@ -193,4 +196,12 @@ def _judged(sample: _Texts, cosines: Float64Array) -> Compared:
 
 
 def _unknown(reason: str) -> Compared:
-    return Compared(note=f"its vectors were not compared with those of the model: {reason}")
+    return Compared(
+        Finding(
+            "vectors-not-compared",
+            "warning",
+            f"{_UNCOMPARED}: {reason}",
+            "make sure that model= names the model that made the index, as another of as many dimensions answers "
+            "without an error; or name where its texts are: --corpus, or a parameter of the backend",
+        )
+    )

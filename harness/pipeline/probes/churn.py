@@ -86,6 +86,11 @@ class ChurnProbe(Probe[ChurnRecord]):
         """Say which workload."""
         return f"changes ({plan.churn})" if plan.churn is not None else ""
 
+    def unmeasured(self, trial: Trial, plan: Plan) -> str:
+        """Say why a backend will not be changed."""
+        asked = plan.churn is not None and not self.wanted(trial, plan)
+        return f"will not be changed (--churn): {_unchanged(trial)}" if asked else ""
+
     def levels(self, plan: Plan) -> list[str]:
         """Name the workload, with its seed."""
         return [f"changes ({plan.churn}, seed {plan.churn.seed})"] if plan.churn is not None else []
@@ -111,23 +116,13 @@ class ChurnProbe(Probe[ChurnRecord]):
 
     def notes(self, scored: Scored, plan: Plan) -> list[str]:
         """Say why a backend was not changed."""
-        outcome, options = scored.outcome, plan.churn
-        if options is None or outcome.failure is not None:
+        outcome = scored.outcome
+        if plan.churn is None or outcome.failure is not None:
             return []
         record = self.measured(outcome.measurements)
         if record is not None:
             return [] if record.unchangeable is None else [f"not changed (--churn): {record.unchangeable}"]
-        if outcome.combined is not None:
-            return ["not changed (--churn): it is made of other backends"]
-        if outcome.asked is not None:
-            return ["not changed (--churn): its own code answers, and nothing is indexed"]
-        if outcome.record is None:
-            return ["not changed (--churn): its run was read from a file"]
-        if outcome.record.external is not None:
-            return ["not changed (--churn): an external index is only read"]
-        card = outcome.trial.spec.card
-        reason = Engine.no_changes if card is None else load_engine(card).no_changes
-        return [f"not changed (--churn): {reason}"]
+        return [f"not changed (--churn): {_unchanged(outcome.trial)}"]
 
     def tables(self, trials: Sequence[TrialResult], cores: int) -> list[Table]:  # noqa: ARG002
         """Tabulate each state of each backend."""
@@ -162,7 +157,7 @@ class ChurnProbe(Probe[ChurnRecord]):
         return [Table(f"Data that changes: {workload}" if workload else "Data that changes", columns, rows, legend)]
 
     def verdicts(self, trials: Sequence[TrialResult]) -> list[Verdict]:
-        """Say which states differ from their exact results for a cause that is not proven, or that all agree."""
+        """Say which states differ from their exact results for a cause that is not proven, or that no ranking does."""
         compared = [
             (trial.label, state["parity"], _name(state))
             for trial, churn in _changed(trials)
@@ -177,9 +172,21 @@ class ChurnProbe(Probe[ChurnRecord]):
         if unproven:
             headline = "data that changes: results differ from the exact ones, and the cause is not proven"
             return [Verdict("bad", headline, listed(unproven))]
-        if compared and not any(parity["different"] for _, parity, _ in compared):
-            return [Verdict("good", "data that changes: every backend agrees with exact search in every state")]
-        return []
+        if not compared or any(parity["different"] for _, parity, _ in compared):
+            return []
+        labels = list(dict.fromkeys(label for label, _, _ in compared))
+        missing = [trial.label for trial in trials if trial.label not in labels]
+        scores = [
+            f"{label}, {name}: {counted(sum(parity['causes'].values()), 'query')} ({listed(parity['causes'])})"
+            for label, parity, name in compared
+            if parity["causes"]
+        ]
+        alone = len(labels) == 1 or not missing
+        who = listed(labels) if missing else "every backend"
+        same = f"agree{'s' * alone} with exact search" if not scores else f"rank{'s' * alone} as exact search does"
+        details = [f"scores differ: {listed(scores)}"] if scores else []
+        details += [f"not compared: {listed(missing)}"] if missing else []
+        return [Verdict("good", f"data that changes: {who} {same} in every state", "; ".join(details))]
 
     def values(self, trial: TrialResult) -> Iterator[Value]:
         """Yield each number of each state."""
@@ -188,6 +195,19 @@ class ChurnProbe(Probe[ChurnRecord]):
             yield from values_of(trial.dataset, trial.label, f"churn.{state['step']}.", _numbers(state))
         if churn.get("new_index") is not None:
             yield from values_of(trial.dataset, trial.label, "churn.new_index.", _numbers(churn["new_index"]))
+
+
+def _unchanged(trial: Trial) -> str:
+    """Return why a trial is not changed that the plan of changes leaves out."""
+    if trial.spec.components:
+        return "it is made of other backends"
+    if trial.spec.called is not None:
+        return "its own code answers, and nothing is indexed"
+    if trial.spec.run_path is not None:
+        return "its run was read from a file"
+    if trial.external:
+        return "an external index is only read"
+    return Engine.no_changes if trial.spec.card is None else load_engine(trial.spec.card).no_changes
 
 
 def _refuse_lost(

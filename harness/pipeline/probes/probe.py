@@ -116,6 +116,10 @@ class Probe(Generic[RecordOf]):
         """Say in a line what the plan asks of it; empty for nothing."""
         return ""
 
+    def unmeasured(self, trial: Trial, plan: Plan) -> str:  # noqa: ARG002
+        """Say why it leaves out a trial although the plan asks for it; empty where it does not."""
+        return ""
+
     def levels(self, plan: Plan) -> list[str]:  # noqa: ARG002
         """Name each measurement that the plan asks for: a stored outcome that lacks one is not re-used."""
         return []

@@ -18,7 +18,7 @@ from harness.results.schema import TrialResult
 from harness.results.snapshot import OVERLAP, ResultSnapshot
 from harness.stats import Change, Judgement, NoiseFloor, TestName, judge_family
 from harness.stats.mean_error import sum_of_variances
-from harness.wording import counted
+from harness.wording import counted, too_few_to_show
 
 _MOST_DIGITS = 12
 """Means that differ beyond so many decimals are the same: what remains is rounding."""
@@ -233,11 +233,9 @@ def sentence(metric: MetricJudgement, comparisons: int = 1, gated_comparisons: i
             said = f"no evidence {f'that more than {more:g} were lost' if more else 'of a change'}"
         parts.append(f"{said}{corrected}")
     if metric.verdict in ("same", "undecided") and metric.detectable is not None:
-        queries, largest = counted(metric.queries, "query"), max(metric.before, metric.after)
-        shown = f"would have shown a difference of {_plain(metric.detectable)}"
-        if metric.detectable > 1 >= largest:  # of means of at most 1, none is so large
-            shown = f"{'is' if metric.queries == 1 else 'are'} too few to show any difference"
-        parts.append(f"{queries} {shown}")
+        too_few = too_few_to_show(metric.queries, metric.detectable, metric.before, metric.after)
+        shown = f"{counted(metric.queries, 'query')} would have shown a difference of {_plain(metric.detectable)}"
+        parts.append(too_few or shown)
     return "; ".join(parts)
 
 

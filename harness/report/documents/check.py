@@ -132,8 +132,11 @@ def _verdicts(report: Result) -> Iterator[Verdict]:
     for problem in report.preflight:
         yield Verdict("bad", problem_headline(report, problem), problem.fix)
     failures: dict[tuple[str, str], list[str]] = {}
+    told = {(problem.backend, problem.dataset, problem.message) for problem in report.preflight}
     for trial in report.trials:
-        if trial.error is not None:
+        if trial.error is None:
+            continue
+        if (trial.label, trial.dataset, trial.error.message.partition("\n")[0]) not in told:
             failures.setdefault((trial.label, trial.error.message), []).append(trial.dataset)
     for (label, message), datasets in failures.items():
         name = f"{label} failed on {listed(datasets)}" if len(datasets) > 1 else report.trial_name(label, datasets[0])

@@ -176,11 +176,13 @@ def comparison_notes(result: Result) -> Iterator[str]:
     for dataset in result.datasets:
         about = f"{dataset.name}: " if len(result.datasets) > 1 else ""
         yield from (f"{about}{line}" for line in _of_dataset(dataset, result.of_dataset(dataset.name)))
-    told: set[str] = set()  # verdicts have the first finding of each check, without its examples
+    # verdicts have the first finding of each check, without its examples, and name the other backends
+    several, told = len(result.datasets) > 1, dict[str, FindingInfo]()
     for finding in result.findings:
-        if finding.check in told or finding.examples:
-            yield _finding(finding, several=len(result.datasets) > 1)
-        told.add(finding.check)
+        first = told.setdefault(finding.check, finding)
+        named = finding.backend is not None and finding.fix == first.fix and not several
+        if finding.examples or not (finding is first or named):
+            yield _finding(finding, several=several)
     yield from frontier_notes(result)
     yield from few_for_interval(
         trial.queries.evaluated

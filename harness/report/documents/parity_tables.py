@@ -59,11 +59,11 @@ def scoring_tables(scorings: Sequence[ScoringDifference], where: str = "") -> li
         Column("here", numeric=False),
         Column(f"in {scorings[0].a}", numeric=False),
         Column("queries", priority=1),
-        Column("overlap@10", priority=2),
+        Column(f"overlap@{scorings[0].depth}", priority=2),
     ]
-    base, queries = scorings[0].a, counted(scorings[0].queries, "query")
+    base, queries, depth = scorings[0].a, counted(scorings[0].queries, "query"), scorings[0].depth
     legend = [
-        f"queries: of {queries}, those whose top 10 changes when {base} is ranked again with this change alone",
+        f"queries: of {queries}, those whose top {depth} changes when {base} is ranked again with this change alone",
         "with all changes it computes the backend's own formula, and returns its ranking",
     ]
     return [Table(f"Why exact scores differ{where}", columns, rows, legend, detail=True)]

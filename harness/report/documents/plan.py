@@ -38,7 +38,7 @@ def _blocks(plan: Plan, known: Sequence[LookUp]) -> Iterator[Block]:
     settings = _settings(plan)
     yield Facts(f"dataset {settings.pop('dataset')}", list(settings.items()), open=True)
     for trial, preview in zip(plan.trials, known, strict=True):
-        said = [("", line) for line in (_prospect(preview), *_said(plan, preview))]
+        said = [("", line) for line in (_prospect(preview), *_said(plan, trial, preview))]
         yield Facts(f"backend {trial.label}", [("parameters", _parameters(trial)), *said], open=True)
     yield Notes(plan.notes)
 
@@ -127,9 +127,9 @@ def _execution(options: ExecutionOptions, rebuilds: int) -> str:
     return ", ".join(words)
 
 
-def _said(plan: Plan, preview: LookUp) -> list[str]:
-    """Return the number of builds where several are asked for, and the calls of a remote model."""
-    said = []
+def _said(plan: Plan, trial: Trial, preview: LookUp) -> list[str]:
+    """Return what measures leave the trial out, how many builds are asked for, and the calls of a remote model."""
+    said = [words for probe in PROBES if (words := probe.unmeasured(trial, plan))]
     if plan.request.rebuilds > 1 and preview.builds:
         said.append(f"{preview.builds} builds" if preview.builds > 1 else "1 build: the engine is deterministic")
     if preview.remote is not None:

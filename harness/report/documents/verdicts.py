@@ -9,7 +9,7 @@ from harness.document.model import Verdict
 from harness.pipeline.probes import PROBES
 from harness.results.schema import LeaderboardRow, PairedDifference, Result, ScoringDifference, TrialResult
 from harness.results.schema_base import ParityStats
-from harness.wording import counted
+from harness.wording import counted, too_few_to_show
 
 _NAMED = 3
 _LINES = 6
@@ -80,8 +80,8 @@ def _pitfalls(result: Result) -> list[Verdict]:
         first, *others = [finding for finding in result.findings if finding.check == check]
         where = _where(first.dataset, len(result.datasets) > 1) if first.dataset is not None else ""
         about = where + (f"{first.backend}: " if first.backend is not None else "")
-        also = listed([finding.backend for finding in others if finding.backend is not None])
-        more = f"; also {also}" if also else f"; {len(others)} more below" if others else ""
+        also = [finding.backend for finding in others if finding.backend is not None]
+        more = f"; also {listed(also, len(also))}" if also else f"; {len(others)} more below" if others else ""
         lines.append(Verdict("unsure", about + first.message, f"{first.fix} ({check}{more})"))
     return lines
 
@@ -223,8 +223,10 @@ def _behind(top: PairedDifference, rows: Sequence[PairedDifference], result: Res
     said = f"{top.b}: {signed(top.difference)} {interval(top.ci_low, top.ci_high, '+.4f')}".rstrip()
     said += f", adjusted p {probability(top.p_adjusted)}; {top.wins:,} better, {top.ties:,} tied, {top.losses:,} worse"
     if not _is_significant(top) and top.detectable is not None:
-        queries = counted(top.wins + top.ties + top.losses, "query")
-        said += f"; {queries} can show differences from about {top.detectable:.4f} on"
+        queries = top.wins + top.ties + top.losses
+        means = [trial.metrics[top.metric].mean for trial in result.trials if top.metric in trial.metrics]
+        shown = f"{counted(queries, 'query')} can show differences from about {top.detectable:.4f} on"
+        said += f"; {too_few_to_show(queries, top.detectable, *means) or shown}"
     also = _also(rows, result)
     return f"{said}. {also}" if also else said
 
@@ -301,13 +303,15 @@ def _scoring_functions(result: Result) -> Iterator[Verdict]:
 
 
 def _changes(difference: ScoringDifference) -> str:
-    ranked = sorted(difference.changes, key=lambda change: -(change.queries or 0))
+    ranked, top = sorted(difference.changes, key=lambda change: -(change.queries or 0)), f"top {difference.depth}"
+    effective = [change for change in ranked if change.queries != 0]
     said = []
-    for change in [change for change in ranked if change.queries != 0] or ranked:
+    for change in effective or ranked:
         of = f"{change.queries or 0:,} of {counted(difference.queries, 'query')}"
-        effect = f" (alone it changes the top 10 of {of})" if change.queries is not None else ""
+        effect = f" (alone it changes the {top} of {of})" if change.queries else ""
         said.append(f"{change.part} {change.after}{effect}")
-    return f"{difference.b}: {', '.join(said)}"
+    none = "" if effective else f" (none alone changes the {top} of a query)"
+    return f"{difference.b}: {', '.join(said)}{none}"
 
 
 def _named(datasets: Sequence[str], total: int) -> str:

@@ -51,7 +51,7 @@ def test_a_comparison_shows_the_parity_with_the_model(tmp_path: Path) -> None:
     assert (of_terms.mode, of_terms.tie_equivalent) == ("sqlite", of_terms.queries)
     assert (of_csr.mode, of_csr.tie_equivalent) == ("textbook", of_csr.queries)
     (difference,) = comparison.report.scorings
-    assert (difference.a, difference.b, difference.queries) == ("terms", "csr", 4)
+    assert (difference.a, difference.b, difference.queries, difference.depth) == ("terms", "csr", 4, 5)
     changes = {change.part: (change.before, change.after, change.queries) for change in difference.changes}
     assert changes["N and avgdl"] == ("of all documents", "of documents with terms", 0)
     assert changes["IDF"][0].endswith("at least 1e-06")
