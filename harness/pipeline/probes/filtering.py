@@ -159,10 +159,11 @@ class FilteringProbe(Probe[FilteringRecord]):
             Column("filter", numeric=False, names=True),
             Column("matching", priority=2),
             *([Column(f"recall@{depth}")] if depth else []),
-            *([Column(f"filtered {metric}", priority=3), Column("− exact"), Column("evaluated")] if metric else []),
-            Column("p95 ms", priority=4),
-            Column("p99 ms", priority=1),
-            Column("n"),
+            *([Column(f"filtered {metric}", priority=3)] if metric else []),
+            *([Column("− exact", priority=1), Column("evaluated", priority=5)] if metric else []),
+            Column("p95 ms"),
+            Column("p99 ms", priority=4),
+            Column("n", priority=6),
             Column("too few"),
         ]
         rows = []
