@@ -138,6 +138,7 @@ def test_exact_engines_lose_nothing_and_late_filters_do(collection: Path, cards:
     assert [row.series for row in recall.rows] == [1, 0, 5]
     assert recall.rows[2].points == [(2 / 6, 1.0), (2 / 6, 1.0), (0.5, 0.875), (1.0, 1.0)]
     assert [sorted(row.ringed) for row in recall.rows] == [[], [], [2]]
+    assert sorted(recall.rows[2].apart) == [1, 2], "values of metadata"
     assert dict(loss.rows[2].points)[0.5] == garden.quality - garden.exact
     shown = found.render()
     assert "Search under filters" in shown

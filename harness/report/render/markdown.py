@@ -47,7 +47,7 @@ def render_markdown(document: Document, limit: int | None = None) -> str:
 def _verdicts(document: Document) -> Iterator[str]:
     for verdict in document.verdicts:
         headline = f"- {_SIGNS[verdict.tone]} **{_plain(verdict.headline)}**"
-        yield f"{headline}<br>{_plain(verdict.detail)}" if verdict.detail else headline
+        yield "<br>".join([headline, *(_plain(line.strip()) for line in verdict.detail.split("\n") if line)])
 
 
 def _block(block: Block) -> str:
