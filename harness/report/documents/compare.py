@@ -60,7 +60,7 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
             (cost if table.detail else requested).append(table)
     quality += [_datasets_table(result.datasets)] if len(result.datasets) > _NAMED else []
     said = list(comparison_notes(result))
-    frontier = [*frontier_tables(result), *drawn.get("frontier", [])]
+    frontier: list[Block] = [*frontier_tables(result), *drawn.get("frontier", [])]
     sections = [
         Section("quality", "Quality", [*quality, *drawn.get("quality", [])]),
         Section("frontier", "What a setting costs and buys", frontier, open=True),
