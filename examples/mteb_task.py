@@ -15,6 +15,7 @@ from mteb.abstasks.task_metadata import TaskMetadata
 
 import harness
 from datasets import Dataset
+from harness.errors import HarnessError
 from harness.integrations.mteb import Backend
 from harness.loaders import load_dataset
 
@@ -65,4 +66,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except HarnessError as error:
+        sys.exit(str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from harness.plan.config import BackendsRequest
 from harness.plan.stages import Stage, fusions, rerankers
 from harness.registry.cards import BackendCard, ReferenceRule
 from harness.registry.lookup import find_cards, load_engine
-from harness.registry.parameters import Parameter
+from harness.registry.parameters import Parameter, ParameterValue
 
 
 @verb(BackendsRequest)
@@ -34,34 +35,40 @@ def backends(request: BackendsRequest) -> None:
         else:
             print_result(_list(known.values()))
         return
-    label, card, shown = _backend(name, known, request.cards)
+    label, card, shown, given = _backend(name, known, request.cards)
     if request.format == "json":
         print_json({**_plain(card), "parameters": {parameter.name: asdict(parameter) for parameter in shown}})
         return
     facts = _facts(card) if isinstance(card, BackendCard) else []
-    blocks: list[Block] = [*facts, _parameters(shown, scoped=isinstance(card, BackendCard))]
-    title = f"{label}: {card.summary}"
-    print_result(_markdown(*blocks, title=title) if request.format == "markdown" else page(*blocks, title=title))
+    blocks: list[Block] = [*facts, _parameters(shown, given, scoped=isinstance(card, BackendCard))]
+    if request.format == "markdown":
+        print_result(_markdown(*blocks, title=label, subtitle=card.summary))
+    else:
+        print_result(page(*blocks, title=f"{label}: {card.summary}"))
 
 
 def _backend(
     text: str, known: Mapping[str, BackendCard], cards: Path | None
-) -> tuple[str, BackendCard | Stage, list[Parameter]]:
-    """Return how a backend or a stage is called, its card and the parameters to show.
+) -> tuple[str, BackendCard | Stage, list[Parameter], Mapping[str, ParameterValue]]:
+    """Return how a backend or a stage is called, its card, the parameters to show and the values that are set.
 
     Those are the ones that an expression sets, which is checked as ``--backends`` checks it, or all.
     """
     every: Mapping[str, BackendCard | Stage] = {**known, **fusions(), **rerankers()}
     label, name = text, text
-    chosen: tuple[str, ...] = ()
+    given: Mapping[str, ParameterValue] = {}
     if text not in every and re.search("[:|]", text):
         from harness.plan.backend_spec import parse_backends
+        from harness.plan.capability_checks import refuse_parameters
 
         (spec,) = parse_backends([text], cards)
-        label, name, chosen = spec.label, spec.name, tuple(spec.overrides)
+        label, name, given = spec.label, spec.name, spec.overrides
+        if spec.card is not None:
+            with suppress(BackendError, CardError):  # an engine that cannot be imported here
+                refuse_parameters(label, spec.card, spec.parameters)
     if name in every:
         parameters = every[name].parameters
-        return label, every[name], [parameters[key] for key in chosen or parameters]
+        return label, every[name], [parameters[key] for key in given or parameters], given
     listed = [f"{form}: {summary}" for form, summary in _OF_USERS.items()]
     yours = [line for line in listed if name in re.findall("[a-z]+(?=:)", line)]
     if yours:
@@ -91,10 +98,10 @@ def _plain(card: BackendCard | Stage) -> dict[str, object]:
     return {**asdict(card), **({"capabilities": proven.answers, "verified_on": proven.verified_on} if proven else {})}
 
 
-def _markdown(*blocks: Block, title: str = "") -> str:
+def _markdown(*blocks: Block, title: str, subtitle: str = "") -> str:
     from harness.report.render.markdown import render_markdown
 
-    document = Document(title, "", sections=[Section("", "", blocks)], kind="backends", name=title)
+    document = Document(title, subtitle, sections=[Section("", "", blocks)], kind="backends", name=title)
     return render_markdown(document)
 
 
@@ -135,15 +142,16 @@ def _facts(card: BackendCard) -> list[Facts]:
     return [Facts("", rows, open=True)]
 
 
-def _parameters(parameters: Iterable[Parameter], *, scoped: bool) -> Table:
-    """Return a row for each parameter; ``scoped`` ones say what another value changes."""
+def _parameters(parameters: Iterable[Parameter], given: Mapping[str, ParameterValue], *, scoped: bool) -> Table:
+    """Return a row for each parameter, with the value that is ``given``; ``scoped`` ones say what another changes."""
     rows = []
     for parameter in parameters:
         # not how fast a model is asked, nor where a key is
         scope = [f"{parameter.scope}{', no result' if parameter.affects == 'nothing' else ''}"] if scoped else []
-        rows.append((parameter.name, _value(parameter.default), _accepted(parameter), *scope, parameter.help))
-    changes = ["changes"] if scoped else []
-    return texts_table([name_column("parameter"), "default", "takes", *changes, sentence_column("meaning")], rows)
+        values = [*([_value(given[parameter.name])] if given else []), _value(parameter.default)]
+        rows.append((parameter.name, *values, _accepted(parameter), *scope, parameter.help))
+    columns = [*(["value"] if given else []), "default", "takes", *(["changes"] if scoped else [])]
+    return texts_table([name_column("parameter"), *columns, sentence_column("meaning")], rows)
 
 
 def _gaps(card: BackendCard) -> list[tuple[str, str]]:

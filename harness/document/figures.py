@@ -48,12 +48,16 @@ class Bars:
 
 
 class Curve(NamedTuple):
-    """Values of a label at places above 0, rising: (place, value); ``ringed`` counts the points that have a ring."""
+    """Values of a label at places above 0, rising: (place, value).
+
+    ``ringed`` counts the points that have a ring, ``apart`` those that the line does not join.
+    """
 
     label: str
     points: Sequence[tuple[float, float]]
     series: int
     ringed: frozenset[int] = frozenset()
+    apart: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,10 @@ class Backend(_pyterrier.Transformer):  # type: ignore[misc] # its types are not
         else:
             self._name, self._corpus = "documents", Corpus(*texts_of(corpus, "documents", DOCUMENT_ROLES, {}))
 
+    def __repr__(self) -> str:
+        """Return the backend as ``--backends`` takes it, by which ``pt.Experiment`` names its row."""
+        return self._single.label
+
     @property
     def comparison(self) -> Any:  # noqa: ANN401
         """The :class:`harness.Comparison` of the last search, with its parity and costs; None before it."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from harness.engines.interface import Capabilities
 from harness.errors import HarnessError, RejectedInputError, UsageError
 from harness.plan.config import ClientKind
 from harness.plan.option_fields import raise_together
 from harness.plan.plan import Plan
+from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
+from harness.registry.parameters import ParameterValue
 
 OWN_ADAPTERS = "harness.engines."
 """Prefix of the engines of the harness itself: what their parameters mean is known."""
@@ -18,8 +20,7 @@ OWN_ADAPTERS = "harness.engines."
 def refuse_impossible(plan: Plan) -> None:
     """Raise UsageError, with every mistake, for what engines cannot do as far as they say so without being opened.
 
-    An engine that cannot be imported is left to its trial, which tells why. Parameters are tried on the harness's own
-    engines alone: what others do when they are made may be slow or fail in ways that only a worker survives.
+    An engine that cannot be imported is left to its trial, which tells why.
     """
     mistakes = list[UsageError]()
     for trial in plan.trials:
@@ -30,14 +31,28 @@ def refuse_impossible(plan: Plan) -> None:
             engine = load_engine(card)
         except HarnessError:
             continue
-        refused = [*_impossible(plan, engine.capabilities, external=trial.external)]
+        impossible = list(_impossible(plan, engine.capabilities, external=trial.external))
+        mistakes += [UsageError(f"backend '{trial.label}': {what}", fix=fix) for what, fix in impossible]
         try:
-            if not refused and card.engine.startswith(OWN_ADAPTERS):
-                engine(trial.parameters)
-        except (UsageError, RejectedInputError) as error:
-            refused.append((error.what, error.fix))
-        mistakes += [UsageError(f"backend '{trial.label}': {what}", fix=fix) for what, fix in refused]
+            if not impossible:
+                refuse_parameters(trial.label, card, trial.parameters)
+        except UsageError as error:
+            mistakes.append(error)
     raise_together(mistakes)
+
+
+def refuse_parameters(label: str, card: BackendCard, parameters: Mapping[str, ParameterValue]) -> None:
+    """Raise UsageError for parameters that the engine does not take when it is made.
+
+    They are tried on the harness's own engines alone: what others do when they are made may be slow or fail in ways
+    that only a worker survives.
+    """
+    if not card.engine.startswith(OWN_ADAPTERS):
+        return
+    try:
+        load_engine(card)(parameters)
+    except (UsageError, RejectedInputError) as error:
+        raise UsageError(f"backend '{label}': {error.what}", fix=error.fix) from error
 
 
 def _impossible(plan: Plan, capabilities: Capabilities, *, external: bool) -> Iterator[tuple[str, str | None]]:

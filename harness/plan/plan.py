@@ -190,7 +190,7 @@ class Plan:
             )
             or None,
             "concurrency": ",".join(map(str, self.load.concurrency)) or None,
-            "rate": SWEEP if self.load.sweep else ",".join(f"{rate:g}" for rate in self.load.rates) or None,
+            "rate": SWEEP if self.load.sweep else ",".join(f"{rate:.10g}" for rate in self.load.rates) or None,
             "churn": str(self.churn) if self.churn is not None else None,
         }
 

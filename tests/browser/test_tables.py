@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from explorers import small_explorer
@@ -178,3 +179,31 @@ def test_a_table_that_has_its_sections_name_does_not_say_it_again(show: Show) ->
     opened = show(render_page(page)).page
     expect(opened.locator("caption")).to_be_hidden()
     expect(opened.get_by_role("region", name="Quality")).to_be_visible()
+
+
+def test_short_labels_stand_in_the_page_and_long_ones_in_tips_links_and_copies(show: Show) -> None:
+    long = f"new:{';'.join(f'parameter_{number}=a_long_value' for number in range(9))}"
+    explorer = small_explorer()
+    explorer = replace(explorer, labels=["old", long])
+    table = Table("Means", quality().columns, [[Cell(long), Cell("0.5000", value=0.5), Cell("1", value=1)]])
+    figure = Figure(f"{METRIC} of {long}", Bars(METRIC, [Bar(long, 0.5, None, None, 0)]))
+    verdicts = [Verdict("bad", f"{long} failed", "it cannot\n  take another")]
+    page = Document(f"data: {long}", "", verdicts, [Section("quality", "Quality", [table, figure])], [], "")
+    page = replace(page, labels={long: "new[a=1]"})
+    opened = show(render_page(page, [explorer]), viewport={"width": 400, "height": 800}).page
+    assert opened.title() == "data: new[a=1]"
+    for place in ("h1", "#verdict strong", "#quality tbody th", "#quality h3"):
+        shown = opened.locator(place).first
+        assert "new[a=1]" in shown.inner_text()
+        assert "parameter_1" not in shown.inner_text()
+        expect(shown.locator("abbr")).to_have_attribute("title", long)
+    expect(opened.locator("#quality svg text.label")).to_have_text("new[a=1]")
+    assert opened.locator("#verdict p").inner_text().splitlines() == ["it cannot", "take another"]
+    assert opened.evaluate("document.documentElement.scrollWidth") == 400
+    opened.get_by_text("Short labels in full").click()
+    expect(opened.locator("#verdict dd")).to_have_text(long)
+    opened.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    opened.get_by_role("button", name="Copy CSV").click()
+    assert opened.evaluate("window.copied").splitlines()[1] == f"{long},0.5000,1"
+    opened.locator("#quality td a").first.click(force=True)
+    assert "b=new%3Aparameter_0" in opened.url

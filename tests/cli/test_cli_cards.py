@@ -153,7 +153,9 @@ def test_an_expression_is_checked_and_shown_with_the_parameters_that_it_sets(
     backends(backend="zzz:k1=1.50;model=ql", cards=cards)
     page = capsys.readouterr().out
     assert page.startswith("zzz:k1=1.5;model=ql: A made-up engine\n")
-    assert [line.split()[0] for line in page.split("\n\n")[2].splitlines()[2:]] == ["k1", "model"]
+    head, _, *rows = page.split("\n\n")[2].splitlines()
+    assert head.split()[:3] == ["parameter", "value", "default"]
+    assert [line.split()[:3] for line in rows] == [["k1", "1.5", "0.9"], ["model", "ql", "bm25"]]
     backends(backend="zzz:k1=1.50;model=ql", cards=cards, format="json")
     assert list(json.loads(capsys.readouterr().out)["parameters"]) == ["k1", "model"]
     backends(backend="rrf:csr+zzz", cards=cards)
@@ -164,6 +166,23 @@ def test_an_expression_is_checked_and_shown_with_the_parameters_that_it_sets(
         backends(backend="zzz:k2=1", cards=cards)
     with pytest.raises(UsageError, match="begins a backend of yours"):
         backends(backend="python:my_app:search", cards=cards)
+
+
+def test_what_a_comparison_refuses_of_an_engine_is_refused_here() -> None:
+    with pytest.raises(UsageError, match=r"backend 'qdrant:shards=2': shards cannot be set with mode=edge"):
+        backends(backend="qdrant:shards=2")
+
+
+def test_markdown_has_the_label_for_its_heading_and_no_heading_without_words(
+    cards: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backends(backend="zzz:k1=1.5", cards=cards, format="markdown")
+    page = capsys.readouterr().out
+    assert page.startswith(
+        "<!-- harness backends: zzz_k1_1.5 -->\n\n### harness backends: `zzz:k1=1.5`\n\nA made-up engine\n"
+    )
+    assert "####" not in page
+    assert "```text\nengine: " in page
 
 
 @pytest.mark.parametrize("name", ["index", "x", "MODULE", "ids"])

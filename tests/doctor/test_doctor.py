@@ -71,8 +71,8 @@ def test_a_check_that_breaks_hides_no_other() -> None:
 def test_every_package_of_the_engines_extras_is_looked_at(repository: Path) -> None:
     extras = tomllib.loads((repository / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     engines = ("qdrant", "lucene", "chroma", "faiss", "usearch", "hnswlib", "duckdb", "lancedb", "pgvector")
-    engines = (*engines, "tantivy", "sqlite", "bm25s")
-    wanted = {(re.split("[>[]", line)[0], extra) for extra in engines for line in extras[extra]}
+    engines = (*engines, "milvus", "tantivy", "sqlite", "bm25s")
+    wanted = {(re.split("[>[]", line)[0], extra) for extra in (*engines, "ray") for line in extras[extra]}
     assert {(one.name, one.extra) for one in machine.PACKAGES} == wanted
 
 

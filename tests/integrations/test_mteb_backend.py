@@ -1,5 +1,6 @@
 """`harness.integrations.mteb.Backend`: a local task through `mteb.evaluate`, held against `harness.compare` on it."""
 
+import runpy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -174,3 +175,11 @@ def test_a_search_needs_the_documents_of_its_task() -> None:
     queries = Dataset.from_dict({"id": ["1"], "text": ["a"]})
     with pytest.raises(UsageError, match="no documents of mteb:SciFact@test were indexed"):
         Backend("csr").search(queries, task_metadata=about, hf_split="test", hf_subset="default", top_k=3)
+
+
+def test_the_example_names_an_unknown_backend_without_a_traceback(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["mteb_task.py", "nosuch"])
+    with pytest.raises(SystemExit, match="unknown backend 'nosuch'"):
+        runpy.run_path(str(repository / "examples" / "mteb_task.py"), run_name="__main__")

@@ -48,8 +48,8 @@ def test_an_experiment_scores_it() -> None:
         queries,
         qrels,
         eval_metrics=["recip_rank"],
-        names=["csr", "sqlite"],
     )
+    assert table["name"].tolist() == [CSR, "sqlite"]
     assert table["recip_rank"].tolist() == [0.75, 0.75]
 
 

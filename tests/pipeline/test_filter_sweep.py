@@ -21,6 +21,8 @@ from harness.pipeline.probes.filtering import FilteringProbe
 from harness.plan.config import CompareRequest
 from harness.plan.options import parse_filter_sweep
 from harness.plan.plan import make_plan
+from harness.report.documents.compare import comparison_document
+from harness.report.render.terminal import render_terminal
 from harness.results.comparison import Comparison
 from harness.results.schema import ParityStats, TrialResult
 from harness.results.schema_costs import FilteredStats, FilterSweepStats
@@ -146,6 +148,7 @@ def test_exact_engines_lose_nothing_and_late_filters_do(collection: Path, cards:
     assert [row.series for row in recall.rows] == [1, 0, 5]
     assert recall.rows[2].points == [(2 / 6, 1.0), (2 / 6, 1.0), (0.5, 0.875), (1.0, 1.0)]
     assert [sorted(row.ringed) for row in recall.rows] == [[], [], [2]]
+    assert sorted(recall.rows[2].apart) == [1, 2], "values of metadata"
     assert dict(loss.rows[2].points)[0.5] == garden.quality - garden.exact
     shown = found.render()
     assert "Search under filters" in shown
@@ -215,6 +218,15 @@ def test_without_a_filter_recall_counts_ties_as_found_and_is_no_overlap() -> Non
     place = [column.name for column in table.columns].index("recall@10")
     assert [row[place].text for row in table.rows] == ["0.7500", "0.5000"]
     assert sweep.levels[0].model_dump()["recall"] == {"10": 0.5}
+
+
+def test_a_narrow_table_keeps_what_a_filter_loses_and_costs(collection: Path) -> None:
+    found = harness.compare(["csr", "flat:model=random"], collection, k=2, filter_sweep="section", metrics="nDCG@10")
+    narrow = render_terminal(comparison_document(found.report), width=80).partition("Search under filters")[2]
+    shown, _, left_out = narrow.partition("no room for")
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert [name in shown for name in ("filter", "recall@2", "p95 ms", "too few")] == [True] * 4
+    assert [name in left_out for name in ("evaluated", " n")] == [True] * 2
 
 
 def test_one_filter_and_a_sweep_of_them_exclude_one_another() -> None:

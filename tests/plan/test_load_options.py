@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 from plan_texts import plan_text
+from sample_report import OVERLOADED, sample_report
 
 from harness.errors import UsageError
 from harness.pipeline.planning import Preview
+from harness.pipeline.probes.load import LoadProbe
 from harness.pipeline.resume import LookUp
 from harness.plan.config import CompareRequest
 from harness.plan.options import LoadOptions, parse_levels, parse_rates
@@ -21,6 +23,16 @@ def test_lists_of_numbers() -> None:
     assert parse_rates("50,0.5") == (50.0, 0.5)
     assert parse_rates(20.0) == (20.0,)
     assert parse_levels(None) == parse_rates(None) == ()
+
+
+def test_a_high_rate_is_written_out_wherever_it_stands() -> None:
+    plan = make_plan(CompareRequest(backends="csr", rate="1000000"), lucene_available=False)
+    assert plan.given()["rate"] == "1000000"
+    assert "1000000 queries/s" in LoadProbe().planned(plan)
+    like = next(trial for trial in sample_report().trials if trial.open_loop)
+    trial = like.model_copy(update={"open_loop": [OVERLOADED.model_copy(update={"rate": 1e6})]})
+    cells = [cell.text for table in LoadProbe().tables([trial], 2) for row in table.rows for cell in row]
+    assert "1,000,000" in cells
 
 
 @pytest.mark.parametrize("given", ["", "1,,2", "two", "0", "-1", "1.5", "257", "2,2"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from itertools import pairwise
 from xml.etree import ElementTree as ET
@@ -38,7 +39,7 @@ from harness.report.html.pictures import (
     strips,
     tradeoff,
 )
-from harness.report.html.svg import Svg, linear, logarithmic, short_names
+from harness.report.html.svg import Svg, linear, logarithmic, room_for, short_names
 from harness.wording import counted
 
 VALUES = st.floats(-1e6, 1e6)
@@ -80,6 +81,33 @@ def test_long_labels_lose_their_middle() -> None:
     assert short_names(["qdrant", long]) == {"qdrant": "qdrant", long: "a" * 12 + "…" + "b" * 11}
     alike = [f'faiss:model=random;index="IVF64,{kind}";nprobe=16' for kind in ("Flat", "PQ16")]
     assert short_names(alike) == dict(zip(alike, ["faiss[IVF64,Flat]", "faiss[IVF64,PQ16]"], strict=True))
+
+
+def test_the_short_labels_of_the_document_stand_in_its_pictures_and_the_long_ones_in_tips() -> None:
+    long = 'faiss:model=random;index="IVF64,HNSW16";nprobe=16'
+    drawn = str(bars(Bars("AP", [Bar(long, 0.5, None, None, 0)]), labels={long: "faiss[nprobe=16]"}))
+    assert re.findall(r'class="label"[^>]*>([^<]+)<', drawn) == ["faiss[nprobe=16]"]
+    assert f"<title>{html.escape(long)}: 0.5000</title>" in drawn
+
+
+def test_wide_letters_have_room() -> None:
+    """Of a font in which a W is twice as wide as an n."""
+    assert room_for(["W" * 10]) - room_for(["n" * 10]) > 40
+
+
+@pytest.mark.parametrize(("share", "ends"), [(1.0, (0.5, 1.0)), (0.75, (0.25, 1.0)), (0.0, (0.0, 0.5))])
+def test_the_axis_of_one_share_stays_within_0_and_1(share: float, ends: tuple[float, float]) -> None:
+    axis = linear(share, share, 0, 100)
+    assert (axis.low, axis.high) == pytest.approx(ends, abs=0.1)
+    assert 0 <= axis.low < axis.high <= 1
+
+
+def test_a_line_leaves_out_the_points_that_stand_alone() -> None:
+    points = [(0.1, 0.2), (0.5, 0.9), (1.0, 0.4)]
+    drawn = str(curves(Curves("recall", "share", [Curve("csr", points, 0, apart=frozenset({1}))])))
+    (line,) = re.findall(r'<path d="([^"]+)" class="curve', drawn)
+    assert len(re.findall(r"[ML]", line)) == 2
+    assert "0.9000 at 0.5" in drawn
 
 
 def words(svg: Svg) -> str:

@@ -179,6 +179,21 @@ def test_long_labels_are_short_where_there_is_little_room() -> None:
     assert LONG in wide
 
 
+def test_a_sweep_with_long_settings_is_named_short_and_open_on_a_page() -> None:
+    text, settings = swept_report().model_dump_json(by_alias=True), "chroma:model=random;space=cosine;threads=16"
+    report = Result.model_validate_json(text.replace('"backend":"chroma"', f'"backend":"{settings}"'))
+    document = comparison_document(report)
+    assert document.labels[settings] == "chroma"
+    assert "Frontier of chroma, ef_search" in render(report, "table", width=80)
+    (section,) = [section for section in document.sections if section.anchor == "frontier"]
+    assert section.open
+
+
+def test_a_remedy_begins_a_line_of_markdown() -> None:
+    verdict = Verdict("bad", "a failed", "it cannot output 1000 dimensions\n  take a lower one")
+    assert "it cannot output 1000 dimensions<br>take a lower one" in render_markdown(Document("", "", [verdict]))
+
+
 def test_what_finds_no_room_is_named_and_stands_in_the_whole_report() -> None:
     narrow = render(sample_report(), "table", width=80)
     assert "no room for 5 more columns: answered, more on nDCG@10, AP" in narrow

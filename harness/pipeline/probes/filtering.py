@@ -46,7 +46,10 @@ _NO_FILTER = "none"
 _METADATA = "metadata.arrow"
 _NAMED = 4
 _ACROSS = "share of the documents that match"
-_FIGURE_NOTE = "Against exact filtered search. A ring marks a filter under which queries got fewer hits than from it."
+_FIGURE_NOTE = (
+    "Against exact filtered search. A ring marks a filter under which queries got fewer hits than from it; the line "
+    "joins seeded shares, not values of metadata."
+)
 _ValueOf = Callable[[FilteredStats], float | None]
 
 
@@ -159,10 +162,11 @@ class FilteringProbe(Probe[FilteringRecord]):
             Column("filter", numeric=False, names=True),
             Column("matching", priority=2),
             *([Column(f"recall@{depth}")] if depth else []),
-            *([Column(f"filtered {metric}", priority=3), Column("− exact"), Column("evaluated")] if metric else []),
-            Column("p95 ms", priority=4),
-            Column("p99 ms", priority=1),
-            Column("n"),
+            *([Column(f"filtered {metric}", priority=3)] if metric else []),
+            *([Column("− exact", priority=1), Column("evaluated", priority=5)] if metric else []),
+            Column("p95 ms"),
+            Column("p99 ms", priority=4),
+            Column("n", priority=6),
             Column("too few"),
         ]
         rows = []
@@ -374,14 +378,17 @@ def _levels(trial: TrialResult, metric: str | None) -> list[FilteredStats]:
 
 
 def _curve(number: int, trial: TrialResult, metric: str | None, value_of: _ValueOf) -> Curve | None:
-    """Return a trial's values by the share of matching documents, the points with too few hits ringed."""
+    """Return a trial's values by the share of matching documents, the points with too few hits ringed.
+
+    The line joins seeded shares: values of metadata match what they mean, and many match about as many documents.
+    """
     points = sorted(
-        (level.selectivity, value, level.short > 0)
+        (level.selectivity, value, level.short > 0, "=" in level.filter)
         for level in _levels(trial, metric)
         if level.selectivity > 0 and (value := value_of(level)) is not None
     )
-    ringed = frozenset(at for at, (*_, short) in enumerate(points) if short)
-    return Curve(trial.label, [(share, value) for share, value, _ in points], number, ringed) if points else None
+    ringed, apart = (frozenset(at for at, point in enumerate(points) if point[flag]) for flag in (2, 3))
+    return Curve(trial.label, [point[:2] for point in points], number, ringed, apart) if points else None
 
 
 def _found(level: FilteredStats, depth: str) -> tuple[float, int]:

@@ -84,7 +84,7 @@ class LoadProbe(Probe[LoadRecords]):
         if options.concurrency:
             words.append(f"{', '.join(map(str, options.concurrency))} clients ({options.clients.value}), {held}")
         if options.open_loop:
-            rates = ", ".join(f"{rate:g}" for rate in options.rates)
+            rates = ", ".join(f"{rate:.10g}" for rate in options.rates)
             asked = "rates up to saturation" if options.sweep else f"{rates} queries/s"
             most, cores = options.open_loop_clients(), options.open_loop_clients(machine().cores)
             clients = f"{most} clients" if most == cores else f"{most} clients of a server, {cores} of an engine here"
@@ -98,7 +98,7 @@ class LoadProbe(Probe[LoadRecords]):
         return [
             *(["a cold pass"] if options.cold else []),
             *(f"{count} clients ({clients})" for count in options.concurrency),
-            *(f"{rate:g} queries/s ({clients}, {options.arrivals})" for rate in options.rates),
+            *(f"{rate:.10g} queries/s ({clients}, {options.arrivals})" for rate in options.rates),
             *([f"rates up to saturation ({clients}, {options.arrivals})"] if options.sweep else []),
         ]
 
@@ -189,7 +189,7 @@ class LoadProbe(Probe[LoadRecords]):
         for closed in trial.closed_loop:
             yield from values_of(trial.dataset, trial.label, f"closed_loop.{closed.clients}.", closed.model_dump())
         for level in trial.open_loop:
-            yield from values_of(trial.dataset, trial.label, f"open_loop.{level.rate:g}.", level.model_dump())
+            yield from values_of(trial.dataset, trial.label, f"open_loop.{level.rate:.10g}.", level.model_dump())
         yield from values_of(trial.dataset, trial.label, "", trial.model_dump(include={"knee"}))
 
 
@@ -401,7 +401,7 @@ def _open_cells(level: OpenLoopStats, knee: KneeStats | None) -> list[Cell]:
     if knee is not None:
         mark = _KNEE if level.rate == knee.rate else _BEYOND if level.rate > (knee.rate or 0.0) else ""
     return [
-        replace(number(level.rate, ",g"), mark=mark),
+        replace(number(level.rate, ",.10g"), mark=mark),
         number(level.due_qps, ",.1f"),
         text(FAILED) if level.qps is None else number(level.qps, ",.1f"),
         *latencies(level.milliseconds, FAILED),
@@ -437,9 +437,9 @@ def _knee_table(trials: Sequence[TrialResult], cores: str) -> Table:
 def _knee_cells(stats: KneeStats) -> list[Cell]:
     beyond = "not saturated"
     if stats.beyond is not None:
-        beyond = f"{stats.beyond:,g}/s: {_LIMITS[str(stats.limit)]}"
+        beyond = f"{stats.beyond:,.10g}/s: {_LIMITS[str(stats.limit)]}"
     return [
-        number(stats.rate, ",g"),
+        number(stats.rate, ",.10g"),
         number(stats.qps, ",.1f"),
         milliseconds(stats.p99_ms),
         number(stats.queries, ",d"),

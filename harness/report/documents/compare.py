@@ -29,6 +29,7 @@ from harness.report.documents.parity_tables import frontier_notes, frontier_tabl
 from harness.report.documents.published import published_mean_tables, published_tables, published_values
 from harness.report.documents.quality import pair_tables, quality_table
 from harness.report.documents.verdicts import comparison_verdicts
+from harness.results.backend_info import short_labels
 from harness.results.schema import FindingInfo, PairedDifference, Result, TrialResult
 from harness.results.schema_base import CandidatesInfo, DatasetInfo, Json
 from harness.wording import counted, few_for_interval
@@ -59,9 +60,10 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
             (cost if table.detail else requested).append(table)
     quality += [_datasets_table(result.datasets)] if len(result.datasets) > _NAMED else []
     said = list(comparison_notes(result))
+    frontier: list[Block] = [*frontier_tables(result), *drawn.get("frontier", [])]
     sections = [
         Section("quality", "Quality", [*quality, *drawn.get("quality", [])]),
-        Section("frontier", "What a setting costs and buys", [*frontier_tables(result), *drawn.get("frontier", [])]),
+        Section("frontier", "What a setting costs and buys", frontier, open=True),
         Section("parity", "Parity with the exact reference", parity),
         Section("requested", "Load, filters and changes", requested, open=True),
         Section("cost", "Cost", cost),
@@ -78,9 +80,15 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
         made_by=f"harness {result.harness.version} · {result.created}",
         kind="compare",
         name=", ".join(names),
-        labels=result.short_labels,
+        labels=result.short_labels | _short_sweeps(result),
         values=list(comparison_values(result)),
     )
+
+
+def _short_sweeps(result: Result) -> dict[str, str]:
+    """Return a short label for each backend that was swept, as it is named without the parameter, where it is long."""
+    names = list(dict.fromkeys(frontier.backend for frontier in result.frontiers))
+    return {name: short for name, short in zip(names, short_labels(names), strict=True) if name != short}
 
 
 def _probe_tables(trials: Sequence[TrialResult], cores: int, where: str) -> list[Table]:

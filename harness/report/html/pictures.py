@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -50,40 +50,44 @@ _DIFFERENCES_HEIGHT, _DIFFERENCES_BOTTOM, _STEPS = 200, 34, 500
 _CELL, _SHADES, _STRIP_ROW = 40, 5, 34
 _BOX_ROW, _LEAST, _RING = 32, 1e-6, 9
 _SHARES = np.linspace(0, 1, 101)
+_Labels = Mapping[str, str] | None
 
 
-def draw(drawing: Drawing, blocks: Sequence[Block]) -> Svg:
-    """Draw a figure on the axes that it shares with the others of its kind among the blocks of its section."""
+def draw(drawing: Drawing, blocks: Sequence[Block], labels: _Labels = None) -> Svg:
+    """Draw a figure on the axes that it shares with the others of its kind among the blocks of its section.
+
+    ``labels`` are the document's short labels of backends, which stand in the picture; tips have the long ones.
+    """
     peers = [block.drawing for block in blocks if isinstance(block, Figure)]
     match drawing:
         case Bars():
-            return bars(drawing, [peer for peer in peers if isinstance(peer, Bars)])
+            return bars(drawing, [peer for peer in peers if isinstance(peer, Bars)], labels)
         case Curves():
-            return curves(drawing)
+            return curves(drawing, labels)
         case Differences():
             return differences(drawing, [peer for peer in peers if isinstance(peer, Differences)])
         case Distribution():
-            return distribution(drawing)
+            return distribution(drawing, labels)
         case Matrix():
-            return matrix(drawing)
+            return matrix(drawing, labels)
         case Percentiles():
-            return percentiles(drawing)
+            return percentiles(drawing, labels)
         case Saturation():
-            return saturation(drawing)
+            return saturation(drawing, labels)
         case Strips():
-            return strips(drawing)
+            return strips(drawing, labels)
         case Tradeoff():
-            return tradeoff(drawing, [peer for peer in peers if isinstance(peer, Tradeoff)])
+            return tradeoff(drawing, [peer for peer in peers if isinstance(peer, Tradeoff)], labels)
 
 
-def bars(drawing: Bars, peers: Sequence[Bars] = ()) -> Svg:
+def bars(drawing: Bars, peers: Sequence[Bars] = (), labels: _Labels = None) -> Svg:
     """Draw horizontal bars from zero, each with its label, its value and a whisker over its interval.
 
     The axis holds the values of all ``peers``, so that figures side by side can be compared.
     """
     metric, rows = drawing.metric, drawing.rows
     tops = [max(row.value or 0.0, row.high or 0.0) for peer in (drawing, *peers) for row in peer.rows]
-    names = short_names(row.label for row in rows)
+    names = short_names((row.label for row in rows), labels)
     axis = linear(0.0, max(tops, default=0.0) or 1.0, room_for(names.values()), WIDTH - _VALUE_WIDTH, 4)
     bottom = 8 + _BAR_ROW * len(rows)
     drawn = [_bar(row, names[row.label], axis, 8 + _BAR_ROW * at, metric) for at, row in enumerate(rows)]
@@ -121,10 +125,10 @@ def _bar_words(row: Bar) -> str:
     return f"{row.label}: {row.value:.4f}{interval}"
 
 
-def curves(drawing: Curves) -> Svg:
+def curves(drawing: Curves, labels: _Labels = None) -> Svg:
     """Draw one curve a label on a logarithmic axis: by colour, by marker, and by its name at the end."""
     rows, metric = drawing.rows, drawing.metric
-    names = short_names(row.label for row in rows)
+    names = short_names((row.label for row in rows), labels)
     places, values = ([point[at] for row in rows for point in row.points] for at in (0, 1))
     across = logarithmic(min(places), max(places), _LEFT, WIDTH - room_for(names.values()) - _LEADER)
     lowest, highest = (0.0, max(values) or 1.0) if drawing.from_zero else (min(values), max(values))
@@ -134,7 +138,9 @@ def curves(drawing: Curves) -> Svg:
     said = []
     for row, end in zip(rows, ends, strict=True):
         points = [(across.at(place), up.at(value)) for place, value in row.points]
-        nodes.append(path(points, f"curve {series(row.series)}"))
+        nodes.append(
+            path([point for at, point in enumerate(points) if at not in row.apart], f"curve {series(row.series)}")
+        )
         words = []
         for at, ((x, y), (place, value)) in enumerate(zip(points, row.points, strict=True)):
             ringed = at in row.ringed
@@ -200,34 +206,34 @@ def differences(drawing: Differences, peers: Sequence[Differences] = ()) -> Svg:
     return picture(WIDTH, _DIFFERENCES_HEIGHT, nodes, said)
 
 
-def matrix(drawing: Matrix) -> Svg:
+def matrix(drawing: Matrix, labels: _Labels = None) -> Svg:
     """Draw shares as cells with their numbers; columns are numbered like the rows."""
-    name, labels, shares = drawing.name, drawing.labels, drawing.shares
-    names = short_names(labels)
+    name, rows, shares = drawing.name, drawing.labels, drawing.shares
+    names = short_names(rows, labels)
     left = room_for(names.values()) + 18
-    cell = min((WIDTH - left) / max(len(labels), 1), 96)
-    nodes = [text(left + cell * (at + 0.5), 16, str(at + 1), "tick", "middle") for at in range(len(labels))]
-    for row, label in enumerate(labels):
+    cell = min((WIDTH - left) / max(len(rows), 1), 96)
+    nodes = [text(left + cell * (at + 0.5), 16, str(at + 1), "tick", "middle") for at in range(len(rows))]
+    for row, label in enumerate(rows):
         top = 24 + _CELL * row
         nodes.append(text(left - 10, top + _CELL / 2 + 4, f"{names[label]}  {row + 1}", "label", "end"))
         for column, share in enumerate(shares[row].tolist()):
             shade = min(int(share * _SHADES), _SHADES - 1)
-            tip = f"{label} and {labels[column]}: {share:.4f}"
+            tip = f"{label} and {rows[column]}: {share:.4f}"
             nodes.append(rect(left + cell * column + 1, top + 1, cell - 2, _CELL - 2, f"cell h{shade}", tip))
             digits = 4 if cell > 60 else 3
             written = "1" if share == 1 else f"{min(share, 1 - 10**-digits):.{digits}f}"[1:]
             center = left + cell * (column + 0.5)
             nodes.append(text(center, top + _CELL / 2 + 4, written, f"on-cell h{shade}", "middle"))
     said = "; ".join(
-        f"{labels[a]} and {labels[b]} {shares[a, b]:.4f}" for a in range(len(labels)) for b in range(a + 1, len(labels))
+        f"{rows[a]} and {rows[b]} {shares[a, b]:.4f}" for a in range(len(rows)) for b in range(a + 1, len(rows))
     )
-    return picture(WIDTH, 28 + _CELL * len(labels), nodes, f"{name} of each two rankings, from 0 to 1. {said}.")
+    return picture(WIDTH, 28 + _CELL * len(rows), nodes, f"{name} of each two rankings, from 0 to 1. {said}.")
 
 
-def strips(drawing: Strips) -> Svg:
+def strips(drawing: Strips, labels: _Labels = None) -> Svg:
     """Draw one strip a label, divided by counts; each part has a pattern, and its sign and count where they fit."""
     name, parts, rows, signs = drawing.name, drawing.parts, drawing.rows, drawing.signs
-    nodes, names = [], short_names(rows)
+    nodes, names = [], short_names(rows, labels)
     left = room_for(names.values())
     span = WIDTH - left
     for number, (label, counts) in enumerate(rows.items()):
@@ -249,13 +255,13 @@ def strips(drawing: Strips) -> Svg:
     return picture(WIDTH, 10 + _STRIP_ROW * len(rows), nodes, f"{name}. {said}.")
 
 
-def tradeoff(drawing: Tradeoff, peers: Sequence[Tradeoff] = ()) -> Svg:
+def tradeoff(drawing: Tradeoff, peers: Sequence[Tradeoff] = (), labels: _Labels = None) -> Svg:
     """Draw quality upwards, with its interval, and the cost to the right, logarithmic: the best are at the top left.
 
     A line joins the frontier. The axis of the quality holds all ``peers``.
     """
     metric, spots = drawing.metric, drawing.spots
-    names = short_names(spot.label for spot in spots)
+    names = short_names((spot.label for spot in spots), labels)
     right = WIDTH - room_for(names.values()) - _LEADER
     across = logarithmic(min(s.cost for s in spots), max(s.cost for s in spots), _LEFT, right)
     drawn = [spot for peer in (drawing, *peers) for spot in peer.spots]
@@ -283,14 +289,14 @@ def _spot_words(spot: Spot, drawing: Tradeoff) -> str:
     return f"{spot.label}: {drawing.metric} {spot.quality:.4f}, {drawing.cost} {spot.cost:,.3f} {drawing.unit}"
 
 
-def saturation(drawing: Saturation) -> Svg:
+def saturation(drawing: Saturation, labels: _Labels = None) -> Svg:
     """Draw throughput to the right and the 99th percentile upwards, both logarithmic.
 
     A ring marks each knee; what lies beyond it has a dashed line and pale markers.
     """
     rows = drawing.rows
     points = [point for row in rows for point in row.points]
-    names = short_names(row.label for row in rows)
+    names = short_names((row.label for row in rows), labels)
     right = WIDTH - room_for(names.values()) - _LEADER
     across = logarithmic(min(x for x, _ in points), max(x for x, _ in points), _LEFT, right)
     up = logarithmic(min(y for _, y in points), max(y for _, y in points), _HEIGHT - _BOTTOM, _TOP)
@@ -319,11 +325,11 @@ def _rate_words(point: tuple[float, float]) -> str:
     return f"{point[0]:,.1f}/s, p99 {point[1]:,.3f} ms"
 
 
-def percentiles(drawing: Percentiles) -> Svg:
+def percentiles(drawing: Percentiles, labels: _Labels = None) -> Svg:
     """Draw one row a label: its percentiles on a logarithmic axis."""
     rows, numbers = drawing.rows, drawing.series
     values = [max(value, _LEAST) for row in rows.values() for value in row]
-    names = short_names(rows)
+    names = short_names(rows, labels)
     axis = logarithmic(min(values), max(values), room_for(names.values()), WIDTH - 12)
     bottom = 12 + _BOX_ROW * len(rows)
     nodes = [_bar_grid(axis, bottom)]
@@ -347,7 +353,7 @@ def percentiles(drawing: Percentiles) -> Svg:
     return picture(WIDTH, bottom + 38, nodes, f"Latencies. {said}.")
 
 
-def distribution(drawing: Distribution) -> Svg:
+def distribution(drawing: Distribution, labels: _Labels = None) -> Svg:
     """Draw the share of all samples that took at most so long.
 
     The curve of each label has its marker at the median and at the 95th percentile.
@@ -355,7 +361,7 @@ def distribution(drawing: Distribution) -> Svg:
     rows, numbers = drawing.rows, drawing.series
     lowest, highest = min(row.min() for row in rows.values()), max(row.max() for row in rows.values())
     lowest, highest = max(float(lowest), _LEAST), max(float(highest), _LEAST)
-    names = short_names(rows)
+    names = short_names(rows, labels)
     across = logarithmic(lowest, highest, _LEFT, WIDTH - room_for(names.values()) - _LEADER)
     up = linear(0.0, 1.0, _HEIGHT - _BOTTOM, _TOP, 4)
     nodes = _grid(across, up, "ms (logarithmic)")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from harness.document.model import Block, Document, Facts, Figure, Notes, Section, Table
 from harness.report.html.explorer import Explorer
@@ -46,11 +47,28 @@ def render_page(
         "style": Markup(style),  # noqa: S704 - a file of this package
         "script": Markup(script),  # noqa: S704 - files of this package
         "policy": _policy(style, script),
+        "short": _shortening(document.labels),
     }
     bare = template.render(**common, explored=bool(explorers), payload=None)
     if not explorers:
         return bare
     return template.render(**common, explored=True, payload=payload_of(explorers, largest - len(bare.encode())))
+
+
+def _shortening(labels: Mapping[str, str]) -> Callable[[str], Markup]:
+    """Return what escapes a text and puts short labels in place of long ones, each with the long one as its tip."""
+    long = re.compile("|".join(map(re.escape, sorted(labels, key=len, reverse=True))) or r"(?!)")
+
+    def shortened(text: str) -> Markup:
+        parts, at = Markup(), 0
+        for found in long.finditer(text):
+            label = found[0]
+            parts += text[at : found.start()]
+            parts += Markup('<abbr title="{}">{}</abbr>').format(label, labels[label])
+            at = found.end()
+        return parts + escape(text[at:])
+
+    return shortened
 
 
 @dataclass(frozen=True, slots=True)

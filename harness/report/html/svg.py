@@ -7,7 +7,7 @@ and paper. The page's security policy forbids style attributes, so only presenta
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -116,7 +116,7 @@ def _tip(content: str) -> list[Node]:
 
 WIDTH = 440
 """Of every picture: narrow enough that its text can still be read on a telephone."""
-_CHARACTER, _CHARACTER_OF_LABEL, _LONGEST = 6.4, 7.2, 24
+_CHARACTER, _CHARACTER_OF_LABEL, _WIDE, _WIDEST, _LONGEST = 6.4, 7.2, 9.0, 12.0, 24
 
 _STEPS = (1, 2, 2.5, 5, 10)
 
@@ -145,7 +145,8 @@ class Axis:
 def linear(low: float, high: float, start: float, end: float, count: int = 5) -> Axis:
     """Return an axis that holds ``low`` to ``high`` and ends on round numbers, with about ``count`` ticks."""
     if not high > low:
-        low, high = low - 0.5, low + 0.5
+        share = 0 <= low <= 1  # or may be: the axis of a share does not exceed 1
+        low, high = (max(low - 0.5, 0.0), min(low + 0.5, 1.0)) if share else (low - 0.5, low + 0.5)
     rough = (high - low) / count
     power = 10 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in _STEPS if factor * power >= rough * (1 - 1e-9))
@@ -182,14 +183,23 @@ def figure(value: float) -> str:
 
 def room_for(labels: Iterable[str]) -> float:
     """Return the pixels beside a picture for labels as they are written there."""
-    return 16 + _CHARACTER_OF_LABEL * max(map(len, labels), default=0)
+    return 16 + max((sum(map(_advance, label)) for label in labels), default=0)
 
 
-def short_names(labels: Iterable[str]) -> dict[str, str]:
+def _advance(character: str) -> float:
+    """Return about how wide a character of a label is, in the widest font of the style sheet."""
+    if character in "mwMW…":
+        return _WIDEST
+    return _WIDE if character.isupper() or character in "=+<>@#%" else _CHARACTER_OF_LABEL
+
+
+def short_names(labels: Iterable[str], known: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return what is written beside a picture for each label: at most 24 characters, by which all can be told apart.
 
-    The middle of longer ones is left out; where that is what tells them apart, they are as short as in narrow tables.
+    ``known`` are the short labels that the document has for its long ones. The middle of other long ones is left out;
+    where that is what tells them apart, they are as short as in narrow tables.
     """
     several = list(dict.fromkeys(labels))
-    cut = [label if len(label) <= _LONGEST else f"{label[:12]}…{label[-11:]}" for label in several]
+    short = [(known or {}).get(label, label) for label in several]
+    cut = [label if len(label) <= _LONGEST else f"{label[:12]}…{label[-11:]}" for label in short]
     return dict(zip(several, cut if len(set(cut)) == len(cut) else short_labels(several), strict=True))

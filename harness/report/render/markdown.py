@@ -47,7 +47,7 @@ def render_markdown(document: Document, limit: int | None = None) -> str:
 def _verdicts(document: Document) -> Iterator[str]:
     for verdict in document.verdicts:
         headline = f"- {_SIGNS[verdict.tone]} **{_plain(verdict.headline)}**"
-        yield f"{headline}<br>{_plain(verdict.detail)}" if verdict.detail else headline
+        yield "<br>".join([headline, *(_plain(line.strip()) for line in verdict.detail.split("\n") if line)])
 
 
 def _block(block: Block) -> str:
@@ -58,7 +58,7 @@ def _block(block: Block) -> str:
             return _details("notes", _fenced("\n".join(map(readable, block.lines))))
         case Facts() if block.open:
             rows = [f"{name}: {value}" if name else f"  {value}" for name, value in block.rows]
-            return _fenced("\n".join([block.title, *map(readable, rows)]))
+            return _fenced("\n".join([*filter(None, [block.title]), *map(readable, rows)]))
     return ""
 
 
@@ -80,7 +80,7 @@ def _table(table: Table) -> str:
         text += "\n\n" + "\n".join(f"- {_plain(line)}" for line in legend)
     if table.detail:
         return _details(table.title, text)
-    return f"#### {_plain(table.title)}\n\n{text}"
+    return f"#### {_plain(table.title)}\n\n{text}" if table.title else text
 
 
 def _cell(cell: Cell, *, numeric: bool, best: float | None) -> str:

@@ -7,7 +7,7 @@ class SortableTable {
     this.body = this.table.tBodies[0];
     this.rows = [...this.body.rows];
     this.headings = [...this.table.tHead.rows[0].cells];
-    this.names = this.headings.map((heading) => heading.textContent.trim().replaceAll("\u00a0", " "));
+    this.names = this.headings.map((heading) => fullText(heading).trim().replaceAll("\u00a0", " "));
     this.sorted = { column: -1, direction: 0 };
     if (model !== null) this.link(model);
     if (this.rows.length > 1) this.headings.forEach((heading, column) => this.makeSortable(heading, column));
@@ -66,7 +66,7 @@ class SortableTable {
     const inTitle = model.metrics.find((name) => this.table.caption.textContent.split(/[ ,]+/).includes(name));
     const longest = [...model.metrics].sort((x, y) => y.length - x.length);
     for (const row of this.rows) {
-      const texts = [...row.cells].map((cell) => cell.querySelector("span").textContent);
+      const texts = [...row.cells].map((cell) => fullText(cell.querySelector("span")));
       const after = texts[Math.max(0, this.names.indexOf("backend"))].split(" → ").at(-1);
       const inDataset = (name) => model.several && model.datasets.includes(name);
       const ofRow = texts[this.names.indexOf("dataset")];
@@ -107,8 +107,15 @@ function compareCells(x, y, direction) {
   return direction * (typeof a === "number" ? a - b : a.localeCompare(b, undefined, { numeric: true }));
 }
 
+// Text with the labels of backends in full, which the page shortens.
+function fullText(node) {
+  const whole = node.cloneNode(true);
+  for (const label of whole.querySelectorAll?.("abbr") ?? []) label.replaceWith(label.title);
+  return whole.textContent;
+}
+
 function cellText(cell) {
-  return [...cell.childNodes].map((part) => part.textContent.trim()).filter((text) => text !== "").join(" ");
+  return [...cell.childNodes].map((part) => fullText(part).trim()).filter((text) => text !== "").join(" ");
 }
 
 function csvLine(cells) {
