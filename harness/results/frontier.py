@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from harness.plan.expressions import Swept, swept
+from harness.plan.expressions import Swept, split_outside, swept, unquoted
 from harness.results.schema import FrontierPoint, FrontierStats, TrialResult
 from harness.results.schema_base import DatasetInfo, PlanRecord
 
@@ -49,7 +49,7 @@ def _frontier(sweep: Swept, dataset: str, trials: Sequence[TrialResult]) -> Fron
     points = [
         FrontierPoint(
             backend=trial.label,
-            value=trial.label[len(_before_value(sweep)) :],
+            value=_parameters(trial.label)[sweep.parameter],
             quality=_quality(trial, metric),
             loss=_loss(trial, metric),
             recall=recall_of(trial, max(depths)) if depths else None,
@@ -89,18 +89,31 @@ def _undominated(points: Sequence[FrontierPoint], qualities: Sequence[float | No
 
 
 def _trial_of(sweep: Swept, value: str, trials: Sequence[TrialResult]) -> TrialResult | None:
-    """Return the trial that the sweep made of a value: numbers may be written otherwise in its label."""
-    begins = tuple(_before_value(sweep, separator) for separator in ";:")
+    """Return the trial that the sweep made of a value: its label may write numbers and quotes otherwise."""
+    separator = ";" if ":" in sweep.backend else ":"
+    wanted = _parameters(f"{sweep.backend}{separator}{sweep.parameter}={value}")
+    same = {key: _plain(text) for key, text in wanted.items()}
     for trial in trials:
-        shown = trial.label[len(begins[0]) :]
-        if trial.label.startswith(begins) and (shown == value or _number(shown) == _number(value) is not None):
+        if {key: _plain(text) for key, text in _parameters(trial.label).items()} == same:
             return trial
     return None
 
 
-def _before_value(sweep: Swept, separator: str = ";") -> str:
-    """Return how the labels of a sweep's trials begin."""
-    return f"{sweep.backend}{separator}{sweep.parameter}="
+def _parameters(label: str) -> dict[str, str]:
+    """Return the parameters that an expression sets, as they are written, and its backend's name under ""."""
+    name, _, rest = label.partition(":")
+    parts = (part.partition("=") for part in split_outside(rest, ";"))
+    return {"": name.strip()} | {key.strip(): text.strip() for key, _, text in parts}
+
+
+def _plain(text: str) -> str | float:
+    """Return the value that a parameter is written as: a number or truth value as a number."""
+    try:
+        value = unquoted(text)
+    except ValueError:  # a label that no parameter's value stands in
+        return text
+    number = _number(value)
+    return value if number is None else number
 
 
 def _number(text: str) -> float | None:

@@ -46,6 +46,18 @@ def test_values_find_their_backends_however_they_were_written() -> None:
     assert [point.on_frontier for point in one.points] == [True, True, False, False]
 
 
+def test_other_parameters_of_a_sweep_may_be_written_otherwise_in_labels() -> None:
+    report = swept_report()
+    trials = [
+        trial.model_copy(update={"label": trial.label.replace("chroma:", 'chroma:neighbors=8.0;note="a,b";')})
+        for trial in report.trials
+    ]
+    sweep = "chroma:neighbors=8;note='a,b';ef_search=10.0,50,100,400"
+    plan = report.plan.model_copy(update={"given": {**report.plan.given, "sweep": [sweep]}})
+    (one,) = frontier_stats(plan, report.datasets, trials)
+    assert [point.value for point in one.points] == ["10", "50", "100", "400"]
+
+
 def test_json_has_the_points_whatever_version_stored_the_report() -> None:
     (sweep,) = json.loads(render(swept_report(), "json"))["frontiers"]
     assert (sweep["backend"], sweep["parameter"], sweep["metric"]) == ("chroma", "ef_search", "nDCG@10")
