@@ -36,15 +36,12 @@ BEST = np.argsort(-(ASKED.dense @ GIVEN.dense.T), axis=1)[:, :5]
 
 
 def servers_below(folder: Path) -> list[psutil.Process]:
-    """Processes of PostgreSQL that live, and whose working folder is below ``folder``."""
+    """Processes of PostgreSQL that live, and whose working folder is below ``folder``; one may end at any time."""
     found = []
-    for process in psutil.process_iter(["name", "status"]):
-        if process.info["name"] == "postgres" and process.info["status"] != psutil.STATUS_ZOMBIE:
-            try:
-                inside = Path(process.cwd()).is_relative_to(folder)
-            except psutil.Error:
-                continue
-            found += [process] if inside else []
+    for process in psutil.process_iter(["name", "status", "cwd", "uids"]):
+        living = process.info["name"] == "postgres" and process.info["status"] != psutil.STATUS_ZOMBIE
+        if living and Path(process.info["cwd"] or "/").is_relative_to(folder):
+            found.append(process)
     return found
 
 
@@ -63,7 +60,7 @@ def test_an_index_is_built_closed_copied_and_opened_again(tmp_path: Path) -> Non
             client.open(folder, GIVEN.ids)
             assert np.array_equal(client.search(ASKED, 5, perf_counter_ns).rows, found.rows)
         running = servers_below(folder)
-        assert {process.uids().effective for process in running} == {65534 if os.geteuid() == 0 else os.geteuid()}
+        assert {process.info["uids"].effective for process in running} == {65534 if os.geteuid() == 0 else os.geteuid()}
     assert storage.log_bytes > 1_000_000 > storage.index_bytes > 0
     assert servers_below(folder) == []
     subprocess.run(["cp", "-r", folder, tmp_path / "copy"], check=True)
