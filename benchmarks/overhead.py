@@ -39,7 +39,7 @@ from harness.data.inputs import Inputs
 from harness.data.progress import Clock
 from harness.data.types import Ids, SparseVectors
 from harness.engines.chroma.engine import ChromaEngine
-from harness.engines.interface import EngineProtocol
+from harness.engines.interface import EngineInterface
 from harness.engines.lucene.bm25 import LuceneEngine
 from harness.engines.qdrant.engine import QdrantEngine
 from harness.loaders import load_dataset
@@ -61,7 +61,7 @@ class Quiet:
 class Harness:
     """Through an adapter, as a trial does it."""
 
-    def __init__(self, kind: Callable[[dict[str, ParameterValue]], EngineProtocol], *, arrays: bool) -> None:
+    def __init__(self, kind: Callable[[dict[str, ParameterValue]], EngineInterface], *, arrays: bool) -> None:
         self.kind, self.arrays = kind, arrays
 
     def index(self, work: Work, folder: Path) -> None:

@@ -51,7 +51,7 @@ from harness.engines.interface import (
     Capabilities,
     Caveats,
     EngineInfo,
-    EngineProtocol,
+    EngineInterface,
     ExpectedContent,
     IndexHandle,
     IndexReport,
@@ -162,7 +162,7 @@ class LoadedIndex:
     missing: Int32Array = field(default_factory=lambda: np.empty(0, dtype=np.int32))
 
 
-class Engine(EngineProtocol, Generic[Column]):
+class Engine(EngineInterface, Generic[Column]):
     """An engine in a folder of its own.
 
     Attributes:

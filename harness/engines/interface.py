@@ -1,4 +1,4 @@
-"""The protocol between the harness and an engine: the data that pass between them, and the methods that it calls.
+"""The interface between the harness and an engine: the data that pass between them, and the methods that it calls.
 
 Engines subclass :class:`harness.engines.base.Engine`, which implements these methods once. An engine's life: ``open``
 an empty folder and ``index``, or ``open`` a folder that holds an index, or ``attach`` to an index that somebody else
@@ -50,11 +50,11 @@ class Capabilities:
     gaps: Mapping[str, str] = field(default_factory=dict)
     """Name of a contract test that cannot pass -> the reason. Shown wherever the engine is described."""
     external: bool = False
-    """True when the engine can search an index that somebody else made: see :meth:`EngineProtocol.attach`."""
+    """True when the engine can search an index that somebody else made: see :meth:`EngineInterface.attach`."""
     filters: bool = False
-    """True when the engine can return only documents whose metadata match: see :meth:`EngineProtocol.restrict`."""
+    """True when the engine can return only documents whose metadata match: see :meth:`EngineInterface.restrict`."""
     changes: bool = False
-    """True when documents of a finished index can be deleted, replaced and added: see :meth:`EngineProtocol.apply`."""
+    """True when documents of a finished index can be deleted, replaced and added: see :meth:`EngineInterface.apply`."""
     warm_up_queries: int = 0
     """Queries to warm up with, however few are measured: 1,000 for a JVM, which compiles code that runs often."""
     external_input: InputKind | None = None
@@ -267,7 +267,7 @@ class Remains:
     rounded_rows: npt.NDArray[np.bool_] | None = None
 
 
-class EngineProtocol(ABC):
+class EngineInterface(ABC):
     """An engine that indexes and searches. One class per engine, one instance per index.
 
     The constructor takes the card's engine parameters, already parsed and complete, and does nothing else. Methods that

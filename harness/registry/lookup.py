@@ -26,7 +26,7 @@ from harness.registry.published import published_beside
 from harness.registry.strict_toml import Document, read_document
 
 if TYPE_CHECKING:
-    from harness.engines.interface import EngineProtocol
+    from harness.engines.interface import EngineInterface
 
 ENTRY_POINT_GROUP = "harness.backends"
 Kind = Literal["backends", "datasets"]
@@ -124,7 +124,7 @@ def engine_module(name: str, folder: Path | None = None) -> str | None:
     return str(file.document.values.get("engine", "")).partition(":")[0] if file is not None else None
 
 
-def load_engine(card: BackendCard) -> type[EngineProtocol]:
+def load_engine(card: BackendCard) -> type[EngineInterface]:
     """Return the engine class that a card names, imported now.
 
     Raises MissingExtraError when a module of the card's extra is missing, EngineUnavailableError when the module cannot
@@ -160,7 +160,7 @@ def load_engine(card: BackendCard) -> type[EngineProtocol]:
     check_card = getattr(engine, "check_card", None)  # a class that does not subclass harness.engines.base.Engine
     if check_card is not None:
         check_card(card)
-    return cast("type[EngineProtocol]", engine)
+    return cast("type[EngineInterface]", engine)
 
 
 def is_shipped(path: Path) -> bool:

@@ -16,7 +16,7 @@ import pytest
 from harness.data.arrow import numbers
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, Int32Array
-from harness.engines.interface import EngineProtocol, IndexReport, SearchResult
+from harness.engines.interface import EngineInterface, IndexReport, SearchResult
 from harness.errors import BackendError
 from harness.testing.expected import DenseSample, Expected, dense_scores
 from harness.testing.samples import STEP_NS, RecordingProgress, StepClock, random_texts, word
@@ -166,14 +166,14 @@ class ChangeContract(Base):
         return self.collection(random_texts(61, _ALL), _QUERIES)
 
     @contextmanager
-    def _changed(self, folder: Path, sample: Collection) -> Iterator[tuple[EngineProtocol, IndexReport, Int32Array]]:
+    def _changed(self, folder: Path, sample: Collection) -> Iterator[tuple[EngineInterface, IndexReport, Int32Array]]:
         with self.built(folder, _first(sample)) as (engine, _):
             content = np.arange(_FIRST + len(_ADDED), dtype=np.int32)
             content[_DELETED], content[_REPLACED] = -1, [70, 71, 72]
             rows = np.concatenate([_REPLACED, _ADDED])
             yield engine, _apply(engine, sample, _DELETED.tolist(), rows, content[rows]), content
 
-    def _assert_found(self, engine: EngineProtocol, sample: Collection, content: Int32Array) -> None:
+    def _assert_found(self, engine: EngineInterface, sample: Collection, content: Int32Array) -> None:
         """Check which documents are found: those that match where terms decide, else the best by their scores.
 
         ``content`` is what each row holds, a row of the sample; -1 for a deleted document.
@@ -207,7 +207,7 @@ _CHANGING = [
 ]
 
 
-def _assert_compared(engine: EngineProtocol, sample: Collection, content: Int32Array, result: SearchResult) -> None:
+def _assert_compared(engine: EngineInterface, sample: Collection, content: Int32Array, result: SearchResult) -> None:
     """Check that an engine that compares other vectors than were sent has one of every row, and scores by these."""
     compared = engine.compared_vectors(sample.queries)
     if compared is None:
@@ -223,7 +223,7 @@ def _first(sample: Collection) -> Inputs:
 
 
 def _apply(
-    engine: EngineProtocol,
+    engine: EngineInterface,
     sample: Collection,
     deleted: list[int],
     rows: Int32Array = _NO_ROWS,

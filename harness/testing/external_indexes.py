@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from harness.data.inputs import Inputs
-from harness.engines.interface import EngineProtocol, ExpectedContent, IndexHandle
+from harness.engines.interface import EngineInterface, ExpectedContent, IndexHandle
 from harness.errors import BackendError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 from harness.testing.samples import RecordingProgress, random_texts, word
@@ -103,14 +103,14 @@ class ExternalIndexContract(Base):
             pass
 
     @contextmanager
-    def _attached(self, tmp_path: Path, documents: Inputs) -> Iterator[tuple[EngineProtocol, IndexHandle]]:
+    def _attached(self, tmp_path: Path, documents: Inputs) -> Iterator[tuple[EngineInterface, IndexHandle]]:
         with self._opened_external(tmp_path, self.external_index(_new(tmp_path / "theirs"), documents)) as opened:
             yield opened
 
     @contextmanager
     def _opened_external(
         self, tmp_path: Path, parameters: Mapping[str, ParameterValue]
-    ) -> Iterator[tuple[EngineProtocol, IndexHandle]]:
+    ) -> Iterator[tuple[EngineInterface, IndexHandle]]:
         engine = self.engine({**self.parameters, **parameters})
         try:
             attached = engine.attach(_new(tmp_path / "work"), RecordingProgress())

@@ -12,7 +12,7 @@ import pytest
 
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids, SparseVectors
-from harness.engines.interface import EngineProtocol, SearchResult
+from harness.engines.interface import EngineInterface, SearchResult
 from harness.errors import RejectedInputError
 from harness.testing.expected import (
     DenseSample,
@@ -209,7 +209,7 @@ class DenseContract(Base):
         terms = pa.chunked_array([["a"] * len(ids)], pa.string()) if "terms" in columns else None
         return Inputs(ids, sparse=sparse, dense=dense, terms=terms)
 
-    def _dense_hits(self, engine: EngineProtocol, queries: Inputs) -> SearchResult:
+    def _dense_hits(self, engine: EngineInterface, queries: Inputs) -> SearchResult:
         if not offers(type(engine), "lists"):
             return self.search(engine, queries, _IN_GRAPH, _K)
         nothing = np.zeros(len(queries), dtype=np.int64)

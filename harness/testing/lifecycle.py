@@ -15,7 +15,7 @@ import pytest
 
 from harness.data.types import Ids
 from harness.engines.base import Engine, LoadedIndex
-from harness.engines.interface import Capabilities, EngineInfo, EngineProtocol, IndexReport, InputKind, Storage
+from harness.engines.interface import Capabilities, EngineInfo, EngineInterface, IndexReport, InputKind, Storage
 from harness.errors import (
     BackendError,
     EngineFailureError,
@@ -55,9 +55,9 @@ class LifecycleContract(Base):
 
     def test_has_the_methods_of_the_protocol(self) -> None:
         """Each method is there, with the protocol's parameter names in their order."""
-        assert issubclass(self.engine, EngineProtocol), "the class does not subclass harness.engines.base.Engine"
+        assert issubclass(self.engine, EngineInterface), "the class does not subclass harness.engines.base.Engine"
         for name in _METHODS:
-            wanted = list(inspect.signature(getattr(EngineProtocol, name)).parameters)
+            wanted = list(inspect.signature(getattr(EngineInterface, name)).parameters)
             method = getattr(self.engine, name, None)
             assert callable(method), f"method '{name}' is missing"
             assert list(inspect.signature(method).parameters) == wanted, (
@@ -264,7 +264,7 @@ class LifecycleContract(Base):
             assert_same(results[0], again, "another build or search")
 
 
-def _guarded(engine: type[EngineProtocol]) -> bool:
+def _guarded(engine: type[EngineInterface]) -> bool:
     return isinstance(engine, type) and issubclass(engine, Engine)
 
 

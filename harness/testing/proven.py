@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from harness.engines.interface import EngineProtocol
+from harness.engines.interface import EngineInterface
 from harness.registry.lookup import find_cards, load_engine
 from harness.registry.proven import PROVEN_FILE, Declared, Proof, proven_engines
 from harness.testing.changes import ChangeContract
@@ -35,7 +35,7 @@ PARTS: Mapping[str, type[Base]] = {
 """Names of the contract's parts."""
 
 
-def parts_for(engine: type[EngineProtocol]) -> dict[str, set[str]]:
+def parts_for(engine: type[EngineInterface]) -> dict[str, set[str]]:
     """Return the tests of each part that mean something for an engine class; parts without any are left out."""
     tests = {
         part: {name for name in vars(contract) if name.startswith("test_") and applies(vars(contract)[name], engine)}
@@ -52,7 +52,7 @@ def parts_for(engine: type[EngineProtocol]) -> dict[str, set[str]]:
     return {part: names for part, names in tests.items() if names}
 
 
-def declared_by(engine: type[EngineProtocol], proofs: Iterable[Proof] = ()) -> Declared:
+def declared_by(engine: type[EngineInterface], proofs: Iterable[Proof] = ()) -> Declared:
     """Return what a class promises, with these proofs."""
     names = ("input", "filters", "external", "shares_index", "threads", "changes")
     promised = {name: getattr(engine.capabilities, name) for name in names}

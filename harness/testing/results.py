@@ -12,7 +12,7 @@ import pytest
 
 from harness.data.arrow import strings
 from harness.data.types import Ids
-from harness.engines.interface import EngineProtocol, SearchResult
+from harness.engines.interface import EngineInterface, SearchResult
 from harness.errors import RejectedInputError
 from harness.testing.samples import StepClock, random_texts, word
 from harness.testing.suite import Base, Collection, assert_scores, has_filters, has_terms, offers, only_where, select
@@ -223,7 +223,7 @@ class FilterContract(Base):
         with self.built(tmp_path, sample.documents) as (engine, _), pytest.raises(RejectedInputError, match="shape"):
             engine.restrict({"shape": "round"})
 
-    def _search_filtered(self, engine: EngineProtocol, sample: Collection, k: int, *, fields: int) -> None:
+    def _search_filtered(self, engine: EngineInterface, sample: Collection, k: int, *, fields: int) -> None:
         """A graph may lose more of a combination of fields than its recall elsewhere allows; it must find some."""
         if self.engine.capabilities.exact or fields == 1:
             self.search_rightly(engine, sample, k)

@@ -15,7 +15,7 @@ import pytest
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
-from harness.engines.interface import EngineProtocol, SearchResult
+from harness.engines.interface import EngineInterface, SearchResult
 from harness.errors import HarnessError
 from harness.registry.parameters import ParameterValue
 from harness.testing.samples import StepClock, random_texts, word
@@ -102,7 +102,7 @@ def _take_environment(environment: Mapping[str, str]) -> None:
 
 
 def _search(
-    kind: type[EngineProtocol], parameters: Mapping[str, ParameterValue], folder: Path, ids: Ids, queries: Inputs
+    kind: type[EngineInterface], parameters: Mapping[str, ParameterValue], folder: Path, ids: Ids, queries: Inputs
 ) -> SearchResult | str:
     engine = kind(parameters)
     try:

@@ -15,7 +15,7 @@ import pytest
 from harness.data.arrow import strings
 from harness.data.inputs import Inputs
 from harness.data.types import Float64Array, Ids, Int32Array, Similarity
-from harness.engines.interface import Capabilities, EngineInfo, EngineProtocol, IndexReport, SearchResult
+from harness.engines.interface import Capabilities, EngineInfo, EngineInterface, IndexReport, SearchResult
 from harness.exact.bm25_models import formula_of
 from harness.registry.parameters import ParameterValue
 from harness.testing.expected import (
@@ -146,7 +146,7 @@ def _allowed(scores: Float64Array, tolerance: float, expected: Expected, query: 
     return allowed
 
 
-def only_for(condition: Callable[[type[EngineProtocol]], bool]) -> Callable[[T], T]:
+def only_for(condition: Callable[[type[EngineInterface]], bool]) -> Callable[[T], T]:
     """Mark a test that means nothing for engine classes that do not meet ``condition``."""
 
     def mark(test: T) -> T:
@@ -161,12 +161,12 @@ def only_where(condition: Callable[[Capabilities], bool]) -> Callable[[T], T]:
     return only_for(lambda engine: condition(engine.capabilities))
 
 
-def offers(engine: type[EngineProtocol], method: str) -> bool:
+def offers(engine: type[EngineInterface], method: str) -> bool:
     """Return whether an engine class has an optional method of its own."""
-    return getattr(engine, method) is not getattr(EngineProtocol, method)
+    return getattr(engine, method) is not getattr(EngineInterface, method)
 
 
-def applies(test: object, engine: type[EngineProtocol]) -> bool:
+def applies(test: object, engine: type[EngineInterface]) -> bool:
     """Return whether a test of the contract means something for an engine class."""
     condition = getattr(test, _CONDITION, None)
     return condition is None or bool(condition(engine))
@@ -194,14 +194,14 @@ class Collection(NamedTuple):
 class Built(NamedTuple):
     """An open engine that holds a collection, and its report of indexing it."""
 
-    engine: EngineProtocol
+    engine: EngineInterface
     report: IndexReport
 
 
 class Base:
     """Attributes that a test class sets, and helpers that the tests use."""
 
-    engine: ClassVar[type[EngineProtocol]]
+    engine: ClassVar[type[EngineInterface]]
     """The engine class under test."""
     parameters: ClassVar[Mapping[str, ParameterValue]] = {}
     """Arguments of its constructor."""
@@ -229,7 +229,7 @@ class Base:
     stub: ClassVar[bool] = False
     """True where a stub of the engine's protocol answers: then requests are proven, and nothing of the engine."""
 
-    proves: ClassVar[type[EngineProtocol] | None] = None
+    proves: ClassVar[type[EngineInterface] | None] = None
     """The class that proofs are of, where ``engine`` is a subclass that only declares other gaps; None: ``engine``."""
 
     _facts: dict[str, str | bool]
@@ -317,7 +317,7 @@ class Base:
     @contextmanager
     def opened(
         self, folder: Path, ids: Ids, parameters: Mapping[str, ParameterValue] | None = None
-    ) -> Iterator[EngineProtocol]:
+    ) -> Iterator[EngineInterface]:
         """Open the engine on ``folder``, which is made when missing; close it afterwards.
 
         ``parameters`` replace those of the test class that have the same names.
@@ -338,13 +338,13 @@ class Base:
         with self.opened(folder, documents.ids, parameters) as engine:
             yield Built(engine, engine.index(documents, RecordingProgress(), StepClock()))
 
-    def search(self, engine: EngineProtocol, queries: Inputs, documents: int, k: int) -> SearchResult:
+    def search(self, engine: EngineInterface, queries: Inputs, documents: int, k: int) -> SearchResult:
         """Search, and check that the result is well formed."""
         result = engine.search(queries, k, StepClock())
         assert_well_formed(result, len(queries), documents, k)
         return result
 
-    def search_rightly(self, engine: EngineProtocol, sample: Collection, k: int) -> SearchResult:
+    def search_rightly(self, engine: EngineInterface, sample: Collection, k: int) -> SearchResult:
         """Search, and check that the result is right: exactly, or by its recall when the engine does not claim that."""
         result = self.search(engine, sample.queries, len(sample.documents), k)
         if self.engine.capabilities.exact:

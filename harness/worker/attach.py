@@ -16,7 +16,7 @@ from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Int32Array
 from harness.engines.interface import (
     EngineInfo,
-    EngineProtocol,
+    EngineInterface,
     ExpectedContent,
     IndexHandle,
     IndexReport,
@@ -67,7 +67,7 @@ class Ready:
 
 
 @contextmanager
-def read_only(engine: EngineProtocol, job: TrialJob, progress: Progress) -> Iterator[Fingerprint | None]:
+def read_only(engine: EngineInterface, job: TrialJob, progress: Progress) -> Iterator[Fingerprint | None]:
     """Guard everything from before ``attach`` until after ``close``; raise IndexChangedError for changed files.
 
     Yields the fingerprint of the user's files, None for an index that has no files here.
@@ -83,7 +83,7 @@ def read_only(engine: EngineProtocol, job: TrialJob, progress: Progress) -> Iter
 
 
 def attach(
-    engine: EngineProtocol,
+    engine: EngineInterface,
     job: TrialJob,
     documents: Inputs,
     queries: Inputs,
@@ -121,7 +121,7 @@ def attach(
 
 
 def _mismatch(
-    engine: EngineProtocol,
+    engine: EngineInterface,
     rows: Int32Array,
     job: TrialJob,
     documents: Inputs,
@@ -143,7 +143,7 @@ def _mismatch(
     return f"{len(rows) - len(known):,} of the index's {len(rows):,} documents are not in the dataset"
 
 
-def _own_vectors(engine: EngineProtocol, documents: int, progress: Progress) -> tuple[Float32Array | None, str | None]:
+def _own_vectors(engine: EngineInterface, documents: int, progress: Progress) -> tuple[Float32Array | None, str | None]:
     """Return all vectors of an index, of which a reference can be made without a dataset, or why there are none."""
     if engine.capabilities.reads(external=True) != "dense":
         return None, "there is no dataset to hold it against"

@@ -15,7 +15,7 @@ from harness.data.arrow import numbers
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, PartOf, Progress
 from harness.data.types import Ids, Int32Array
-from harness.engines.interface import EngineProtocol, IndexReport, Remains
+from harness.engines.interface import EngineInterface, IndexReport, Remains
 from harness.errors import EngineFailureError
 from harness.worker.jobs import ChurnJob, ChurnPass, ChurnRecord
 from harness.worker.trial import create_engine, load_both, plain_state, search_all, warm_up
@@ -90,7 +90,7 @@ def _fresh(
 
 
 def _searched(
-    engine: EngineProtocol, report: IndexReport, queries: Inputs, job: ChurnJob, progress: Progress, clock: Clock
+    engine: EngineInterface, report: IndexReport, queries: Inputs, job: ChurnJob, progress: Progress, clock: Clock
 ) -> ChurnPass:
     progress.start("search", len(queries))
     hits = search_all(engine, queries, len(job.order), job.trial.k, progress, clock)

@@ -23,7 +23,7 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Int32Array, Int64Array
-from harness.engines.interface import EngineProtocol, SearchResult
+from harness.engines.interface import EngineInterface, SearchResult
 from harness.errors import EngineTimeoutError, EngineUnavailableError, HarnessError
 from harness.stats.timing import Samples
 from harness.store.disk import drop_from_page_cache, resident_share
@@ -202,7 +202,7 @@ class Client:
     candidates, or all of them. ``gave_up`` says why it stopped early.
     """
 
-    engine: EngineProtocol
+    engine: EngineInterface
     k: int
     clock: Clock
     number: int = 0

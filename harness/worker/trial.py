@@ -14,7 +14,7 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Ids, SparseVectors, offsets_of
-from harness.engines.interface import EngineProtocol, IndexReport, SearchResult
+from harness.engines.interface import EngineInterface, IndexReport, SearchResult
 from harness.errors import EngineFailureError
 from harness.exact.encoding import widen
 from harness.registry.parameters import ParameterValue
@@ -77,7 +77,7 @@ def run_trial(
 
 
 def _open(
-    engine: EngineProtocol, job: TrialJob, documents: Inputs, clock: Clock, index: Callable[[], IndexReport]
+    engine: EngineInterface, job: TrialJob, documents: Inputs, clock: Clock, index: Callable[[], IndexReport]
 ) -> Ready:
     started = clock()
     info = engine.open(job.index_folder, documents.ids)
@@ -89,7 +89,7 @@ def _open(
 
 
 def _measure(
-    engine: EngineProtocol,
+    engine: EngineInterface,
     ready: Ready,
     job: TrialJob,
     queries: Inputs,
@@ -128,7 +128,7 @@ def _measure(
     )
 
 
-def plain_state(engine: EngineProtocol, report: IndexReport, k: int) -> dict[str, ParameterValue]:
+def plain_state(engine: EngineInterface, report: IndexReport, k: int) -> dict[str, ParameterValue]:
     """Return the index's state as it is for these searches; NaN and infinite numbers, which JSON lacks, as text.
 
     NumPy's numbers become Python's.
@@ -168,11 +168,11 @@ def load_both(job: TrialJob) -> tuple[Inputs, Inputs]:
     return documents, queries
 
 
-def create_engine(job: TrialJob) -> EngineProtocol:
+def create_engine(job: TrialJob) -> EngineInterface:
     """Create the engine that the job names, not yet open; raises EngineFailureError when it is none."""
     module, _, name = job.engine.partition(":")
     engine = getattr(importlib.import_module(module), name)(job.parameters)
-    if not isinstance(engine, EngineProtocol):
+    if not isinstance(engine, EngineInterface):
         raise EngineFailureError(
             f"'{job.engine}' is not an engine: it does not subclass harness.engines.base.Engine",
             fix="run the contract suite of harness.testing against it",
@@ -181,7 +181,7 @@ def create_engine(job: TrialJob) -> EngineProtocol:
 
 
 def warm_up(
-    engine: EngineProtocol, queries: Inputs, documents: int, job: TrialJob, progress: Progress, clock: Clock
+    engine: EngineInterface, queries: Inputs, documents: int, job: TrialJob, progress: Progress, clock: Clock
 ) -> int:
     """Run all queries repeatedly until enough have run or the time is over; return the number that ran."""
     started, done = clock(), 0
@@ -194,7 +194,7 @@ def warm_up(
 
 
 def search_all(
-    engine: EngineProtocol,
+    engine: EngineInterface,
     queries: Inputs,
     documents: int,
     k: int,

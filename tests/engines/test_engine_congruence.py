@@ -15,7 +15,7 @@ from installed import skip_without
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids
 from harness.engines.csr import CsrEngine
-from harness.engines.interface import EngineProtocol, IndexReport, SearchResult
+from harness.engines.interface import EngineInterface, IndexReport, SearchResult
 from harness.engines.qdrant.engine import QdrantEngine
 from harness.exact import bm25_idf, document_frequencies
 from harness.exact.qdrant_model import qdrant_idf
@@ -55,7 +55,7 @@ def samples() -> st.SearchStrategy[Sample]:
     return kinds.flatmap(lambda kind: st.builds(Sample, rows(kind[0], 12), rows(kind[1], 4), st.booleans()))
 
 
-def search(engine: type[EngineProtocol], card: str, sample: Sample, **changed: ParameterValue) -> Answer:
+def search(engine: type[EngineInterface], card: str, sample: Sample, **changed: ParameterValue) -> Answer:
     made = engine({**find_cards("backends")[card].defaults, "idf": sample.idf, **changed})
     ids = Ids.of(f"d{row}" for row in range(len(sample.documents)))
     asked = Ids.of(f"q{row}" for row in range(len(sample.queries)))

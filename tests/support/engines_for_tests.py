@@ -20,13 +20,13 @@ import psutil
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Ids, SparseVectors
-from harness.engines.interface import Capabilities, EngineInfo, EngineProtocol, IndexReport, SearchResult, Storage
+from harness.engines.interface import Capabilities, EngineInfo, EngineInterface, IndexReport, SearchResult, Storage
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 from harness.worker.spawn import MARK_VARIABLE
 
 
-class BruteForce(EngineProtocol):
+class BruteForce(EngineInterface):
     """Every document scored against every query; ties by row."""
 
     capabilities: ClassVar[Capabilities] = Capabilities(

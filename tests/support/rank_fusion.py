@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from harness.data.types import Float64Array
-from harness.engines.interface import EngineProtocol, SearchResult
+from harness.engines.interface import EngineInterface, SearchResult
 from harness.testing import Expected
 from harness.testing.suite import Base, Collection
 
@@ -24,7 +24,7 @@ class FusedByRanks(Base):
         low, high = (np.sum([self._reciprocal(one, at_last=last) for one in lists], axis=0) for last in (True, False))
         return Expected(low, lists[0].matches | lists[1].matches, high)
 
-    def search_rightly(self, engine: EngineProtocol, sample: Collection, k: int) -> SearchResult:
+    def search_rightly(self, engine: EngineInterface, sample: Collection, k: int) -> SearchResult:
         """Each score is one that an order of the ties gives, and nothing that is better in all orders is missing."""
         result = self.search(engine, sample.queries, len(sample.documents), k)
         low, matches, high = sample.expected
@@ -40,7 +40,7 @@ class FusedByRanks(Base):
             assert np.isin(better, rows).all(), f"query {query}: a better document is missing"
         return result
 
-    def _search_filtered(self, engine: EngineProtocol, sample: Collection, k: int, *, fields: int) -> None:
+    def _search_filtered(self, engine: EngineInterface, sample: Collection, k: int, *, fields: int) -> None:
         """Everything is scanned: nothing is lost, however many fields there are."""
         self.search_rightly(engine, sample, k)
 

@@ -23,7 +23,7 @@ from harness.engines.index_folder import (
     save_metadata,
     write_manifest,
 )
-from harness.engines.interface import Capabilities, EngineInfo, EngineProtocol, IndexReport, SearchResult, Storage
+from harness.engines.interface import Capabilities, EngineInfo, EngineInterface, IndexReport, SearchResult, Storage
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 from harness.store.columns import load_column, load_sparse, load_table, save_sparse, save_table
@@ -31,7 +31,7 @@ from harness.testing import Bm25, Expected
 from harness.testing.expected import DenseSample, SparseSample, bm25_idf, bm25_scores, dense_scores, sparse_scores
 
 
-class FakeEngine(EngineProtocol):
+class FakeEngine(EngineInterface):
     """Brute force behind the whole protocol; equal scores in row order."""
 
     name: ClassVar[str]

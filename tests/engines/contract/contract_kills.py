@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 from harness.data.inputs import Inputs
 from harness.data.types import SparseVectors
-from harness.engines.interface import EngineProtocol
+from harness.engines.interface import EngineInterface
 
-KILLS: dict[type[EngineProtocol], tuple[str, ...]] = {}
+KILLS: dict[type[EngineInterface], tuple[str, ...]] = {}
 
 
-def breaks(*tests: str) -> Callable[[type[EngineProtocol]], type[EngineProtocol]]:
-    def note(mutant: type[EngineProtocol]) -> type[EngineProtocol]:
+def breaks(*tests: str) -> Callable[[type[EngineInterface]], type[EngineInterface]]:
+    def note(mutant: type[EngineInterface]) -> type[EngineInterface]:
         KILLS[mutant] = tests
         return mutant
 
@@ -24,7 +24,7 @@ def sparse_of(inputs: Inputs) -> SparseVectors:
     return inputs.sparse
 
 
-def pairs() -> Iterator[tuple[type[EngineProtocol], str]]:
+def pairs() -> Iterator[tuple[type[EngineInterface], str]]:
     for mutant, tests in KILLS.items():
         for test in tests:
             yield mutant, test

@@ -22,7 +22,7 @@ from contract_kills import KILLS, pairs
 from mutants_of_answers import Answers
 
 from harness.data.types import Ids
-from harness.engines.interface import EngineInfo, EngineProtocol
+from harness.engines.interface import EngineInfo, EngineInterface
 from harness.errors import BackendError
 from harness.testing import EngineContract
 
@@ -31,7 +31,7 @@ TESTS = sorted(name for name in dir(EngineContract) if name.startswith("test_"))
 DEFECTS = (Exception, pytest.fail.Exception)
 
 
-def suite_for(engine: type[EngineProtocol]) -> EngineContract:
+def suite_for(engine: type[EngineInterface]) -> EngineContract:
     graph = getattr(engine, "graph_parameters", None)
     members = {"engine": engine, "tolerance": 1e-6, "graph_parameters": graph}
     members["search_parameters"] = getattr(engine, "reopened_with", {})
@@ -47,7 +47,7 @@ def call(test: Any, folder: Path, patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("mutant", "test"), [pytest.param(m, t, id=f"{m.__name__}-{t}") for m, t in pairs()])
 def test_a_broken_engine_is_noticed(
-    mutant: type[EngineProtocol], test: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mutant: type[EngineInterface], test: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method = getattr(suite_for(mutant), test)
     with pytest.raises(DEFECTS):
@@ -59,12 +59,12 @@ def test_every_test_notices_something() -> None:
     assert noticed == set(TESTS), f"never fail: {set(TESTS) - noticed}; unknown: {noticed - set(TESTS)}"
 
 
-def forgiving(engine: type[EngineProtocol], number: int) -> type[EngineProtocol]:
+def forgiving(engine: type[EngineInterface], number: int) -> type[EngineInterface]:
     """An engine that keeps silent where it should refuse something for the time of this number, from 0."""
     refused = itertools.count()
 
     def silent(method: Any) -> Any:
-        def call(self: EngineProtocol, *arguments: Any) -> Any:
+        def call(self: EngineInterface, *arguments: Any) -> Any:
             try:
                 return method(self, *arguments)
             except BackendError:
@@ -93,7 +93,7 @@ def forgiving(engine: type[EngineProtocol], number: int) -> type[EngineProtocol]
     ],
 )
 def test_each_of_several_refusals_is_asked_for(
-    engine: type[EngineProtocol], test: str, refusals: int, tmp_path: Path
+    engine: type[EngineInterface], test: str, refusals: int, tmp_path: Path
 ) -> None:
     for number in range(refusals):
         (tmp_path / str(number)).mkdir()
