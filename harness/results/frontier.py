@@ -93,7 +93,9 @@ def _trial_of(sweep: Swept, value: str, trials: Sequence[TrialResult]) -> TrialR
     separator = ";" if ":" in sweep.backend else ":"
     wanted = _parameters(f"{sweep.backend}{separator}{sweep.parameter}={value}")
     same = {key: _plain(text) for key, text in wanted.items()}
-    for trial in trials:
+    # labels that a user gave are no expressions: those of other backends are not taken apart
+    of_backend = (trial for trial in trials if trial.label.partition(":")[0] == wanted[""])
+    for trial in of_backend:
         if {key: _plain(text) for key, text in _parameters(trial.label).items()} == same:
             return trial
     return None
