@@ -52,7 +52,7 @@ def test_other_parameters_of_a_sweep_may_be_written_otherwise_in_labels() -> Non
         trial.model_copy(update={"label": trial.label.replace("chroma:", 'chroma:neighbors=8.0;note="a,b";')})
         for trial in report.trials
     ]
-    trials.append(trials[0].model_copy(update={"label": "run:it's (here"}))
+    trials.insert(0, trials[0].model_copy(update={"label": "run:it's (here"}))
     sweep = "chroma:neighbors=8;note='a,b';ef_search=10.0,50,100,400"
     plan = report.plan.model_copy(update={"given": {**report.plan.given, "sweep": [sweep]}})
     (one,) = frontier_stats(plan, report.datasets, trials)
