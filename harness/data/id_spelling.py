@@ -1,13 +1,14 @@
 """Tell why ids that judgments or runs name are not there.
 
-They are spelled otherwise (``123`` and ``doc123``, ``7`` and ``0007``, ``7.0``), of another split, or beyond the end of
-a cut file.
+They are spelled otherwise (``123`` and ``doc123``, ``7`` and ``0007``, ``7.0``, ``b'7'``), of another split, or beyond
+the end of a cut file.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import partial
@@ -44,17 +45,25 @@ class Respelling(NamedTuple):
     known: str
 
     def __str__(self) -> str:
-        """Return a clause of a sentence: what meets, how, and an example."""
-        return f"{self.met:,} of them are the same {self.rule}: '{self.named}' is '{self.known}'"
+        """Return a clause of a sentence: what meets, how, and an example, in escapes where both would look alike."""
+        return f"{self.met:,} of them {'is' if self.met == 1 else 'are'} the same {self.rule}: {self.example}"
+
+    @property
+    def example(self) -> str:
+        """The first pair of ids that meet, in escapes where both would look alike."""
+        if unicodedata.normalize("NFKC", self.named) == unicodedata.normalize("NFKC", self.known):
+            return f"{self.named!a} is {self.known!a}"
+        return f"'{self.named}' is '{self.known}'"
 
 
 def respelling(missing: Sequence[str], known: Ids, share: float = 0.5) -> Respelling | None:
     """Return the rule by which at least ``share`` of the ``missing`` ids, and 3, meet one ``known`` id each.
 
-    Tried in this order: letter case, a decimal part ``.0``, leading zeros of numbers, folders before a file, the suffix
-    of a file, and text that stands before or after every id of one side. Numbers are never split:
-    ``3`` is no ``13`` with ``1`` before it. The first rule that reaches the share is returned; None where none does,
-    and for no ids.
+    Tried in this order: Unicode normalisation, ``b'…'`` around an id, quotation marks, how a UUID is written, letter
+    case, a decimal part ``.0``, leading zeros of numbers, dashes, underscores and spaces, folders before a file, the
+    suffix of a file, and text that stands before or after every id of one side. Numbers are never split: ``3`` is no
+    ``13`` with ``1`` before it. The first rule that reaches the share is returned. Where none does, a rule by which ids
+    differ only by mistake (the first four) is returned for any number of ids; else None, and for no ids.
 
     Args:
         missing: distinct ids, none of which is known.
@@ -64,32 +73,73 @@ def respelling(missing: Sequence[str], known: Ids, share: float = 0.5) -> Respel
     if not missing or not len(known):
         return None
     wanted = max(_FEWEST, int(np.ceil(share * len(missing))))
-    for rule, respell in _RULES:
-        meeting = _by_rule(rule, respell, missing, known)
+    enough, mistakes = wanted <= len(missing), []
+    for rule in (rule for rule in _RULES if enough or rule.mistake):
+        meeting = _by_rule(rule, missing, known)
         if meeting is not None and meeting.met >= wanted:
             return meeting
-    affixed = [meeting for meeting in _by_affix(missing, known) if meeting.met >= wanted]
-    return max(affixed, key=lambda meeting: meeting.met, default=None)
+        if meeting is not None and rule.mistake:
+            mistakes.append(meeting)
+    affixed = [meeting for meeting in _by_affix(missing, known) if meeting.met >= wanted] if enough else []
+    return max(affixed or mistakes, key=lambda meeting: meeting.met, default=None)
+
+
+def spelled_otherwise(missing: Sequence[str], known: Ids) -> Respelling | None:
+    """Return the first rule by which any of the ``missing`` ids meets one ``known`` id; None for none.
+
+    For few ids of which none is known. Folders and suffixes are no such rule: they tell documents apart.
+    """
+    meetings = (_by_rule(rule, missing, known) for rule in _RULES if not rule.shortens)
+    return next((meeting for meeting in meetings if meeting is not None), None)
 
 
 def _replaced(ids: pa.Array, *, pattern: str, replacement: str) -> pa.Array:
     return pc.replace_substring_regex(ids, pattern=pattern, replacement=replacement)
 
 
-_RULES: tuple[tuple[str, Callable[[pa.Array], pa.Array]], ...] = (
-    ("but for upper and lower case", pc.utf8_lower),
-    ("but for a decimal part", partial(_replaced, pattern=r"^(\d+)\.0+$", replacement=r"\1")),
-    ("but for leading zeros", partial(_replaced, pattern=r"(^|[^0-9])0+([0-9])", replacement=r"\1\2")),
-    ("but for folders", partial(_replaced, pattern=r"^.*[/\\]", replacement="")),
-    ("but for the suffix of a file", partial(_replaced, pattern=r"\.[A-Za-z]{1,5}[0-9]?$", replacement="")),
+class _Rule(NamedTuple):
+    """A way to write ids alike.
+
+    ``mistake`` says that nobody means two documents by ids that differ so; ``shortens`` that a part of the id is lost.
+    """
+
+    clause: str
+    respell: Callable[[pa.Array], pa.Array]
+    mistake: bool = False
+    shortens: bool = False
+
+
+def _plain_uuid(ids: pa.Array) -> pa.Array:
+    lower = pc.utf8_lower(ids)
+    plain = _replaced(lower, pattern=_UUID, replacement=r"\1\2\3\4\5")
+    return pc.if_else(pc.equal(plain, lower), ids, plain)
+
+
+def _regex(clause: str, pattern: str, replacement: str, *, mistake: bool = False, shortens: bool = False) -> _Rule:
+    return _Rule(clause, partial(_replaced, pattern=pattern, replacement=replacement), mistake, shortens)
+
+
+_UUID = r"^(?:urn:uuid:|\{)?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})\}?$"
+_RULES = (
+    _Rule("but for Unicode normalisation", partial(pc.utf8_normalize, form="NFKC"), mistake=True),
+    _regex("but for b'…' around them", r"""^b(?:'(.*)'|"(.*)")$""", r"\1\2", mistake=True),
+    _regex("but for quotation marks", "[\"'`´‘’‚‛“”„‟«»‹›]", "", mistake=True),  # noqa: RUF001 - those of all languages
+    _Rule("but for how UUIDs are written", _plain_uuid, mistake=True),
+    _Rule("but for upper and lower case", pc.utf8_lower),
+    _regex("but for a decimal part", r"^(\d+)\.0+$", r"\1"),
+    _regex("but for leading zeros", r"(^|[^0-9])0+([0-9])", r"\1\2"),
+    _regex("but for dashes, underscores and spaces", r"[-_ \x{2010}-\x{2015}\x{2212}]", "-"),
+    _regex("but for folders", r"^.*[/\\]", "", shortens=True),
+    _regex("but for the suffix of a file", r"\.[A-Za-z]{1,5}[0-9]?$", "", shortens=True),
 )
 
 
-def _by_rule(
-    rule: str, respell: Callable[[pa.Array], pa.Array], missing: Sequence[str], known: Ids
-) -> Respelling | None:
+def _by_rule(rule: _Rule, missing: Sequence[str], known: Ids) -> Respelling | None:
     """Return how many ids meet exactly one known id once both sides are respelled; None for none."""
-    named, spelled = respell(strings(missing)), respell(known.values)
+    written = strings(missing)
+    named, spelled = rule.respell(written), rule.respell(known.values)
+    if named.equals(written) and spelled.equals(known.values):
+        return None
     counts = pc.value_counts(spelled.filter(pc.is_in(spelled, value_set=named)))
     unambiguous = counts.field("values").filter(numbers(as_numpy(counts.field("counts")) == 1))
     met = np.flatnonzero(as_numpy(pc.is_in(named, value_set=unambiguous)))
@@ -97,7 +147,7 @@ def _by_rule(
         return None
     first = int(met[0])
     row = int(as_numpy(pc.index_in(named.slice(first, 1), value_set=spelled))[0])
-    return Respelling(rule, len(met), missing[first], known[row])
+    return Respelling(rule.clause, len(met), missing[first], known[row])
 
 
 class _Affix(NamedTuple):

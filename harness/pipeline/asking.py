@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from harness.data.id_spelling import respelling
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Ids, Queries, Run
 from harness.engines.callable.answers import Answer, Asked, ask
@@ -144,10 +145,12 @@ def require_rankings(asked: Asked, run: Run, documents: Ids) -> None:
         raise EngineFailureError(
             f"none of {counted(len(query_ids), 'query')} got a hit", fix="look whether it searches anything at all"
         )
-    if not (documents.rows_of(Ids.of(run.doc_ids.take(np.unique(run.rows)))) >= 0).any():
+    returned = run.doc_ids.take(np.unique(run.rows))
+    if not (documents.rows_of(Ids.of(returned)) >= 0).any():
+        spelling = respelling(returned, documents)
         raise RankingError(
             f"none of its documents is in the dataset: it has '{run.doc_ids[int(run.rows[0])]}', the dataset "
-            f"'{documents[0]}'",
+            f"'{documents[0]}'{f'; {spelling}' if spelling is not None else ''}",
             fix="return the ids of the dataset's documents",
         )
     for query_id, answer in zip(query_ids, asked.answers, strict=True):

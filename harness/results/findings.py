@@ -209,23 +209,29 @@ def _equal_scores(judged: JudgedRun) -> Finding | None:
 
 
 def _ids_spelled_otherwise(judged: JudgedRun) -> Finding | None:
-    """Find judged documents that the run has in another spelling, at least a tenth of them and 3.
+    """Find judged documents or queries that the run has in another spelling: a tenth of them and 3.
 
-    Ids of which none meet are an error. CACM writes 7 % of its judged documents without the zeros that the corpus has;
+    Any number is enough if they differ only as one id does by mistake, in Unicode normalisation for example. Ids of
+    which none meet are an error. CACM writes 7 % of its judged documents without the zeros that the corpus has;
     Anserini's figures count them as missing, and so do ours.
     """
-    documents, ranked = judged.qrels.doc_ids, judged.run.doc_ids
-    missing = documents.take(np.flatnonzero(ranked.rows_of(documents) < 0))
-    wanted = max(3, len(documents) / 10)
-    if len(missing) < wanted:
-        return None
-    spelling = respelling(missing, ranked, share=wanted / len(missing))
-    if spelling is None:
+    clauses = []
+    for kind, named, known in (
+        ("document", judged.qrels.doc_ids, judged.run.doc_ids),
+        ("query", judged.qrels.query_ids, judged.run.query_ids),
+    ):
+        missing = named.take(np.flatnonzero(known.rows_of(named) < 0))
+        share = max(3, len(named) / 10) / len(missing) if missing else 1
+        spelling = respelling(missing, known, share=share)
+        if spelling is not None:
+            ids = counted(len(named), f"judged {kind}", f"judged {'queries' if kind == 'query' else 'documents'}")
+            clauses.append(f"{len(missing):,} of {ids} are not in the run, and {spelling}")
+    if not clauses:
         return None
     return _warning(
         "ids-spelled-otherwise",
-        f"{len(missing):,} of {len(documents):,} judged documents are not in the run, and {spelling}",
-        "write ids alike in the run and in the judgments: a hit under another spelling counts as wrong",
+        "; ".join(clauses),
+        "write ids alike in the run and in the judgments: an id in another spelling counts as another id",
     )
 
 

@@ -52,6 +52,11 @@ def test_slips_of_spelling(expected: str, near: str | None) -> None:
     assert found == ("", {} if near is None else {expected: near})
 
 
+@pytest.mark.parametrize(("expected", "corpus"), [(["1.0", "7.0"], ["1", "7"]), (["1", "7"], ["1.0", "7.0", "8.0"])])
+def test_whole_numbers_of_pandas_are_no_chunks(expected: list[str], corpus: list[str]) -> None:
+    assert meant(expected, corpus).fix.startswith("2 of them are the same but for a decimal part")
+
+
 def test_chunks_of_documents_that_are_there_whole() -> None:
     fix = "'terms#2' is called like a chunk of 'terms', which the corpus has whole"
     instead = "give the corpus of chunks, or have the golden set name documents"

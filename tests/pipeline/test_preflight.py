@@ -11,10 +11,11 @@ import pytest
 from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
 from harness.data.ranking import TieRule
 from harness.data.types import Corpus, Ids, Run
-from harness.engines.callable.answers import Answer
+from harness.engines.callable.answers import Answer, Asked
+from harness.errors import RankingError
 from harness.loaders.golden import golden_of_records
 from harness.metrics import parse_metrics
-from harness.pipeline.asking import run_of_answers
+from harness.pipeline.asking import require_rankings, run_of_answers
 from harness.pipeline.check.answered import Answered, asked_trial
 from harness.pipeline.check.id_match import Expected, Match
 from harness.pipeline.check.preflight import Answers, Examiner, answers_of, missing_ids, preflight, repeated_questions
@@ -165,6 +166,12 @@ def test_answers_become_a_run() -> None:
     distances = run_of(golden, [answer("a", "b", scores=[0.5, 0.75]), answer("c", scores=[0.25]), answer()], k=3)
     assert distances.scores.tolist() == [-0.5, -0.75, -0.25]
     assert run_of(golden, [answer()] * 3, k=3).hits == 0
+
+
+def test_hits_of_which_none_is_in_the_dataset_may_be_spelled_otherwise() -> None:
+    asked = Asked((answer("b'd1'", "b'd2'"),), np.zeros((1, 1), dtype=np.int64))
+    with pytest.raises(RankingError, match="2 of them are the same but for b'…' around them: 'b'd1'' is 'd1'"):
+        require_rankings(asked, run_of_answers(Ids.of(["q"]), asked.answers, 3), Ids.of(["d1", "d2", "d3"]))
 
 
 def examiner(corpus: Corpus | None) -> Examiner:

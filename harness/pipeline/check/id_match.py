@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from harness.data import ranking
 from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
-from harness.data.id_spelling import respelling
+from harness.data.id_spelling import respelling, spelled_otherwise
 from harness.data.memory import qrels_from_dict, run_from_dict
 from harness.data.ranking import TieRule
 from harness.data.types import Ids, Qrels, Run
@@ -31,6 +31,8 @@ _NUMBER = re.compile(r"\d{1,31}")
 _DELIMITER = re.compile(r"[\W_]+")
 _CHUNK = re.compile(r"[^\W\d_]*[\W_]*\d+")
 """What follows a document's id and a delimiter in its chunk's: ``3``, ``p12``, ``chunk_3``."""
+_DECIMAL = re.compile(r"\d+\.0+")
+"""A whole number as pandas writes it beside an empty cell, and no chunk ``0`` of a document."""
 _SUFFIX = re.compile(r"\.[a-z]{1,5}\d?$")
 _DIGITS = re.compile(r"\d+")
 _LOOKED_AT = 20
@@ -221,10 +223,12 @@ class _Chunk(NamedTuple):
 def id_kinds(named: Set[str], hits: Set[str]) -> IdKinds | None:
     """Say why none of the ids that a golden set has ``named`` was among ``hits``; None where nothing tells.
 
-    Reasons are ids of different forms (numbers, UUIDs and hashes, anything else), chunks of what is named or documents
-    of named chunks, and ids that differ in case, in the folders before them, or in the suffix of a file. Neither set is
-    empty, and they share no id.
+    Reasons are another spelling of one id, ids of different forms (numbers, UUIDs and hashes, anything else), and
+    chunks of what is named or documents of named chunks. Neither set is empty, and they share no id.
     """
+    spelled = _spelled(named, hits)
+    if spelled is not None:
+        return spelled
     forms = [sorted({_form(doc_id) for doc_id in side}) for side in (named, hits)]
     if not set(forms[0]) & set(forms[1]):
         return IdKinds(
@@ -243,7 +247,7 @@ def id_kinds(named: Set[str], hits: Set[str]) -> IdKinds | None:
             f"the expected '{part.chunk}' is called like a chunk of the hit '{part.document}'",
             "return the ids of chunks, or have the golden set name documents",
         )
-    return _spelled(named, hits)
+    return None
 
 
 def _form(doc_id: str) -> str:
@@ -254,7 +258,7 @@ def _form(doc_id: str) -> str:
 
 def _chunk_of(names: Sequence[str], documents: Set[str] | Ids) -> _Chunk | None:
     """Return the first of ``names`` that is called like one of ``documents``, a delimiter, and a number."""
-    for name in names:
+    for name in (name for name in names if not _DECIMAL.fullmatch(name)):
         for delimiter in _DELIMITER.finditer(name):
             document = name[: delimiter.start()]
             if not _CHUNK.fullmatch(name, delimiter.end()):
@@ -269,19 +273,21 @@ def _has_all(corpus: Ids, ids: Iterable[str]) -> bool:
 
 
 def _spelled(named: Set[str], hits: Set[str]) -> IdKinds | None:
-    """Say whether some hit is a named id but for case, folders and suffix; those of both are never left out at once.
+    """Say whether some hit is a named id in another spelling; folders or suffix of both are never left out at once.
 
     ``a/index.md`` and ``b/index.md`` are two documents.
     """
+    fix = "return the ids as the golden set spells them"
+    spelling = spelled_otherwise(sorted(hits), Ids.of(sorted(named)))
+    if spelling is not None:
+        return IdKinds(f"the hit {spelling.example} in another spelling, the same {spelling.rule}", fix)
     plain = {_plain(name): name for name in sorted(named)}
     shorter = {form: name for name in sorted(named) for form in _shorter(name)}
     for hit in sorted(hits):
-        forms = [shorter.get(_plain(hit)), *(plain.get(form) for form in (_plain(hit), *_shorter(hit)))]
+        forms = [shorter.get(_plain(hit)), *(plain.get(form) for form in _shorter(hit))]
         same = next(filter(None, forms), None)
         if same is not None:
-            return IdKinds(
-                f"the hit '{hit}' is '{same}' in another spelling", "return the ids as the golden set spells them"
-            )
+            return IdKinds(f"the hit '{hit}' is '{same}' in another spelling", fix)
     return None
 
 
@@ -322,8 +328,9 @@ def id_advice(golden: GoldenSet, missing: Sequence[str], corpus: Ids) -> IdAdvic
     if part is not None:
         what = f"'{part.chunk}' is called like a chunk of '{part.document}', which the corpus has whole"
         return IdAdvice(f"{what}: give the corpus of chunks, or have the golden set name documents", {})
-    spelled = respelling(list(dict.fromkeys(missing)), corpus)
-    if spelled is not None:
+    distinct = list(dict.fromkeys(missing))
+    spelled = respelling(distinct, corpus) or spelled_otherwise(distinct, corpus)
+    if spelled is not None and 2 * spelled.met >= len(distinct):
         return IdAdvice(f"{spelled}; write ids alike in both", {})
     return IdAdvice("", _spelled_nearly(looked_at, corpus) if len(corpus) <= _MOST else {})
 
@@ -338,6 +345,7 @@ def _chunks(golden: GoldenSet, names: Sequence[str], missing: int, corpus: Ids) 
     seen: Counter[str] = Counter()
     for name in names:
         begun = corpus.values.filter(pc.starts_with(corpus.values, pattern=name)).to_pylist()
+        begun = [] if all(map(_DECIMAL.fullmatch, begun)) else begun
         seen.update({match[0] for doc_id in begun if (match := _DELIMITER.match(doc_id, len(name))) is not None})
     if not seen:
         return None
