@@ -6,12 +6,13 @@ from pathlib import Path
 
 import typer
 
-from harness.cli.ci import check_ci_files, write_for_ci
+from harness.cli.ci import write_for_ci
 from harness.cli.early_worker import early_worker
 from harness.cli.output import named_by_time, progress_display, stored_at, write_report
 from harness.cli.sort_columns import CHECK_COLUMNS, check_sort
 from harness.cli.verb import verb
 from harness.cli.verbs import ExitCode
+from harness.errors import UsageError
 from harness.plan.config import CheckOutput, CheckRequest
 
 _REPORTS = Path("reports")
@@ -31,7 +32,8 @@ def check(request: CheckRequest, output: CheckOutput) -> None:
         from harness.pipeline.check.run_check import run_check
         from harness.store.result_folder import check_target
 
-        check_ci_files(output.junit, output.summary, per_query=output.junit_per_query)
+        if output.junit_per_query and output.junit is None:
+            raise UsageError("--junit-per-query without --junit: there is no file for it", fix="add --junit FILE")
         plan = plan_check(request, keep_text=output.keep_text)
         check_sort(output.sort, [*CHECK_COLUMNS, *map(str, plan.metrics), *request.slice])
         check_target(output.out if output.out is not None else _REPORTS / "new", overwrite=output.overwrite)

@@ -10,22 +10,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from harness.cli.output import named_by_time, stored_at, write_report
-from harness.errors import ResultError, UsageError
+from harness.errors import ResultError
 
 if TYPE_CHECKING:
     from harness.document.model import Annotation
     from harness.pipeline.regress.regression import Regression
     from harness.plan.config import JudgedOutput
     from harness.results.schema import Result
-
-
-def check_ci_files(junit: Path | None, summary: Path | None, *, per_query: bool = False) -> None:
-    """Refuse files that cannot be written before anything runs; raises UsageError."""
-    if per_query and junit is None:
-        raise UsageError("--junit-per-query without --junit: there is no file for it", fix="add --junit FILE")
-    for option, path in (("--junit", junit), ("--summary", summary)):
-        if path is not None and path.is_dir():
-            raise UsageError(f"{option} {path} is a folder", fix="name a file")
 
 
 def write_for_ci(report: Result, junit: Path | None, summary: Path | None, *, per_query: bool = False) -> None:

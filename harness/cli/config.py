@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from harness.cli.verbs import VERBS, load_verb
 from harness.plan.option_fields import OptionField
 from harness.registry.strict_toml import Table, read_document
+from harness.user_path import existing_path, user_path
 
 if TYPE_CHECKING:
     from harness.cli.verb import DeclaredVerb
@@ -74,13 +75,13 @@ def _placed(value: Any, field: OptionField, folder: Path) -> Any:  # noqa: ANN40
     if isinstance(value, list):
         return [_placed(item, field, folder) for item in value]
     if field.kind == "path":
-        return str(folder / value)
+        return str(folder / user_path(value))
     if not isinstance(value, str):
         return value
-    if (folder / value).exists():
+    if existing_path(folder / value) is not None:
         return str(folder / value)
     return _PLACE.sub(lambda match: match["before"] + _existing(match["place"], folder), value)
 
 
 def _existing(place: str, folder: Path) -> str:
-    return str(folder / place) if (folder / place).exists() else place
+    return place if existing_path(folder / place) is None else str(folder / place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from harness.cli.ci import check_ci_files, show_regression
+from harness.cli.ci import show_regression
 from harness.cli.sort_columns import CHANGE_COLUMNS, check_sort
 from harness.cli.verb import verb
 from harness.cli.verbs import ExitCode
@@ -22,7 +22,6 @@ def diff(request: DiffRequest, output: JudgedOutput) -> None:
     check_sort(output.sort, CHANGE_COLUMNS)
     from harness.pipeline.regress.run_regress import run_diff
 
-    check_ci_files(output.junit, output.summary)
     regression = run_diff(request, output)
     show_regression(regression, output, f"diff-{request.after.stem}")
     if regression.change.gate is not None and regression.change.gate != "passed":

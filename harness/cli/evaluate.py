@@ -22,6 +22,7 @@ from harness.pipeline.evaluate import evaluate_run, with_later_judgments
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, EvalRequest
 from harness.registry.lookup import find_dataset
 from harness.report.documents.evaluate import NamedScores, counts_line, scores_document
+from harness.user_path import user_path
 
 _TREC_EVAL = "trec_eval"
 
@@ -35,7 +36,7 @@ def evaluate(request: EvalRequest) -> None:
 
     Example: harness eval --qrels qrels.tsv --run run.trec
     """
-    runs = [Path(run) for run in request.run]
+    runs = [user_path(run) for run in request.run]
     if request.audit:
         _refuse_with_audit(request, runs)
         _print_audit(request, runs[0])

@@ -14,6 +14,7 @@ from harness.cli.verb import verb
 from harness.errors import DataError, ResultError, UnknownNameError, UsageError
 from harness.plan.config import InitRequest
 from harness.plan.expressions import split_outside
+from harness.user_path import existing_path
 
 _FILE = Path("harness.toml")
 _EXAMPLE = "chunking-eval"
@@ -85,7 +86,7 @@ def _chosen(choices: Choices) -> Choices:
         plan_check(CheckRequest(golden=golden, corpus=corpus or (), backends=indexed, against=against))
     if corpus is not None:
         place = corpus.rpartition("=")[2]
-        if not Path(place).exists() and find_dataset(place) is None:
+        if existing_path(place) is None and find_dataset(place) is None:
             raise UnknownNameError("file, folder or dataset", place, dataset_names())
     return choices._replace(golden=golden)
 

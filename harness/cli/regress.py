@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from harness.cli.ci import check_ci_files, show_regression
+from harness.cli.ci import show_regression
 from harness.cli.early_worker import early_worker
 from harness.cli.output import progress_display
 from harness.cli.sort_columns import CHANGE_COLUMNS, check_sort
@@ -35,7 +35,6 @@ def regress(request: RegressRequest, output: JudgedOutput, changes: Mapping[str,
     with early_worker(str(request.backends or ""), isolation, executor, cards if isinstance(cards, Path) else None):
         from harness.pipeline.regress.run_regress import run_regress
 
-        check_ci_files(output.junit, output.summary)
         with progress_display() as display:
             regression = run_regress(request, changes, output, display)
     show_regression(regression, output, f"regress-{request.baseline.stem}")

@@ -20,10 +20,12 @@ import typer.main
 
 from harness.cli.config import FILE_NAME, read_settings
 from harness.cli.plain import PlainCommand
+from harness.cli.targets import check_written_files
 from harness.errors import UsageError
 from harness.plain_url import without_secrets
 from harness.plan.config import COMPARED, GROUPS, OUTPUT
 from harness.plan.option_fields import Mistakes, Option, OptionField, Options, option_fields, require
+from harness.user_path import user_path
 
 _STRAY = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", re.DOTALL)
 _WrongCommandLine = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
@@ -116,6 +118,7 @@ def _run(
     if missing:
         example = (declared.function.__doc__ or "").partition("Example: ")[2].strip()
         raise _not_given(name, missing, config, example, configured=configured)
+    check_written_files(fields, values)
     declared(**values)
 
 
@@ -257,7 +260,7 @@ def _parsed(fields: Mapping[str, OptionField], texts: Mapping[str, Any]) -> dict
 
 
 def _from_file(name: str, declared: DeclaredVerb, config: str | None) -> dict[str, object]:
-    place = Path(config or FILE_NAME)
+    place = user_path(config or FILE_NAME)
     if config is None and not place.is_file():
         return {}
     values = read_settings(place, name)

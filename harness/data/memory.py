@@ -34,6 +34,7 @@ from harness.data.frames import (
 from harness.data.grouping import build_judgments, build_run
 from harness.data.types import Qrels, Run
 from harness.errors import DataError, UsageError
+from harness.user_path import user_path
 
 Built = TypeVar("Built", Run, Qrels)
 Build = Callable[[pa.ChunkedArray, pa.ChunkedArray, npt.NDArray[np.float64]], Built]
@@ -240,9 +241,9 @@ class PartOfFile(NamedTuple):
 def part_of_file(path: str | PathLike[str]) -> PartOfFile:
     """Return the file and the fragment of ``predictions.json#subset/split``; a file may have a ``#`` in its name."""
     file, mark, fragment = str(path).rpartition("#")
-    if mark and not Path(path).exists() and Path(file).is_file():
-        return PartOfFile(Path(file), fragment)
-    return PartOfFile(Path(path), "")
+    if mark and not user_path(path).exists() and user_path(file).is_file():
+        return PartOfFile(user_path(file), fragment)
+    return PartOfFile(user_path(path), "")
 
 
 def are_predictions(value: object) -> bool:

@@ -15,6 +15,7 @@ from harness.errors import UsageError
 from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.registry.parameters import NO_PROMPT, ParameterValue, encoder_parameters
 from harness.remote.calls import Limits, allowed_calls
+from harness.user_path import existing_path, user_path
 
 EncoderName = Literal["dense", "splade"]
 MODEL_ENCODERS: tuple[EncoderName, ...] = get_args(EncoderName)
@@ -87,7 +88,7 @@ def parse_source(model: str) -> ModelSource:
         if kind == "precomputed":
             return ModelSource(kind, str(_folder(rest)))
         return ModelSource(kind, rest)
-    if Path(model).expanduser().is_dir() or model.startswith((".", "/", "~")):
+    if ((path := existing_path(model)) is not None and path.is_dir()) or model.startswith((".", "/", "~")):
         return ModelSource("folder", str(_folder(model)))
     if not _HUB.fullmatch(model):
         raise UsageError(f"model={model} is not understood", fix=f"write {_FORMS}")
@@ -95,7 +96,7 @@ def parse_source(model: str) -> ModelSource:
 
 
 def _folder(text: str) -> Path:
-    path = Path(text).expanduser()
+    path = user_path(text)
     if not path.is_dir():
         raise UsageError(f"model={text}: there is no such folder", fix=f"write {_FORMS}")
     return path.absolute()
@@ -210,7 +211,7 @@ def _prompt(value: str) -> str | None:
         return ""
     if value.startswith("@"):
         try:
-            return Path(value[1:]).expanduser().read_text(encoding="utf-8")
+            return user_path(value[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"the prompt's file '{value[1:]}' cannot be read: {error}") from error
     if value.startswith('"'):

@@ -31,6 +31,7 @@ from harness.exact import SparseIndex, bm25_idf, compile_kernels
 from harness.exact.encoding import widen
 from harness.exact.storage import StoredIndex, load_index
 from harness.store.columns import load_column
+from harness.user_path import user_path
 
 _KEEP = "path= names a folder that SparseIndex.save wrote; save it again if it is damaged"
 _COLUMNS = "columns.npy"
@@ -174,7 +175,7 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors], Changea
             raise RejectedInputError(
                 f"the index in '{source}' was saved with {stored}", fix=f"say idf={str(not idf).lower()}"
             )
-        ids = read_ids(source / Path(str(self.parameters["id_file"])).expanduser(), len(index))
+        ids = read_ids(source / user_path(str(self.parameters["id_file"])), len(index))
         self._index = index
         info = EngineInfo(info.name, info.version, "embedded, external index")
         return External(info, ids, LoadedIndex(len(index), {"dimensions": index.dimensions}), source)

@@ -16,6 +16,7 @@ from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Sparse
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.errors import BackendError, EngineUnavailableError, IndexChangedError, RejectedInputError
 from harness.registry.parameters import ParameterValue
+from harness.user_path import user_path
 
 _NAMED = 5
 NOT_THESE_VECTORS = (
@@ -61,7 +62,7 @@ def foreign_index_errors(rebuild: str, instead: str) -> Iterator[None]:
 
 def source_folder(parameters: Mapping[str, ParameterValue]) -> Path:
     """Return the user's folder, absolute, ``~`` expanded."""
-    return Path(str(parameters["path"])).expanduser().absolute()
+    return user_path(str(parameters["path"])).absolute()
 
 
 def unique_ids(ids: Sequence[str | None], where: str) -> Ids:

@@ -29,6 +29,7 @@ from harness.engines.changeable import Changeable, Changes
 from harness.engines.external_index import compare_dense, read_ids, source_folder, spread_rows
 from harness.exact import DenseIndex, compile_dense_kernels
 from harness.exact.dense import FilteredDenseIndex
+from harness.user_path import user_path
 
 _KEEP = "path= names a folder that DenseIndex.save wrote; save it again if it is damaged"
 _ROWS_AT_ONCE = 4096
@@ -99,7 +100,7 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array], Changeab
         progress.start("attach", None)
         with as_backend_errors(_KEEP):
             self._index = DenseIndex.load(source)
-        ids = read_ids(source / Path(str(self.parameters["id_file"])).expanduser(), len(self._index))
+        ids = read_ids(source / user_path(str(self.parameters["id_file"])), len(self._index))
         info = EngineInfo(info.name, info.version, "embedded, external index")
         return External(info, ids, self._loaded_index(), source)
 

@@ -20,6 +20,7 @@ from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.errors import DataError, HarnessError
 from harness.store.cache import JSON
+from harness.user_path import user_path
 
 __all__ = [
     "OFFLINE",
@@ -65,7 +66,7 @@ class DatasetSpec:
     @property
     def path(self) -> Path:
         """Return the location as a path; it need not exist."""
-        return Path(self.location).expanduser()
+        return user_path(self.location)
 
 
 def _fail(error: HarnessError, problems: Problems, notes: list[str]) -> NoReturn:  # noqa: ARG001 - nothing is read

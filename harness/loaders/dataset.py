@@ -39,6 +39,7 @@ from harness.loaders.source import open_source
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.lookup import find_dataset, unknown_dataset
 from harness.store.cache import Cache
+from harness.user_path import user_path
 from harness.wording import counted
 
 GOLDEN = "golden.jsonl"
@@ -374,7 +375,7 @@ def _locate(name_or_path: str | Path, files: DatasetFiles | None, cards: Path | 
     text, files = os.fspath(name_or_path), files or DatasetFiles()
     if not text:
         raise UsageError(f"the {what} is an empty name", fix="give a card's name, or a folder (. for this one)")
-    path = Path(text).expanduser()
+    path = user_path(text)
     spec = DatasetSpec(text, files.queries, files.qrels, files.columns)
     loader = None
     if not isinstance(name_or_path, Path) and text not in (".", "..", "~"):
@@ -398,7 +399,7 @@ def _locate(name_or_path: str | Path, files: DatasetFiles | None, cards: Path | 
 
 def _refuse_unknown(text: str, what: str, cards: Path | None) -> None:
     """Refuse a name that can be no path, and a member that its family lacks."""
-    path = Path(text).expanduser()
+    path = user_path(text)
     of_family = isinstance(find_dataset(text.partition("/")[0], cards), DatasetFamily)
     if of_family or (os.sep not in text and path.suffix.lower() not in _FILES and not _near_file(path)):
         raise unknown_dataset(text, cards, kind=what, others=("a folder", "a .zip file", "a file"))

@@ -26,6 +26,7 @@ from harness.data.types import BAD_ID, BAD_ID_IS
 from harness.errors import nearest
 from harness.loaders.records import DELIMITERS, format_of, read_records, unit_of
 from harness.loaders.source import Source
+from harness.user_path import user_path
 
 _IDS = ("id", "_id", "query_id", "qid")
 _QUESTIONS = ("question", "query")
@@ -48,7 +49,7 @@ def load_golden(path: str | Path) -> GoldenSet:
     contradicting fields, duplicate ids, empty questions, ids expected twice, grades that are no whole numbers of 0 or
     more; and for a file without any question, or in which no question expects anything.
     """
-    place = Path(path).expanduser()
+    place = user_path(path)
     return read_golden(Source(place.parent), place.name)
 
 

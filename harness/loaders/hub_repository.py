@@ -29,6 +29,7 @@ from harness.loaders.source import Source
 from harness.registry.optional import require
 from harness.store.cache import JSON, Cache, file_digest
 from harness.store.digests import steady_digest
+from harness.user_path import user_path
 
 _FEATURE = "a dataset of the Hugging Face hub"
 _KIND = "hub"
@@ -83,7 +84,7 @@ class Repository:
 
     def __init__(self, folder: Path, name: str | None = None) -> None:
         """``name`` is the folder as the user wrote it, ``./FOLDER``: a path forgets the dot."""
-        self._folder = folder.expanduser()
+        self._folder = user_path(folder)
         self.label = f"hf:{name or folder}"
         if not self._folder.is_dir():
             raise UnknownRepositoryError(self.label, ["there is no such folder"], fix="name a folder, or ORG/NAME")

@@ -20,6 +20,7 @@ from harness.loaders.records import ENDINGS, first_fields, format_of, read_recor
 from harness.loaders.source import Source
 from harness.loaders.trec_markup import is_topics, read_topics
 from harness.store.cache import JSON
+from harness.user_path import user_path
 
 _SCHEME = 1
 
@@ -36,7 +37,7 @@ class Files(NamedTuple):
     @classmethod
     def at(cls, path: Path) -> Files:
         """Return one file by its path; whether it is there shows when it is read."""
-        path = path.expanduser()
+        path = user_path(path)
         return cls(Source(path.parent), (path.name,))
 
     @property

@@ -28,6 +28,7 @@ from harness.loaders.qrels import read_judgment_lines, read_judgments
 from harness.loaders.records import format_of, unit_of
 from harness.loaders.source import Source
 from harness.loaders.structured_files import is_structured, read_structured_run, whole_content
+from harness.user_path import user_path
 from harness.wording import counted
 
 _BLOCK_BYTES = 1 << 24
@@ -63,7 +64,7 @@ def read_tagged_run(path: Path | str) -> TaggedRun:
     """Like :func:`read_run`, with the run's tag, which trec_eval prints: the file's name where none is written."""
     if is_structured(path):
         return TaggedRun(read_structured_run(path), part_of_file(path).path.stem)
-    content = _normalised(whole_content(Path(path)))
+    content = _normalised(whole_content(user_path(path)))
     run = _fast_run(content)
     if run is None:
         run = _parse_run_lines(content, Problems(str(path)))
@@ -77,7 +78,7 @@ def read_qrels(path: Path | str) -> Qrels:
     DataError with every problem and its line: a wrong number of columns, a grade that is no whole number, a document
     judged twice under one query; and for a file without judgments.
     """
-    file = Path(path)
+    file = user_path(path)
     problems = Problems(str(file), unit_of(file.name))
     if format_of(file.name) is not None:
         judgments = read_judgments(Source(file.parent), file.name, {}, problems, [])

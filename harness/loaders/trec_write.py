@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from harness.data.arrow import numbers, text_scalar, write_parquet
 from harness.data.types import Qrels, Run
 from harness.errors import DataError
+from harness.user_path import user_path
 
 _QUERIES_AT_ONCE = 256
 
@@ -28,7 +29,7 @@ def write_run(path: Path | str, run: Run, tag: str) -> None:
     so reading the file gives the same run. Queries without hits leave no line. The file appears complete or not at all.
     Raises DataError for a tag or an id with white space, which the format cannot hold.
     """
-    path = Path(path)
+    path = user_path(path)
     _refuse_white_space(path, run, tag)
     with replacing(path) as stream:
         for first in range(0, len(run.query_ids), _QUERIES_AT_ONCE):
@@ -60,7 +61,7 @@ def write_qrels(path: Path | str, qrels: Qrels) -> None:
         pc.binary_join_element_wise(numbers(qrels.grades).cast(pa.string()), text_scalar(""), text_scalar("\n")),
         text_scalar("\t"),
     )
-    with replacing(Path(path)) as stream:
+    with replacing(user_path(path)) as stream:
         stream.write(b"query-id\tcorpus-id\tscore\n")
         stream.write(b"".join(cast("list[bytes]", joined.cast(pa.binary()).to_pylist())))
 

@@ -24,6 +24,7 @@ from harness.plan.option_fields import Mistakes
 from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, in_language, make_plan
 from harness.results.hit_rules import HitRules
 from harness.store.cache import Cache
+from harness.user_path import existing_path
 from harness.wording import counted
 from harness.worker.builds import builds_of
 from harness.worker.embeddings import remote_calls
@@ -90,8 +91,8 @@ def _each_once(datasets: Sequence[NamedDataset], at_hand: Collection[str]) -> li
         once[dataset.name] = NamedDataset(dataset.name, task or dataset.task)
     written: dict[Path, str] = {}
     for name in once:
-        place = Path(name).expanduser()
-        if name in at_hand or not place.exists():
+        place = existing_path(name)
+        if name in at_hand or place is None:
             continue
         other = written.setdefault(place.resolve(), name)
         if other != name:

@@ -51,6 +51,7 @@ from harness.results.verification import (
 from harness.store.cache import Cache
 from harness.store.cache_entries import COMPARISON, WORK
 from harness.store.scratch import scratch_folder
+from harness.user_path import user_path
 from harness.worker.outcome import Outcome
 
 _DEPTH = 1000
@@ -114,7 +115,8 @@ def run(request: VerifyRequest, display: Display | None = None) -> Verification:
     """Verify what a request names; see :func:`verify`."""
     require(request)
     shown, cards = display if display is not None else SilentDisplay(), request.cards
-    folders = [Path(folder) for folder in ([request.data] if isinstance(request.data, str | Path) else request.data)]
+    data = [request.data] if isinstance(request.data, str | Path) else request.data
+    folders = [user_path(folder) for folder in data]
     sweeping = request.all or request.available
     if bool(request.datasets) == sweeping:
         raise UsageError(

@@ -30,6 +30,7 @@ from harness.plan.stages import Stage, fusions, parse_weights, rerankers
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import NO_PROMPT, Parameter, ParameterValue, current_spelling
+from harness.user_path import existing_path
 
 _RUN = "run"
 _URL = "url"
@@ -272,8 +273,8 @@ class _Parser(Mistakes):
             file = unquoted(rest)
         except ValueError as error:
             raise UsageError(f"backend '{item}': {error}") from error
-        path = Path(file).expanduser()
-        if not file or not path.is_file():
+        path = existing_path(file)
+        if not file or path is None or not path.is_file():
             raise UsageError(f"there is no run file '{file}' (backend '{item}')", fix="write run:PATH")
         return BackendSpec(
             _RUN, f"{_RUN}:{quoted(file)}", kind="run", card=None, parameters={}, overrides={}, run_path=path
@@ -391,7 +392,7 @@ def _about_external(name: str, card: BackendCard, overrides: Mapping[str, Parame
         comma = "" if where else _after_comma(overrides, rules.where)
         fix = f"separate parameters with ';': ;{comma}=…" if comma else f"give {named}"
         problems.append(UsageError(f"backend '{name}', external=true: {stated} where the index is", fix=fix))
-    elif overrides.get("path") and not Path(str(overrides["path"])).expanduser().exists():
+    elif overrides.get("path") and existing_path(str(overrides["path"])) is None:
         problems.append(
             UsageError(f"there is no folder or file '{overrides['path']}' (backend '{name}')", fix="name the index's")
         )

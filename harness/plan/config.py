@@ -382,6 +382,7 @@ class CompareOutput(Output):
         OUTPUT,
         metavar="FILE.json",
         keyword=False,
+        written=True,
     ).default(None)
     dry_run: bool = Option("Print what would run, and run nothing.", OUTPUT, recorded=False, keyword=False).default(
         False
@@ -482,6 +483,7 @@ class JudgedOutput(Output):
         metavar="FILE",
         recorded=False,
         keyword=False,
+        written=True,
     ).default(None)
     summary: Path | None = Option(
         "Also append Markdown to this file.",
@@ -490,6 +492,7 @@ class JudgedOutput(Output):
         default_text="the one that GITHUB_STEP_SUMMARY names, if any",
         recorded=False,
         keyword=False,
+        written=True,
     ).default(None)
 
 

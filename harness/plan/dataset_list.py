@@ -25,6 +25,7 @@ from harness.errors import UnknownNameError, UsageError
 from harness.plan.option_fields import Mistakes
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.lookup import dataset_names, find_dataset
+from harness.user_path import existing_path
 
 _LOADER_OPTION = re.compile(r"\w+=")
 """A further option of a loader spec, which has commas of its own: ``qrels=labels`` of ``hf:x/y:queries=a,qrels=b``."""
@@ -69,7 +70,7 @@ def parse_datasets(text: str, cards: Path | None = None, *, at_hand: Collection[
         with mistakes.collected():
             name = _in_family(item, family, cards) if family is not None else item
             family = _family_of(name, cards)
-            named = None if Path(name).expanduser().exists() else find_dataset(name, cards)
+            named = find_dataset(name, cards) if existing_path(name) is None else None
             expanded += _members(named, cards, notes) if named is not None else [NamedDataset(name)]
     mistakes.raise_if_any()
     return DatasetList(tuple(dict.fromkeys(expanded)), tuple(dict.fromkeys(notes)))
@@ -81,7 +82,7 @@ def in_dataset_list(name: str) -> str:
 
 
 def _items(text: str) -> list[str]:
-    if text and Path(text).expanduser().exists():
+    if text and existing_path(text) is not None:
         return [text]
     items: list[str] = []
     for part in (part.strip() for part in next(csv.reader([text], skipinitialspace=True)) or [""]):

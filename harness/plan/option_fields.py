@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from harness.errors import HarnessError, UnknownNameError, UsageError, near_name, nearest
 from harness.plan.expressions import in_list
+from harness.user_path import user_path
 from harness.wording import shortened
 
 LARGEST = 999_999_999
@@ -54,6 +55,7 @@ class Option:
         two_sided: a yes-or-no option that is off has a flag to say so, over a harness.toml that has it on.
         recorded: whether the option is part of the recorded command.
         keyword: whether it is a keyword of the call in Python; what only the terminal shows is none.
+        written: the value is a file that the verb writes in addition to its result.
     """
 
     help: str
@@ -75,6 +77,7 @@ class Option:
     two_sided: bool = False
     recorded: bool = True
     keyword: bool = True
+    written: bool = False
 
     def default(self, value: Default) -> Default:
         """Declare a field that has this value where none is given."""
@@ -165,7 +168,7 @@ class OptionField:
                 case "float":
                     return float(text)
                 case "path":
-                    return Path(text)
+                    return self._path(text)
         except ValueError:
             raise self.refusal(text) from None
         return text
@@ -175,8 +178,8 @@ class OptionField:
         if type(value).__module__ == "numpy" and hasattr(value, "item"):
             value = value.item()
         members = _members(self.hint)
-        if Path in members and str not in members and isinstance(value, str):
-            return Path(value)
+        if Path in members and isinstance(value, str | PathLike) and (str not in members or isinstance(value, Path)):
+            return self._path(value)
         listed = any(typing.get_origin(member) is Sequence for member in members)
         if self.option.commas and not listed:
             if isinstance(value, PathLike):
@@ -186,6 +189,12 @@ class OptionField:
         if self.option.repeated and listed and isinstance(value, str):
             return (value,)
         return tuple(value) if listed and isinstance(value, list) else value
+
+    def _path(self, value: str | PathLike[str]) -> Path:
+        try:
+            return user_path(value)
+        except UsageError as error:
+            raise UsageError(f"{self.flag}: {error.what}", fix=error.fix) from error
 
     def problem(self, value: object) -> UsageError | None:
         """Return what is wrong with a value: its type, a choice that does not exist, a number out of range."""

@@ -24,6 +24,8 @@ from harness.results.schema import Result
 from harness.results.schema_base import Count, Record
 from harness.results.snapshot import OVERLAP, ResultSnapshot, snapshots_of
 from harness.results.upgrade import StoredJson, read_stored_json, validated
+from harness.store.result_folder import target_path
+from harness.user_path import user_path
 
 if TYPE_CHECKING:
     from harness.results.comparison import Comparison
@@ -79,6 +81,7 @@ def check_baseline_target(path: Path) -> None:
     """Refuse a place where a baseline cannot be written: what is there and is none is never replaced."""
     if path.suffix != ".json":
         raise UsageError(f"a baseline is a .json file, not '{path}'", fix="write reports/baselines/NAME.json")
+    path = target_path(path)
     if path.is_dir():
         raise UsageError(f"'{path}' is a folder", fix="name a file in it")
     if path.exists():
@@ -98,6 +101,7 @@ def write_baseline(path: Path, report: Result, snapshots: Sequence[ResultSnapsho
             f"no baseline was made: {', '.join(failed)} failed", fix="a baseline holds results of every backend"
         )
     check_baseline_target(path)
+    path = target_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as scratch:
@@ -110,7 +114,7 @@ def write_baseline(path: Path, report: Result, snapshots: Sequence[ResultSnapsho
 
 def save_baseline(comparison: Comparison, path: str | Path) -> None:
     """Write a comparison as a baseline; raises as :func:`write_baseline`."""
-    write_baseline(Path(path), comparison.report, snapshots_of(comparison))
+    write_baseline(user_path(path), comparison.report, snapshots_of(comparison))
 
 
 def describe_baseline(path: Path) -> str:

@@ -19,6 +19,7 @@ from harness.results.schema import LeaderboardRow, PairedDifference, Result, Spr
 from harness.results.schema_costs import ClosedLoopStats, OpenLoopStats, SearchStats
 from harness.results.snapshot import OVERLAP
 from harness.results.stored import ResultContent, StoredResult, read_stored_run, write_result
+from harness.user_path import user_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +70,7 @@ class Comparison(Shown):
 
         Runs are read when :meth:`run` asks for them.
         """
-        stored = StoredResult.open(Path(folder))
+        stored = StoredResult.open(user_path(folder))
         return cls(
             stored.report,
             stored.per_query(),
@@ -122,7 +123,7 @@ class Comparison(Shown):
             if save_runs
             else None,
         )
-        place = write_result(Path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
+        place = write_result(user_path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
         return replace(self, folder=place)
 
     @property

@@ -21,7 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from harness.errors import CacheError
+from harness.errors import CacheError, UsageError
+from harness.user_path import user_path
 
 JSON = str | int | float | bool | None | Sequence["JSON"] | Mapping[str, "JSON"]
 Content = TypeVar("Content")
@@ -359,9 +360,9 @@ def _default_root() -> Path:
     named = os.environ.get("HARNESS_CACHE")
     if named:
         try:
-            return Path(named).expanduser()
-        except RuntimeError as error:
-            raise CacheError(f"the cache '{named}' cannot be found: {error}", fix=_FIX) from error
+            return user_path(named)
+        except UsageError as error:
+            raise CacheError(f"HARNESS_CACHE: {error.what}", fix=error.fix) from error
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("retrieval-harness"))

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from harness.errors import ResultError, UsageError
 from harness.store.scratch import scratch_folder
+from harness.user_path import user_path
 
 REPORT_NAME = "report.json"
 PER_QUERY, PARITY, LATENCIES = "per_query.parquet", "parity.parquet", "latencies.parquet"
@@ -45,6 +46,7 @@ def result_folder(place: Path, *, overwrite: bool, numbered: bool, runs: bool = 
     ``runs`` says whether the new result holds any. Raises UsageError as
     :func:`check_target`, with ``numbered`` never; ResultError when it cannot be written.
     """
+    place = target_path(place)
     if not numbered:
         check_target(place, overwrite=overwrite, runs=runs)
     with _readable_failure(place), _beside(place) as scratch:
@@ -60,8 +62,14 @@ def result_folder(place: Path, *, overwrite: bool, numbered: bool, runs: bool = 
 def check_target(folder: Path, *, overwrite: bool, runs: bool = True) -> None:
     """Refuse a place where a result cannot be written, or would replace something that the user has.
 
-    Only an earlier result may be replaced, and one that holds runs only by another that does.
+    Only an earlier result may be replaced, and one that holds runs only by another that does. Raises UsageError, and
+    ResultError for a folder in which nothing can be made.
     """
+    folder = target_path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"'{folder}' exists and is not a folder", fix="choose another --out")
+    if folder.absolute() == Path(folder.absolute().anchor):
+        raise UsageError(f"'{folder}' is the root folder", fix="choose another --out")
     nearest = next(parent for parent in folder.absolute().parents if parent.exists())
     if not nearest.is_dir() or not _takes_folders(nearest):
         raise ResultError(
@@ -69,7 +77,7 @@ def check_target(folder: Path, *, overwrite: bool, runs: bool = True) -> None:
             fix="choose another --out",
         )
     names = _names(folder)
-    if not names and not folder.is_file():
+    if not names:
         return
     if not runs and RUNS in names:
         raise UsageError(f"'{folder}' holds the result of a run, which would be lost", fix="choose another --out")
@@ -77,6 +85,21 @@ def check_target(folder: Path, *, overwrite: bool, runs: bool = True) -> None:
         raise UsageError(f"'{folder}' exists and is not a result of harness", fix="choose another --out")
     if not overwrite:
         raise UsageError(f"'{folder}' already holds a result", fix="choose another --out, or pass --overwrite")
+
+
+def target_path(path: Path) -> Path:
+    """Return the path where a file or folder is written: that of its target for a link.
+
+    Raises UsageError for a link, also on the way to the path, whose target does not exist or that leads to itself.
+    """
+    path = user_path(path)
+    for link in (part for part in [path, *path.parents] if part.is_symlink() and not part.exists()):
+        raise UsageError(
+            f"'{path}' cannot be written: '{link}' is a link to '{link.readlink()}', which does not exist or leads "
+            "back to the link",
+            fix="remove the link, make its target, or choose another path",
+        )
+    return path.resolve() if path.is_symlink() else path
 
 
 def _takes_folders(parent: Path) -> bool:

@@ -15,6 +15,7 @@ from harness.engines.faiss.structure import components, exact_vectors, load_libr
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.errors import EngineUnavailableError, IndexChangedError, RejectedInputError
 from harness.registry.parameters import ParameterValue
+from harness.user_path import user_path
 
 __all__ = ["ExternalVectors"]
 
@@ -109,7 +110,7 @@ def _own_numbers(index: Any) -> Int64Array:  # noqa: ANN401
 
 def _ids(id_file: str, index_file: Path, own: Int64Array, mapped: Int64Array | None) -> Ids:
     """Return the ids of the vectors that the index numbers by ``own``, and its map of ids by ``mapped``."""
-    beside, documents = index_file.parent / Path(id_file or _IDS).expanduser(), len(own)
+    beside, documents = index_file.parent / user_path(id_file or _IDS), len(own)
     if id_file or beside.is_file():
         if not np.array_equal(own, np.arange(documents)):
             raise RejectedInputError(

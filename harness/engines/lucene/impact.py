@@ -21,6 +21,7 @@ from harness.exact import bm25_idf
 from harness.exact.weights import to_impacts, with_idf
 from harness.java.bridge import JavaObject, packed_texts, spans
 from harness.registry.parameters import ParameterValue
+from harness.user_path import user_path
 
 _BATCH = 1024
 _OTHER_TERMS = (
@@ -44,7 +45,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
         named = str(parameters["vocabulary"]) if self.external else ""
-        self._terms = read_vocabulary(Path(named).expanduser()) if named else None
+        self._terms = read_vocabulary(user_path(named)) if named else None
         self._with_idf = bool(parameters["idf"])
         self._containing: dict[int, int] = {}
         self._filled = 0

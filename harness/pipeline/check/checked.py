@@ -12,6 +12,7 @@ from harness.errors import ResultError, UnknownNameError, UsageError
 from harness.results.presenters import HTML_NAME, NOT_STORED, Shown, presenter
 from harness.results.schema import Result, TrialResult
 from harness.results.stored import ResultContent, read_report, read_stored_run, write_result
+from harness.user_path import user_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +40,7 @@ class Checked(Shown):
     @classmethod
     def load(cls, folder: str | Path) -> Checked:
         """Read a result folder; raises ResultError when it is missing, damaged, or of a newer schema."""
-        path = Path(folder)
+        path = user_path(folder)
         report = read_report(path, "check")
         answered = [(trial.dataset, trial.label) for trial in report.trials if trial.questions]
         return cls(report, {name: read_stored_run(path, *name) for name in answered}, folder=path)
@@ -52,7 +53,7 @@ class Checked(Shown):
         be written.
         """
         content = ResultContent(runs=self.hits, extra={HTML_NAME: self.html().encode()})
-        place = write_result(Path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
+        place = write_result(user_path(folder), self.report, content, overwrite=overwrite, numbered=numbered)
         return replace(self, folder=place)
 
     @property

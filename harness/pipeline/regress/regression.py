@@ -18,6 +18,7 @@ from harness.results.schema import Result
 from harness.results.snapshot import ResultSnapshot
 from harness.results.stored import ResultContent, read_change, write_result
 from harness.results.stored_texts import Documents, documents_of
+from harness.user_path import user_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +48,7 @@ class Regression(Shown):
 
         :func:`with_rankings` adds what :meth:`html` draws the queries from.
         """
-        return cls(read_change(Path(folder)), folder=Path(folder))
+        return cls(read_change(user_path(folder)), folder=user_path(folder))
 
     @property
     def change(self) -> Change:
@@ -68,12 +69,12 @@ class Regression(Shown):
         UsageError as :meth:`Comparison.save`, and where a file with labels would be replaced.
         """
         if not numbered:
-            check_no_grades(Path(folder) / LABEL_FILE)
+            check_no_grades(user_path(folder) / LABEL_FILE)
         report = self.report if keep_text else self.report.model_copy(update={"change": without_texts(self.change)})
         files = {HTML_NAME: self.html(keep_text=keep_text).encode(), LABEL_FILE: self.to_label}
         if self.comparison is None:
             content = ResultContent(runs=None, extra=files)
-            place = write_result(Path(folder), report, content, overwrite=overwrite, numbered=numbered)
+            place = write_result(user_path(folder), report, content, overwrite=overwrite, numbered=numbered)
             return replace(self, folder=place)
         comparison = replace(self.comparison, report=report)
         saved = comparison.save(folder, overwrite=overwrite, keep_text=keep_text, numbered=numbered, extra=files)
