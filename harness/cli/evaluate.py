@@ -54,10 +54,13 @@ def evaluate(request: EvalRequest) -> None:
         if path not in tagged:
             continue
         run, tag = tagged[path]
-        hits = without_identical_ids(run) if request.identical_ids == "drop" else run
+        drops = request.identical_ids == "drop"
+        hits = without_identical_ids(run) if drops else run
         try:
             ordered = states_order(path)
-            scores = evaluate_run(hits, judgments, measures, request, ordered=ordered, trec_eval=as_trec_eval)
+            scores = evaluate_run(
+                hits, judgments, measures, request, ordered=ordered, trec_eval=as_trec_eval, drops_itself=drops
+            )
             of_metrics = of_metrics if scored else scores.metric_findings
             scored.append(NamedScores(name, tag, scores, scores.run_findings))
         except DataError as error:

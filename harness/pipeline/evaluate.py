@@ -105,6 +105,7 @@ def evaluate_run(
     *,
     ordered: bool,
     trec_eval: bool = False,
+    drops_itself: bool = False,
 ) -> EvaluatedRun:
     """Return the scores of a columnar run, with its pitfalls; raises as :func:`harness.metrics.score`.
 
@@ -115,6 +116,7 @@ def evaluate_run(
         how: Rules of scoring.
         ordered: As in :class:`harness.results.findings.JudgedRun`.
         trec_eval: Score every answered query, and by default average over these, as trec_eval does.
+        drops_itself: Whether hits with their query's id were left out, for findings.
     """
     scores = score(
         run,
@@ -125,7 +127,7 @@ def evaluate_run(
         relevance=how.relevance,
         unjudged=trec_eval,
     )
-    judged = JudgedRun(run, qrels, scores, how.relevance, ordered)
+    judged = JudgedRun(run, qrels, scores, how.relevance, ordered, drops_itself=drops_itself)
     return EvaluatedRun(**vars(scores), judged=judged, named=tuple(measures))
 
 
@@ -171,7 +173,7 @@ def evaluate(
         hits = without_identical_ids(hits)
     with _naming(run):
         ordered = isinstance(run, str | PathLike) and states_order(run)
-        return evaluate_run(hits, judgments, measures, how, ordered=ordered)
+        return evaluate_run(hits, judgments, measures, how, ordered=ordered, drops_itself=drops)
 
 
 def with_later_judgments(qrels: Qrels, labels: Path | None) -> Qrels:

@@ -45,6 +45,8 @@ TIE_RULES = ("trec_eval", "engine", "average")
 QUERY_RULES = ("relevant", "judged", "answered")
 PAIRED_TESTS = ("randomisation", "t", "wilcoxon")
 MATCH_RULES = ("exact", "document", "prefix")
+ACCEPTABLE_CHECKS = ("missing-ids", "no-hits", "query-in-results", "same-list")
+"""Checks of answers whose error is a guess at what they mean: a user who means them has them scored."""
 IDENTICAL_ID_RULES = ("auto", "keep", "drop")
 FORMATS = ("table", "markdown", "csv", "json")
 
@@ -468,6 +470,14 @@ class CheckRequest(ScoringOptions):
         repeated=True,
     ).default(())
     ties: str = TIES.default("engine")
+    accept: Sequence[str] = Option(
+        "A check of the answers whose error does not make a backend invalid, but is a warning: "
+        f"{', '.join(ACCEPTABLE_CHECKS)}.",
+        MEASURED,
+        metavar="CHECK",
+        choices=ACCEPTABLE_CHECKS,
+        repeated=True,
+    ).default(())
     confidence: bool = Option(
         "Let the bound of the 95 % interval decide requirements, not the point estimate.", STATISTICS
     ).default(False)

@@ -203,11 +203,12 @@ class OptionField:
         if not _accepts(value, self.hint):
             return self.refusal(value)
         option = self.option
-        if option.choices and isinstance(value, str) and value not in option.choices:
-            known = ", ".join(option.choices)
-            return UsageError(
-                f"{self.flag} {value}: no such choice{nearest(value, option.choices)}", fix=f"known: {known}"
-            )
+        for item in value if isinstance(value, tuple) else (value,):
+            if option.choices and isinstance(item, str) and item not in option.choices:
+                known = ", ".join(option.choices)
+                return UsageError(
+                    f"{self.flag} {item}: no such choice{nearest(item, option.choices)}", fix=f"known: {known}"
+                )
         if option.least is not None and isinstance(value, int | float):
             low = value <= option.least if option.above else value < option.least
             if low or not value <= option.most:

@@ -56,7 +56,8 @@ class JudgedRun:
 
     ``ordered`` says that the run was read from a file whose lists are ranked: TREC's, or a table. ``weights`` are the
     learned sparse vectors behind it, None for anything else. ``pool`` is how many documents compete for a query's
-    ranking: all of them, or its candidates (their mean number); None where only the run is known.
+    ranking: all of them, or its candidates (their mean number); None where only the run is known. ``drops_itself`` says
+    that hits with their query's id were left out.
     """
 
     run: Run
@@ -66,6 +67,7 @@ class JudgedRun:
     ordered: bool = False
     weights: Weights | None = None
     pool: float | None = None
+    drops_itself: bool = False
 
     @cached_property
     def shape(self) -> dict[str, float]:
@@ -177,11 +179,38 @@ def _unanswered(judged: JudgedRun) -> Finding | None:
     counts = judged.scores.counts
     if judged.is_example or 2 * counts.answered >= counts.evaluated or _other_queries(judged) is not None:
         return None
+    fix = "look for the rest of the run; of a run that is a sample, --queries answered averages over what it answers"
+    if judged.drops_itself:
+        fix = (
+            "hits that have their query's id are left out; if queries and documents are numbered independently, keep "
+            "such hits: --identical-ids keep"
+        )
     return _warning(
         "unanswered-queries",
         f"the run has hits for {counts.answered:,} of the {counts.evaluated:,} queries that means are over; the other "
         f"{counts.evaluated - counts.answered:,} count as 0",
-        "look for the rest of the run; of a run that is a sample, --queries answered averages over what it answers",
+        fix,
+    )
+
+
+def _relevant_left_out(judged: JudgedRun) -> Finding | None:
+    """Find queries whose relevant documents include the one with the query's id, which the rule leaves out.
+
+    Reported is a tenth of them: queries that are documents never judge themselves in ArguAna and Quora, and ids that
+    are numbered independently coincide for all or for few.
+    """
+    qrels, evaluated = judged.qrels, judged.scores.counts.evaluated
+    if judged.is_example or not judged.drops_itself:
+        return None
+    itself = np.repeat(qrels.doc_ids.rows_of(qrels.query_ids), np.diff(qrels.indptr))
+    count = int(np.count_nonzero((qrels.rows == itself) & (qrels.grades >= judged.relevance)))
+    if 10 * count < evaluated or not count:
+        return None
+    return _warning(
+        "relevant-left-out",
+        f"hits that have their query's id are left out, and for {count:,} of {evaluated:,} queries this document is "
+        "relevant: it can never be found",
+        "keep such hits: --identical-ids keep; or remove these judgments, if a query must not find itself",
     )
 
 
@@ -240,6 +269,8 @@ def _all_zero(judged: JudgedRun) -> Finding | None:
     values = {str(summary.measure): summary.value for summary in judged.scores.means() if _is_share(summary.measure)}
     if judged.is_example or not values or any(values.values()) or not judged.run.hits:
         return None
+    if _relevant_left_out(judged) is not None:  # the cause is known
+        return None
     known = int(np.count_nonzero(judged.qrels.doc_ids.rows_of(judged.run.doc_ids) >= 0))
     return _warning(
         "all-zero-metrics",
@@ -284,7 +315,8 @@ def _cut_short(judged: JudgedRun) -> Finding | None:
         for measure in judged.scores.measures
         if _is_share(measure) and isinstance(measure.cutoff, int) and measure.cutoff > depth
     ]
-    if judged.is_example or not deeper or not ends_there or not judged.ordered or len(judged.run.doc_ids) <= depth:
+    too_small = not depth or len(judged.run.doc_ids) <= depth
+    if judged.is_example or not deeper or not ends_there or not judged.ordered or too_small:
         return None
     return _warning(
         "metric-without-support",
@@ -365,6 +397,7 @@ RUN_CHECKS: tuple[Callable[[JudgedRun], Finding | None], ...] = (
     _unsorted,
     _other_queries,
     _unanswered,
+    _relevant_left_out,
     _equal_scores,
     _ids_spelled_otherwise,
     _all_zero,
@@ -491,7 +524,16 @@ def result_findings(
         path = backend.outcome.trial.spec.run_path
         ordered = path is not None and states_order(path)
         weights = _weights(backend.outcome)
-        judged = JudgedRun(backend.outcome.run, qrels, backend.scores, relevance, ordered, weights, dataset.competing)
+        judged = JudgedRun(
+            backend.outcome.run,
+            qrels,
+            backend.scores,
+            relevance,
+            ordered,
+            weights,
+            dataset.competing,
+            drops_itself=dataset.identical_ids == "drop",
+        )
         findings += recorded(run_findings(judged), dataset.name, backend.label)
     primary = next((str(measure) for measure in plan.measures if is_mean(measure)), None)
     if primary is not None:

@@ -357,6 +357,11 @@ def other_run(folder: Path) -> Path:
         ({"corpus": ["a=x.jsonl", "a=y.jsonl"]}, UsageError, "two corpora"),
         ({"relevance": 9}, UsageError, "no question expects anything of that grade"),
         ({"corpus": ()}, UsageError, "no corpus"),
+        (
+            {"accept": ["no-hits", "same-lst"]},
+            UsageError,
+            "--accept same-lst: no such choice (did you mean 'same-list'",
+        ),
         ({"corpus": "./nowhere.jsonl"}, UsageError, "there is no file"),
         (
             {"ties": "average", "match": "document", "delimiter": "#", "metrics": "RR@5"},
@@ -396,3 +401,25 @@ def test_the_command_of_a_report_runs_the_same_check_again(small, tmp_path):
     )
     assert first == second
     assert again.requirements == checked.report.requirements
+
+
+def test_documents_that_read_like_questions_are_scored(tmp_path):
+    """An FAQ of two tenants: each question has a twin that is another tenant's."""
+    texts = [f"how do I reset device {number}" for number in (1, 2, 3)]
+    corpus = {f"{tenant}-{number}": text for tenant in ("north", "south") for number, text in enumerate(texts, 1)}
+    golden = [{"question": text, "expected": [f"south-{number}"]} for number, text in enumerate(texts, 1)]
+    place = tmp_path / "faq.jsonl"
+    place.write_text("".join(json.dumps({"_id": name, "text": text}) + "\n" for name, text in corpus.items()))
+    checked = harness.check(
+        golden, corpus=place, backends="csr:analyzer=whitespace", k=3, require=["Hit@3>=1"], **QUICK
+    )
+    assert checked.report.verdict == "passed"
+    assert [one.check for one in checked.report.warnings] == ["duplicate-texts", "query-in-results"]
+    # without the twins of the expected tenant the questions are in the corpus
+    corpus |= {"south-1": "hold it", "south-2": "press reset", "south-3": "take the battery out"}
+    place.write_text("".join(json.dumps({"_id": name, "text": text}) + "\n" for name, text in corpus.items()))
+    options = {"corpus": place, "backends": "csr:analyzer=whitespace", "k": 3, **QUICK}
+    assert [one.check for one in harness.check(golden, **options).report.preflight] == ["query-in-results"]
+    accepted = harness.check(golden, accept="query-in-results", **options)
+    assert (accepted.report.verdict, accepted.report.preflight) == ("passed", [])
+    assert "--accept query-in-results" in " ".join(accepted.report.command)

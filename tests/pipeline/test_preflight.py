@@ -19,6 +19,7 @@ from harness.pipeline.asking import require_rankings, run_of_answers
 from harness.pipeline.check.answered import Answered, asked_trial
 from harness.pipeline.check.id_match import Expected, Match
 from harness.pipeline.check.preflight import Answers, Examiner, answers_of, missing_ids, preflight, repeated_questions
+from harness.plan.config import ACCEPTABLE_CHECKS
 from harness.results.schema_base import ErrorInfo
 
 CHUNKS = Match.of("document", "#")
@@ -38,9 +39,11 @@ def found(
     ties: TieRule = TieRule.ENGINE,
     match: Match | None = None,
     documents: int | None = None,
+    accept: Sequence[str] = (),
 ) -> list[tuple[str, str]]:
     """Names and severities of what preflight finds."""
-    return [(one.check, one.severity) for one in preflight(Answers(asked, k, ties, match or Match(), documents))]
+    answers = Answers(asked, k, ties, match or Match(), documents)
+    return [(one.check, one.severity) for one in preflight(answers, accept)]
 
 
 A, B, C = question("qa", "a"), question("qb", "b"), question("qc", "c")
@@ -113,6 +116,68 @@ def test_bad_answers_are_found(given, options, expected) -> None:
     assert found(*given, **options) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("given", "check"),
+    [
+        ([(A, answer()), (B, answer())], "no-hits"),
+        ([(one, answer("a", "b")) for one in (A, B, C)], "same-list"),
+        (ITSELF, "query-in-results"),
+        ([(question(f"q{n}", f"d{n}"), answer(f"{n}")) for n in range(10)], "missing-ids"),
+    ],
+)
+def test_an_error_that_guesses_is_accepted_by_name(given, check: str) -> None:
+    (error,) = preflight(Answers(tuple(given), 3, TieRule.ENGINE, Match(), None if check == "missing-ids" else 9))
+    assert error.fix.endswith(f"; to score it all the same: --accept {check}")
+    documents = None if check == "missing-ids" else 9
+    assert found(*given, documents=documents, accept=[check]) == [(check, "warning")]
+    others = set(ACCEPTABLE_CHECKS) - {check}
+    assert found(*given, documents=documents, accept=sorted(others)) == [(check, "error")]
+
+
+def test_answers_that_cannot_be_scored_are_not_accepted() -> None:
+    (finding,) = preflight(Answers(((A, FAILED),), 3, TieRule.ENGINE, Match(), 9), ["failed-queries"])
+    assert finding.severity == "error"
+    assert "--accept" not in finding.fix
+
+
+FAQ = [question(f"r{n}", f"south-{n}", text=f"how do I reset device {n}") for n in range(3)]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        # two documents of one text, one of which is expected
+        [(one, answer(f"north-{n}", f"south-{n}", texts=[one.question] * 2)) for n, one in enumerate(FAQ)],
+        # the texts repeat, and the expected document is another one
+        [(one, answer(f"north-{n}", f"west-{n}", texts=[one.question] * 2)) for n, one in enumerate(FAQ)],
+    ],
+)
+def test_documents_that_read_like_questions_are_a_warning(given) -> None:
+    assert found(*given, documents=9) == [("query-in-results", "warning")]
+
+
+def test_an_expected_document_that_reads_like_its_question_need_not_be_found() -> None:
+    pairs = tuple((one, answer(f"north-{n}", texts=[one.question])) for n, one in enumerate(FAQ))
+    alone = Answers(pairs, 3, TieRule.ENGINE, Match(), 9)
+    assert [one.severity for one in preflight(alone)] == ["error"]
+    assert [one.severity for one in preflight(alone._replace(expected_texts=lambda one: [one.question.upper()]))] == [
+        "warning"
+    ]
+
+
+def test_the_advice_fits_the_cause() -> None:
+    nothing = Answers(((A, answer()), (B, answer())), 3, TieRule.ENGINE, Match(), 9)
+    assert "whether the index is empty" in preflight(nothing)[0].fix
+    assert "--identical-ids keep" in preflight(nothing._replace(drops_itself=True))[0].fix
+    by_id = Answers(((A, answer("qa", "a")), (B, answer("qb", "b"))), 3, TieRule.ENGINE, Match(), 9)
+    assert "--identical-ids drop" in preflight(by_id)[0].fix
+    # --against refuses that option
+    assert "--identical-ids" not in preflight(by_id._replace(documents=None))[0].fix
+    foreign = Answers(((A, answer("uuid-1")),), 3, TieRule.ENGINE, Match(), None)
+    assert "--match document" in preflight(foreign)[0].fix
+    assert "--match document" not in preflight(foreign._replace(match=CHUNKS))[0].fix
+
+
 def test_no_hits_for_what_expects_nothing_are_right() -> None:
     nothing = GoldenQuestion("none", "who?", (), {}, 1)
     assert found((A, answer("a")), (nothing, answer())) == []
@@ -149,6 +214,14 @@ def test_ids_that_an_index_lacks_are_missing() -> None:
     (finding,) = missing_ids(many, Expected(many, Match(), Ids.of(["a"])), "the index")
     assert finding.message.startswith("25 expected ids are not in the index")
     assert (len(finding.examples), finding.examples[-1]) == (21, "… and 5 more")
+
+
+def test_some_missing_ids_are_accepted_and_all_are_another_corpus() -> None:
+    golden = GoldenSet("g", "g.jsonl", (A, B), "0")
+    for corpus, severity in ((["a"], "warning"), (["x"], "error")):
+        expected = Expected(golden, Match(), Ids.of(corpus))
+        (finding,) = missing_ids(golden, expected, "the corpus 'c'", ["missing-ids"])
+        assert finding.severity == severity
 
 
 def run_of(golden: GoldenSet, answers: list[Answer], k: int) -> Run:

@@ -159,6 +159,25 @@ def numbers() -> dict[str, dict[str, int]]:
     return {f"q{row}": {str(row): 1} for row in range(QUERIES)}
 
 
+def test_relevant_documents_that_are_left_out_for_their_id() -> None:
+    """Queries and documents are both numbered, and the rule is meant for queries that are documents."""
+    qrels = {str(row): {str(row): 1} for row in range(QUERIES)}
+    run = {str(row): ranked(str(row), *(f"x{row + place}" for place in range(19))) for row in range(QUERIES)}
+    found = harness.evaluate(run, qrels, "nDCG@10", identical_ids="drop").findings
+    assert [one.check for one in found] == ["relevant-left-out"]
+    assert f"for {QUERIES} of {QUERIES} queries this document is relevant" in found[0].message
+    assert found[0].fix.startswith("keep such hits: --identical-ids keep")
+    assert harness.evaluate(run, qrels, "nDCG@10").findings == ()
+
+
+def test_queries_whose_only_hit_is_left_out() -> None:
+    qrels = {str(row): {str(row + 1): 1} for row in range(QUERIES)}
+    run = {str(row): ranked(str(row)) for row in range(QUERIES)}
+    (found,) = harness.evaluate(run, qrels, "nDCG@10", identical_ids="drop").findings
+    assert found.check == "unanswered-queries"
+    assert found.fix.endswith("--identical-ids keep")
+
+
 def test_metrics_that_are_all_zero() -> None:
     found = only(judged(at_rank(1), {f"q{row}": {f"d{(row + 7) % QUERIES}": 1} for row in range(QUERIES)}))
     assert found.check == "all-zero-metrics"
@@ -381,6 +400,7 @@ def test_every_check_is_reached_by_these_tests() -> None:
         "_unsorted",
         "_other_queries",
         "_unanswered",
+        "_relevant_left_out",
         "_equal_scores",
         "_ids_spelled_otherwise",
         "_all_zero",

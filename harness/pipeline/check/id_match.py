@@ -134,6 +134,11 @@ class Expected:
                     documents.setdefault(owner, []).append(doc_id)
         return documents
 
+    def documents(self, question: GoldenQuestion) -> list[str]:
+        """Return the documents of the corpus that match what a question expects; none where they are not known."""
+        members = self._members or {}
+        return [doc_id for expectation in question.expected for doc_id in members.get(expectation.id, ())]
+
     @property
     def missing(self) -> list[Missing]:
         """Every expectation that no document of the corpus can meet, in the order of the golden set."""

@@ -1,12 +1,13 @@
 """Look at answers before anything is scored, for signs that figures would say nothing of the backend.
 
 An *error* makes a trial invalid: it gets no scores, and is never 0.0. A *warning* is shown beside the scores, because
-clean collections have it too. ``docs/explanation/pitfalls.md`` lists which is which, and why.
+clean collections have it too. ``docs/explanation/pitfalls.md`` lists which is which, and why. Errors that guess what
+answers mean, those of :data:`harness.plan.config.ACCEPTABLE_CHECKS`, become warnings if the user accepts them by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -17,11 +18,12 @@ from harness.data.arrow import take_rows
 from harness.data.golden_set import GoldenQuestion, GoldenSet
 from harness.data.problems import Finding
 from harness.data.ranking import TieRule
-from harness.data.types import Corpus, Qrels, Run
+from harness.data.types import Corpus, Ids, Qrels, Run
 from harness.engines.callable.answers import Answer
 from harness.metrics import Metric, score
 from harness.pipeline.check.answered import Answered
 from harness.pipeline.check.id_match import Expected, IdAdvice, Match, MatchRule, id_advice, id_kinds
+from harness.plan.config import ACCEPTABLE_CHECKS
 from harness.results.check_schema import PreflightProblem
 from harness.wording import counted
 
@@ -36,7 +38,9 @@ _MANY = 10
 class Answers(NamedTuple):
     """Pairs of question and answer, and how they are judged: what every rule looks at.
 
-    ``documents`` is the number of documents that can be found, None where nobody knows.
+    ``documents`` is the number of documents that can be found, None where nobody knows. ``expected_texts`` returns the
+    texts of the documents that a question expects, as far as they are known. ``drops_itself`` says that hits with their
+    question's id were left out.
     """
 
     pairs: tuple[tuple[GoldenQuestion, Answer], ...]
@@ -44,6 +48,8 @@ class Answers(NamedTuple):
     ties: TieRule
     match: Match
     documents: int | None
+    expected_texts: Callable[[GoldenQuestion], Sequence[str]] = lambda _: ()
+    drops_itself: bool = False
 
     @property
     def answered(self) -> list[tuple[GoldenQuestion, Answer]]:
@@ -56,9 +62,19 @@ class Answers(NamedTuple):
         return [(question, answer) for question, answer in self.pairs if question.expected]
 
 
-def preflight(answers: Answers) -> list[Finding]:
-    """Return everything that is odd about the answers, errors first."""
-    return sorted((finding for rule in _RULES for finding in rule(answers)), key=lambda finding: finding.severity)
+def preflight(answers: Answers, accept: Collection[str] = ()) -> list[Finding]:
+    """Return everything that is odd about the answers, errors first; checks to ``accept`` are warnings."""
+    findings = [_accepted(finding, accept) for rule in _RULES for finding in rule(answers)]
+    return sorted(findings, key=lambda finding: finding.severity)
+
+
+def _accepted(finding: Finding, accept: Collection[str]) -> Finding:
+    """Return an error as a warning if its check is accepted, else with the option that accepts it."""
+    if finding.severity == "warning" or finding.check not in ACCEPTABLE_CHECKS:
+        return finding
+    if finding.check in accept:
+        return finding._replace(severity="warning")
+    return finding._replace(fix=f"{finding.fix}; to score it all the same: --accept {finding.check}")
 
 
 def answers_of(run: Run, golden: GoldenSet, k: int, corpus: Corpus | None) -> list[tuple[GoldenQuestion, Answer]]:
@@ -79,6 +95,12 @@ def answers_of(run: Run, golden: GoldenSet, k: int, corpus: Corpus | None) -> li
         answer = Answer(tuple(run.doc_ids.take(rows)), tuple(scores.tolist()), tuple(texts))
         made.append((question, answer))
     return made
+
+
+_LEFT_OUT = (
+    "hits that have their question's id are left out; if questions and documents are numbered independently, keep such "
+    "hits (--identical-ids keep), else look whether the index holds more than the questions"
+)
 
 
 def _failed(answers: Answers) -> Iterator[Finding]:
@@ -106,7 +128,9 @@ def _empty(answers: Answers) -> Iterator[Finding]:
             "no-hits",
             "error",
             f"{_counted(len(empty if nothing_at_all else missed), answers)}{what} got no hits",
-            "look whether the index is empty, and whether questions are analysed or encoded as its documents are",
+            _LEFT_OUT
+            if answers.drops_itself
+            else "look whether the index is empty, and whether questions are analysed or encoded as its documents are",
         )
         return
     if missed:  # to a question that nothing answers, no hits are the right answer
@@ -114,8 +138,10 @@ def _empty(answers: Answers) -> Iterator[Finding]:
             "no-hits",
             "warning",
             f"{_counted(len(missed), answers)} got no hits, and count as 0",
-            "compare their words with those of the documents that they expect: where none is shared, only a dense "
-            "backend can find these",
+            _LEFT_OUT
+            if answers.drops_itself
+            else "of a sparse backend, compare their words with those of the documents that they expect: if they share "
+            "none, only a dense backend can find these; of another backend, look for a filter or a lowest score",
             _said(missed, lambda _: None),
         )
 
@@ -199,25 +225,40 @@ def _unsorted(answers: Answers) -> Iterator[Finding]:
 def _itself(answers: Answers) -> Iterator[Finding]:
     """Find questions among their own hits that do not expect themselves: by text, where that is unknown by id.
 
-    An id counts as the first hit alone, where an equal text would be: questions and documents may both be numbered.
+    An id counts as the first hit alone, where an equal text would be: questions and documents may both be numbered. It
+    is an error only if nothing else can be meant: several documents of one text, or an expected document with the
+    question's text, are documents that read like questions (an FAQ), and none of them is the question.
     """
-    itself = []
+    itself, sure, by_id = [], 0, 0
     for question, answer in answers.answered:
         expected = {expectation.id for expectation in question.expected}
-        for place, doc_id in enumerate(answer.ids):
-            text = answer.texts[place] if answer.texts else None
-            same = place == 0 and doc_id == question.id if text is None else _plain(text) == _plain(question.question)
-            if same and answers.match.owner(doc_id, dict.fromkeys(expected)) is None:
-                itself.append((question, answer))
-                break
+        plain = _plain(question.question)
+        texts = answer.texts or (None,) * len(answer.ids)
+        alike = [
+            doc_id
+            for place, (doc_id, text) in enumerate(zip(answer.ids, texts, strict=True))
+            if (place == 0 and doc_id == question.id if text is None else _plain(text) == plain)
+        ]
+        unexpected = [doc_id for doc_id in alike if answers.match.owner(doc_id, dict.fromkeys(expected)) is None]
+        if not unexpected:
+            continue
+        itself.append((question, answer))
+        by_id += question.id in unexpected
+        sure += len(alike) == 1 and plain not in map(_plain, answers.expected_texts(question))
     if not itself:
         return
-    most = len(itself) >= 2 and 2 * len(itself) >= len(answers.answered)
+    most = sure >= 2 and 2 * sure >= len(answers.answered)
+    fix = "take the questions out of the corpus: each of them holds a place of an answer"
+    if by_id == len(itself) and answers.documents is not None:
+        fix = f"leave hits that have their question's id out: --identical-ids drop; or {fix}"
+    if not most:
+        fix = f"if these documents are the questions themselves, {fix}; answers that read like questions may stay"
+    verb = "found itself among its hits" if len(itself) == 1 else "found themselves among their hits"
     yield Finding(
         "query-in-results",
         "error" if most else "warning",
-        f"{_counted(len(itself), answers)} found itself among its hits",
-        "take the questions out of the corpus: each of them holds a place of an answer",
+        f"{_counted(len(itself), answers)} {verb}",
+        fix,
         _said(itself, lambda _: None),
     )
 
@@ -248,8 +289,8 @@ def _foreign(answers: Answers) -> Iterator[Finding]:
         "missing-ids",
         "error" if len(expecting) >= _MANY else "warning",
         message,
-        "look whether the backend returns the ids that the golden set names (a key of the metadata, perhaps), or "
-        "chunks of them: --match document --delimiter",
+        "look whether the backend returns the ids that the golden set names (a key of the metadata, perhaps)"
+        + (", or chunks of them: --match document --delimiter" if answers.match.rule is MatchRule.EXACT else ""),
     )
 
 
@@ -300,7 +341,10 @@ class Examined(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Examiner:
-    """Examines runs of a golden set. ``corpus`` is None where a backend has its own documents."""
+    """Examines runs of a golden set. ``corpus`` is None where a backend has its own documents.
+
+    Checks to ``accept`` are warnings. ``drops_itself`` says that hits with their question's id are left out.
+    """
 
     golden: GoldenSet
     match: Match
@@ -308,6 +352,8 @@ class Examiner:
     ties: TieRule
     expected: Expected
     corpus: Corpus | None = None
+    accept: Collection[str] = ()
+    drops_itself: bool = False
     _findings: WeakKeyDictionary[Run, tuple[Finding, ...]] = field(default_factory=WeakKeyDictionary, init=False)
 
     def judge(self, run: Run) -> Qrels | None:
@@ -322,7 +368,7 @@ class Examiner:
             documents = len(self.corpus) if self.corpus is not None else len(run.doc_ids)
             findings = self._preflight(answers_of(run, self.golden, self.k, corpus), documents)
             if self.corpus is None:
-                findings = [*missing_ids(self.golden, self._expected_of(run), "the index"), *findings]
+                findings = [*missing_ids(self.golden, self._expected_of(run), "the index", self.accept), *findings]
             self._findings[run] = tuple(findings)
         return self._findings[run]
 
@@ -350,7 +396,18 @@ class Examiner:
         return self.expected if self.corpus is not None else Expected(self.golden, self.match, run.doc_ids)
 
     def _preflight(self, pairs: Sequence[tuple[GoldenQuestion, Answer]], documents: int | None) -> list[Finding]:
-        return preflight(Answers(tuple(pairs), self.k, self.ties, self.match, documents))
+        answers = Answers(
+            tuple(pairs), self.k, self.ties, self.match, documents, self._expected_texts, self.drops_itself
+        )
+        return preflight(answers, self.accept)
+
+    def _expected_texts(self, question: GoldenQuestion) -> list[str]:
+        """Return the texts of the documents that a question expects; none where the corpus is not known."""
+        if self.corpus is None:
+            return []
+        rows = self.corpus.ids.rows_of(Ids.of(self.expected.documents(question)))
+        texts: list[str] = take_rows(self.corpus.texts, rows).to_pylist()
+        return texts
 
 
 def repeated_questions(golden: GoldenSet) -> list[Finding]:
@@ -378,8 +435,11 @@ def repeated_questions(golden: GoldenSet) -> list[Finding]:
     ]
 
 
-def missing_ids(golden: GoldenSet, expected: Expected, where: str) -> list[Finding]:
-    """Find expected ids that no document can meet: questions that nothing could answer rightly."""
+def missing_ids(golden: GoldenSet, expected: Expected, where: str, accept: Collection[str] = ()) -> list[Finding]:
+    """Find expected ids that no document can meet: questions that nothing could answer rightly.
+
+    If all are missing, it is another corpus, which nobody can ``accept``.
+    """
     missing, match = expected.missing, expected.match
     if not missing:
         return []
@@ -391,7 +451,7 @@ def missing_ids(golden: GoldenSet, expected: Expected, where: str) -> list[Findi
     advice = IdAdvice("", {})
     if match.rule is MatchRule.EXACT and expected.corpus_ids is not None:
         advice = id_advice(golden, [unmet.expectation.id for unmet in missing], expected.corpus_ids)
-    fix = "correct the ids of the golden set, or give the corpus that it was made for"
+    fix = "correct the ids of the golden set, or give the documents that it was made for"
     count = "1 expected id is" if len(missing) == 1 else f"{len(missing):,} expected ids are"
     examples = []
     for question, expectation in missing[:_EXAMPLES]:
@@ -401,14 +461,15 @@ def missing_ids(golden: GoldenSet, expected: Expected, where: str) -> list[Findi
         examples.append(f"{place} expects '{expectation.id}'{hint}")
     if len(missing) > _EXAMPLES:
         examples.append(f"… and {len(missing) - _EXAMPLES:,} more")
+    finding = Finding(
+        "missing-ids",
+        "error",
+        f"{count} not in {where}: {rule}",
+        "; ".join(filter(None, (fix, advice.fix))),
+        tuple(examples),
+    )
     return [
-        Finding(
-            "missing-ids",
-            "error",
-            f"{count} not in {where}: {rule}",
-            "; ".join(filter(None, (fix, advice.fix))),
-            tuple(examples),
-        )
+        finding if len(missing) == sum(len(question.expected) for question in golden) else _accepted(finding, accept)
     ]
 
 

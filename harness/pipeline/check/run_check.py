@@ -91,11 +91,13 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         corpora = {name: content.corpus for name, content in loaded.items()}
         queries = _queries(plan.golden)
         expected = {name: Expected(plan.golden, plan.match, corpus.ids) for name, corpus in corpora.items()}
-        problems = [
-            problem_of(finding, dataset=name)
+        missing = [
+            (finding, problem_of(finding, dataset=name))
             for name in corpora
-            for finding in missing_ids(plan.golden, expected[name], f"the corpus '{name}'")
+            for finding in missing_ids(plan.golden, expected[name], f"the corpus '{name}'", plan.request.accept)
         ]
+        problems = [problem for finding, problem in missing if finding.severity == "error"]
+        warnings += [problem for finding, problem in missing if finding.severity == "warning"]
         wrong = {problem.dataset for problem in problems}
         searched = {name: content for name, content in loaded.items() if name not in wrong}
         if searched or not loaded:
@@ -187,7 +189,7 @@ def _queries(golden: GoldenSet) -> Queries:
 def _searched(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cache, display: Display) -> list[Examined]:
     """Search every backend of the plan on one corpus, and examine its hits."""
     backends = plan.plans[dataset.name]
-    examiner = _examiner(plan, expected, dataset.corpus)
+    examiner = _examiner(plan, expected, dataset)
     assessed = run_on(backends, dataset, cache, display, examiner.judge, deeper=_FOLLOWED)
     trials = trial_results(assessed, dataset, backends, PROBES)
     return [
@@ -221,8 +223,12 @@ def _against(
     return every
 
 
-def _examiner(plan: CheckPlan, expected: Expected, corpus: Corpus | None) -> Examiner:
-    return Examiner(plan.golden, plan.match, plan.request.k, plan.ties, expected, corpus)
+def _examiner(plan: CheckPlan, expected: Expected, dataset: Dataset | None) -> Examiner:
+    corpus = dataset.corpus if dataset is not None else None
+    drops_itself = dataset is not None and dataset.identical_ids == "drop"
+    return Examiner(
+        plan.golden, plan.match, plan.request.k, plan.ties, expected, corpus, plan.request.accept, drops_itself
+    )
 
 
 def _result(
