@@ -350,7 +350,7 @@ def _assembled(plan: Plan, parts: Sequence[_Part], command: list[str]) -> Compar
         trials=trials,
         differences=[*(row for part in parts for row in part.differences), *across.differences],
         leaderboard=board,
-        frontiers=frontier_stats(record, infos, trials),
+        frontiers=frontier_stats(plan.sweeps, infos, trials),
         scorings=[scoring for part in parts for scoring in part.scorings],
         findings=[finding for part in parts for finding in part.findings],
         published=[

@@ -42,7 +42,7 @@ _ENDPOINT = re.compile(
 """An expression ``http:url=…``, with a label or without, up to the parenthesis that closes it."""
 _LAST_VALUE = re.compile(r"[;:]\s*[\w.]+\s*=\s*(?P<value>[^;|)\"'=]+)$")
 """A value that a comma may have cut: it is not quoted."""
-_LABELLED = re.compile(rf"(?P<label>{LABEL})\s*=\s*(?P<backend>(?P<name>[\w-]+).*)", re.DOTALL)
+_LABELLED = re.compile(rf"(?P<label>{LABEL})\s*=\s*(?P<backend>[\s(]*(?P<name>[\w.-]+).*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +83,26 @@ class BackendSpec:
 
 
 def parse_backends(
-    text: str | Sequence[str], cards: Path | None = None, functions: Mapping[str, Function] = MappingProxyType({})
+    text: str | Sequence[str],
+    cards: Path | None = None,
+    functions: Mapping[str, Function] = MappingProxyType({}),
+    labelled: Sequence[BackendSpec] = (),
 ) -> list[BackendSpec]:
     """Return the backends of ``qdrant,fast=lucene:k1=1.2;b=0.75,run:mine.trec.gz``, or from a list of such items.
 
     Items of a list are not split at commas, so their values may hold some. Unknown names and keys, wrong values,
     missing run files and equal specifications are all reported in one UsageError; a single unknown name or key raises
     UnknownNameError. ``functions`` are called in place of what the items with these labels, or without a label these
-    expressions, name.
+    expressions, name. An item may use the labels of other items and of ``labelled`` as names of backends.
     """
-    return parse_backend_specs(text, find_cards("backends", cards), functions)
+    return parse_backend_specs(text, find_cards("backends", cards), functions, labelled)
 
 
 def parse_backend_specs(
     text: str | Sequence[str],
     cards: Mapping[str, BackendCard],
     functions: Mapping[str, Function] = MappingProxyType({}),
+    labelled: Sequence[BackendSpec] = (),
 ) -> list[BackendSpec]:
     """Return the backends of an expression as :func:`parse_backends` does; ``cards`` are the known backends."""
     # an endpoint's URL may hold secrets, which labels and messages leave out: it is told from others by its item
@@ -107,12 +111,12 @@ def parse_backend_specs(
     items = split_outside(text, ",") if isinstance(text, str) else list(text)
     for item in items:
         _refuse_credentials(_ENDPOINT.sub("", item), cards)
-    _refuse_cut_endpoints(items, cards)
-    parser = _Parser(cards, functions)
+    parser = _Parser(cards, functions, items, labelled)
+    _refuse_cut_endpoints(items, [*cards, *parser.labels])
     before = ["", *items[:-1]] if isinstance(text, str) else [""] * len(items)
     parsed = [parser.parse(item.strip(), cut) for item, cut in zip(items, before, strict=True)]
     specs = [spec for spec in parsed if spec is not None]
-    parser.errors += _repeated(specs)
+    parser.errors += [*_repeated(specs), *_contradicting_labels(specs)]
     if not items:
         parser.refuse("no backend is named", fix=f"known: {', '.join(cards)}")
     problems = list({str(error): error for error in parser.errors}.values())  # a sweep repeats what is wrong with it
@@ -127,9 +131,10 @@ def parse_backend_specs(
 def with_components(specs: Sequence[BackendSpec]) -> list[BackendSpec]:
     """Return every backend that runs, each once: components stand before the first backend that is made of them.
 
-    A component that is one of ``specs`` too has its label there.
+    A component that is one of ``specs`` too has its label there; a label that a user gave it anywhere comes first.
     """
     named = {spec.identity: spec for spec in specs}
+    named |= {part.identity: part for spec in specs for part in parts_of(spec) if part.unlabelled is not None}
     ordered: dict[Hashable, BackendSpec] = {}
 
     def add(spec: BackendSpec) -> None:
@@ -140,6 +145,11 @@ def with_components(specs: Sequence[BackendSpec]) -> list[BackendSpec]:
     for spec in specs:
         add(spec)
     return list(ordered.values())
+
+
+def parts_of(spec: BackendSpec) -> list[BackendSpec]:
+    """Return the backend itself and, recursively, all its components."""
+    return [spec, *(part for component in spec.components for part in parts_of(component))]
 
 
 def _refuse_credentials(text: str, cards: Mapping[str, BackendCard]) -> None:
@@ -166,9 +176,9 @@ def _refuse_credentials(text: str, cards: Mapping[str, BackendCard]) -> None:
         )
 
 
-def _refuse_cut_endpoints(items: Sequence[str], cards: Mapping[str, BackendCard]) -> None:
+def _refuse_cut_endpoints(items: Sequence[str], known: Sequence[str]) -> None:
     """Refuse what follows an endpoint and begins as no backend, unseen: it may be a part of a password."""
-    names = _any_of([*cards, *fusions(), _RUN, *CALLABLE_KINDS])
+    names = _any_of([*known, *fusions(), _RUN, *CALLABLE_KINDS])
     backend = re.compile(rf"[\s(]*(?:[\w.-]+\s*=\s*)?{names}\s*(?:[:|)]|$)")
     for before, item in pairwise(items):
         if item.strip() and backend.match(item) is None and _ENDPOINT.match(before.strip()) is not None:
@@ -184,29 +194,106 @@ def _any_of(names: Iterable[str]) -> str:
 
 
 class _Parser(Mistakes):
-    """Parses items of a list of backends, and keeps all that is wrong with them."""
+    """Parses items of a list of backends, and keeps all that is wrong with them.
 
-    def __init__(self, cards: Mapping[str, BackendCard], functions: Mapping[str, Function]) -> None:
+    An item may use the labels of the other ``items``, earlier or later ones, and those of ``labelled`` and their
+    components. A label that is also the name of a backend hides that, except in its own definition.
+    """
+
+    def __init__(
+        self,
+        cards: Mapping[str, BackendCard],
+        functions: Mapping[str, Function],
+        items: Sequence[str],
+        labelled: Sequence[BackendSpec],
+    ) -> None:
         super().__init__()
         self.cards, self._functions, self._whole = cards, functions, ""
+        self._names = {*cards, *fusions(), _RUN, *CALLABLE_KINDS}
+        self._labelled: dict[str, BackendSpec | None] = {
+            part.label: part for spec in labelled for part in parts_of(spec) if part.unlabelled is not None
+        }
+        self._definitions: dict[str, str] = {}
+        self._open: list[str] = []
+        matches = [_LABELLED.fullmatch(without_parentheses(item)) for item in items]
+        labels = {match["label"] for match in matches if match is not None}
+        for match in matches:
+            if match is not None and match["name"] in self._names | labels:
+                self._definitions.setdefault(match["label"], match["backend"])
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels that an item may use."""
+        return [*self._labelled, *self._definitions]
 
     def parse(self, item: str, before: str = "") -> BackendSpec | None:
         """Parse ``label=backend``, or a backend without a label of its own; None where something is wrong with it.
 
         ``before`` is what stands before the comma before it: that may have been meant as part of a value.
         """
-        item, cut = without_parentheses(item), _LAST_VALUE.search(before)
+        cut = _LAST_VALUE.search(before)
         self._whole = f"{cut['value']},{item.partition(';')[0]}" if cut is not None else ""
+        return self._item(item)
+
+    def _item(self, item: str) -> BackendSpec | None:
+        """Parse an item of the list, or a component, with or without a label."""
+        item = without_parentheses(item)
         labelled = _LABELLED.fullmatch(item)
-        if labelled is None or labelled["name"] not in {*self.cards, *fusions(), _RUN, *CALLABLE_KINDS}:
+        if labelled is None or labelled["name"] not in {*self._names, *self.labels}:
             return self._unlabelled(item)
-        spec, label = self._unlabelled(labelled["backend"]), labelled["label"]
+        label, backend = labelled["label"], labelled["backend"]
+        if self._definitions.setdefault(label, backend) == backend:
+            return self._define(label)
+        return self._named(label, backend)  # a label that is given twice, which is refused later
+
+    def _define(self, label: str) -> BackendSpec | None:
+        """Return the backend that an item gives a label to, parsed once."""
+        if label not in self._labelled:
+            self._open.append(label)
+            try:
+                self._labelled[label] = self._named(label, self._definitions[label])
+            finally:
+                self._open.pop()
+        return self._labelled[label]
+
+    def _named(self, label: str, backend: str) -> BackendSpec | None:
+        spec = self._unlabelled(backend)
         if spec is None:
             return None
         called = spec.called
         if called is not None and label in self._functions:
             called = replace(called, function=self._functions[label])
-        return replace(spec, label=label, unlabelled=spec.label, called=called)
+        written = spec.label if spec.unlabelled is None else spec.unlabelled
+        return replace(spec, label=label, unlabelled=written, called=called)
+
+    def _is_label(self, name: str) -> bool:
+        if name in self._open and name not in self._names:
+            raise UsageError(f"the label '{name}' is used in its own definition", fix="give it another backend")
+        return name in self.labels and name not in self._open
+
+    def _by_label(self, label: str, rest: str | None) -> BackendSpec | None:
+        """Return the backend with a label, with the parameters in ``rest`` on top of its own."""
+        spec = self._define(label)
+        if spec is None or rest is None:
+            return spec
+        if spec.card is None and spec.kind not in ("fusion", "rerank"):
+            raise UsageError(f"'{label}' has no parameters: it is {spec.unlabelled}", fix=f"write {label} alone")
+        known = spec.card or {"fusion": fusions, "rerank": rerankers}[spec.kind]()[spec.name]
+        before, changed = len(self.errors), self._overrides(label, rest, known.parameters)
+        overrides = {key: value for key, value in spec.overrides.items() if key not in changed} | changed
+        self._check_overrides(spec, overrides)
+        if len(self.errors) > before:
+            return None
+        parameters = {**spec.parameters, **overrides}
+        shown = f"{label}:{_spelt(changed)}"
+        return replace(spec, label=shown, unlabelled=None, parameters=parameters, overrides=overrides)
+
+    def _check_overrides(self, spec: BackendSpec, overrides: Mapping[str, ParameterValue]) -> None:
+        """Refuse parameters that do not fit what the backend is."""
+        if spec.card is not None:
+            self.errors += _about_external(spec.name, spec.card, overrides)
+        if spec.kind == "fusion":
+            self._check_weights(spec.name, len(spec.components), overrides)
 
     def _unlabelled(self, item: str) -> BackendSpec | None:
         return self.catch(partial(self._parse, without_parentheses(item)))
@@ -215,11 +302,13 @@ class _Parser(Mistakes):
         """Parse a backend; None where its parts are wrong, which problems tell. Raises UsageError for other faults."""
         first, *later = split_stages(item, rerankers())
         if later:
-            return self._reranked(self._unlabelled(first), later)
+            return self._reranked(self._item(first), later)
         name, colon, rest = item.partition(":")
         name = name.strip()
         if not name:
             raise UsageError(f"a backend has no name: '{item}'", fix="write name or name:key=value;key=value")
+        if self._is_label(name):
+            return self._by_label(name, rest if colon else None)
         if name == _RUN:
             return self._run(item, rest)
         if name in CALLABLE_KINDS and name not in self.cards:
@@ -237,7 +326,7 @@ class _Parser(Mistakes):
                 "csr:k1=3;b=0.95,faiss:index='IVF64,Flat'",
             )
         if card is None:
-            known = (*self.cards, *fusions(), f"{_RUN}:FILE", "python:MODULE:FUNCTION")
+            known = (*self.labels, *self.cards, *fusions(), f"{_RUN}:FILE", "python:MODULE:FUNCTION")
             quoting = f'quote a value that has a comma: "{self._whole}"; ' if self._whole else ""
             raise UnknownNameError("backend", named or name, known, or_else=quoting)
         before = len(self.errors)
@@ -286,15 +375,12 @@ class _Parser(Mistakes):
             parts = split_fusion(rest)
         except UsageError as error:
             raise UsageError(f"fusion '{method.name}': {error.what}", fix=error.fix) from error
-        parsed = [self._unlabelled(part) for part in parts.components]
+        parsed = [self._item(part) for part in parts.components]
         overrides = self._overrides(method.name, parts.parameters, method.parameters) if parts.parameters else {}
         components = tuple(component for component in parsed if component is not None)
-        weights = parse_weights(str(overrides.get("weights", "")))
         if len(parsed) < 2:
             self.refuse(f"fusion '{method.name}' has fewer than two components", f"write {method.name}:NAME+NAME")
-        if weights is not None and (len(weights) != len(parsed) or not any(weights)):
-            what = f"fusion '{method.name}' has {len(parsed)} components and the weights {overrides['weights']}"
-            self.refuse(what, "give one number for each, one of them above 0: weights=0.3+0.7")
+        self._check_weights(method.name, len(parsed), overrides)
         self.errors += _repeated(components)
         if len(self.errors) > before:
             return None
@@ -308,6 +394,12 @@ class _Parser(Mistakes):
             overrides=overrides,
             components=components,
         )
+
+    def _check_weights(self, method: str, components: int, overrides: Mapping[str, ParameterValue]) -> None:
+        weights = parse_weights(str(overrides.get("weights", "")))
+        if weights is not None and (len(weights) != components or not any(weights)):
+            what = f"fusion '{method}' has {components} components and the weights {overrides['weights']}"
+            self.refuse(what, "give one number for each, one of them above 0: weights=0.3+0.7")
 
     def _reranked(self, first: BackendSpec | None, stages: Sequence[str]) -> BackendSpec | None:
         """Put second stages after ``first``, each on the hits of the stage before it."""
@@ -426,10 +518,24 @@ def _repeated(specs: Sequence[BackendSpec]) -> list[HarnessError]:
     seen: dict[Hashable, str] = {}
     problems: list[HarnessError] = []
     for spec in specs:
-        if spec.identity in seen:
+        if spec.identity in seen and (seen[spec.identity] != spec.label or spec.unlabelled is None):
             problems.append(UsageError(f"backends '{seen[spec.identity]}' and '{spec.label}' are the same"))
         elif spec.label in seen.values():
             what = f"two backends have the label '{spec.label}'"
             problems.append(UsageError(what, fix="give another to one of them"))
         seen.setdefault(spec.identity, spec.label)
+    return problems
+
+
+def _contradicting_labels(specs: Sequence[BackendSpec]) -> list[HarnessError]:
+    """Return a problem for each label that names two backends, and for each backend with two, components included."""
+    backends: dict[str, Hashable] = {}
+    labels: dict[Hashable, str] = {}
+    problems: list[HarnessError] = []
+    for part in [part for spec in specs for part in parts_of(spec) if part.unlabelled is not None]:
+        if backends.setdefault(part.label, part.identity) != part.identity:
+            what = f"two backends have the label '{part.label}'"
+            problems.append(UsageError(what, fix="give another to one of them"))
+        elif labels.setdefault(part.identity, part.label) != part.label:
+            problems.append(UsageError(f"backends '{labels[part.identity]}' and '{part.label}' are the same"))
     return problems

@@ -243,7 +243,7 @@ class CompareRequest(ScoringOptions):
         completes="backends",
     ).default("qdrant,lucene,csr")
     sweep: Sequence[str] = Option(
-        "One backend for each value of a parameter, on one build where the engine can, as chroma:ef_search=10,50,100.",
+        "One more backend for each value of a parameter, on one build if the engine can: chroma:ef_search=10,50,100.",
         COMPARED,
         metavar="NAME:KEY=LIST",
         repeated=True,

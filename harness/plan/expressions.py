@@ -2,16 +2,18 @@
 
 ::
 
-    list       = item {"," item}
+    list       = [label "="] item {"," [label "="] item}
     item       = stage {"|" reranker}                     lucene|dense:candidates=50
     stage      = "(" item ")" | fusion | backend          rrf:lucene+(csr:k1=1.2);k=60
     fusion     = method ":" component {"+" component} {";" key "=" value}
-    component  = name | "run:" FILE | "(" item ")"
+    component  = name | label | "run:" FILE | "(" [label "="] item ")"
     value      = characters | '"' characters '"' | "'" characters "'"
     sweep      = backend, whose last parameter has several values: chroma:ef_search=10,50,100
 
-Separators inside parentheses separate nothing outside them, and inside quotes nothing at all. A quote opens only where
-a name or a value begins; inside quotes it is written twice. A ``|`` is one only before the name of a reranker.
+A label of the list stands for its backend wherever a backend's name may, also before parameters, which come on top of
+the backend's own: ``fast=lucene:k1=1.2,fast:b=0.2``. Separators inside parentheses separate nothing outside
+them, and inside quotes nothing at all. A quote opens only where a name or a value begins; inside quotes it is written
+twice. A ``|`` is one only before the name of a reranker.
 """
 
 from __future__ import annotations
@@ -111,19 +113,10 @@ def unquoted(text: str) -> str:
     return text[1:-1].replace(text[0] * 2, text[0])
 
 
-def expand(backends: str | Sequence[str], sweeps: Sequence[str]) -> list[str]:
-    """Return the backends with every sweep's in the place of the backend that it names, or behind them all.
-
-    A sweep becomes one backend for each value, in order. Raises UsageError for a sweep of another form.
-    """
-    items = split_outside(backends, ",") if isinstance(backends, str) else backends
-    expanded = [without_parentheses(item) for item in items]
-    for sweep in sweeps:
-        base, values = _parse_sweep(sweep)
-        kept = base[: max(base.rfind(";"), base.rfind(":"))]
-        place = expanded.index(kept) if kept in expanded else len(expanded)
-        expanded[place : place + 1] = [f"{base}={value}" for value in values]
-    return expanded
+def expand(sweep: str) -> list[str]:
+    """Return the backend of each value of a sweep, in order; raises UsageError for a sweep of another form."""
+    base, values = _parse_sweep(sweep)
+    return [f"{base}={value}" for value in values]
 
 
 def swept(sweep: str) -> Swept:

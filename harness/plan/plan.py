@@ -21,7 +21,7 @@ from harness.plan.backend_spec import BackendSpec, parse_backends, with_componen
 from harness.plan.callables import Function
 from harness.plan.config import LOCAL, QUERY_RULES, ClientKind, CompareRequest, Isolation, Resume
 from harness.plan.dataset_list import NamedDataset
-from harness.plan.expressions import expand, in_list, split_outside, swept
+from harness.plan.expressions import in_list, split_outside
 from harness.plan.option_fields import Mistakes, checked, command_words, flat
 from harness.plan.options import (
     SWEEP,
@@ -37,6 +37,7 @@ from harness.plan.options import (
     size_in_bytes,
     warm_up_seconds,
 )
+from harness.plan.sweeps import PlannedSweep, with_sweeps
 from harness.registry.parameters import ParameterValue
 from harness.rerank.rerankers import require_sense
 from harness.text import ENGLISH, analyzer_names, in_words, known_language, preferred_analyzers
@@ -96,7 +97,7 @@ class Plan:
     ``datasets`` are those that the request's expression stands for; none where the caller brings the only one along.
     ``remarks`` are the notes for the reader that do not depend on the dataset; those on analyzers (:func:`in_language`)
     and on candidates of second stages (:func:`among_candidates_of_dataset`) do. ``lucene_available`` says whether
-    Lucene's analyzers can run here.
+    Lucene's analyzers can run here. ``sweeps`` name the backend of each value of each sweep.
     """
 
     request: CompareRequest
@@ -118,6 +119,7 @@ class Plan:
     on_analyzers: tuple[str, ...] = ()
     on_candidates: tuple[str, ...] = ()
     lucene_available: bool = False
+    sweeps: tuple[PlannedSweep, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -176,8 +178,11 @@ class Plan:
         if not self.request.sweep:
             return {"backends": [trial.spec.expression for trial in self.trials]}
         items = split_outside(backends, ",") if isinstance(backends, str) else list(backends)
-        stored = [parse_backends([item], cards)[0].expression for item in items if item.strip()]
-        return {"backends": stored, "sweep": [_stored_sweep(sweep, cards) for sweep in self.request.sweep]}
+        named = parse_backends([item for item in items if item.strip()], cards) if items else []
+        return {
+            "backends": [spec.expression for spec in named],
+            "sweep": [sweep.expression for sweep in self.sweeps],
+        }
 
     def _resolved(self) -> dict[str, object]:
         """Return options in the form that does not depend on the environment, or on how Python gave them."""
@@ -193,13 +198,6 @@ class Plan:
             "rate": SWEEP if self.load.sweep else ",".join(f"{rate:.10g}" for rate in self.load.rates) or None,
             "churn": str(self.churn) if self.churn is not None else None,
         }
-
-
-def _stored_sweep(sweep: str, cards: Path | None) -> str:
-    """Return a sweep as the labels of its backends begin, which hold no secrets."""
-    (first,) = parse_backends(expand([], [sweep])[:1], cards)
-    _, parameter, values = swept(sweep)
-    return f"{first.label.rpartition(f'{parameter}=')[0]}{parameter}={','.join(values)}"
 
 
 def make_plan(
@@ -230,11 +228,8 @@ def make_plan(
     if wanted and filter_sweep:
         mistakes.refuse("--filter-sweep with --filter: it compares filters with no filter", "leave one of the two out")
     measures = mistakes.catch(lambda: parse_metrics(request.metrics))
-    backends = mistakes.catch(lambda: expand(request.backends, request.sweep) if request.sweep else request.backends)
-    parsed = None
-    if backends is not None:
-        parsed = mistakes.catch(lambda: parse_backends(backends, request.cards, functions))
-    named = parsed or []
+    parsed = mistakes.catch(lambda: _backends(request, functions))
+    named, sweeps = parsed if parsed is not None else ([], ())
     specs = with_components(named)
     if measures is not None:
         mistakes.catch(lambda: require_closed_form(measures, ties))
@@ -266,7 +261,18 @@ def make_plan(
         on_analyzers=_notes_on_analyzers(trials),
         on_candidates=tuple(_notes_on_candidates(trials, request.k)),
         lucene_available=lucene_available,
+        sweeps=sweeps,
     )
+
+
+def _backends(
+    request: CompareRequest, functions: Mapping[str, Function]
+) -> tuple[list[BackendSpec], tuple[PlannedSweep, ...]]:
+    """Return the backends of a request and those of its sweeps, each once, and the sweeps; raises UsageError."""
+    named = []
+    if request.backends or not request.sweep:
+        named = parse_backends(request.backends, request.cards, functions)
+    return with_sweeps(named, request.sweep, request.cards)
 
 
 def among_candidates_of_dataset(plan: Plan) -> Plan:
@@ -463,13 +469,14 @@ def _reference(request: CompareRequest, trials: Sequence[Trial]) -> str | None:
     name, labels = request.reference, [trial.label for trial in trials]
     if name is None:
         return None
+    name = name.strip()
     if request.all_pairs:
         what = f"--reference {name} and --all-pairs: where every pair is compared there is no reference"
         raise UsageError(what, fix="leave one of them out")
     if name in labels:
         return name
     with suppress(UsageError):  # no backend at all: unknown below, with the names of those that are compared
-        (spec,) = parse_backends([name], cards=request.cards)
+        (spec,) = parse_backends([name], cards=request.cards, labelled=[trial.spec for trial in trials])
         same = [trial.label for trial in trials if trial.spec.identity == spec.identity]
         if same:
             return same[0]

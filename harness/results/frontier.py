@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from harness.plan.expressions import Swept, split_outside, swept, unquoted
+from harness.plan.sweeps import PlannedSweep
 from harness.results.schema import FrontierPoint, FrontierStats, TrialResult
-from harness.results.schema_base import DatasetInfo, PlanRecord
+from harness.results.schema_base import DatasetInfo
 
 RECALL = "recall@"
 """What quality is called where there are no judgments."""
@@ -25,31 +25,32 @@ def on_frontier(points: Sequence[tuple[float, ...]]) -> list[bool]:
 
 
 def frontier_stats(
-    plan: PlanRecord, datasets: Iterable[DatasetInfo], trials: Sequence[TrialResult]
+    sweeps: Sequence[PlannedSweep], datasets: Iterable[DatasetInfo], trials: Sequence[TrialResult]
 ) -> list[FrontierStats]:
-    """Return the frontier of each dataset and ``--sweep`` of a plan, derived from what the backends came to.
+    """Return the frontier of each dataset and sweep, derived from what the backends came to.
 
     Quality is the mean of the first metric; with the same exact result for all values, that puts them in the order of
     what they lose against it. Without judgments it is the share of the exact best k that was found. Costs are p95 and
     the bytes of the index, these where all of them are known.
     """
-    sweeps = plan.given.get("sweep")
     return [
-        _frontier(swept(sweep), dataset.name, [trial for trial in trials if trial.dataset == dataset.name])
+        _frontier(sweep, dataset.name, [trial for trial in trials if trial.dataset == dataset.name])
         for dataset in datasets
-        for sweep in (sweeps if isinstance(sweeps, list) else [])
+        for sweep in sweeps
     ]
 
 
-def _frontier(sweep: Swept, dataset: str, trials: Sequence[TrialResult]) -> FrontierStats:
-    made = [trial for value in sweep.values if (trial := _trial_of(sweep, value, trials)) is not None]
+def _frontier(sweep: PlannedSweep, dataset: str, trials: Sequence[TrialResult]) -> FrontierStats:
+    by_label = {trial.label: trial for trial in trials}
+    values = {label: value for value, label in sweep.labels.items() if label in by_label}
+    made = [by_label[label] for label in values]
     metric = _metric(made)
     depths = [int(depth) for trial in made if trial.parity for depth in trial.parity.overlap]
     sizes = {trial.label: trial.index.bytes for trial in made if trial.index is not None}
     points = [
         FrontierPoint(
             backend=trial.label,
-            value=_parameters(trial.label)[sweep.parameter],
+            value=values[trial.label],
             quality=_quality(trial, metric),
             loss=_loss(trial, metric),
             recall=recall_of(trial, max(depths)) if depths else None,
@@ -86,46 +87,6 @@ def _undominated(points: Sequence[FrontierPoint], qualities: Sequence[float | No
     sized = all(size is not None for *_, size in whole)
     weighed = [(quality, p95, float(size or 0) if sized else 0.0) for _, quality, p95, size in whole]
     return {value for (value, *_), kept in zip(whole, on_frontier(weighed), strict=True) if kept}
-
-
-def _trial_of(sweep: Swept, value: str, trials: Sequence[TrialResult]) -> TrialResult | None:
-    """Return the trial that the sweep made of a value: its label may write numbers and quotes otherwise."""
-    separator = ";" if ":" in sweep.backend else ":"
-    wanted = _parameters(f"{sweep.backend}{separator}{sweep.parameter}={value}")
-    same = {key: _plain(text) for key, text in wanted.items()}
-    # labels that a user gave are no expressions: those of other backends are not taken apart
-    of_backend = (trial for trial in trials if trial.label.partition(":")[0] == wanted[""])
-    for trial in of_backend:
-        if {key: _plain(text) for key, text in _parameters(trial.label).items()} == same:
-            return trial
-    return None
-
-
-def _parameters(label: str) -> dict[str, str]:
-    """Return the parameters that an expression sets, as they are written, and its backend's name under ""."""
-    name, _, rest = label.partition(":")
-    parts = (part.partition("=") for part in split_outside(rest, ";"))
-    return {"": name.strip()} | {key.strip(): text.strip() for key, _, text in parts}
-
-
-def _plain(text: str) -> str | float:
-    """Return the value that a parameter is written as: a number or truth value as a number."""
-    try:
-        value = unquoted(text)
-    except ValueError:  # a label that no parameter's value stands in
-        return text
-    number = _number(value)
-    return value if number is None else number
-
-
-def _number(text: str) -> float | None:
-    """Return the number, or truth value, that a parameter is written as; None for anything else."""
-    if text.lower() in ("true", "false"):
-        return float(text.lower() == "true")
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def _metric(trials: Sequence[TrialResult]) -> str | None:

@@ -255,7 +255,7 @@ class FrontierPoint(Record):
     """One value of a swept parameter."""
 
     backend: str = Field(description="label of the backend with this value")
-    value: str = Field(description="as its label has it")
+    value: str = Field(description="as it is written in labels")
     quality: float | None = Field(description="mean of the frontier's metric; null where it was not measured")
     loss: float | None = Field(description="engine minus reference on that metric; null without reference or judgments")
     recall: float | None = Field(

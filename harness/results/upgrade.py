@@ -15,11 +15,13 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from harness.errors import ResultError
+from harness.plan.expressions import Swept, split_outside, swept, unquoted
+from harness.plan.sweeps import PlannedSweep
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.frontier import frontier_stats
 from harness.results.golden import CorpusContent, GoldenContent, golden_dataset
 from harness.results.schema import TrialResult
-from harness.results.schema_base import DatasetInfo, PlanRecord
+from harness.results.schema_base import DatasetInfo
 
 Object = dict[str, Any]
 Model = TypeVar("Model", bound=BaseModel)
@@ -110,9 +112,58 @@ def _comparison_1(values: Object) -> Object:
 
 def _frontiers(plan: Object, dataset: Object, trials: Sequence[Object]) -> list[Object]:
     """Return the frontiers of a result that was stored before they were."""
-    record, info = PlanRecord.model_validate(plan), DatasetInfo.model_validate(dataset)
+    info = DatasetInfo.model_validate(dataset)
     results = [TrialResult.model_validate(trial) for trial in trials]
-    return [frontier.model_dump() for frontier in frontier_stats(record, [info], results)]
+    given, labels = plan["given"]["sweep"], [trial.label for trial in results]
+    sweeps = [_planned(swept(sweep), labels) for sweep in (given if isinstance(given, list) else [])]
+    return [frontier.model_dump() for frontier in frontier_stats(sweeps, [info], results)]
+
+
+def _planned(sweep: Swept, labels: Sequence[str]) -> PlannedSweep:
+    """Return a sweep with the labels of its backends, which say what they were made of."""
+    found = {value: label for value in sweep.values if (label := _label_of(sweep, value, labels)) is not None}
+    written = {_parameters(label)[sweep.parameter]: label for label in found.values()}
+    return PlannedSweep(sweep.backend, sweep.parameter, written)
+
+
+def _label_of(sweep: Swept, value: str, labels: Sequence[str]) -> str | None:
+    """Return the label that the sweep made of a value: it may write numbers and quotes otherwise."""
+    separator = ";" if ":" in sweep.backend else ":"
+    wanted = _parameters(f"{sweep.backend}{separator}{sweep.parameter}={value}")
+    same = {key: _plain(text) for key, text in wanted.items()}
+    # labels that a user gave are no expressions: those of other backends are not taken apart
+    of_backend = (label for label in labels if label.partition(":")[0] == wanted[""])
+    for label in of_backend:
+        if {key: _plain(text) for key, text in _parameters(label).items()} == same:
+            return label
+    return None
+
+
+def _parameters(label: str) -> dict[str, str]:
+    """Return the parameters that an expression sets, as they are written, and its backend's name under ""."""
+    name, _, rest = label.partition(":")
+    parts = (part.partition("=") for part in split_outside(rest, ";"))
+    return {"": name.strip()} | {key.strip(): text.strip() for key, _, text in parts}
+
+
+def _plain(text: str) -> str | float:
+    """Return the value that a parameter is written as: a number or truth value as a number."""
+    try:
+        value = unquoted(text)
+    except ValueError:  # a label that no parameter's value stands in
+        return text
+    number = _number(value)
+    return value if number is None else number
+
+
+def _number(text: str) -> float | None:
+    """Return the number, or truth value, that a parameter is written as; None for anything else."""
+    if text.lower() in ("true", "false"):
+        return float(text.lower() == "true")
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _labelled(backend: Object) -> LabelledBackend:

@@ -41,15 +41,14 @@ def test_an_item_of_a_list_in_python_needs_no_quotes_and_its_command_keeps_it_wh
     plan = make_plan(request, lucene_available=False)
     listed = plan.command()[3]
     assert listed == f"csr,(run:{tmp_path}/a,b.trec)"
-    again = parse_backends(expand(listed, request.sweep))
-    assert [spec.identity for spec in again] == [trial.spec.identity for trial in plan.trials]
+    again = make_plan(CompareRequest(backends=listed, sweep=request.sweep), lucene_available=False)
+    assert [trial.spec.identity for trial in again.trials] == [trial.spec.identity for trial in plan.trials]
     assert in_list('csr:x="a,b"') == 'csr:x="a,b"'
 
 
 def test_sweeps_take_values_in_quotes() -> None:
     sweep = "csr|qwen3:candidates=5;instruction=\"a, b=c\",'d; e'"
-    assert expand("csr", [sweep]) == [
-        "csr",
+    assert expand(sweep) == [
         'csr|qwen3:candidates=5;instruction="a, b=c"',
         'csr|qwen3:candidates=5;instruction="d; e"',
     ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from sample_report import sample_report, swept_report
+from sample_report import SWEEPS, sample_report, swept_report
 
 from harness.document.figures import Tradeoff
 from harness.plan.expressions import Swept, swept
+from harness.plan.sweeps import PlannedSweep
 from harness.report.documents.compare import comparison_document
 from harness.report.documents.comparison_figures import swept_frontiers
 from harness.report.documents.parity_tables import frontier_notes, frontier_tables
@@ -46,17 +47,11 @@ def test_values_find_their_backends_however_they_were_written() -> None:
     assert [point.on_frontier for point in one.points] == [True, True, False, False]
 
 
-def test_other_parameters_of_a_sweep_may_be_written_otherwise_in_labels() -> None:
+def test_a_value_of_a_backend_with_another_label_has_its_point() -> None:
     report = swept_report()
-    trials = [
-        trial.model_copy(update={"label": trial.label.replace("chroma:", 'chroma:neighbors=8.0;note="a,b";')})
-        for trial in report.trials
-    ]
-    trials.insert(0, trials[0].model_copy(update={"label": "run:it's (here"}))
-    sweep = "chroma:neighbors=8;note='a,b';ef_search=10.0,50,100,400"
-    plan = report.plan.model_copy(update={"given": {**report.plan.given, "sweep": [sweep]}})
-    (one,) = frontier_stats(plan, report.datasets, trials)
-    assert [point.value for point in one.points] == ["10", "50", "100", "400"]
+    sweeps = [PlannedSweep("chroma", "ef_search", {"100": "chroma:ef_search=10", "50": "gone"})]
+    (one,) = frontier_stats(sweeps, report.datasets, report.trials)
+    assert [(point.value, point.backend) for point in one.points] == [("100", "chroma:ef_search=10")]
 
 
 def test_json_has_the_points_whatever_version_stored_the_report() -> None:
@@ -113,14 +108,14 @@ def test_a_smaller_index_is_on_the_frontier_and_one_that_several_values_search_h
         assert trial.index is not None
         index = trial.index.model_copy(update={"bytes": size, "built_by": builder})
         trials.append(trial.model_copy(update={"index": index}))
-    (shared,) = frontier_stats(report.plan, report.datasets, trials)
+    (shared,) = frontier_stats(SWEEPS, report.datasets, trials)
     assert [point.bytes for point in shared.points] == [300, 200, 200, 100]
     assert [point.on_frontier for point in shared.points] == [True, True, False, False]
     own = [trial.model_copy(update={"index": trial.index.model_copy(update={"built_by": None})}) for trial in trials]  # type: ignore[union-attr]
-    (smaller,) = frontier_stats(report.plan, report.datasets, own)
+    (smaller,) = frontier_stats(SWEEPS, report.datasets, own)
     assert [point.on_frontier for point in smaller.points] == [True, True, True, False]
     untold = [trial.model_copy(update={"index": None}) for trial in trials]
-    (by_time,) = frontier_stats(report.plan, report.datasets, untold)
+    (by_time,) = frontier_stats(SWEEPS, report.datasets, untold)
     assert [point.on_frontier for point in by_time.points] == [True, True, False, False]
 
 
@@ -169,7 +164,7 @@ def test_recall_has_a_frontier_of_its_own_where_the_metric_tells_nothing_apart()
     report = swept_report()
     metrics = report.trials[0].metrics
     (one,) = frontier_stats(
-        report.plan,
+        SWEEPS,
         report.datasets,
         [trial.model_copy(update={"metrics": metrics if trial.metrics else {}}) for trial in report.trials],
     )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from harness.plan.sweeps import PlannedSweep
 from harness.results import schema, schema_base, schema_costs
 from harness.results.backend_info import LabelledBackend, backend_infos
 from harness.results.frontier import frontier_stats
+
+SWEEPS = [
+    PlannedSweep("chroma", "ef_search", {str(value): f"chroma:ef_search={value}" for value in (10, 50, 100, 400)})
+]
 
 
 def _metric(name: str, mean: float, low: float, high: float) -> schema_base.MetricValue:
@@ -332,6 +337,6 @@ def swept_report(*, timed: bool = True, judged: bool = True, values: str = "10,5
     failed = {"label": "chroma:ef_search=400", "status": "failed", "metrics": {}, "parity": None, "search": None}
     backends.append(like.model_copy(update={**failed, "spread": None}))
     plan = base.plan.model_copy(update={"given": {**base.plan.given, "sweep": [f"chroma:ef_search={values}"]}})
-    frontiers = frontier_stats(plan, base.datasets, backends)
+    frontiers = frontier_stats(SWEEPS, base.datasets, backends)
     changed = {"backends": _infos(backends), "trials": backends, "differences": [], "plan": plan}
     return base.model_copy(update={**changed, "frontiers": frontiers})

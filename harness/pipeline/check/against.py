@@ -52,7 +52,7 @@ from harness.worker.failure import failure_of
 from harness.worker.jobs import TARGET_FOLDER
 from harness.worker.outcome import Outcome
 
-_NAMED = re.compile(rf"(?P<name>{NAME})=(?=[\w.-]+:)")
+_NAMED = re.compile(rf"(?P<name>{NAME})=\s*(?=[\w.-]+\s*:)")
 _EXTERNAL = "external=true"
 _FORMS = f"write {CALLABLE_FORMS}, or an index as chroma:path=…;collection=…;model=…"
 

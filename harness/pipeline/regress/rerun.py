@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import cast
 
 from harness.errors import UnknownNameError, UsageError
-from harness.pipeline.planning import plan_for
-from harness.plan.backend_spec import BackendSpec, parse_backends, spell
+from harness.pipeline.planning import plan_for, plan_of_backends
+from harness.plan.backend_spec import BackendSpec, parse_backends, parts_of, spell
 from harness.plan.config import CompareRequest, Output, RegressRequest, rerun_fields
 from harness.plan.expressions import in_parentheses, split_outside
 from harness.plan.option_fields import command_words, from_keywords, keyword_arguments, option_fields, option_words
@@ -50,9 +50,9 @@ def rerun_plan(regress: RegressRequest, changes: Mapping[str, object], before: S
     if regress.backends is not None:
         request = replace(request, backends=regress.backends, sweep=())
     if regress.set:
-        # backends with sweeps go by the labels that they had become
-        swept = [trial.label for trial in first.report.trials] if request.sweep else request.backends
-        request = replace(request, backends=swept, sweep=())
+        if request.sweep:
+            listed = [trial.spec.expression for trial in plan_of_backends(request).trials]
+            request = replace(request, backends=listed, sweep=())
         specs = parse_backends(request.backends, cards=request.cards)
         request = replace(request, backends=changed_backends(specs, regress.set))
     return plan_for(request)
@@ -110,7 +110,7 @@ def changed_backends(specs: Sequence[BackendSpec], settings: Sequence[str]) -> l
     the expressions that come out.
     """
     changes = [_parse(text) for text in settings]
-    parts = [part for spec in specs for part in _parts(spec)]
+    parts = [part for spec in specs for part in parts_of(spec)]
     names = {part.name for part in parts if _can_be_set(part)}
     for change in changes:
         named = [part for part in parts if change.name in (part.name, part.label)]
@@ -125,8 +125,7 @@ def changed_backends(specs: Sequence[BackendSpec], settings: Sequence[str]) -> l
         if not any(map(change.of, parts)):
             known = {key for part in parts if _can_be_set(part) for key in part.parameters}
             raise UnknownNameError("parameter of the plan's backends", next(iter(change.values)), known)
-    labels = [f"{spec.label}=" if spec.unlabelled is not None else "" for spec in specs]
-    return [f"{label}{_expression(spec, changes)}" for label, spec in zip(labels, specs, strict=True)]
+    return [_expression(spec, changes) for spec in specs]
 
 
 def _can_be_set(spec: BackendSpec) -> bool:
@@ -145,12 +144,13 @@ def _parse(text: str) -> _Change:
     return _Change(name.strip(), values)
 
 
-def _parts(spec: BackendSpec) -> list[BackendSpec]:
-    """Return the backend itself and all that it is made of."""
-    return [spec, *(part for component in spec.components for part in _parts(component))]
-
-
 def _expression(spec: BackendSpec, changes: Sequence[_Change]) -> str:
+    """Return a backend as it is written with the changes, and with its label."""
+    label = f"{spec.label}=" if spec.unlabelled is not None else ""
+    return f"{label}{_without_label(spec, changes)}"
+
+
+def _without_label(spec: BackendSpec, changes: Sequence[_Change]) -> str:
     overrides = {key: spell(value) for key, value in spec.overrides.items()}
     for change in changes:
         overrides |= change.of(spec)
@@ -163,4 +163,7 @@ def _expression(spec: BackendSpec, changes: Sequence[_Change]) -> str:
     if spec.kind == "fusion":
         return f"{spec.name}:{';'.join(['+'.join(map(in_parentheses, components)), *([shown] if shown else [])])}"
     own = f"{spec.name}:{shown}" if shown else spec.name
-    return f"{components[0]}|{own}" if spec.kind == "rerank" else own
+    if spec.kind == "rerank":
+        (first,) = spec.components
+        return f"{components[0] if first.unlabelled is None else in_parentheses(components[0])}|{own}"
+    return own

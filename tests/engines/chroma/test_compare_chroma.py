@@ -26,12 +26,12 @@ def test_ef_search_is_swept_on_one_build(tmp_path: Path) -> None:
         sweep="chroma:model=random;ef_search=10,400",
         timing=False,
     )
-    assert [backend.status for backend in swept.report.trials] == ["ok", "ok"]
+    assert [backend.status for backend in swept.report.trials] == ["ok", "ok", "ok"]
     built_by = [backend.index.built_by for backend in swept.report.trials if backend.index is not None]
-    assert built_by == [None, "chroma:model=random;ef_search=10"]
+    assert built_by == [None, "chroma:model=random", "chroma:model=random"]
     states = [backend.index.state for backend in swept.report.trials if backend.index is not None]
-    assert [state["ef_search"] for state in states] == [10, 400], "each says what it was searched with"
-    assert [backend.search.hits for backend in swept.report.trials if backend.search is not None] == [HITS, HITS]
+    assert [state["ef_search"] for state in states] == [100, 10, 400], "each says what it was searched with"
+    assert [backend.search.hits for backend in swept.report.trials if backend.search is not None] == [HITS] * 3
 
 
 def test_a_server_answers_like_the_engine_in_the_process(chroma_url: str, tmp_path: Path) -> None:
