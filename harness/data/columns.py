@@ -69,14 +69,15 @@ class RecordBatch(NamedTuple):
 class TextBatch(NamedTuple):
     """Consecutive documents or queries, in columns of equal length.
 
-    ``titles`` is None where there are none. ``lines`` number the records in their file, for messages. ``records`` are
+    ``titles`` is None where there are none. A text that is None is refused when the batch is read, and a title that is
+    None is empty. ``lines`` number the records in their file, for messages. ``records`` are
     the whole records, which hold the metadata that searches can be filtered by, in all fields but those ``used`` for id
     and text; None where there are none.
     """
 
     ids: Sequence[str]
-    texts: Sequence[str]
-    titles: Sequence[str] | None = None
+    texts: Sequence[str | None]
+    titles: Sequence[str | None] | None = None
     lines: Sequence[int] | None = None
     records: Sequence[Mapping[str, Any]] | None = None
     used: frozenset[str] = frozenset()
@@ -198,8 +199,8 @@ def shown(value: object) -> str:
 def text_batches(batches: Iterable[RecordBatch], columns: ColumnMap, problems: Problems) -> Iterator[TextBatch]:
     """Yield documents, or queries, of records; faulty ones are noted and left out.
 
-    An id is a string or an integer, which becomes a string; a text is a string. A null text or title, which is how
-    tables write an empty cell, is empty, and so is a missing title.
+    An id is a string or an integer, which becomes a string; a text is a string. A title that is null or missing is
+    empty.
     """
     roles = [role.name for role in columns.roles]
     for batch in batches:
@@ -236,7 +237,7 @@ def _careful(batch: RecordBatch, columns: ColumnMap, roles: Sequence[str], probl
         text = _text(record, fields[roles[1]], line, problems)
         title = ""
         if len(roles) > 2 and (field := fields.get(roles[2])) is not None:
-            title = _text(record, field, line, problems)
+            title = _text(record, field, line, problems, or_null=True)
         if problems.count == wrong:
             kept.append((record_id, text, title, line, record))
             used.update(fields.values())
@@ -254,14 +255,26 @@ def _id(record: Mapping[str, Any], field: str, line: int, problems: Problems) ->
     return ""
 
 
-def _text(record: Mapping[str, Any], field: str, line: int, problems: Problems) -> str:
+def _text(record: Mapping[str, Any], field: str, line: int, problems: Problems, *, or_null: bool = False) -> str:
     value = record[field]
     if isinstance(value, str):
         return value
-    is_empty_cell = value is None or (isinstance(value, float) and math.isnan(value))  # pandas writes NaN
-    if not is_empty_cell:
+    if is_null(value):
+        if not or_null:
+            problems.add(line, null_text(field))
+    else:
         problems.add(line, f"'{field}' is {shown(value)}, expected a string")
     return ""
+
+
+def is_null(value: object) -> bool:
+    """Return whether a value is None or NaN, with which pandas fills an empty cell."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def null_text(field: str) -> str:
+    """Return the problem of a text that is null."""
+    return f"'{field}' is null, expected a string; if the text is empty, write \"\""
 
 
 def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: Problems, notes: list[str]) -> Judgments:

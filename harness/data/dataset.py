@@ -21,6 +21,7 @@ from harness.data.columns import (
     RecordBatch,
     Role,
     TextBatch,
+    is_null,
     parse_columns,
     text_batches,
 )
@@ -104,7 +105,7 @@ def _records(value: object, subject: str, roles: Sequence[Role]) -> tuple[list[d
     id_field, text_field = roles[0].sure, roles[1].sure
     every = {role.name for role in roles}
     if isinstance(value, Mapping):
-        if all(isinstance(item, str) for item in value.values()):
+        if all(isinstance(item, str) or is_null(item) for item in value.values()):
             return [{id_field: key, text_field: item} for key, item in value.items()], every
         if all(isinstance(item, Mapping) for item in value.values()):
             return [{**item, id_field: key} for key, item in value.items()], {roles[0].name}

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy, strings, text_scalar
-from harness.data.columns import TextBatch
+from harness.data.columns import TextBatch, null_text
 from harness.data.problems import Problems
 from harness.data.types import BAD_ID, BAD_ID_IS, Ids, Int64Array
 
@@ -80,13 +80,19 @@ class TitleCounter:
 
 
 def joined(batch: TextBatch, lines: Int64Array, rule: JoinRule, problems: Problems) -> pa.RecordBatch:
-    """Return a batch as columns ``id`` and ``text``; bad ids are noted by their ``lines``."""
-    values = {"text": batch.texts, **({"title": batch.titles} if batch.titles is not None else {})}
+    """Return a batch as columns ``id`` and ``text``; bad ids and texts that are null are noted by their ``lines``."""
+    titles = None if batch.titles is None else [title or "" for title in batch.titles]
+    values = {"text": batch.texts, **({"title": titles} if titles is not None else {})}
     try:
         ids, parts = strings(batch.ids), [strings(values[field]) for field in rule.fields if field in values]
     except (TypeError, UnicodeEncodeError) as error:
         first, last = (int(lines[0]), int(lines[-1])) if len(lines) else (0, 0)
         problems.add(first, f"from here to {last} something is no text: {error}")
+        return pa.RecordBatch.from_pylist([], schema=TEXT_SCHEMA)
+    if any(column.null_count for column in (ids, *parts)):
+        for column, problem in ((ids, "the id is null"), *((part, null_text("text")) for part in parts)):
+            for row in np.flatnonzero(as_numpy(pc.is_null(column))).tolist():
+                problems.add(int(lines[row]), problem)
         return pa.RecordBatch.from_pylist([], schema=TEXT_SCHEMA)
     for row in np.flatnonzero(as_numpy(pc.match_substring_regex(ids, BAD_ID))).tolist():
         problems.add(int(lines[row]), f"the id {batch.ids[row]!r} {BAD_ID_IS}")

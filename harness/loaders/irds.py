@@ -239,12 +239,12 @@ def _judgments(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Ju
     return JudgmentSource(name, read, name, unit="judgment")
 
 
-def _text(record: Any, field: str | None) -> str:  # noqa: ANN401
+def _text(record: Any, field: str | None) -> str | None:  # noqa: ANN401
     """Return a field, or the default text where None; bytes, as of web pages, as UTF-8 with replacements."""
     value = record.default_text() if field is None else getattr(record, field)
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="replace")
-    return "" if value is None else str(value)
+    return None if value is None else str(value)
 
 
 def _document_fields(spec: DatasetSpec, cls: Any) -> tuple[str | None, str | None]:  # noqa: ANN401

@@ -405,7 +405,7 @@ def document_batches(corpus: _Corpus) -> Iterator[TextBatch]:
     titled = "title" in corpus.column_names
     for start, batch in _batches(corpus):
         rows = zip(batch["title"] if titled else [""] * len(batch["text"]), batch["text"], strict=True)
-        titles, texts = zip(*(_title_and_text(title or "", text or "") for title, text in rows), strict=True)
+        titles, texts = zip(*(_title_and_text(title or "", text) for title, text in rows), strict=True)
         ids = [str(document_id) for document_id in batch[_id_column(corpus)]]
         yield TextBatch(ids, texts, titles if titled else None, range(start, start + len(ids)))
 
@@ -441,13 +441,17 @@ def _id_column(table: _Corpus) -> str:
     return "id" if "id" in table.column_names else "_id"
 
 
-def _title_and_text(title: str, text: str) -> tuple[str, str]:
+def _title_and_text(title: str, text: str | None) -> tuple[str, str | None]:
     """Return both such that, joined by a space, they are what MTEB gives to a model, stripped at both ends."""
+    if text is None:  # refused when it is read
+        return title, text
     title, text = (title.lstrip(), text.rstrip()) if title else ("", text.strip())
     return (title, text) if title and text else (title.strip(), text.strip())
 
 
-def _query_text(text: Any, instruction: str | None) -> str:  # noqa: ANN401 - a text, or the turns of a conversation
+def _query_text(text: Any, instruction: str | None) -> str | None:  # noqa: ANN401 - a text, or turns of a conversation
+    if text is None:  # refused when it is read
+        return None
     if isinstance(text, str):
         return text if instruction is None else f"{text} {instruction}"
     turns = "; ".join(turn if isinstance(turn, str) else f"{turn['role']}: {turn['content']}" for turn in text)

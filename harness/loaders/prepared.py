@@ -20,7 +20,7 @@ from harness.store.cache_entries import PREPARED, WORK, note_user
 from harness.store.columns import load_table
 from harness.store.scratch import scratch_folder
 
-_SCHEME = 3
+_SCHEME = 4
 _TABLE, _FACTS = "texts.arrow", "facts.json"
 
 

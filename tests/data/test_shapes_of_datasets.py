@@ -251,22 +251,54 @@ def test_objects_of_every_shape_hold_the_same(shape, beir):
     same(Dataset.of(corpus, queries, qrels), beir)
 
 
-EMPTY_CELL = [("a", "one title", "some words"), ("b", None, None), ("c", "", "others")]
+EMPTY_TITLE = [("a", "one title", "some words"), ("b", None, ""), ("c", "", "others")]
+NULL_TEXT = [("a", "one title", "some words"), ("b", "two", None)]
 
 
-def test_an_empty_cell_is_an_empty_text_in_every_shape(tmp_path):
+def test_a_null_title_and_an_empty_cell_of_csv_are_empty_texts(tmp_path):
     import polars as pl
 
-    table = frame(EMPTY_CELL, D)
+    table = frame(EMPTY_TITLE, D)
     table.to_csv(tmp_path / "docs.csv", index=False)
     table.to_parquet(tmp_path / "docs.parquet")
     table.to_json(tmp_path / "docs.jsonl", orient="records", lines=True)
     read = [load_corpus(tmp_path / f"docs.{ending}") for ending in ("csv", "parquet", "jsonl")]
-    given = [table, pl.from_pandas(table), pd.read_csv(tmp_path / "docs.csv"), table.to_dict("records")]
-    read += [Dataset.of(corpus, {"q": "words"}).corpus for corpus in given]
+    read += [
+        Dataset.of(corpus, {"q": "words"}).corpus for corpus in (table, pl.from_pandas(table), table.to_dict("records"))
+    ]
     for corpus in read:
         assert corpus.texts.to_pylist() == ["one title some words", "", "others"]
         assert corpus.empty_rows.tolist() == [1]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json", "parquet"])
+def test_a_null_text_in_a_file_is_an_error(tmp_path, ending):
+    table = frame(NULL_TEXT, D)
+    if ending == "parquet":
+        table.to_parquet(tmp_path / "docs.parquet")
+    else:
+        table.to_json(tmp_path / f"docs.{ending}", orient="records", lines=ending == "jsonl")
+    with pytest.raises(DataError, match=" 2: 'text' is null, expected a string; if the text is empty, write \"\""):
+        load_corpus(tmp_path / f"docs.{ending}")
+
+
+def null_texts():
+    import datasets
+    import polars as pl
+
+    named = frame(NULL_TEXT, D)
+    yield from (named, named.convert_dtypes(), pl.from_pandas(named), pa.Table.from_pandas(named))
+    yield from (named.to_dict("records"), datasets.Dataset.from_pandas(named))
+    yield from ({"a": "some words", "b": None}, {"a": "some words", "b": float("nan")})
+    yield from ([("a", "some words"), ("b", None)], {"a": {"text": "some words"}, "b": {"text": None}})
+
+
+def test_a_null_text_of_an_object_is_an_error():
+    for corpus in null_texts():
+        with pytest.raises(DataError, match="record 2: 'text' is null, expected a string"):
+            Dataset.of(corpus, {"q": "a"})
+    with pytest.raises(DataError, match="queries: 1 problem\n  record 1: 'text' is null"):
+        Dataset.of({"a": "x"}, {"q": None})
 
 
 def test_polars_frames_hold_the_same(beir):
@@ -306,7 +338,7 @@ def test_another_shape_is_refused_with_those_that_are_taken(corpus):
     ("corpus", "shape"),
     [
         (3, "an int"),
-        ({"a": "x", "b": None}, "a dict of str and NoneType"),
+        ({"a": "x", "b": 1}, "a dict of str and int"),
         ([("a", "x"), {}], "a list of tuple and dict"),
     ],
 )

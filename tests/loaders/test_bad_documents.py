@@ -9,9 +9,12 @@ import re
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from harness.data.columns import TextBatch
 from harness.data.problems import Problems
+from harness.data.texts import JoinRule, joined
 from harness.errors import DataError
 from harness.loaders import load_dataset
 from harness.loaders.qrels import read_judgment_lines
@@ -45,6 +48,19 @@ def fault(folder: Path, name: str, content: bytes) -> str:
     return message
 
 
+def test_a_null_that_a_loader_of_another_package_yields_is_named():
+    """`joined` sees what any loader yields."""
+    problems, lines = Problems("mail", "message"), np.array([1, 2, 3])
+    batch = TextBatch(["a", None, "c"], ["x", "y", None], [None, "t", "t"])
+    assert not joined(batch, lines, JoinRule(), problems).num_rows
+    with pytest.raises(DataError) as caught:
+        problems.raise_if_any()
+    assert caught.value.problems == (
+        "message 2: the id is null",
+        "message 3: 'text' is null, expected a string; if the text is empty, write \"\"",
+    )
+
+
 def test_the_collection_is_good_before_it_is_damaged(folder):
     assert len(load_dataset(folder).corpus) == 2
 
@@ -63,6 +79,7 @@ RECORDS = [
     (b'{"_id":true,"text":"a"}', "line 3: '_id' is true, expected a string or an integer"),
     (b'{"_id":null,"text":"a"}', "line 3: '_id' is null, expected a string or an integer"),
     (b'{"_id":"x","text":["a"]}', "line 3: 'text' is [\"a\"], expected a string"),
+    (b'{"_id":"x","text":null}', "line 3: 'text' is null, expected a string; if the text is empty, write \"\""),
     (b'{"_id":"","text":"a"}', "line 3: the id '' is empty"),
     (b'{"_id":"x","text":"a","text":"b"}', "line 3: the key 'text' is there twice"),
     (b'{"_id":"x","text":"a","text" :"b"}', "line 3: the key 'text' is there twice"),

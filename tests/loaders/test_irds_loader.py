@@ -473,6 +473,25 @@ def test_reads_records_without_a_text_of_their_own_and_judgments_by_subtopic(mon
     assert "language" not in loaded.provenance
 
 
+def test_a_null_text_is_refused_and_not_taken_for_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ir_datasets
+    from ir_datasets.formats import BaseDocs, GenericDoc
+
+    class Notes(BaseDocs):
+        def docs_iter(self) -> Iterator[GenericDoc]:
+            yield GenericDoc("n1", "words")
+            yield GenericDoc("n2", None)
+
+        def docs_cls(self) -> type:
+            return GenericDoc
+
+    monkeypatch.setattr(ir_datasets, "registry", ir_datasets.util.Registry())
+    ir_datasets.registry.register("notes", ir_datasets.Dataset(Notes()))
+    for columns in ({}, {"text": "text"}):
+        with pytest.raises(DataError, match="1 problem\n  document 2: 'text' is null"):
+            load_corpus("irds:notes", files=DatasetFiles(columns=columns))
+
+
 def test_server_of_these_tests_serves_ranges() -> None:
     server = FileServer(content=b"0123456789")
     reply = FaultyServer.answer(server, "GET", "/x", {"range": "bytes=4-"}, b"")

@@ -19,6 +19,7 @@ from miniatures import (
 )
 
 import harness
+from harness.data.problems import Problems
 from harness.errors import DataError, MissingExtraError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec
 from harness.loaders.dataset import load_corpus, load_dataset
@@ -75,6 +76,20 @@ def test_is_what_the_library_gives_to_a_model(
     assert loaded.provenance["split"] == "test"
     assert loaded.provenance["revision"] == "0" * 40
     assert "unjudged" not in loaded.queries.ids.to_list()
+
+
+def test_a_null_text_is_refused_and_not_taken_for_an_empty_one() -> None:
+    import datasets
+
+    from harness.data.dataset import text_columns
+    from harness.loaders.mteb import document_batches, query_batches
+
+    documents = datasets.Dataset.from_dict({"id": ["a", "b"], "title": ["one", None], "text": [None, "words"]})
+    with pytest.raises(DataError, match="1 problem\n  record 1: 'text' is null"):
+        text_columns(document_batches(documents), Problems("corpus", "record"))
+    queries = datasets.Dataset.from_dict({"id": ["q", "r"], "text": ["words", None]})
+    with pytest.raises(DataError, match="1 problem\n  record 2: 'text' is null"):
+        text_columns(query_batches(queries), Problems("queries", "record"))
 
 
 @pytest.mark.parametrize(
