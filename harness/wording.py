@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-__all__ = ["counted", "few_for_interval", "readable", "shortened", "too_few_to_show"]
+__all__ = ["counted", "few_for_interval", "readable", "shortened", "too_few_to_show", "unread_files_in_words"]
 
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters but the line break, and those that turn the direction of text."""
@@ -13,6 +13,7 @@ _LONGEST_PIECE, _LONGEST_LINE = 160, 2000
 _QUOTED = re.compile(r"(?<!\w)'([^']*)'(?!\w)")
 """A name or an id in a message; an apostrophe inside a word opens and closes nothing."""
 _Y_AFTER_CONSONANT = re.compile(r"[^aeiou]y$")
+_ENDINGS = 5
 _FEW = 10
 """Queries below which a bootstrap has too few different values to draw from: of 95 % intervals, about 52 % hold the
 true mean with 2 uniform or U-shaped values, 75 % with 3, 87 % with 5, 93 % with 8 and more; a test measures it."""
@@ -22,6 +23,15 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     """Return ``1 query``, ``2 queries``: a number with a noun, whose plural is the regular one unless it is given."""
     regular = f"{noun[:-1]}ies" if _Y_AFTER_CONSONANT.search(noun) else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural or regular}"
+
+
+def unread_files_in_words(counts: Mapping[str, int]) -> str:
+    """Return ``3 files not read: 2 .html, 1 hidden`` from counts by ending, of which five are named; "" for none."""
+    if not counts:
+        return ""
+    *endings, last = [f"{count:,} {ending}" for ending, count in counts.items()]
+    shown = [*endings, last] if len(counts) <= _ENDINGS else [*endings[:_ENDINGS], "…"]
+    return f"{counted(sum(counts.values()), 'file')} not read: {', '.join(shown)}"
 
 
 def readable(text: str) -> str:

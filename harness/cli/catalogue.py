@@ -235,4 +235,8 @@ def _plain_stored(here: Stored) -> dict[str, object]:
         for split, local in (here.downloaded or {}).items()
     }
     prepared = [{"path": entry.path, "bytes": entry.bytes} for entry in here.prepared]
-    return {"downloaded": downloaded if here.downloaded is not None else None, "prepared": prepared}
+    return {
+        "downloaded": downloaded if here.downloaded is not None else None,
+        "prepared": prepared,
+        "unread_files": dict(here.unread_files),
+    }

@@ -13,6 +13,7 @@ from harness.data.languages import language_name
 from harness.document.model import Block, Column, Facts, Notes, Table
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.published import Published
+from harness.wording import unread_files_in_words
 
 if TYPE_CHECKING:
     from harness.loaders.base import LocalFiles
@@ -124,6 +125,8 @@ def stored_facts(here: Stored) -> Facts:
     if here.prepared:
         total = sum(entry.bytes for entry in here.prepared)
         facts.append(("prepared", f"{size(total)} in {_place([entry.path for entry in here.prepared])}"))
+    if here.unread_files:
+        facts.append(("folder", unread_files_in_words(here.unread_files)))
     return _known(facts or [("prepared", "nothing")])
 
 

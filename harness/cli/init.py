@@ -15,6 +15,7 @@ from harness.errors import DataError, ResultError, UnknownNameError, UsageError
 from harness.plan.config import InitRequest
 from harness.plan.expressions import split_outside
 from harness.user_path import existing_path
+from harness.wording import unread_files_in_words
 
 _FILE = Path("harness.toml")
 _EXAMPLE = "chunking-eval"
@@ -53,12 +54,23 @@ def init(request: InitRequest) -> None:
         golden = typer.prompt("Golden set (a file, or nothing for the bundled example)", default="", show_default=False)
         corpus = typer.prompt("Documents (a .jsonl file or a folder)") if golden else None
     chosen = _chosen(Choices(golden or None, corpus, request.dataset, request.backends, tuple(request.against)))
+    unread = _unread_files(chosen)
     try:
         _FILE.write_text(template(chosen), encoding="utf-8")
     except OSError as error:
         raise ResultError(f"'{_FILE}' cannot be written: {error.strerror}") from error
     run = "harness check" if chosen.golden is not None else "harness compare"
-    typer.echo(f"{_FILE} is written: look at it, then run {run}", err=True)
+    typer.echo("\n".join([*unread, f"{_FILE} is written: look at it, then run {run}"]), err=True)
+
+
+def _unread_files(chosen: Choices) -> list[str]:
+    """Return a line about each chosen folder with files that are not read."""
+    from harness.loaders.fetching import stored_files
+
+    folders = [name.rpartition("=")[2] for name in (chosen.corpus, chosen.dataset) if name is not None]
+    paths = {folder: existing_path(folder) for folder in folders}
+    unread = {folder: stored_files(folder).unread_files for folder, path in paths.items() if path and path.is_dir()}
+    return [f"{folder}: {unread_files_in_words(counts)}" for folder, counts in unread.items() if counts]
 
 
 def _chosen(choices: Choices) -> Choices:

@@ -160,6 +160,10 @@ IdenticalIds = Literal["keep", "drop"]
 """Whether a hit that has its query's id counts, or is left out before scoring."""
 
 
+STATED_UNKNOWN = "judgments of unknown documents on the card"
+"""The name in a dataset's provenance of their number, if its card states one."""
+
+
 @dataclass(frozen=True, slots=True)
 class DatasetFiles:
     """Description of a dataset beside its name: files of its parts, and names of their fields by role."""
@@ -180,7 +184,9 @@ class Dataset:
     that are not named follow it, unless its card names an ``analyzer``. ``titles`` counts the titles of the documents'
     records; None where they are not known. ``candidates`` are the documents that each query's hits are taken from, by
     query id, as reranking tasks have them; None for all documents. ``attributes`` are fields of the documents' metadata
-    that a sweep of filters takes values of, a string column each with a row a document; None without.
+    that a sweep of filters takes values of, a string column each with a row a document; None without. ``unread_files``
+    counts the files of the corpus's folder that are not read, by ending; ``hidden`` are those whose name or folder
+    begins with a dot.
     """
 
     name: str
@@ -195,6 +201,7 @@ class Dataset:
     titles: TitleCounts | None = None
     candidates: Mapping[str, Sequence[str]] | None = None
     attributes: pa.Table | None = None
+    unread_files: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def competing(self) -> float:
@@ -240,8 +247,8 @@ class Dataset:
 
         Raises:
             UsageError: an object has another shape; the message shows those that are taken.
-            DataError: a missing field, a bad id or an id that is there twice, no document or query at all, or
-                judgments of queries or documents that are not there.
+            DataError: a missing field, a bad id or an id that is there twice, no document or query at all, judgments
+                of unknown queries, or judgments most of whose documents are unknown.
         """
         if identical_ids not in ("keep", "drop", None):
             raise UsageError(f"identical_ids is {identical_ids!r}", fix="give 'keep', 'drop' or None")

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from harness.data import ranking
 from harness.data.arrow import as_numpy
-from harness.data.types import Float32Array, Ids, Int32Array, Qrels, Run, offsets_of
+from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Qrels, Run, offsets_of
 from harness.errors import DataError
 
 _LIMIT = 2**31
@@ -51,19 +51,35 @@ def build_judgments(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades
 
 
 def build_qrels(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: npt.NDArray[Any]) -> Qrels:
-    """Build judgments from columns of equal length; raises DataError for a document judged twice under a query."""
+    """Build judgments from columns of equal length; one that is repeated with the same grade counts once.
+
+    Raises DataError for a document that is judged twice under a query with two grades.
+    """
     query_ids, codes = _encode(queries)
     doc_ids, rows = _encode(documents)
     order = _grouping(codes, None)
     values = grades.astype(np.int32)
     if order is not None:
-        rows, values = rows[order], values[order]
+        codes, rows, values = codes[order], rows[order], values[order]
     indptr = offsets_of(np.bincount(codes, minlength=len(query_ids)))
-    twice = ranking.first_duplicate(indptr, rows, len(doc_ids))
-    if twice >= 0:
-        query = int(np.searchsorted(indptr, twice, side="right")) - 1
-        raise DataError("judgments", [f"query '{query_ids[query]}' judges document '{doc_ids[rows[twice]]}' twice"])
-    return Qrels(query_ids, doc_ids, indptr, rows, values)
+    if ranking.first_duplicate(indptr, rows, len(doc_ids)) < 0:
+        return Qrels(query_ids, doc_ids, indptr, rows, values)
+    first = first_of_pair(codes, rows)
+    for again in np.flatnonzero(values != values[first]).tolist():
+        query, document = query_ids[int(codes[again])], doc_ids[int(rows[again])]
+        two = f"with the grades {values[first[again]]} and {values[again]}"
+        raise DataError("judgments", [f"query '{query}' judges document '{document}' twice, {two}"])
+    kept = first == np.arange(len(first))
+    indptr = offsets_of(np.bincount(codes[kept], minlength=len(query_ids)))
+    return Qrels(query_ids, doc_ids, indptr, rows[kept], values[kept], int(len(kept) - kept.sum()))
+
+
+def first_of_pair(queries: npt.NDArray[Any], documents: npt.NDArray[Any]) -> Int64Array:
+    """Return the position (J,) at which each pair of query and document row first occurs."""
+    pairs = queries.astype(np.int64) * (int(documents.max(initial=0)) + 1) + documents
+    _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
+    positions: Int64Array = first[inverse]
+    return positions
 
 
 def to_float32(scores: npt.NDArray[Any]) -> Float32Array:

@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy, strings
-from harness.data.id_spelling import unmet_documents, unmet_queries
-from harness.data.problems import Problems
-from harness.data.types import Ids, Int64Array, Qrels, offsets_of, owners
+from harness.data.grouping import first_of_pair
+from harness.data.id_spelling import respelling, unmet_documents, unmet_queries
+from harness.data.problems import Finding, Problems
+from harness.data.types import Ids, Qrels, offsets_of, owners
+from harness.wording import counted
 
 BEIR_COLUMNS = ("query-id", "corpus-id", "score")
 """The header of judgments in BEIR's layout."""
@@ -34,20 +36,38 @@ class Judgments(NamedTuple):
 def group_judgments(judgments: Judgments, problems: Problems) -> Qrels:
     """Group judgments by query: queries and documents in the order in which they first occur.
 
-    A document judged twice under one query is noted in ``problems``.
+    A judgment that is repeated with the same grade counts once; with another grade, it is noted in ``problems``.
     """
     queries = strings(judgments.query_ids).dictionary_encode()
     documents = strings(judgments.doc_ids).dictionary_encode()
     query_rows, doc_rows = (as_numpy(column.indices).astype(np.int64) for column in (queries, documents))
-    _note_repeats(judgments, query_rows * len(documents.dictionary) + doc_rows, problems)
-    order = np.argsort(query_rows, kind="stable")
+    grades, first = np.array(judgments.grades, dtype=np.int32), first_of_pair(query_rows, doc_rows)
+    for row in np.flatnonzero(grades != grades[first]).tolist():
+        before = problems.place(judgments.lines[int(first[row])])
+        problems.add(
+            judgments.lines[row],
+            f"document '{judgments.doc_ids[row]}' is judged for query '{judgments.query_ids[row]}' with grade "
+            f"{grades[row]}, and {before} with {grades[first[row]]}",
+        )
+    kept = np.flatnonzero(first == np.arange(len(first)))
+    order = kept[np.argsort(query_rows[kept], kind="stable")]
     return Qrels(
         query_ids=Ids(queries.dictionary),
         doc_ids=Ids(documents.dictionary),
-        indptr=offsets_of(np.bincount(query_rows, minlength=len(queries.dictionary))),
+        indptr=offsets_of(np.bincount(query_rows[kept], minlength=len(queries.dictionary))),
         rows=doc_rows[order].astype(np.int32),
-        grades=np.array(judgments.grades, dtype=np.int32)[order],
+        grades=grades[order],
+        repeated=len(first) - len(kept),
     )
+
+
+def repeated_judgments(qrels: Qrels | None) -> list[Finding]:
+    """Return a warning about judgments that are repeated with the same grade; nothing without any."""
+    if qrels is None or not qrels.repeated:
+        return []
+    verb = "is" if qrels.repeated == 1 else "are"
+    message = f"{counted(qrels.repeated, 'judgment')} {verb} repeated with the same grade, and counted once"
+    return [Finding("repeated-judgments", "warning", message, "remove the repeated lines")]
 
 
 def grade_problem(text: str) -> str | None:
@@ -59,16 +79,6 @@ def grade_problem(text: str) -> str | None:
     if not -_LIMIT <= int(text) < _LIMIT:
         return f"the grade '{text}' does not fit into 32 bits"
     return None
-
-
-def _note_repeats(judgments: Judgments, pairs: Int64Array, problems: Problems) -> None:
-    first, inverse = np.unique(pairs, return_index=True, return_inverse=True)[1:]
-    for row in np.flatnonzero(first[inverse] != np.arange(len(pairs))).tolist():
-        problems.add(
-            judgments.lines[row],
-            f"document '{judgments.doc_ids[row]}' was judged for query '{judgments.query_ids[row]}' "
-            f"{problems.place(judgments.lines[first[inverse[row]]])} already",
-        )
 
 
 def ungrouped(qrels: Qrels) -> Judgments:
@@ -88,9 +98,12 @@ def unknown_rows(named: Sequence[str], known: Ids) -> list[int]:
 
 
 def refuse_unknown(qrels: Qrels, queries: Ids, documents: Ids) -> None:
-    """Raise DataError for judgments of queries or documents that are not there."""
+    """Raise DataError for judgments of unknown queries, and of unknown documents as :func:`are_of_another_corpus`."""
     problems = Problems("qrels")
-    for kind, judged, known in (("query", qrels.query_ids, queries), ("document", qrels.doc_ids, documents)):
+    checked = [("query", qrels.query_ids, queries)]
+    if are_of_another_corpus(qrels.doc_ids, documents):
+        checked.append(("document", qrels.doc_ids, documents))
+    for kind, judged, known in checked:
         named = judged.to_list()
         for row in unknown_rows(named, known):
             problems.add(None, f"the {kind} '{named[row]}' is judged, and there is no such {kind}")
@@ -98,3 +111,12 @@ def refuse_unknown(qrels: Qrels, queries: Ids, documents: Ids) -> None:
     reasons += [unmet_documents(qrels.doc_ids, documents, "the corpus")] if problems.count else []
     alike = "are ids written alike everywhere? 1 and '1' are the same, '01' is another"
     problems.raise_if_any(fix=alike, because="; ".join(filter(None, reasons)) or None)
+
+
+def are_of_another_corpus(judged: Ids, documents: Ids) -> bool:
+    """Return whether judged documents cannot be those of a corpus: most are unknown, or most unknown ones respelled.
+
+    Fewer unknown documents are what collections really have: relevant ones count, and are never found.
+    """
+    missing = judged.take(np.flatnonzero(documents.rows_of(judged) < 0))
+    return 2 * len(missing) > len(judged) or respelling(missing, documents) is not None

@@ -152,7 +152,8 @@ class Qrels:
 
     ``indptr`` int64 (Q + 1), ``rows`` int32 (J,) into ``doc_ids``, ``grades`` int32 (J,). A grade of at least the
     relevance threshold is relevant; negative grades are allowed (trec_eval's codes) and never relevant.
-    ``doc_ids`` holds the judged documents only, not the corpus.
+    ``doc_ids`` holds the judged documents only, not the corpus. ``repeated`` counts judgments that were there again
+    with the same grade, and are left out.
     """
 
     query_ids: Ids
@@ -160,6 +161,7 @@ class Qrels:
     indptr: Int64Array
     rows: Int32Array
     grades: Int32Array
+    repeated: int = 0
 
     def __len__(self) -> int:
         return len(self.rows)

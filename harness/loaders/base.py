@@ -23,7 +23,9 @@ from harness.store.cache import JSON
 from harness.user_path import user_path
 
 __all__ = [
+    "HIDDEN",
     "OFFLINE",
+    "TEXT_ENDINGS",
     "DatasetSpec",
     "Divided",
     "Downloader",
@@ -39,6 +41,11 @@ __all__ = [
 
 OFFLINE = "HARNESS_OFFLINE"
 """The variable of the environment that forbids downloads of datasets."""
+
+TEXT_ENDINGS = (".txt", ".md", ".markdown", ".rst")
+"""The endings of a folder's files that are documents."""
+HIDDEN = "hidden"
+"""The name in counts of unread files for those whose name, or whose folder's name, begins with a dot."""
 
 Read: TypeAlias = Callable[[Problems, list[str]], Iterator[TextBatch]]
 """Yields batches; notes faulty records, which it leaves out, in the first argument, accepted oddities in the second."""
@@ -147,7 +154,8 @@ class LoadedDataset:
     splits only, and left out. ``identical_ids`` says whether a hit that has its query's id is dropped before scoring;
     None where the loader does not know. ``language`` is a code such as ``en``, ``ko`` or ``zh``, None where it is not
     known or there are several. ``candidates`` gives the documents that each query is to be ranked among, by query id:
-    of reranking tasks; None, or nothing where it is called, otherwise.
+    of reranking tasks; None, or nothing where it is called, otherwise. ``unread_files`` counts the files of the
+    documents' folder that are not read, by ending, and those whose name or folder begins with a dot as ``hidden``.
     """
 
     documents: TextSource
@@ -160,6 +168,7 @@ class LoadedDataset:
     provenance: Mapping[str, str] = field(default_factory=dict)
     language: str | None = None
     candidates: Callable[[], Mapping[str, Sequence[str]]] | None = None
+    unread_files: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

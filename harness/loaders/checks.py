@@ -17,12 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data.arrow import take_rows
-from harness.data.dataset import Dataset
+from harness.data.dataset import STATED_UNKNOWN, Dataset
+from harness.data.id_spelling import unmet_documents
+from harness.data.judgments import repeated_judgments
 from harness.data.problems import Finding
 from harness.data.types import Ids, Int64Array
+from harness.loaders.base import HIDDEN, TEXT_ENDINGS
 from harness.loaders.text_index import RepeatedTexts, TextIndex, hashes_of, index_of
 from harness.store.cache import Cache
-from harness.wording import counted
+from harness.wording import counted, unread_files_in_words
 
 _SHOWN = 3
 _NO_TEXT = tuple(
@@ -82,6 +85,30 @@ class _JudgedPairs(NamedTuple):
     query: Int64Array
     document: Int64Array
     relevant: npt.NDArray[np.bool_]
+
+
+def _unknown_judged_documents(loaded: _Loaded) -> Finding | None:
+    """Find judgments of documents that the corpus lacks, unless the dataset's card states their number."""
+    dataset = loaded.dataset
+    if dataset.qrels is None or STATED_UNKNOWN in dataset.provenance:
+        return None
+    lacking = dataset.corpus.ids.rows_of(dataset.qrels.doc_ids) < 0
+    unknown = lacking[dataset.qrels.rows]
+    if not unknown.any():
+        return None
+    count, relevant = int(unknown.sum()), int((unknown & (dataset.qrels.grades >= loaded.relevance)).sum())
+    names = dataset.qrels.doc_ids.take(np.flatnonzero(lacking)[:_SHOWN])
+    return _warning(
+        "unknown-judged-documents",
+        f"{count:,} of {len(dataset.qrels):,} judgments {'is of a document' if count == 1 else 'are of documents'} not "
+        f"in the corpus; {relevant:,} of them relevant, which no backend can find",
+        f"{unmet_documents(dataset.qrels.doc_ids, dataset.corpus.ids, 'the corpus')}; or remove these judgments",
+        (", ".join(f"'{name}'" for name in names),),
+    )
+
+
+def _repeated_judgments(loaded: _Loaded) -> Finding | None:
+    return next(iter(repeated_judgments(loaded.dataset.qrels)), None)
 
 
 def _few_judged_queries(loaded: _Loaded) -> Finding | None:
@@ -325,7 +352,22 @@ def _titles_unused(loaded: _Loaded) -> Finding | None:
     )
 
 
+def _unread_files(loaded: _Loaded) -> Finding | None:
+    """Find files of the corpus's folder that are not read; hidden ones alone are no finding."""
+    unread = loaded.dataset.unread_files
+    if not unread.keys() - {HIDDEN}:
+        return None
+    return _warning(
+        "unread-files",
+        f"{unread_files_in_words(unread)}; a smaller corpus is easier to search",
+        f"convert the documents among them to text ({', '.join(TEXT_ENDINGS)})",
+    )
+
+
 DATASET_CHECKS: tuple[Callable[[_Loaded], Finding | None], ...] = (
+    _unread_files,
+    _unknown_judged_documents,
+    _repeated_judgments,
     _few_judged_queries,
     _pool_as_relevant,
     _scale_without_zero,

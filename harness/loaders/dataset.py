@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +19,11 @@ import pyarrow.compute as pc
 
 from harness.data.arrow import numbers, strings, take_rows
 from harness.data.columns import parse_columns
-from harness.data.dataset import Dataset, DatasetFiles, IdenticalIds
+from harness.data.dataset import STATED_UNKNOWN, Dataset, DatasetFiles, IdenticalIds
 from harness.data.filtering import apply_filter
 from harness.data.golden_set import GoldenSet
 from harness.data.id_spelling import unmet_documents, unmet_queries
-from harness.data.judgments import group_judgments, unknown_rows
+from harness.data.judgments import are_of_another_corpus, group_judgments, unknown_rows
 from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.data.texts import JoinRule, content_digest
@@ -122,6 +123,7 @@ def load_dataset(
         analyzer=place.analyzer,
         titles=documents.titles,
         candidates=_candidates(place, loaded, corpus, kept),
+        unread_files=loaded.unread_files,
     )
 
 
@@ -209,6 +211,7 @@ class LoadedCorpus(NamedTuple):
     language: str | None = None
     analyzer: str | None = None
     empty_left_out: int = 0
+    unread_files: Mapping[str, int] = MappingProxyType({})
 
 
 def load_documents(
@@ -225,7 +228,7 @@ def load_documents(
     texts = prepare_texts(loaded.documents, place.rule, cache or Cache(), progress, place.expected, about=about)
     corpus = _corpus(place, texts)
     left_out = len(texts.ids) - len(corpus)
-    return LoadedCorpus(corpus, loaded.identical_ids, loaded.language, place.analyzer, left_out)
+    return LoadedCorpus(corpus, loaded.identical_ids, loaded.language, place.analyzer, left_out, loaded.unread_files)
 
 
 def _corpus(place: Located, texts: Texts) -> Corpus:
@@ -486,9 +489,10 @@ class _Judged(NamedTuple):
 
 
 def _read_judgments(place: Located, loaded: LoadedDataset, documents: Texts, queries: Texts) -> _Judged | None:
-    """Return the judgments, None without any; raises DataError for those of unknown queries and documents.
+    """Return the judgments, None without any; raises DataError for those of unknown queries.
 
-    A card may state how many judgments name unknown documents all the same.
+    Unknown documents are an error where most are unknown, where most of the unknown ones are only spelled otherwise,
+    and where a card states another number of their judgments.
     """
     source = loaded.judgments
     if source is None or loaded.queries is None:
@@ -506,15 +510,18 @@ def _read_judgments(place: Located, loaded: LoadedDataset, documents: Texts, que
         reasons.append(unmet_queries(qrels.query_ids, queries.ids, named))
         fixes.append(_UNKNOWN_QUERIES_FIX.format(named))
     strangers, named = unknown_rows(judgments.doc_ids, documents.ids), loaded.documents.name
-    allowed = place.card.judgments_of_unknown_documents.get(loaded.split, 0) if place.card is not None else 0
-    if strangers and len(strangers) == allowed != len(judgments.lines):
-        verb = "names a document that is" if len(strangers) == 1 else "name documents that are"
-        notes.append(f"{counted(len(strangers), 'judgment')} {verb} not in the corpus")
-    elif strangers:
+    stated = place.card.judgments_of_unknown_documents.get(loaded.split, 0) if place.card is not None else 0
+    refused = strangers and are_of_another_corpus(qrels.doc_ids, documents.ids)
+    if stated:
+        refused = len(strangers) != stated or stated == len(judgments.lines)
+    if refused:
         for row in strangers:
             problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {named}")
         reasons.append(unmet_documents(qrels.doc_ids, documents.ids, named))
         fixes.append(_UNKNOWN_FIX.format(loaded.split or "test", len(strangers)))
+    elif strangers:
+        verb = "names a document that is" if len(strangers) == 1 else "name documents that are"
+        notes.append(f"{counted(len(strangers), 'judgment')} {verb} not in the corpus")
     problems.raise_if_any(fix="; ".join(fixes) or None, because="; ".join(filter(None, reasons)) or None)
     return _Judged(qrels, len(strangers), tuple(notes))
 
@@ -613,6 +620,8 @@ def _provenance(place: Located, parts: _Read, corpus: Corpus, kept: Queries) -> 
         provenance["columns"] = ", ".join(f"{role}={name}" for role, name in spec.columns.items())
     if place.drops_empty:
         provenance["empty_documents_dropped"] = str(len(parts.documents.ids) - len(corpus))
+    if card is not None and (stated := card.judgments_of_unknown_documents.get(loaded.split)):
+        provenance[STATED_UNKNOWN] = str(stated)
     if card is not None:
         provenance |= {"language": card.language, "licence": card.licence, "source": card.source}
         more = {"query_language": card.query_language, "analyzer": card.analyzer}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from harness.data.dataset import Dataset
@@ -22,11 +23,13 @@ class Stored(NamedTuple):
 
     ``downloaded`` is by split, by "" where the loader knows the splits; None for a dataset that no library downloads:
     its files are the user's. ``prepared`` are entries of the cache that are made of it, shared ones too.
+    ``unread_files`` counts files as in :class:`harness.loaders.base.LoadedDataset`, of the user's own files only.
     """
 
     name: str
     downloaded: Mapping[str, LocalFiles] | None
     prepared: tuple[Entry, ...]
+    unread_files: Mapping[str, int] = MappingProxyType({})
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -65,7 +68,10 @@ def _stored(located: Located, cache: Cache) -> Stored:
         downloaded = {split: local for split, local in by_split.items() if local is not None} or None
     prepared = [entry for entry in list_entries(cache) if entry.kind in _PREPARED]
     used = tuple(entry for entry in prepared if users_of(entry.path) & located.locations)
-    return Stored(located.name, downloaded, used)
+    unread: Mapping[str, int] = {}
+    if located.card is None and located.loader is not None and located.spec.path.is_dir():
+        unread = located.loader.load(located.spec, None, None).unread_files
+    return Stored(located.name, downloaded, used, unread)
 
 
 def fetch_dataset(

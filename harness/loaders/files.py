@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -13,15 +13,13 @@ from harness.data.columns import DOCUMENT_ROLES, ColumnMap, RecordBatch, Role
 from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.errors import DataError
-from harness.loaders.base import DatasetSpec, LoadedDataset, TextSource
+from harness.loaders.base import HIDDEN, TEXT_ENDINGS, DatasetSpec, LoadedDataset, TextSource
 from harness.loaders.parts import Files, documents_in, questions_in, text_source
-from harness.loaders.records import ENDINGS, format_of
-from harness.loaders.source import Source
+from harness.loaders.records import format_of
+from harness.loaders.source import Source, read_blocks
 from harness.loaders.trec_markup import is_trectext, read_trectext
 
-_TEXT_ENDINGS = (".txt", ".md", ".markdown", ".rst")
 _PATH_ROLES = (Role("id", "path"), Role("text", "text"))
-_LISTED = 3
 _BATCH = 512
 
 
@@ -54,8 +52,12 @@ class TrecLoader:
         files = _files_of(spec.path)
         if files is None:
             raise DataError(spec.location, ["holds no files"])
-        columns = ColumnMap(DOCUMENT_ROLES, spec.columns)
-        return LoadedDataset(text_source(files, files.records(read_trectext), columns, "document"))
+        columns, unread = ColumnMap(DOCUMENT_ROLES, spec.columns), dict[str, int]()
+        if spec.path.is_dir():
+            names = tuple(name for name in files.names if _holds_trectext(files, name))
+            files, unread = files._replace(names=names), _unread_files(spec.path, names)
+        documents = text_source(files, files.records(read_trectext), columns, "document")
+        return LoadedDataset(documents, unread_files=unread)
 
 
 class GoldenLoader:
@@ -78,9 +80,13 @@ class GoldenLoader:
             raise DataError(spec.location, ["holds no table called 'golden'"])
         golden, others = tables
         source = Source(spec.path)
-        documents = documents_in(Files(source, (others[0],)), spec) if others else _texts_below(spec)
         questions = questions_in(Files(source, (golden,)), replace(spec, columns={}))
-        return LoadedDataset(documents, questions.queries, questions.judgments)
+        if others:
+            documents = documents_in(Files(source, (others[0],)), spec)
+            return LoadedDataset(documents, questions.queries, questions.judgments)
+        texts = _texts_below(spec)
+        unread = _unread_files(spec.path, (*texts.names, golden))
+        return LoadedDataset(_documents_of(texts, spec), questions.queries, questions.judgments, unread_files=unread)
 
 
 def _golden_and_others(path: Path) -> tuple[str, list[str]] | None:
@@ -109,16 +115,21 @@ class TextFolderLoader:
 
     def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:  # noqa: ARG002
         """Find the parts; documents are in the order of their paths."""
-        return LoadedDataset(_texts_below(spec))
+        texts = _texts_below(spec)
+        return LoadedDataset(_documents_of(texts, spec), unread_files=_unread_files(spec.path, texts.names))
 
 
-def _texts_below(spec: DatasetSpec) -> TextSource:
+def _texts_below(spec: DatasetSpec) -> Files:
     path = spec.path
     files = Files(Source(path), tuple(sorted(_text_files(path))))
     if not files.names:
-        raise DataError(spec.location, ["holds no documents"], fix=f"text files end in {', '.join(_TEXT_ENDINGS)}")
+        raise DataError(spec.location, ["holds no documents"], fix=f"text files end in {', '.join(TEXT_ENDINGS)}")
+    return files
+
+
+def _documents_of(files: Files, spec: DatasetSpec) -> TextSource:
     named = {role: field for role, field in spec.columns.items() if role in ("id", "text")}
-    read = partial(_read_texts, files=files, others=_other_kinds(path))
+    read = partial(_read_texts, files=files)
     return text_source(files, read, ColumnMap(_PATH_ROLES, named), "file")
 
 
@@ -131,27 +142,40 @@ def _files_of(path: Path) -> Files | None:
 
 
 def _text_files(path: Path) -> Iterator[str]:
-    return (name for name in _visible(path) if PurePosixPath(name).suffix.lower() in _TEXT_ENDINGS)
+    return (name for name in _visible(path) if PurePosixPath(name).suffix.lower() in TEXT_ENDINGS)
+
+
+def _holds_trectext(files: Files, name: str) -> bool:
+    """Return whether a file has a document of TREC in it; a file that cannot be read is left to the reader."""
+    problems = Problems(name)
+    with files.source.open(name) as stream:
+        found = any(b"<doc>" in line.lower() for block in read_blocks(stream, problems, []) for line in block.lines)
+    return found or problems.count > 0
 
 
 def _visible(path: Path) -> Iterator[str]:
     """Yield the files below a folder, without those whose name, or whose folder's name, begins with a dot."""
-    for file in path.rglob("*"):
-        relative = file.relative_to(path)
-        if file.is_file() and not any(part.startswith(".") for part in relative.parts):
-            yield relative.as_posix()
+    return (name for name in _files_below(path) if not _is_hidden(name))
 
 
-def _other_kinds(path: Path) -> Counter[str]:
-    """Return how many files of a folder have another ending."""
-    endings = (PurePosixPath(name).suffix.lower() or "no ending" for name in _visible(path))
-    return Counter(ending for ending in endings if ending not in (*_TEXT_ENDINGS, *ENDINGS))
+def _files_below(path: Path) -> Iterator[str]:
+    return (file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
 
 
-def _read_texts(problems: Problems, notes: list[str], *, files: Files, others: Counter[str]) -> Iterator[RecordBatch]:
-    if others:
-        kinds = ", ".join(ending for ending, _ in others.most_common(_LISTED))
-        notes.append(f"files of other kinds were not read: {others.total():,} ({kinds})")
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") for part in name.split("/"))
+
+
+def _unread_files(path: Path, read: Collection[str]) -> dict[str, int]:
+    """Return how many files below a folder are not read, by ending, the most frequent first; ``hidden`` comes last."""
+    left = set(_files_below(path)).difference(read)
+    visible = [name for name in left if not _is_hidden(name)]
+    endings = Counter(PurePosixPath(name).suffix.lower() or "without an ending" for name in visible)
+    unread = dict(sorted(endings.items(), key=lambda item: (-item[1], item[0])))
+    return unread | ({HIDDEN: len(left) - len(visible)} if len(left) > len(visible) else {})
+
+
+def _read_texts(problems: Problems, notes: list[str], *, files: Files) -> Iterator[RecordBatch]:  # noqa: ARG001
     for start in range(0, len(files.names), _BATCH):
         batch = RecordBatch([], [])
         for number, name in enumerate(files.names[start : start + _BATCH], start + 1):

@@ -62,8 +62,6 @@ def read_trectext(stream: BinaryIO, problems: Problems, notes: list[str]) -> Ite
             batch = RecordBatch([], [])
     if rest.strip() and "<doc>" in rest.lower():
         problems.add(number + 1, "no </DOC>: the file ends inside it")
-    if not number:
-        notes.append("a file without <DOC> was not read")
     if batch.lines:
         yield batch
 

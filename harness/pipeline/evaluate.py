@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from harness.data.dataset import Dataset
+from harness.data.judgments import repeated_judgments
 from harness.data.memory import QRELS, RUNS, Shape, are_hits, read_shape
 from harness.data.problems import Finding
 from harness.data.ranking import among_candidates, order, without_identical_ids
@@ -82,14 +83,15 @@ class EvaluatedRun(Scores):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Every pitfall: first those of the metrics, then those of the run."""
+        """Every pitfall: first those of judgments and metrics, then those of the run."""
         return (*self.metric_findings, *self.run_findings)
 
     @cached_property
     def metric_findings(self) -> tuple[Finding, ...]:
-        """Return warnings about named measures that the judgments cannot support, whatever the run."""
+        """Return warnings about the judgments, and about named measures that they cannot support, whatever the run."""
         judged, named = self.judged, named_measures(self.named, EVAL_METRICS)
-        return tuple(metric_findings(judged.qrels, named, relevance=judged.relevance, queries=self.queries))
+        of_measures = metric_findings(judged.qrels, named, relevance=judged.relevance, queries=self.queries)
+        return (*repeated_judgments(judged.qrels), *of_measures)
 
     @cached_property
     def run_findings(self) -> tuple[Finding, ...]:

@@ -38,6 +38,7 @@ def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema_base.Da
         provenance=dict(dataset.provenance),
         filter=_filter_info(dataset, plan.request.relevance),
         candidates=_candidates_info(dataset),
+        unread_files=dict(dataset.unread_files),
         content=schema_base.ContentDigests(
             documents=dataset.corpus.digest,
             queries=_sha256(dataset.queries.digest.encode()),

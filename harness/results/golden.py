@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from harness.results.schema_base import ContentDigests, DatasetInfo, IdenticalIdsInfo, QueryCounts
@@ -29,6 +30,7 @@ class CorpusContent(NamedTuple):
     empty_documents: int = 0
     empty_left_out: int = 0
     identical_ids: IdenticalIdsInfo | None = None
+    unread_files: Mapping[str, int] = MappingProxyType({})
 
 
 def golden_dataset(
@@ -54,6 +56,7 @@ def golden_dataset(
         filter=None,
         provenance=provenance,
         identical_ids=corpus.identical_ids,
+        unread_files=dict(corpus.unread_files),
         content=ContentDigests(
             documents=corpus.sha256 or "",
             queries=_digest(f"{question.id} {question.question}" for question in questions),

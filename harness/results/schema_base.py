@@ -146,6 +146,11 @@ class DatasetInfo(Record):
     candidates: CandidatesInfo | None = Field(default=None, description="null where all documents compete")
     content: ContentDigests | None = Field(default=None, description="null in results of earlier versions")
     error: ErrorInfo | None = Field(default=None, description="why it could not be loaded, one of several")
+    unread_files: dict[str, Count] = Field(
+        default_factory=dict,
+        description="unread files of the corpus's folder by ending; `hidden`: their name or that of a folder of theirs "
+        "begins with a dot",
+    )
 
 
 class EngineDescription(Record):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -54,6 +55,17 @@ def write(text: str, place: str = FILE_NAME) -> Path:
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def test_init_and_info_count_the_files_of_a_folder_that_are_not_read(folder: Path) -> None:
+    write("one", "docs/a.txt")
+    write("%PDF", "docs/b.pdf")
+    said = harness("init", "--golden", "golden.jsonl", "--corpus", "documents=docs", "--backends", LABEL, code=0)
+    assert said.startswith("docs: 1 file not read: 1 .pdf\n")
+    page = CliRunner().invoke(_build(), ["datasets", "info", "./docs"])
+    assert "1 file not read: 1 .pdf" in page.stdout
+    plain = CliRunner().invoke(_build(), ["datasets", "info", "./docs", "--format", "json"])
+    assert json.loads(plain.stdout)["on_this_machine"]["unread_files"] == {".pdf": 1}
 
 
 def test_what_nobody_gave_is_asked_for_with_a_whole_command(folder: Path) -> None:

@@ -19,7 +19,8 @@ import harness
 from harness.data.columns import columns_text, parse_columns
 from harness.data.dataset import Dataset, DatasetFiles
 from harness.errors import DataError, UnknownNameError, UsageError
-from harness.loaders import load_corpus, load_dataset
+from harness.loaders import load_corpus, load_dataset, load_documents
+from harness.loaders.checks import dataset_findings
 from harness.report.formats import render
 
 CORPUS = [
@@ -204,16 +205,66 @@ def test_fields_are_named(tmp_path, beir):
 
 
 def test_a_golden_set_with_a_folder_of_texts(tmp_path):
-    for name, text in {"a/first.txt": "one", "b.md": "two\n", "note.pdf": "%PDF"}.items():
+    unread = ("note.pdf", "a/page.HTML", "a/other.html", "a/table.csv", "Makefile", ".git/config", ".git/x.md", ".env")
+    for name, text in {"a/first.txt": "one", "b.md": "two\n", **dict.fromkeys(unread, "x")}.items():
         write(tmp_path / "texts", name, text)
     golden = write(tmp_path, "golden.jsonl", json.dumps({"question": "which?", "expected": ["a/first.txt"]}))
     dataset = load_dataset(tmp_path / "texts", files=DatasetFiles(queries=golden))
     assert dataset.corpus.ids.to_list() == ["a/first.txt", "b.md"]
     assert dataset.corpus.texts.to_pylist() == ["one", "two\n"]
     assert (dataset.queries.ids.to_list(), dataset.qrels.grades.tolist()) == (["line-1"], [1])
-    assert "files of other kinds were not read: 1 (.pdf)" in dataset.provenance["notes"]
+    counts = {".html": 2, ".csv": 1, ".pdf": 1, "without an ending": 1, "hidden": 3}
+    assert list(dataset.unread_files.items()) == list(counts.items())
+    assert load_documents(tmp_path / "texts").unread_files == counts
+    (finding,) = [finding for finding in dataset_findings(dataset) if finding.check == "unread-files"]
+    assert finding.message == (
+        "8 files not read: 2 .html, 1 .csv, 1 .pdf, 1 without an ending, 3 hidden; a smaller corpus is easier to search"
+    )
+    (tmp_path / "texts" / "golden.jsonl").write_text(golden.read_text())
+    assert load_dataset(tmp_path / "texts").unread_files == counts
     by_stem = load_corpus(tmp_path / "texts", files=DatasetFiles(columns={"id": "stem"}))
     assert by_stem.ids.to_list() == ["first", "b"]
+
+
+@pytest.mark.usefixtures("warm_workers")
+def test_unread_files_are_shown_wherever_a_folder_is_searched(tmp_path):
+    for name, text in {"a.txt": "red apples", "b.txt": "a yellow banana", "c.html": "a green pear"}.items():
+        write(tmp_path / "texts", name, text)
+    golden = write(tmp_path, "golden.jsonl", json.dumps({"question": "which is yellow?", "expected": ["b.txt"]}))
+    folder = str(tmp_path / "texts")
+    results = [harness.check(golden, corpus=folder, backends="csr", k=1, timing=False).report]
+    results += [harness.compare("csr", folder, queries=str(golden), k=2, timing=False).report]
+    for result in results:
+        (info,) = result.datasets
+        assert info.unread_files == {".html": 1}
+        for format_name in ("table", "markdown"):
+            shown = render(result, format_name)
+            assert " · 1 file not read: 1 .html · " in shown
+            assert "1 file not read: 1 .html; a smaller corpus is easier to search" in " ".join(shown.split())
+
+
+def test_hidden_files_alone_are_counted_and_no_finding(tmp_path):
+    for name in ("a.txt", ".obsidian/app.json"):
+        write(tmp_path / "texts", name, "x")
+    golden = write(tmp_path, "golden.jsonl", json.dumps({"question": "which?", "expected": ["a.txt"]}))
+    dataset = load_dataset(tmp_path / "texts", files=DatasetFiles(queries=golden))
+    assert dataset.unread_files == {"hidden": 1}
+    assert not [finding for finding in dataset_findings(dataset) if finding.check == "unread-files"]
+
+
+def test_files_of_a_folder_without_documents_of_trec_are_counted(tmp_path):
+    folder = tmp_path / "trec"
+    for name in ("fb01", "fb02.gz", "readme.txt", "sub/late", ".cvsignore", "zz.dtd"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        content = f"<!-- a comment -->\n<doc><docno>{name}</docno><text>x</text></doc>".encode()
+        if name in ("readme.txt", "zz.dtd"):
+            content = b"no documents"
+        elif name == "fb01":
+            content = b"<DOC><DOCNO>fb01</DOCNO><TEXT>x</TEXT></DOC>"
+        (folder / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    read = load_documents(folder)
+    assert read.corpus.ids.to_list() == ["fb01", "fb02.gz", "sub/late"]
+    assert read.unread_files == {".dtd": 1, ".txt": 1, "hidden": 1}
 
 
 def test_golden_questions_of_the_same_content(tmp_path, beir):
@@ -283,8 +334,9 @@ def test_a_null_text_in_a_file_is_an_error(tmp_path, ending):
 
 
 def null_texts():
-    import datasets
     import polars as pl
+
+    import datasets
 
     named = frame(NULL_TEXT, D)
     yield from (named, named.convert_dtypes(), pl.from_pandas(named), pa.Table.from_pandas(named))

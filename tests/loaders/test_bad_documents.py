@@ -229,8 +229,7 @@ def test_utf16(folder, name, codec):
         (b"\td2\t1", "line 3: the query's or the document's id is empty"),
         (b"q1\t\t1", "line 3: the query's or the document's id is empty"),
         (b"q9\td2\t1", "line 3: query 'q9' is not in queries.jsonl"),
-        (b"q1\td9\t1", "line 3: document 'd9' is not in corpus.jsonl"),
-        (b"q1\td1\t2", "line 3: document 'd1' was judged for query 'q1' on line 2 already"),
+        (b"q1\td1\t2", "line 3: document 'd1' is judged for query 'q1' with grade 2, and on line 2 with 1"),
         (b"q1\td\xff\t2", "line 3: not UTF-8: byte 0xff in column 5"),
         (b"query-id\tcorpus-id\tscore", "line 3: the grade 'score' is not an integer"),
     ],
@@ -242,8 +241,8 @@ def test_faulty_judgments(folder, line, expected):
 
 
 def test_all_problems_of_judgments_come_at_once(folder):
-    content = GOOD["qrels/test.tsv"] + b"q9\td1\t1\nq1\td9\t1\nq1\td2\tx\nq1\td1\t1\n"
-    assert "4 problems" in fault(folder, "qrels/test.tsv", content)
+    content = GOOD["qrels/test.tsv"] + b"q9\td1\t1\nq1\td9\t1\nq1\td8\t1\nq1\td2\tx\nq1\td1\t2\n"
+    assert "5 problems" in fault(folder, "qrels/test.tsv", content)
 
 
 @pytest.mark.parametrize("grade", [b"0", b"-2", b"+3", b"2147483647"])

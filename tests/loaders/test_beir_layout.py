@@ -12,6 +12,7 @@ import pytest
 
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import load_corpus, load_dataset
+from harness.loaders.checks import dataset_findings
 from harness.store.cache import Cache
 
 CORPUS = [
@@ -274,10 +275,11 @@ class TestCards:
 
     def test_stated_judgments_of_unknown_documents_are_accepted_and_counted(self, add_card, files):
         files["qrels/test.tsv"] += "q1\tgone\t1\n"
-        with pytest.raises(DataError, match=r"line 5: document 'gone' is not in corpus.jsonl(.|\n)*\{ test = 1 \}"):
-            load_dataset("toys", cards=add_card())
+        unstated = load_dataset("toys", cards=add_card())
+        assert [finding.check for finding in dataset_findings(unstated)] == ["unknown-judged-documents"]
         dataset = load_dataset("toys", cards=add_card("[facts]\njudgments_of_unknown_documents = { test = 1 }\n"))
         assert dataset.provenance["judgments_of_unknown_documents"] == "1"
+        assert dataset_findings(dataset) == []
         assert "gone" in dataset.qrels.doc_ids.to_list()
         with pytest.raises(DataError, match="line 5: document 'gone'"):
             load_dataset("toys", cards=add_card("[facts]\njudgments_of_unknown_documents = { test = 2 }\n"))

@@ -10,10 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import harness
 from harness.data.dataset import Dataset
 from harness.data.id_spelling import respelling
 from harness.data.problems import Finding
@@ -21,6 +23,7 @@ from harness.data.types import Ids
 from harness.errors import DataError
 from harness.loaders import load_dataset
 from harness.loaders.checks import DATASET_CHECKS, dataset_findings
+from harness.pipeline.evaluate import as_qrels
 
 WORDS = [f"word{number}" for number in range(200)]
 
@@ -260,13 +263,65 @@ def test_a_corpus_that_was_cut(tmp_path: Path) -> None:
 
 
 def test_judged_documents_that_are_missing(tmp_path: Path) -> None:
+    """Most are there: it goes on, and says how many are not; a relevant one counts and is never found."""
     held = [f"doc{number}" for number in range(100) if number % 4]
-    with pytest.raises(DataError) as caught:
-        load_dataset(write(tmp_path / "toys", records(held), [(f"q{row}", f"doc{row}", 1) for row in range(50)]))
-    assert (
-        "13 of 50 judged documents are not in corpus.jsonl (75 documents): get the corpus"
-        in str(caught.value).splitlines()[1]
+    qrels = [(f"q{row}", f"doc{row}", int(row > 0)) for row in range(50)]
+    dataset = load_dataset(write(tmp_path / "toys", records(held), qrels))
+    found = only(dataset)
+    assert (found.check, found.examples) == ("unknown-judged-documents", ("'doc0', 'doc4', 'doc8'",))
+    assert found.message == (
+        "13 of 50 judgments are of documents not in the corpus; 12 of them relevant, which no backend can find"
     )
+    assert found.fix.startswith("13 of 50 judged documents are not in the corpus (75 documents): get the corpus that")
+    assert dataset.provenance["judgments_of_unknown_documents"] == "13"
+    scores = harness.evaluate({query: {f"doc{query[1:]}": 1.0} for query in dataset.queries.ids}, dataset, "R@10")
+    assert scores.means()[0].value == 1.0
+    held_only = {f"q{row}": {f"doc{row}": 1.0} for row in range(50) if row % 4}
+    assert harness.evaluate(held_only, dataset, "R@10").means()[0].value == 37 / 49
+
+
+def test_judged_documents_of_objects_that_are_missing() -> None:
+    documents = {f"doc{number}": text for number, text in enumerate(texts(20))}
+    dataset = Dataset.of(documents, {"q": "what?"}, {"q": {"doc1": 1, "gone": 1}})
+    assert only(dataset).message == (
+        "1 of 2 judgments is of a document not in the corpus; 1 of them relevant, which no backend can find"
+    )
+    with pytest.raises(DataError, match="the document 'gone' is judged, and there is no such document"):
+        Dataset.of(documents, {"q": "what?"}, {"q": {"gone": 1}})
+
+
+def test_judgments_that_are_repeated_word_for_word(tmp_path: Path) -> None:
+    """Counted once and told, in every layout and shape of judgments."""
+    rows = [("q", "a", 1), ("q", "b", 0), ("q", "a", 1), ("r", "a", 2), ("q", "a", 1)]
+    fields = ("query-id", "corpus-id", "score")
+    trec = "".join(f"{query} 0 {document} {grade}\n" for query, document, grade in rows)
+    written = {
+        "trec.qrels": trec,
+        "beir.tsv": "\n".join("\t".join(map(str, row)) for row in [fields, *rows]),
+        "table.csv": "\n".join(",".join(map(str, row)) for row in [fields, *rows]),
+        "table.jsonl": "\n".join(json.dumps(dict(zip(fields, row, strict=True))) for row in rows),
+        "table.json": json.dumps([dict(zip(fields, row, strict=True)) for row in rows]),
+    }
+    for name, content in written.items():
+        (tmp_path / name).write_text(content)
+    frame = pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"])
+    frame.to_parquet(tmp_path / "table.parquet")
+    lists = {"q": [("a", 1), ("b", 0), ("a", 1), ("a", 1)], "r": {"a": 2}}
+    for judgments in (*(tmp_path / name for name in written), tmp_path / "table.parquet", frame, rows, lists):
+        dataset = Dataset.of({"a": "one", "b": "two"}, {"q": "x", "r": "y"}, as_qrels(judgments))
+        assert dataset.qrels is not None
+        assert (dataset.qrels.grades.tolist(), dataset.qrels.repeated) == ([1, 0, 2], 2), judgments
+        for findings in (dataset_findings(dataset), harness.evaluate({"q": ["a"]}, judgments, "R@10").findings):
+            assert findings[0].message == "2 judgments are repeated with the same grade, and counted once"
+
+
+def test_judgments_that_are_repeated_in_a_folder(tmp_path: Path) -> None:
+    qrels = [("q1", "d1", 1), ("q2", "d2", 1), ("q1", "d1", 1)]
+    folder = write(tmp_path / "toys", records(["d1", "d2"]), qrels)
+    assert only(load_dataset(folder)).check == "repeated-judgments"
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td1\t2\n")
+    with pytest.raises(DataError, match="line 3: document 'd1' is judged for query 'q1' with grade 2, and on line 2"):
+        load_dataset(folder)
 
 
 def test_judgments_of_the_queries_of_another_split(tmp_path: Path) -> None:
@@ -301,6 +356,9 @@ def test_a_bundled_collection_cut_in_its_middle(tmp_path: Path) -> None:
 def test_every_check_is_reached_by_these_tests() -> None:
     """One test or more for each row of the table; a new check needs one."""
     assert [check.__name__ for check in DATASET_CHECKS] == [
+        "_unread_files",
+        "_unknown_judged_documents",
+        "_repeated_judgments",
         "_few_judged_queries",
         "_pool_as_relevant",
         "_scale_without_zero",

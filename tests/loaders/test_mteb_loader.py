@@ -80,7 +80,6 @@ def test_is_what_the_library_gives_to_a_model(
 
 def test_a_null_text_is_refused_and_not_taken_for_an_empty_one() -> None:
     import datasets
-
     from harness.data.dataset import text_columns
     from harness.loaders.mteb import document_batches, query_batches
 

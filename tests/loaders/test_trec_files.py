@@ -101,7 +101,7 @@ def test_all_problems_of_judgments_are_named_with_their_lines(tmp_path):
     assert str(caught.value).splitlines() == [
         f"{path}: 4 problems",
         "  line 2: the grade '1.0' is not an integer",
-        "  line 3: document 'a' was judged for query 'q' on line 1 already",
+        "  line 3: document 'a' is judged for query 'q' with grade 2, and on line 1 with 1",
         "  line 4: 3 columns, expected TREC's four: query 0 document grade",
         "  line 5: the grade '99999999999' does not fit into 32 bits",
     ]

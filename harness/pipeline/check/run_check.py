@@ -101,7 +101,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         wrong = {problem.dataset for problem in problems}
         searched = {name: content for name, content in loaded.items() if name not in wrong}
         if searched or not loaded:
-            warnings += [odd for name in searched for odd in _pitfalls(name, corpora[name], queries, cache)]
+            warnings += [odd for name in searched for odd in _pitfalls(name, loaded[name], queries, cache)]
             plan = _in_language(plan, searched)
             if (cluster := reach_cluster(plan.request.executor)) is not None:
                 shown.done("ray", str(cluster))
@@ -165,7 +165,9 @@ def _load(plan: CheckPlan, name: str, cache: Cache, display: Display) -> LoadedC
     """Return the documents, with the rule for identical ids of the request, else their own."""
     place, rule = plan.places[name], plan.plans[name].identical_ids
     if isinstance(place, Dataset):
-        content = LoadedCorpus(place.corpus, place.identical_ids, place.language, place.analyzer)
+        content = LoadedCorpus(
+            place.corpus, place.identical_ids, place.language, place.analyzer, unread_files=place.unread_files
+        )
     else:
         files, progress = DatasetFiles(columns=plan.columns), display.section("load")
         content = load_documents(place, files=files, cards=plan.request.cards, cache=cache, progress=progress)
@@ -174,9 +176,10 @@ def _load(plan: CheckPlan, name: str, cache: Cache, display: Display) -> LoadedC
     return content if rule is None else content._replace(identical_ids=rule)
 
 
-def _pitfalls(name: str, corpus: Corpus, queries: Queries, cache: Cache) -> list[PreflightProblem]:
+def _pitfalls(name: str, content: LoadedCorpus, queries: Queries, cache: Cache) -> list[PreflightProblem]:
     """Return the pitfalls of a corpus; whether questions are among the hits is a question of each backend."""
-    findings = dataset_findings(Dataset(name, corpus, queries, None), cache=cache)
+    dataset = Dataset(name, content.corpus, queries, None, unread_files=content.unread_files)
+    findings = dataset_findings(dataset, cache=cache)
     return [problem_of(finding, dataset=name) for finding in findings if finding.check != "query-is-document"]
 
 
@@ -320,6 +323,7 @@ def _datasets(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus], queries: Quer
             len(content.corpus.empty_rows),
             content.empty_left_out,
             identical_ids_info(content.corpus.ids, queries.ids, content.identical_ids),
+            content.unread_files,
         )
         for name, content in loaded.items()
     ]

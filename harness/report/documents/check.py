@@ -54,7 +54,7 @@ from harness.results.check_schema import PreflightProblem, QuestionResult, Requi
 from harness.results.golden import LEFT_OUT
 from harness.results.schema import Result, TrialResult
 from harness.results.schema_base import DatasetInfo, MetricValue
-from harness.wording import counted, few_for_interval
+from harness.wording import counted, few_for_interval, unread_files_in_words
 
 _SHOWN = 20
 _IN_SHORT = 5
@@ -115,10 +115,11 @@ def _header(report: Result) -> str:
 
 
 def _corpus(corpus: DatasetInfo) -> list[str]:
-    """Return the size of a corpus, and its rule for identical ids where that matters."""
+    """Return the size of a corpus, its unread files, and its rule for identical ids where that matters."""
     documents = f"{corpus.name}: {counted(corpus.documents, 'document')}"
     empty = empty_documents(corpus.empty_documents, int(corpus.provenance.get(LEFT_OUT, 0)))
-    return [f"{documents}{empty}", *identical_ids(corpus.identical_ids, "question")]
+    unread = [unread_files_in_words(corpus.unread_files)] if corpus.unread_files else []
+    return [f"{documents}{empty}", *unread, *identical_ids(corpus.identical_ids, "question")]
 
 
 def _outcome(report: Result) -> str:

@@ -32,7 +32,7 @@ from harness.report.documents.verdicts import comparison_verdicts
 from harness.results.backend_info import short_labels
 from harness.results.schema import FindingInfo, PairedDifference, Result, TrialResult
 from harness.results.schema_base import CandidatesInfo, DatasetInfo, Json
-from harness.wording import counted, few_for_interval
+from harness.wording import counted, few_for_interval, unread_files_in_words
 
 _NAMED = 4
 _REUSED_LEGEND = f"{REUSED}: measured by an earlier comparison and re-used (--resume)"
@@ -148,6 +148,8 @@ def _data(dataset: DatasetInfo, result: Result) -> Iterator[str]:
         yield "could not be loaded"
         return
     yield f"{documents}{empty_documents(dataset.empty_documents, left_out)}"
+    if dataset.unread_files:
+        yield unread_files_in_words(dataset.unread_files)
     yield from identical_ids(dataset.identical_ids, "query")
     if (info := dataset.filter) is not None:
         matching = counted(info.matching, "document matches", "documents match")
