@@ -10,6 +10,7 @@ __all__ = [
     "PLAIN_FORM",
     "is_plain_database_url",
     "is_plain_url",
+    "names_secret",
     "uses_tls",
     "without_secrets",
 ]
@@ -32,13 +33,19 @@ _DONE = re.compile(rf"\?(?:{_OWN.pattern}&)*(?:{_OWN.pattern}|\*\*\*)(?=;|$)")
 """A query of which nothing is left to hide, up to the options of the endpoint that follow it."""
 _SECRET_FRAGMENT = re.compile(r"[=@]|(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?=[\w-]*\d)[\w-]{20,}")
 """A fragment that is no place in a page: parameters (``#access_token=…``), a part of a password, or a long key."""
+_SENSITIVE = r"(?:api[_-]?key|token|secret|passw(?:or)?d|pwd|credentials?|auth(?:orization)?|signature)"
 _NAMED = re.compile(
-    r"(?P<name>(?:api[_-]?key|token|secret|passw(?:or)?d|pwd|credentials?|auth(?:orization)?|signature)[\"']?\s*=\s*)"
+    rf"(?P<name>{_SENSITIVE}[\"']?\s*=\s*)"
     r"(?:\"[^\"]*\"|'[^']*'|[^\s;,&|'\"]+)"
     r"|(?P<header>\bBearer\s+)\S+",
     re.IGNORECASE,
 )
 """What is called a secret, wherever it stands. ``key_env=`` and ``api_key_header=`` are none: they hold names."""
+
+
+def names_secret(name: str) -> bool:
+    """Return whether a field or a parameter of this name holds a secret: ``api_key``, ``accessToken``, ``key`` …"""
+    return name.lower() == "key" or re.search(_SENSITIVE, name, re.IGNORECASE) is not None
 
 
 def is_plain_url(text: str) -> bool:

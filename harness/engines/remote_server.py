@@ -7,7 +7,6 @@ package says what the errors of its client library mean.
 
 from __future__ import annotations
 
-import base64
 import random
 import threading
 import time
@@ -28,7 +27,7 @@ from harness.errors import (
 )
 from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.remote import credentials
-from harness.remote.credentials import hide, read_key
+from harness.remote.credentials import basic_login, hide, read_key
 
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 10.0
@@ -95,7 +94,7 @@ class Address:
         return (" and ".join(used) or "none") + plainly
 
     def hide(self, text: str) -> str:
-        """Return ``text`` without any secret in it, as it is, escaped or percent-encoded: a server may repeat them."""
+        """Return ``text`` without any secret in it, in every form that :func:`hide` knows: a server may repeat them."""
         return hide(text, self.secrets, _HIDDEN)
 
 
@@ -137,7 +136,7 @@ def read_address(place: Place, url: str, key_variable: str, environment: Mapping
         )
     user, password, headers, secrets = unquote(parts.username or ""), unquote(parts.password or ""), {}, [key]
     if user or password:
-        token = base64.b64encode(f"{user}:{password}".encode()).decode()
+        token = basic_login(user, password)
         headers, secrets = {"authorization": f"Basic {token}"}, [token, password, key]
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     port = parts.port or place.port

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from harness.errors import EngineUnavailableError, UsageError
 from harness.plain_url import PLAIN_FORM, is_plain_url, uses_tls
-from harness.remote.credentials import hide, read_key, shown
+from harness.remote.credentials import basic_login, hide, read_key, shown
 from harness.wording import counted
 
 Answer = TypeVar("Answer")
@@ -24,6 +24,7 @@ _TRIES = 3
 """Times that an answer which cannot be used is asked for: the same question rarely gets another one. And times that a
 server which has never answered is looked for: most often nobody listens there."""
 _HIDDEN = "(key)"
+_LONG_SECRET = 8
 _OF_PASSING = "start the server, or give it more time; what a cache holds by then is not asked for again"
 _OF_ANOTHER_KIND = "look at what it answers: the endpoint must speak OpenAI's API, for this model"
 
@@ -92,11 +93,13 @@ class RemoteCalls:
         key_header: str = "Authorization",
         login: tuple[str, str] | None = None,
         secrets: Sequence[str] = (),
+        fixed_values: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """The key is the environment variable ``key_env``, sent where it is set: as a bearer token, or as it is in
-        another ``key_header``. ``login`` is a user name and a password; ``secrets`` are shown in no message either.
+        another ``key_header``. ``login`` is a user name and a password. Messages show neither these nor ``secrets`` and
+        ``fixed_values``; :meth:`hide` removes secrets only.
 
         Raises UsageError for a URL that holds more than an address, and EngineUnavailableError for a key that cannot be
         sent.
@@ -112,7 +115,8 @@ class RemoteCalls:
         self._clock, self._sleep = clock, sleep
         bearer = key_header.lower() == "authorization"
         headers = {key_header: f"Bearer {key}" if bearer else key} if key else {}
-        self._secrets = [key, *(login or ()), *secrets]
+        self._secrets = [key, *((basic_login(*login), login[1]) if login else ()), *secrets]
+        self._in_messages = [*self._secrets, *(login or ()), *fixed_values]
         self._client = httpx.Client(timeout=limits.timeout_s, headers=headers, auth=login, verify=uses_tls(url))
         self._next_call = 0.0
         self._connected = False
@@ -228,8 +232,15 @@ class RemoteCalls:
             f"the endpoint '{self._url}' refused a call with {status}: {self._safe(text)}", fix=fix
         )
 
+    def hide(self, text: str) -> str:
+        """Return a text of the server's without the key, the password and tokens of 8 or more characters in it.
+
+        Shorter ones are left: words of documents may be the same by chance.
+        """
+        return hide(text, [secret for secret in self._secrets if len(secret) >= _LONG_SECRET], _HIDDEN)
+
     def _safe(self, text: str) -> str:
-        return shown(text, lambda whole: hide(whole, self._secrets, _HIDDEN))
+        return shown(text, lambda whole: hide(whole, self._in_messages, _HIDDEN))
 
 
 def _retry_after(headers: Any) -> float | None:  # noqa: ANN401 - httpx's own class

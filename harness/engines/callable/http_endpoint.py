@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from harness.engines.callable.answers import Answer, read_answer
 from harness.errors import UsageError
-from harness.plain_url import HIDDEN, PLAIN_FORM, is_plain_url, without_secrets
+from harness.plain_url import HIDDEN, PLAIN_FORM, is_plain_url, names_secret, without_secrets
 from harness.remote.calls import Limits, RemoteCalls
 
 __all__ = ["HTTP_OPTIONS", "HttpBackend", "HttpSettings", "JsonPath"]
@@ -109,7 +109,9 @@ def _kind(value: Any) -> str:  # noqa: ANN401 - decoded JSON
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """An endpoint. ``base`` is plain, ``target`` what follows it as a template; ``login`` and ``secrets`` stay unsaid.
+    """An endpoint. ``base`` is plain, ``target`` what follows it as a template.
+
+    ``login`` and the ``fixed`` values of the query and the body, by name, are never shown.
 
     ``body`` is the template as it was given, None for none.
     """
@@ -125,7 +127,7 @@ class HttpSettings:
     key_header: str
     limits: Limits
     login: tuple[str, str] | None
-    secrets: tuple[str, ...]
+    fixed: tuple[tuple[str, str], ...]
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> HttpSettings:
@@ -136,7 +138,7 @@ class HttpSettings:
                     f"an HTTP endpoint needs {name}=",
                     fix="write http:url=http://HOST/search?q={question}&k={k};ids=results[*].id",
                 )
-        base, target, login, secrets = _split(options["url"])
+        base, target, login, fixed = _split(options["url"])
         body = options.get("body")
         method = options.get("method", "GET" if body is None else "POST").upper()
         if method not in _METHODS:
@@ -165,7 +167,7 @@ class HttpSettings:
             key_header=options.get("key_header", "Authorization"),
             limits=limits,
             login=login,
-            secrets=secrets,
+            fixed=(*fixed, *_fixed_texts(body)),
         )
 
 
@@ -183,7 +185,8 @@ class HttpBackend:
             limits=settings.limits,
             key_header=settings.key_header,
             login=settings.login,
-            secrets=settings.secrets,
+            secrets=[value for name, value in settings.fixed if names_secret(name)],
+            fixed_values=[value for _, value in settings.fixed],
         )
 
     def __enter__(self) -> Self:
@@ -215,11 +218,16 @@ class HttpBackend:
             if len(values) != len(ids):
                 raise ValueError(f"{len(ids)} ids and {len(values)} {name}")
         empty = [None] * len(ids)
+        listed = "\n".join(text for text in ids if isinstance(text, str))
+        if self._calls.hide(listed) != listed:
+            raise ValueError("the ids repeat a key, password or token that was sent")
+        texts = values_of.get("texts", empty)
+        values_of["texts"] = [self._calls.hide(text) if isinstance(text, str) else text for text in texts]
         rows = zip(ids, values_of.get("scores", empty), values_of.get("texts", empty), strict=True)
         return read_answer([{"id": document_id, "score": score, "text": text} for document_id, score, text in rows])
 
 
-def _split(url: str) -> tuple[str, str, tuple[str, str] | None, tuple[str, ...]]:
+def _split(url: str) -> tuple[str, str, tuple[str, str] | None, tuple[tuple[str, str], ...]]:
     """Return the plain base of a URL, the template after it, a login, and the fixed values of its query."""
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
@@ -242,8 +250,8 @@ def _split(url: str) -> tuple[str, str, tuple[str, str] | None, tuple[str, ...]]
     name, _, password = user.partition(":")
     login = (unquote(name), unquote(password)) if at else None
     query = f"?{parts.query}" if parts.query else ""
-    secrets = [value for _, value in parse_qsl(parts.query) if not _PLACEHOLDER.search(value)]
-    return base, f"{parts.path}{query}", login, tuple(secret for secret in secrets if len(secret) >= _HIDDEN_FROM)
+    values = [(name, value) for name, value in parse_qsl(parts.query) if not _PLACEHOLDER.search(value)]
+    return base, f"{parts.path}{query}", login, tuple(pair for pair in values if len(pair[1]) >= _HIDDEN_FROM)
 
 
 def _filled(template: str, question: str, k: int) -> Any:  # noqa: ANN401 - JSON
@@ -256,6 +264,21 @@ def _filled(template: str, question: str, k: int) -> Any:  # noqa: ANN401 - JSON
             fix='write it like {"query": "{question}", "limit": {k}}, as the last option',
         ) from error
     return _put(parsed, question)
+
+
+def _fixed_texts(body: str | None) -> tuple[tuple[str, str], ...]:
+    """Return the texts of a body that are the same for every question, with their names: one may be a token."""
+    pending: list[tuple[str, Any]] = [] if body is None else [("", json.loads(body.replace(_K, "1")))]
+    texts = []
+    while pending:
+        name, value = pending.pop()
+        if isinstance(value, str) and _QUESTION not in value and len(value) >= _HIDDEN_FROM:
+            texts.append((name, value))
+        elif isinstance(value, dict):
+            pending.extend(value.items())
+        elif isinstance(value, list):
+            pending.extend((name, part) for part in value)
+    return tuple(texts)
 
 
 def _put(value: Any, question: str) -> Any:  # noqa: ANN401 - JSON
