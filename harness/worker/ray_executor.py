@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -126,6 +126,32 @@ def _require_listener(address: str | None) -> None:
         socket.create_connection((host.strip("[]"), int(port)), _CONNECTING_S).close()
 
 
+@contextmanager
+def _on_loopback(address: str | None) -> Iterator[None]:
+    """Let a cluster that Ray starts in this block listen on the loopback address only: anyone who reaches its ports
+    can run code.
+
+    Nothing changes if ``address``, RAY_ADDRESS or a cluster of ``ray start`` on this machine is connected to: its nodes
+    must reach this process.
+    """
+    constants = importlib.import_module("ray._private.ray_constants")
+    services = importlib.import_module("ray._private.services")
+    if services.canonicalize_bootstrap_address(address) is not None:
+        yield
+        return
+    variable = constants.ENABLE_RAY_CLUSTERS_ENV_VAR  # processes that Ray starts read it
+    former = os.environ.get(variable), constants.ENABLE_RAY_CLUSTER
+    os.environ[variable], constants.ENABLE_RAY_CLUSTER = "0", False  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = former[1]  # type: ignore[attr-defined]
+        if former[0] is None:
+            del os.environ[variable]
+        else:
+            os.environ[variable] = former[0]
+
+
 class Cluster:
     """A Ray cluster that the harness uses: one that it starts on this machine, or one that runs.
 
@@ -161,7 +187,10 @@ class Cluster:
         named = address or os.environ.get("RAY_ADDRESS")
         try:
             _require_listener(named)
-            self._ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=None)
+            with _on_loopback(address):
+                self._ray.init(
+                    address=address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=None
+                )
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             where = f"at '{named}'{'' if address else ', the address in RAY_ADDRESS'}" if named else "on this machine"
             unset = "" if address or not named else ", or unset RAY_ADDRESS"

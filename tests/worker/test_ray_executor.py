@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -458,3 +459,27 @@ def _noting(made: list[RayExecutor], init: Callable[..., None]) -> Callable[...,
         init(self, *arguments, **named)
 
     return noting
+
+
+_LISTENING = """
+import psutil
+from harness.worker.ray_executor import cluster
+
+started = cluster("ray")
+assert started.facts.nodes == 1
+processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+sockets = [each for process in processes for each in process.net_connections("inet")]
+print(*sorted({each.laddr.ip.removeprefix("::ffff:") for each in sockets if each.status == psutil.CONN_LISTEN}))
+"""
+
+
+def test_a_cluster_that_starts_here_listens_on_the_loopback_address_only() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    with (
+        tempfile.TemporaryDirectory() as folder
+    ):  # a short path, as Ray's sockets need; other clusters are not seen in it
+        environment["RAY_TMPDIR"] = folder
+        command = [sys.executable, "-c", _LISTENING]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["127.0.0.1"]
