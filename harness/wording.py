@@ -5,10 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-__all__ = ["counted", "few_for_interval", "readable", "shortened", "too_few_to_show", "unread_files_in_words"]
+__all__ = [
+    "counted",
+    "few_for_interval",
+    "readable",
+    "shortened",
+    "too_few_to_show",
+    "unread_files_in_words",
+    "visible",
+]
 
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Control characters but the line break, and those that turn the direction of text."""
+_UNSEEN = r"\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
+"""Characters that turn the direction of text, break lines or have no width: text with them is not what it seems."""
+_CONTROL = re.compile(rf"[\x00-\x09\x0b-\x1f\x7f-\x9f{_UNSEEN}]")
+"""Control characters but the line break, and characters that nobody sees."""
+_UNSEEN_ONLY = re.compile(f"[{_UNSEEN}]")
 _LONGEST_PIECE, _LONGEST_LINE = 160, 2000
 _QUOTED = re.compile(r"(?<!\w)'([^']*)'(?!\w)")
 """A name or an id in a message; an apostrophe inside a word opens and closes nothing."""
@@ -44,13 +55,22 @@ def readable(text: str) -> str:
     return "\n".join(_shortened(line, _LONGEST_LINE) for line in text.split("\n"))
 
 
+def visible(text: str) -> str:
+    """Return text with the characters that turn its direction or have no width written out, as ``\\u202e``."""
+    return _UNSEEN_ONLY.sub(_written_out, text)
+
+
 def shortened(text: str) -> str:
     """Return text as a cell of a table can hold it: one line, control characters escaped, about 160 characters."""
     return _shortened(_escaped(text).replace("\n", "\\n"), _LONGEST_PIECE)
 
 
 def _escaped(text: str) -> str:
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROL.sub(_written_out, text)
+
+
+def _written_out(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
 
 
 def _shortened(text: str, longest: int) -> str:

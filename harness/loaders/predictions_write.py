@@ -10,7 +10,7 @@ import orjson
 
 from harness.data.arrow import numbers
 from harness.data.types import Run
-from harness.loaders.trec_write import replacing
+from harness.store.disk import replacing
 
 _MODEL = "mteb_model_meta"
 

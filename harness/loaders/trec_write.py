@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import gzip
-import os
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +12,7 @@ import pyarrow.compute as pc
 from harness.data.arrow import numbers, text_scalar, write_parquet
 from harness.data.types import Qrels, Run
 from harness.errors import DataError
+from harness.store.disk import replacing
 from harness.user_path import user_path
 
 _QUERIES_AT_ONCE = 256
@@ -85,27 +81,6 @@ def _lines(run: Run, first: int, last: int, tag: str) -> bytes:
         text_scalar(" "),
     )
     return b"".join(cast("list[bytes]", joined.cast(pa.binary()).to_pylist()))
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a stream to a temporary neighbour of ``path`` that takes its place when all went well."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as raw:
-            if path.name.endswith(".gz"):
-                # no time of day in the header: the same run gives the same bytes
-                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=1, mtime=0) as packed:
-                    yield cast("BinaryIO", packed)
-            else:
-                yield raw
-            raw.flush()
-            os.fsync(raw.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _refuse_white_space(path: Path, run: Run, tag: str) -> None:

@@ -8,7 +8,6 @@ one line.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -24,6 +23,7 @@ from harness.results.schema import Result
 from harness.results.schema_base import Count, Record
 from harness.results.snapshot import OVERLAP, ResultSnapshot, snapshots_of
 from harness.results.upgrade import StoredJson, read_stored_json, validated
+from harness.store.disk import replacing
 from harness.store.result_folder import target_path
 from harness.user_path import user_path
 
@@ -104,10 +104,8 @@ def write_baseline(path: Path, report: Result, snapshots: Sequence[ResultSnapsho
     path = target_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as scratch:
-            scratch.write(b"".join(_lines(report, snapshots, depth)))
-        Path(scratch.name).chmod(0o644)
-        Path(scratch.name).replace(path)
+        with replacing(path) as stream:
+            stream.write(b"".join(_lines(report, snapshots, depth)))
     except OSError as error:
         raise ResultError(f"the baseline '{path}' cannot be written: {error.strerror or error}") from error
 

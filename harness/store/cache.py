@@ -13,10 +13,11 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -38,6 +39,8 @@ _NAME_LENGTH = 32
 _REPLACED = "replaced"
 """Name of an earlier entry inside a temporary folder, while the one that takes its place is moved there."""
 _SILENT_WAIT_S = 2.0
+_OWNER_ONLY = 0o700
+_MODE_VARIABLE = "HARNESS_CACHE_MODE"
 _FIX = "set HARNESS_CACHE to a folder that can be written and has room"
 _WRITING_ONLY = (errno.EROFS, errno.EFBIG)
 _log = logging.getLogger("harness")
@@ -74,10 +77,22 @@ class Cache:
         self._verified: dict[Path, _State] = {}
         self._handed_out: dict[Path, None] = {}
 
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Translate errors of writing to the cache; its folder is made if need be, for its owner only."""
+        with _writing(self.root):
+            if not self.root.is_dir():
+                mode = _root_mode()
+                self.root.parent.mkdir(parents=True, exist_ok=True)
+                with suppress(FileExistsError):  # another process made it at the same time
+                    self.root.mkdir(_OWNER_ONLY)
+                    self.root.chmod(mode)  # mkdir takes the process's umask off
+            yield
+
     def folder(self, name: str) -> Path:
         """Return the sub-folder ``name`` for work of the caller's own, made if need be."""
         path = self.root / name
-        with _writing(self.root):
+        with self._writing():
             path.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=path).close()
         return path
@@ -104,7 +119,7 @@ class Cache:
     def lock(self, kind: str, key: Mapping[str, JSON]) -> Iterator[LockedEntry]:
         """Hold the lock of an entry, so that no other process builds, replaces, reads or removes it."""
         entry, text = self._place(kind, key)
-        with _writing(self.root), entry_lock(entry):
+        with self._writing(), entry_lock(entry):
             yield LockedEntry(entry, text, self._fault)
 
     def get(self, kind: str, key: Mapping[str, JSON], read: Callable[[Path], Content]) -> Content | None:
@@ -145,7 +160,7 @@ class Cache:
             self._handed_out[entry] = None
             yield Continued(entry, entry, finished=True)
             return
-        with _writing(self.root), entry_lock(entry):
+        with self._writing(), entry_lock(entry):
             fault = self._fault(entry, text)
             if fault is not None:
                 _clear(entry, fault)
@@ -354,6 +369,19 @@ def _temporary(entry: Path) -> Path:
 def _state(entry: Path, files: Mapping[str, Any]) -> _State:
     stats = ((name, (entry / name).stat()) for name in files)
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+
+
+def _root_mode() -> int:
+    """Return the permissions of a new cache folder; raises CacheError if HARNESS_CACHE_MODE is not of this form."""
+    text = os.environ.get(_MODE_VARIABLE, "")
+    if not text:
+        return _OWNER_ONLY
+    if not re.fullmatch(r"0?[0-7]{3,4}", text) or int(text, 8) & _OWNER_ONLY != _OWNER_ONLY:
+        raise CacheError(
+            f"{_MODE_VARIABLE} is '{text}'",
+            fix="write permissions that include all of the owner's, such as 0700, 0750 or 2770",
+        )
+    return int(text, 8)
 
 
 def _default_root() -> Path:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import gzip
 import mmap
 import os
+import secrets
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -110,6 +113,29 @@ def _copy_range(source: int, target: int, start: int, stop: int) -> None:
         if done == 0:
             raise OSError(errno.EIO, "the file became shorter while it was copied")
         start += done
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a stream to a temporary neighbour of ``path`` that takes its place if the block succeeds.
+
+    The file has the permissions of every new file of the process. A name that ends with ``.gz`` is compressed.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with temporary.open("xb") as raw:
+            if path.name.endswith(".gz"):
+                # no time of day in the header: the same run gives the same bytes
+                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=1, mtime=0) as packed:
+                    yield cast("BinaryIO", packed)
+            else:
+                yield raw
+            raw.flush()
+            os.fsync(raw.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def drop_from_page_cache(folder: Path) -> None:

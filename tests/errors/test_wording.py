@@ -10,10 +10,13 @@ from typer.testing import CliRunner
 
 from harness import Dataset, check, compare, diff, evaluate
 from harness.cli.app import _build
+from harness.document.model import Annotation, Case, Outcome, Suite
 from harness.errors import DataError, HarnessError, UsageError
 from harness.report.documents.evaluate import NamedScores, scores_document
 from harness.report.formats import render
-from harness.wording import counted, readable, shortened
+from harness.report.render.github import workflow_commands
+from harness.report.render.junit import junit_xml
+from harness.wording import counted, readable, shortened, visible
 
 _PLURALS = "queries|questions|documents|backends|tests|judgments|hits|lists|builds|requirements|retrievers|corpora"
 
@@ -41,6 +44,26 @@ def test_long_lines_and_cells_are_shortened() -> None:
     assert len(readable("word " * 10_000)) < 2000
     assert shortened("x" * 161).startswith("x" * 80 + "…")
     assert shortened("a\nb") == "a\\nb"
+
+
+_UNSEEN = "\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202e\u2060\u2066\u2069\ufeff"
+
+
+def test_no_renderer_for_other_programs_shows_characters_that_nobody_sees() -> None:
+    hostile = f"a{_UNSEEN}b"
+    scores = evaluate({hostile: {"d": 1.0}}, {hostile: {"d": 1}}, "RR")
+    markdown = render(scores_document([NamedScores(hostile, "tag", scores)], hostile, per_query=True), "markdown")
+    case = Case(name=hostile, classname=hostile, outcome=Outcome.FAILURE, message=hostile, text=hostile, seconds=0.1)
+    xml = junit_xml(hostile, [Suite(name=hostile, cases=[case], timestamp="", properties={hostile: hostile})])
+    commands = "\n".join(workflow_commands([Annotation(hostile, hostile)], hostile))
+    for text in (markdown, xml, commands, visible(hostile), readable(hostile)):
+        assert not set(_UNSEEN) & set(text)
+        assert "\\u202e" in text
+
+
+def test_letters_that_need_joiners_stay_as_they_are() -> None:
+    text = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f468\u200d\U0001f469"
+    assert visible(text) == readable(text) == text
 
 
 def test_every_error_is_readable() -> None:

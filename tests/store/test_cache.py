@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -191,8 +192,42 @@ def test_a_folder_for_work(cache):
 
 def test_a_home_that_does_not_exist(monkeypatch):
     monkeypatch.setenv("HARNESS_CACHE", "~no-such-user/cache")
-    with pytest.raises(CacheError, match=r"'~no-such-user/cache' cannot be found"):
+    with pytest.raises(CacheError, match=r"HARNESS_CACHE: '~no-such-user/cache' is in the home folder of a user who"):
         Cache()
+
+
+@pytest.mark.parametrize(
+    ("mode", "permissions"), [(None, 0o700), ("", 0o700), ("0750", 0o750), ("770", 0o770), ("2770", 0o2770)]
+)
+@pytest.mark.parametrize("use", ["folder", "get_or_build", "put", "continued"])
+def test_a_new_cache_folder_is_its_owners_unless_the_user_says_otherwise(tmp_path, monkeypatch, mode, permissions, use):
+    if mode is not None:
+        monkeypatch.setenv("HARNESS_CACHE_MODE", mode)
+    cache = Cache(tmp_path / "deep" / "er" / "cache")
+    if use == "folder":
+        cache.folder("work")
+    elif use == "get_or_build":
+        cache.get_or_build("kind", {}, lambda folder: None)
+    elif use == "put":
+        cache.put("kind", {}, lambda folder: None, about="")
+    else:
+        with cache.continued("kind", {}, shelf=[], about=""):
+            pass
+    assert stat.S_IMODE(cache.root.stat().st_mode) == permissions
+
+
+def test_an_existing_cache_folder_keeps_its_permissions(tmp_path):
+    tmp_path.chmod(0o755)
+    Cache(tmp_path).folder("work")
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize("mode", ["rwx", "0600", "77", "0o700", "888", "-700"])
+def test_permissions_without_those_of_the_owner_are_refused(tmp_path, monkeypatch, mode):
+    monkeypatch.setenv("HARNESS_CACHE_MODE", mode)
+    with pytest.raises(CacheError, match=f"HARNESS_CACHE_MODE is '{mode}'"):
+        Cache(tmp_path / "cache").folder("work")
+    assert not (tmp_path / "cache").exists()
 
 
 def test_default_root(monkeypatch, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.document.model import Annotation
+from harness.wording import visible
 
 SHOWN_BY_GITHUB = 10
 """Annotations of one kind that GitHub shows of a step; the rest it drops without a word."""
@@ -36,4 +37,4 @@ def _command(annotation: Annotation, file: str | None) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -11,6 +11,7 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 from harness.document.model import Case, Document, Outcome, Suite
+from harness.wording import visible
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 has no way to write, not even escaped (section 2.2, production 2)."""
@@ -51,8 +52,8 @@ def junit_xml(name: str, suites: Sequence[Suite]) -> str:
 
 
 def xml_text(text: str) -> str:
-    """``text`` with what XML 1.0 forbids (control characters, lone surrogates) written out, as ``\\x1b``."""
-    return _FORBIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    """Return text with what XML 1.0 forbids (control characters, lone surrogates) and what nobody sees written out."""
+    return visible(_FORBIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text))
 
 
 def _counts(suites: Iterable[Suite]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from harness.document.model import TIES, Block, Cell, Document, Facts, Notes, Table, Tone
-from harness.wording import readable, shortened
+from harness.wording import readable, shortened, visible
 
 COMMENT_BYTES = 65_000
 """GitHub takes comments of less than 65,536 characters."""
@@ -132,4 +132,4 @@ def _within(blocks: Sequence[str], limit: int | None) -> str:
     if dropped := len(blocks) - len(kept):
         parts = "1 part does" if dropped == 1 else f"{dropped} parts do"
         kept.append(f"{parts} not fit here: everything is in the result's `report.json`.")
-    return "\n\n".join(kept) + "\n"
+    return visible("\n\n".join(kept)) + "\n"
