@@ -29,7 +29,7 @@ class Role:
     """Role of a field.
 
     ``sure`` is the field's own name, taken before all others. Of ``aliases`` the first is taken where they are
-    ``ordered``, else at most one may be there.
+    ``ordered``, else at most one may be there. Names are compared without case if no field has exactly that case.
     """
 
     name: str
@@ -85,6 +85,12 @@ class TextBatch(NamedTuple):
 
 Fields: TypeAlias = dict[str, str]
 """Role -> the field that plays it; optional roles without a field are left out."""
+
+
+def fields_named(name: str, fields: Iterable[str]) -> list[str]:
+    """Return the field with this name, else every field with this name but for upper and lower case."""
+    there = list(fields)
+    return [name] if name in there else [field for field in there if field.lower() == name.lower()]
 
 
 def parse_columns(text: str | Iterable[str] | Mapping[str, str], called: str = OPTION) -> dict[str, str]:
@@ -148,14 +154,16 @@ class ColumnMap:
 
     def is_header(self, cells: Sequence[str]) -> bool:
         """Return whether a row looks like a header: it has a name that is used for some role."""
-        known = {*self.named.values(), *(name for role in self.roles for name in (role.sure, *role.aliases))}
-        return any(cell.strip() in known for cell in cells)
+        known = {name.lower() for role in self.roles for name in (role.sure, *role.aliases)}
+        return any(cell.strip().lower() in known or cell.strip() in self.named.values() for cell in cells)
 
     def _resolve(self, names: tuple[str, ...]) -> Fields | str:
         fields: Fields = {}
         missing, problems = list[str](), list[str]()
         for role in self.roles:
-            candidates = [name for name in role.aliases if name in names]
+            sure = fields_named(role.sure, names)
+            aliases = filter(None, (fields_named(alias, names) for alias in role.aliases))
+            candidates = next(aliases, []) if role.ordered else [name for alias in aliases for name in alias]
             named = self.named.get(role.name)
             if named is not None and named in names:
                 fields[role.name] = named
@@ -163,15 +171,12 @@ class ColumnMap:
                 near = difflib.get_close_matches(named, names, n=1)
                 hint = f" (did you mean '{near[0]}'?)" if near else ""
                 problems.append(f"there is no field '{named}', which {self.called} names as the {role.name}{hint}")
-            elif role.sure in names:
-                fields[role.name] = role.sure
-            elif len(candidates) == 1 or (candidates and role.ordered):
-                fields[role.name] = candidates[0]
-            elif candidates:
-                listed = " or ".join(f"'{name}'" for name in candidates)
-                problems.append(
-                    f"the {role.name} may be {listed}: say which, as {self.called} {role.name}={candidates[0]}"
-                )
+            elif len(sure or candidates) == 1:
+                (fields[role.name],) = sure or candidates
+            elif sure or candidates:
+                listed = " or ".join(f"'{name}'" for name in sure or candidates)
+                first = (sure or candidates)[0]
+                problems.append(f"the {role.name} may be {listed}: say which, as {self.called} {role.name}={first}")
             elif role.required:
                 missing.append(role.name)
             elif role.name == "title" and (near := difflib.get_close_matches("title", names, 1, _NEAR_TITLE)):

@@ -142,9 +142,15 @@ def qrels_from_frame(table: Any) -> Qrels:  # noqa: ANN401 - a table of any libr
     return build_judgments(*_columns("judgments", table, GRADE))
 
 
-def first_of(names: Sequence[str], there: Sequence[str]) -> str | None:
-    """Return the first of ``names`` that is there, None where none is."""
-    return next((name for name in names if name in there), None)
+def first_of(names: Sequence[str], there: Iterable[str]) -> str | None:
+    """Return the first of ``names`` that is there, None where none is.
+
+    A name in other case counts if no name has the right case, and only one is there.
+    """
+    columns = list(there)
+    exact = next((name for name in names if name in columns), None)
+    alike = ([column for column in columns if column.lower() == name.lower()] for name in names)
+    return exact or next((same[0] for same in alike if len(same) == 1), None)
 
 
 def _columns(

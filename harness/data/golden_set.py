@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
 
 from harness.data.dataset import Dataset
 from harness.errors import UsageError
+from harness.wording import counted
+
+_DECIMAL = re.compile(r"^([0-9]+)\.0$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +26,10 @@ class Expectation:
 class GoldenQuestion:
     """One line of a golden set.
 
-    ``expected`` is empty for a question that nothing answers. ``fields`` are the line's other fields as text: a list
-    has one value an element, so that a question can stand in several slices; an object is kept as its JSON. ``line`` is
-    its line in the file, counted from 1.
+    ``expected`` is empty for a question that nothing answers. ``readings`` are other ways to read a table's cell of
+    several ids: cut at one of the separators, and the whole cell as one id. ``fields`` are the line's other fields as
+    text: a list has one value an element, so that a question can stand in several slices; an object is kept as its
+    JSON. ``line`` is its line in the file, counted from 1.
     """
 
     id: str
@@ -32,6 +37,11 @@ class GoldenQuestion:
     expected: tuple[Expectation, ...]
     fields: Mapping[str, tuple[str, ...]]
     line: int
+    readings: tuple[tuple[Expectation, ...], ...] = ()
+
+
+def _without_decimals(name: str) -> str:
+    return _DECIMAL.sub(r"\1", name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +83,46 @@ class GoldenSet:
             for question in self.questions
             if any(document.grade >= relevance for document in question.expected)
         )
+
+    def with_known_ids(self, known: Callable[[Set[str]], Set[str]]) -> GoldenSet:
+        """Return the set with each cell read in the way by which the largest share of its ids is known.
+
+        ``1.0``, as pandas writes a whole number beside an empty cell, becomes ``1`` if only that is known. Both are
+        noted. If nothing is better, expected ids stay as they are.
+
+        Args:
+            known: returns those of some ids that a document has, or belongs to.
+        """
+        readings = {question.id: (question.expected, *question.readings) for question in self}
+        names = {expected.id for each in readings.values() for reading in each for expected in reading}
+        there = known(names | {_without_decimals(name) for name in names})
+
+        def share(reading: tuple[Expectation, ...]) -> float:
+            return sum(expected.id in there for expected in reading) / max(len(reading), 1)
+
+        def whole_number(expected: Expectation) -> Expectation:
+            number = _without_decimals(expected.id)
+            return expected if expected.id in there or number not in there else replace(expected, id=number)
+
+        questions, cells, decimals = list[GoldenQuestion](), list[str](), list[str]()
+        for question in self:
+            reading = max(readings[question.id], key=share)
+            if reading != question.expected:
+                cells.append(reading[0].id)
+            plain = tuple({expected.id: expected for expected in map(whole_number, reading)}.values())
+            decimals += [expected.id for expected in reading if whole_number(expected) != expected]
+            questions.append(replace(question, expected=plain, readings=()))
+        if not cells and not decimals:
+            return self
+        notes = list(self.notes)
+        if cells:
+            notes.append(f"{counted(len(cells), 'cell')} with ; or | read as the corpus writes ids: '{cells[0]}'")
+        if decimals:
+            number = _without_decimals(decimals[0])
+            notes.append(
+                f"{counted(len(decimals), 'expected id')} read as a whole number: '{decimals[0]}' as '{number}'"
+            )
+        return replace(self, questions=tuple(questions), notes=tuple(notes))
 
     @classmethod
     def of_dataset(cls, dataset: Dataset) -> GoldenSet:

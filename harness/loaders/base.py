@@ -18,6 +18,7 @@ from harness.data.columns import TextBatch
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems
 from harness.data.progress import Progress
+from harness.data.types import Ids
 from harness.errors import DataError, HarnessError
 from harness.store.cache import JSON
 from harness.user_path import user_path
@@ -123,13 +124,17 @@ class TextSource:
 
 @dataclass(frozen=True)
 class JudgmentSource:
-    """Judgments of one split that can be read; attributes as in :class:`TextSource`."""
+    """Judgments of one split that can be read; attributes as in :class:`TextSource`.
+
+    ``read_for`` reads judgments whose ids can be read in several ways, given the ids of the documents.
+    """
 
     label: str
     read: Callable[[Problems, list[str]], Judgments]
     name: str = ""
     digests: Mapping[str, str] = field(default_factory=dict)
     unit: str = "line"
+    read_for: Callable[[Ids, Problems, list[str]], Judgments] | None = None
 
     @classmethod
     def failing(cls, error: HarnessError) -> JudgmentSource:

@@ -498,7 +498,8 @@ def _read_judgments(place: Located, loaded: LoadedDataset, documents: Texts, que
     if source is None or loaded.queries is None:
         return None
     problems, notes = Problems(source.label, source.unit), list[str]()
-    judgments = source.read(problems, notes)
+    read_for = source.read_for
+    judgments = source.read(problems, notes) if read_for is None else read_for(documents.ids, problems, notes)
     if not judgments.lines and not problems.count:
         problems.add(None, "the file holds no judgments")
     qrels = group_judgments(judgments, problems)

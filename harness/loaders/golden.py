@@ -6,8 +6,9 @@ A line is one question::
 
 ``query`` stands for ``question``, and ``expected`` or ``relevant_doc_ids`` for ``expected_relevant_doc_ids``. Expected
 ids are a list, one id, or ``{id: grade}``; an empty list says that nothing answers the question. All other fields are
-kept for slices. In CSV (``.csv``, ``.tsv``) an empty cell is an empty list, several ids stand between ``;`` or ``|``,
-and a cell that begins with ``[`` or ``{`` is JSON. A line without an id gets ``line-`` and its number.
+kept for slices. In CSV (``.csv``, ``.tsv``) an empty cell is an empty list, several ids are separated by ``;`` or ``|``
+(unless the corpus has an id with such a character in it), and a cell that begins with ``[`` or ``{`` is JSON. A line
+without an id gets ``line-`` and its number.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from harness.data.columns import RecordBatch, shown
+from harness.data.columns import RecordBatch, fields_named, is_null, shown
 from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
 from harness.data.problems import Problems
 from harness.data.types import BAD_ID, BAD_ID_IS
@@ -27,6 +28,7 @@ from harness.errors import nearest
 from harness.loaders.records import DELIMITERS, format_of, read_records, unit_of
 from harness.loaders.source import Source
 from harness.user_path import user_path
+from harness.wording import counted
 
 _IDS = ("id", "_id", "query_id", "qid")
 _QUESTIONS = ("question", "query")
@@ -36,10 +38,11 @@ _LIMIT = 2**31
 
 
 class _Record(NamedTuple):
-    """One line's number and its fields as the file has them."""
+    """One line's number, its fields as the file has them, and other readings of a cell of several expected ids."""
 
     line: int
     values: Mapping[str, Any]
+    readings: tuple[tuple[Expectation, ...], ...] = ()
 
 
 def load_golden(path: str | Path) -> GoldenSet:
@@ -55,7 +58,13 @@ def load_golden(path: str | Path) -> GoldenSet:
 
 def is_golden(fields: Sequence[str]) -> bool:
     """Return whether a record with these fields is one of a golden set: it says what is expected."""
-    return not set(_EXPECTED).isdisjoint(fields)
+    return bool(_called(_EXPECTED, fields))
+
+
+def _called(names: Sequence[str], fields: Iterable[str]) -> list[str]:
+    """Return the fields that have one of the names, in any case if none has it exactly."""
+    there = list(fields)
+    return [field for name in names for field in fields_named(name, there)]
 
 
 def read_golden(source: Source, member: str) -> GoldenSet:
@@ -65,7 +74,7 @@ def read_golden(source: Source, member: str) -> GoldenSet:
     ending = format_of(member) or ".jsonl"
     with source.open(member) as stream:
         records = _records(read_records(stream, problems, notes, ending=ending, nested=True), ending, problems)
-        questions = _questions(records, problems)
+        questions = _questions(records, problems, notes)
     problems.raise_if_any()
     return GoldenSet(plain.stem, source.label(member), questions, source.digest(member), tuple(notes))
 
@@ -74,23 +83,33 @@ def golden_of_records(records: Sequence[Mapping[str, Any]], name: str = "golden 
     """Return a golden set from objects as a file's lines hold them; errors as in :func:`load_golden`."""
     import hashlib
 
-    problems = Problems(name)
-    questions = _questions((_Record(number, values) for number, values in enumerate(records, 1)), problems)
+    problems, notes = Problems(name), list[str]()
+    questions = _questions((_Record(number, values) for number, values in enumerate(records, 1)), problems, notes)
     problems.raise_if_any()
     content = orjson.dumps([dict(values) for values in records], option=orjson.OPT_SORT_KEYS)
-    return GoldenSet(name, name, questions, hashlib.sha256(content).hexdigest())
+    return GoldenSet(name, name, questions, hashlib.sha256(content).hexdigest(), tuple(notes))
 
 
 def _records(batches: Iterable[RecordBatch], ending: str, problems: Problems) -> Iterator[_Record]:
     """Yield each record with its number; of tables expected ids as lists, and no id for an empty cell."""
     for batch in batches:
         for number, values in zip(batch.lines, batch.records, strict=True):
+            readings: tuple[tuple[Expectation, ...], ...] = ()
             if ending in DELIMITERS:
-                for name in [name for name in _EXPECTED if name in values]:
+                for name in _called(_EXPECTED, values):
+                    readings = _readings(values[name].strip())
                     values[name] = _listed(number, name, values[name].strip(), problems)
-                for name in [name for name in _IDS if not values.get(name, "id").strip()]:
+                for name in [name for name in _called(_IDS, values) if not values[name].strip()]:
                     del values[name]
-            yield _Record(number, values)
+            yield _Record(number, values, readings)
+
+
+def _readings(cell: str) -> tuple[tuple[Expectation, ...], ...]:
+    """Return the other ways to read a cell of several ids: cut at one of the separators, or whole."""
+    if cell.startswith(("[", "{")) or not _SEPARATORS.search(cell):
+        return ()
+    cuts = (cell.split(";"), cell.split("|"), [cell])
+    return tuple(tuple(Expectation(part.strip()) for part in dict.fromkeys(parts)) for parts in cuts)
 
 
 def _listed(number: int, name: str, cell: str, problems: Problems) -> Any:  # noqa: ANN401 - checked with JSON's values
@@ -103,10 +122,11 @@ def _listed(number: int, name: str, cell: str, problems: Problems) -> Any:  # no
         return []
 
 
-def _questions(records: Iterator[_Record], problems: Problems) -> tuple[GoldenQuestion, ...]:
+def _questions(records: Iterator[_Record], problems: Problems, notes: list[str]) -> tuple[GoldenQuestion, ...]:
     questions: dict[str, GoldenQuestion] = {}
+    repeated = list[str]()
     for record in records:
-        question = _question(record, problems)
+        question = _question(record, problems, repeated)
         if question is None:
             continue
         if question.id in questions:
@@ -119,10 +139,13 @@ def _questions(records: Iterator[_Record], problems: Problems) -> tuple[GoldenQu
         problems.add(None, "the file holds no questions")
     elif not problems.count and not any(question.expected for question in questions.values()):
         problems.add(None, f"no question expects anything: '{_EXPECTED[0]}' is empty everywhere")
+    if repeated:
+        ids = counted(len(repeated), "repeated expected id")
+        notes.append(f"{ids} of one question, counted once: '{repeated[0]}'")
     return tuple(questions.values())
 
 
-def _question(record: _Record, problems: Problems) -> GoldenQuestion | None:
+def _question(record: _Record, problems: Problems, repeated: list[str]) -> GoldenQuestion | None:
     before = problems.count
     named = {
         what: _one_of(record, names, what, problems)
@@ -132,24 +155,24 @@ def _question(record: _Record, problems: Problems) -> GoldenQuestion | None:
     text = record.values.get(named["question"] or "")
     if named["question"] is not None and (not isinstance(text, str) or not text.strip()):
         problems.add(record.line, f"'{named['question']}' is {shown(text)}, expected a question")
-    expected = _expected(record, named["expected"], problems) if named["expected"] is not None else ()
-    if problems.count > before:
+    expected = _expected(record, named["expected"], problems, repeated) if named["expected"] is not None else ()
+    if problems.count > before or named["question"] is None or named["expected"] is None:
         return None
     fields = {name: _texts(value) for name, value in record.values.items() if name not in named.values()}
-    return GoldenQuestion(question_id, str(text), expected, fields, record.line)
+    return GoldenQuestion(question_id, str(text), expected, fields, record.line, record.readings)
 
 
 def _one_of(record: _Record, names: Sequence[str], what: str, problems: Problems) -> str | None:
     """Return the one field of a line that has one of ``names``; None for none of them, which only an id may be."""
-    there = [name for name in names if name in record.values]
+    there = _called(names, record.values)
     if len(there) > 1:
-        problems.add(record.line, f"both '{there[0]}' and '{there[1]}' are there: keep one")
+        problems.add_once(record.line, f"both '{there[0]}' and '{there[1]}' are there: keep one")
     if not there and what != "id":
         near = next(filter(None, (nearest(name, names, cutoff=0.6) for name in record.values)), "")
         empty = "; write [] for a question that nothing answers" if what == "expected" else ""
         known = ", ".join(record.values) or "none"
-        problems.add(record.line, f"the field '{names[0]}' is missing (there are: {known}){near}{empty}")
-    return there[0] if there else None
+        problems.add_once(record.line, f"the field '{names[0]}' is missing (there are: {known}){near}{empty}")
+    return there[0] if len(there) == 1 else None
 
 
 def _id(record: _Record, name: str | None, problems: Problems) -> str:
@@ -170,9 +193,16 @@ def _as_id(value: object) -> str | None:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _expected(record: _Record, name: str, problems: Problems) -> tuple[Expectation, ...]:
+def _as_expected(value: object) -> str | None:
+    """Return an expected id as a string, also a whole float, as pandas writes integers in a column with empty cells."""
+    return str(value) if isinstance(value, float) and value.is_integer() else _as_id(value)
+
+
+def _expected(record: _Record, name: str, problems: Problems, repeated: list[str]) -> tuple[Expectation, ...]:
     value = record.values[name]
-    if isinstance(value, str | int) and not isinstance(value, bool):
+    if is_null(value):
+        value = None
+    elif _as_expected(value) is not None:
         value = [value]
     if not isinstance(value, list | tuple | dict | None):
         problems.add(record.line, f"'{name}' is {shown(value)}, expected a list of ids, or {{id: grade}}")
@@ -180,11 +210,11 @@ def _expected(record: _Record, name: str, problems: Problems) -> tuple[Expectati
     grades = value if isinstance(value, dict) else {}
     expectations: dict[str, Expectation] = {}
     for item in value or ():
-        expected, grade = _as_id(item), grades.get(item, 1)
+        expected, grade = _as_expected(item), grades.get(item, 1)
         if expected is None or re.search(BAD_ID, expected):
             problems.add(record.line, f"'{name}' holds {shown(item)}, expected an id")
         elif expected in expectations:
-            problems.add(record.line, f"'{name}' holds '{expected}' twice")
+            repeated.append(expected)
         elif not isinstance(grade, int) or isinstance(grade, bool) or not 0 <= grade < _LIMIT:
             problems.add(record.line, f"the grade of '{expected}' is {shown(grade)}, expected a whole number from 0")
         else:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cache, partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeAlias
+
+import numpy as np
 
 from harness.data.columns import DOCUMENT_ROLES, QUERY_ROLES, ColumnMap, RecordBatch, TextBatch, text_batches
 from harness.data.golden_set import GoldenSet
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems
+from harness.data.types import Ids
 from harness.errors import DataError, UsageError, nearest
 from harness.loaders.base import DatasetSpec, JudgmentSource, TextSource
 from harness.loaders.golden import is_golden, read_golden
@@ -146,12 +149,28 @@ def _golden(files: Files) -> Questions:
         yield TextBatch(ids, texts, lines=lines)
 
     def judgments(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001 - the reader raises
-        expected = [(q.line, q.id, document.id, document.grade) for q in golden() for document in q.expected]
-        return Judgments(*(list(column) for column in zip(*expected, strict=True)))
+        return _judgments_of(golden())
+
+    def judgments_for(documents: Ids, problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001 - as above
+        read = golden()
+
+        def known(names: Set[str]) -> Set[str]:
+            listed = sorted(names)
+            return set(Ids.of(listed).take(np.flatnonzero(documents.rows_of(Ids.of(listed)) >= 0)))
+
+        resolved = read.with_known_ids(known)
+        notes.extend(resolved.notes[len(read.notes) :])
+        return _judgments_of(resolved)
 
     key: dict[str, JSON] = {"files": {**files.digests}, "names": list(files.names), "reader": _SCHEME, "golden": True}
     queries = TextSource(files.label, questions, files.name, key, files.digests, files.state)
-    return Questions(queries, JudgmentSource(files.label, judgments, files.name, files.digests))
+    source = JudgmentSource(files.label, judgments, files.name, files.digests, read_for=judgments_for)
+    return Questions(queries, source)
+
+
+def _judgments_of(golden: GoldenSet) -> Judgments:
+    expected = [(q.line, q.id, document.id, document.grade) for q in golden for document in q.expected]
+    return Judgments(*(list(column) for column in zip(*expected, strict=True)))
 
 
 def judgments_in(files: Files, spec: DatasetSpec) -> JudgmentSource:

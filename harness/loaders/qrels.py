@@ -68,7 +68,7 @@ def read_judgment_lines(stream: BinaryIO, problems: Problems, notes: list[str]) 
             continue
         if trec is None:
             trec = _is_trec(line)
-            if tuple(line.split("\t")) == BEIR_COLUMNS:
+            if tuple(line.lower().split("\t")) == BEIR_COLUMNS:
                 continue
         columns = _words(line) if trec else line.split("\t")
         problem = _trec_problem(columns) if trec else _problem(columns)

@@ -193,6 +193,23 @@ def test_a_folder_may_hold_other_kinds_of_tables(packed, tmp_path, beir):
         load_dataset(place, split="dev")
 
 
+def test_field_names_are_read_in_any_case(tmp_path, beir):
+    d = write(tmp_path, "docs.csv", table(CORPUS, ("ID", "Title", "Text")))
+    q = write(tmp_path, "q.jsonl", lines(QUERIES, ("Query_ID", "Question")))
+    names = [("Query-ID", "Corpus-ID", "Score"), ("QID", "DocNo", "Label")]
+    written = [
+        write(tmp_path, "r.tsv", table(JUDGED, names[0], "\t")),
+        write(tmp_path, "r.csv", table(JUDGED, names[1])),
+    ]
+    written.append(write(tmp_path, "qrels.txt", table(JUDGED, names[0], "\t")))
+    for r in written:
+        same(load_dataset(d, files=DatasetFiles(q, r)), beir)
+    same(
+        Dataset.of(frame(CORPUS, ("ID", "Title", "Text")), frame(QUERIES, ("QID", "Query")), frame(JUDGED, names[1])),
+        beir,
+    )
+
+
 def test_fields_are_named(tmp_path, beir):
     d = write(tmp_path, "docs.csv", table(CORPUS, ("key", "headline", "body")))
     q = write(tmp_path, "q.csv", table([(i, t, "x") for i, t in QUERIES], ("number", "asked", "text")))

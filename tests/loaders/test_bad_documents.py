@@ -115,7 +115,7 @@ def test_all_missing_fields_of_a_record_are_told_at_once(folder, name, roles, li
 
 @pytest.mark.parametrize(
     ("line", "hint"),
-    [(b'{"_ID":"x","text":"a"}', "--columns id=_ID"), (b'{"_id":"x","txt":"a"}', "--columns text=txt")],
+    [(b'{"_idx":"x","text":"a"}', "--columns id=_idx"), (b'{"_id":"x","txt":"a"}', "--columns text=txt")],
 )
 def test_a_field_that_is_called_nearly_so_is_offered(folder, line, hint):
     assert hint in fault(folder, "corpus.jsonl", GOOD["corpus.jsonl"] + line)
@@ -134,7 +134,7 @@ def test_faulty_records(folder, name, line, expected):
     [
         (b'{"_id":"x","title":3,"text":"a"}', "line 3: 'title' is 3, expected a string"),
         (b'{"_id":"x","titel":"a","text":"a"}', "line 3: 'titel' looks like a misspelt 'title'"),
-        (b'{"_id":"x","Title":"a","text":"a"}', "line 3: 'Title' looks like a misspelt 'title'"),
+        (b'{"ID":"x","Id":"y","text":"a"}', "line 3: the id may be 'ID' or 'Id': say which, as --columns id=ID"),
         (b'{"_id":"d1","text":"a"}', "line 3: duplicate id 'd1', first on line 1"),
     ],
 )

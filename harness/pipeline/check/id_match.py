@@ -195,6 +195,20 @@ class Expected:
         return qrels_from_dict(judged)
 
 
+def with_ids_of(golden: GoldenSet, match: Match, corpora: Iterable[Ids]) -> GoldenSet:
+    """Return a golden set whose expected ids are read as the corpora write them; as it is without any corpus."""
+    ids = list(corpora)
+
+    def known(names: Set[str]) -> Set[str]:
+        listed = sorted(names)
+        if match.rule is MatchRule.EXACT:
+            there = [corpus.rows_of(Ids.of(listed)) >= 0 for corpus in ids]
+            return {name for row, name in enumerate(listed) if any(rows[row] for rows in there)}
+        return {owner for corpus in ids for doc_id in corpus for owner in match.owners(doc_id) if owner in names}
+
+    return golden.with_known_ids(known) if ids else golden
+
+
 def plain_judgments(golden: GoldenSet) -> Qrels:
     """Return the expectations as judgments of the expected ids themselves."""
     return qrels_from_dict(
@@ -321,6 +335,9 @@ def id_advice(golden: GoldenSet, missing: Sequence[str], corpus: Ids) -> IdAdvic
     in one, one rule of spelling by which at least half of the ids meet, or slips of spelling. Ids whose numbers differ
     are never near: ``page-3`` is no misspelt ``page-2``.
     """
+    whole = _cell_of_one_id(golden, corpus)
+    if whole is not None:
+        return IdAdvice(f"'{whole}' in a cell of CSV is several ids; write [\"{whole}\"] for one", {})
     looked_at = list(dict.fromkeys(missing))[:_LOOKED_AT]
     joined = next((name for name in looked_at if _is_several(name, corpus)), None)
     if joined is not None:
@@ -338,6 +355,13 @@ def id_advice(golden: GoldenSet, missing: Sequence[str], corpus: Ids) -> IdAdvic
     if spelled is not None and 2 * spelled.met >= len(distinct):
         return IdAdvice(f"{spelled}; write ids alike in both", {})
     return IdAdvice("", _spelled_nearly(looked_at, corpus) if len(corpus) <= _MOST else {})
+
+
+def _cell_of_one_id(golden: GoldenSet, corpus: Ids) -> str | None:
+    """Return the first cell of several expected ids that is one id of the corpus; None for none."""
+    cells = [question.readings[-1][0].id for question in golden if question.readings]
+    there = corpus.rows_of(Ids.of(cells)).tolist() if cells else []
+    return next((cell for cell, row in zip(cells, there, strict=True) if row >= 0), None)
 
 
 def _is_several(name: str, corpus: Ids) -> bool:

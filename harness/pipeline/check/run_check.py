@@ -23,7 +23,7 @@ from harness.pipeline.check.answered import Answered
 from harness.pipeline.check.check_plan import CheckPlan, plan_check
 from harness.pipeline.check.check_results import CheckJudge
 from harness.pipeline.check.checked import Checked
-from harness.pipeline.check.id_match import Expected
+from harness.pipeline.check.id_match import Expected, with_ids_of
 from harness.pipeline.check.preflight import Examined, Examiner, missing_ids, problem_of, repeated_questions
 from harness.pipeline.compare import run_on
 from harness.pipeline.probes import PROBES
@@ -89,6 +89,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
     with cache.intact():
         loaded = {name: _load(plan, name, cache, shown) for name in plan.places}
         corpora = {name: content.corpus for name, content in loaded.items()}
+        plan = replace(plan, golden=with_ids_of(plan.golden, plan.match, (corpus.ids for corpus in corpora.values())))
         queries = _queries(plan.golden)
         expected = {name: Expected(plan.golden, plan.match, corpus.ids) for name, corpus in corpora.items()}
         missing = [
