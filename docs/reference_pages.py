@@ -48,7 +48,21 @@ unanswered query and a query without relevant documents have the value 0, and wh
 [stated with it](../explanation/ties.md#which-queries-count).
 
 *average* says whether `--ties average` is offered; *interval* whether the lowest and highest value that ties allow are
-known exactly. Values equal trec_eval's (version 9, as in pytrec_eval) where a name of it is given.
+known exactly. Values equal trec_eval's where a name of it is given. Release 9 (as in pytrec_eval) and release 10
+compute them alike, unless a number in brackets names the release; `harness eval --trec-eval 10` takes trec_eval's names
+as those of release 10. Release 10 was not run for this: the formulas are those of its source before the release, and
+only `rbp` was compared with values that its own test prints.
+
+Names of other tools are accepted where they mean the same:
+
+- trec_eval and pytrec_eval: `map_cut.10,100`, `ndcg_cut_10`, `P.5,10`, `iprec_at_recall.0.1,0.2`, `set_F.0.5`, and
+  `ndcg_cut` for its default cutoffs.
+- BEIR: `NDCG@10`, `MAP@100`, `Recall@10`, `P@10`, `MRR@10`, `R_cap@10`. `Hole@10` is refused: it counts a document as
+  judged when any query judged it.
+- MTEB: `ndcg_at_10`, `map_at_10`, `mrr_at_10`, `precision_at_1`, `hit_rate_at_5`.
+- ranx: `hit_rate@5`, `hits@5`, `f1@5`, `r-precision`, `ndcg_burges@10` (exponential gain), `map@10-l2` (grade 2 is the
+  lowest relevant one). `rbp.95` is refused: its gains are whole grades.
+- LlamaIndex: `hit_rate`, `mrr`.
 """
 
 
@@ -80,7 +94,8 @@ def _metric_row(kind: Kind) -> str:
 def _trec_names(kind: Kind) -> str:
     names = [f"`{kind.trec}`"] if kind.trec else []
     names += [f"`{kind.trec_cut}_k`"] if kind.trec_cut else []
-    return ", ".join(names) or "–"
+    of_release = f" ({kind.release})" if kind.release is not None else ""
+    return f"{', '.join(names)}{of_release}" if names else "–"
 
 
 def _metric_lines(kind: Kind) -> Iterator[str]:
@@ -127,11 +142,11 @@ _CONVENTIONS_CHECKED = """\
 ## How this was checked
 
 On random runs with equal scores, unanswered queries, identical ids, and graded, zero and negative judgments the values
-are those of pytrec_eval (for trec_eval and Anserini), `EvaluateRetrieval` of beir, MTEB's retrieval evaluator,
+are those of pytrec_eval (for trec_eval 9 and Anserini), `EvaluateRetrieval` of beir, MTEB's retrieval evaluator,
 `InformationRetrievalEvaluator.compute_metrics` of sentence-transformers and `ranx.evaluate`, up to the digits that the
 library rounds to. The tests of beir and ranx run where those are installed, which this project's own test environment
 does not do; they passed with the versions above. Anserini's own search was not run for this: its rules are those of its
-source and of the regressions that it publishes.
+source and of the regressions that it publishes. trec_eval 10 was not run either, as its section says.
 """
 
 

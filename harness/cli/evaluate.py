@@ -18,10 +18,11 @@ from harness.errors import DataError, UsageError
 from harness.loaders.structured_files import states_order
 from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
 from harness.metrics import Metric, official_metrics, parse_metrics
+from harness.metrics.kind import Release
 from harness.pipeline.evaluate import evaluate_run, with_later_judgments
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, EvalRequest
 from harness.registry.lookup import find_dataset
-from harness.report.documents.evaluate import NamedScores, counts_line, scores_document
+from harness.report.documents.evaluate import NamedScores, counts_line, scores_document, ties_line
 from harness.user_path import user_path
 
 _TREC_EVAL = "trec_eval"
@@ -45,8 +46,10 @@ def evaluate(request: EvalRequest) -> None:
         raise UsageError("--published is part of --audit", fix="add --audit")
     if request.trec_eval and (request.ties is not None or request.queries is not None):
         raise UsageError("--trec-eval settles --queries and --ties", fix="leave out one or the other")
-    as_trec_eval = request.trec_eval or request.format == _TREC_EVAL
-    measures = _measures(request)
+    release: Release | None = None
+    if request.trec_eval is not None or request.format == _TREC_EVAL:
+        release = 10 if request.trec_eval == "10" else 9
+    measures = _measures(request, release or 9)
     names = _names(runs)
     judgments, tagged, faults = _read(request.qrels, request.labels, runs)
     scored, of_metrics = list[NamedScores](), tuple[Finding, ...]()
@@ -59,14 +62,14 @@ def evaluate(request: EvalRequest) -> None:
         try:
             ordered = states_order(path)
             scores = evaluate_run(
-                hits, judgments, measures, request, ordered=ordered, trec_eval=as_trec_eval, drops_itself=drops
+                hits, judgments, measures, request, ordered=ordered, trec_eval=release, drops_itself=drops
             )
             of_metrics = of_metrics if scored else scores.metric_findings
             scored.append(NamedScores(name, tag, scores, scores.run_findings))
         except DataError as error:
             faults.append(DataError(name, error.problems, fix=error.fix))
     if scored:
-        _show(scored, of_metrics, request)
+        _show(scored, of_metrics, request, release or 9)
     if faults:
         raise DataError.of_files(faults)
 
@@ -101,7 +104,7 @@ def _print_audit(request: EvalRequest, run: Path) -> None:
         write_report(audit_document(name, request.qrels.name, result), request.format, verbose=True)
 
 
-def _show(scored: list[NamedScores], findings: Sequence[Finding], request: EvalRequest) -> None:
+def _show(scored: list[NamedScores], findings: Sequence[Finding], request: EvalRequest, release: Release) -> None:
     """Print scores; what formats for programs have no place for goes to stderr."""
     from harness.report.render.score_formats import query_csv, scores_json, trec_eval_text
 
@@ -109,7 +112,12 @@ def _show(scored: list[NamedScores], findings: Sequence[Finding], request: EvalR
         tagged = request.metrics is None or "official" in request.metrics
         for run in scored:
             tag = run.tag if tagged else None
-            print_result(trec_eval_text(run.scores, tag, per_query=request.per_query, relevance=request.relevance))
+            print_result(
+                trec_eval_text(
+                    run.scores, tag, per_query=request.per_query, relevance=request.relevance, release=release
+                )
+            )
+        typer.echo(f"as trec_eval {release} prints it; ties: {ties_line(scored[0].scores.ties)}", err=True)
     elif request.format == "json":
         print_result(scores_json(scored, findings, per_query=request.per_query))
     elif request.format == "csv" and request.per_query:
@@ -125,10 +133,10 @@ def _show(scored: list[NamedScores], findings: Sequence[Finding], request: EvalR
             typer.echo(str(finding), err=True)
 
 
-def _measures(request: EvalRequest) -> list[Metric]:
+def _measures(request: EvalRequest, release: Release) -> list[Metric]:
     if request.metrics is not None:
-        return parse_metrics(request.metrics)
-    return official_metrics() if request.format == _TREC_EVAL else parse_metrics(EVAL_METRICS)
+        return parse_metrics(request.metrics, release)
+    return official_metrics(release) if request.format == _TREC_EVAL else parse_metrics(EVAL_METRICS)
 
 
 def _read(qrels: Path, labels: Path | None, runs: list[Path]) -> tuple[Qrels, dict[Path, TaggedRun], list[DataError]]:

@@ -28,6 +28,8 @@ from harness.plan.option_fields import Mistakes, Option, OptionField, Options, o
 from harness.user_path import user_path
 
 _STRAY = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", re.DOTALL)
+_WORDS = "words"
+"""Parameter of Typer's command that collects words without a flag."""
 _WrongCommandLine = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
 """What Typer raises for a wrong command line, and does not export."""
 
@@ -86,6 +88,11 @@ def command_of(name: str, declared: DeclaredVerb, *, configured: bool) -> Any:  
         _run(name, declared, config, texts, configured=configured)
 
     parameters = [_parameter(field) for field in declared.fields.values()]
+    unflagged = [field for field in declared.fields.values() if field.option.unflagged]
+    if unflagged:
+        metavar = "] [".join(field.name.upper() for field in unflagged)  # Typer puts brackets around it
+        words = typer.Argument(metavar=metavar, show_default=False, hidden=True)
+        parameters.append(_keyword(_WORDS, list[str] | None, words))
     if configured:
         declared_config = typer.Option(
             "--config",
@@ -111,9 +118,10 @@ def _run(
 ) -> None:
     """Call a verb with what the command line gives, and with what the file of settings has."""
     fields = declared.fields
-    values = _parsed(fields, {key: text for key, text in texts.items() if text is not None and text != []})
-    if configured:
-        values = _from_file(name, declared, config) | values
+    words = texts.get(_WORDS) or []
+    given = {key: text for key, text in texts.items() if key != _WORDS and text is not None and text != []}
+    from_file = _from_file(name, declared, config) if configured else {}
+    values = from_file | _parsed(fields, _with_words(fields, given, words, from_file))
     missing = [field for field in fields.values() if field.default is MISSING and field.name not in values]
     if missing:
         example = (declared.function.__doc__ or "").partition("Example: ")[2].strip()
@@ -180,6 +188,7 @@ class _GroupedCommand(PlainCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's own types
         """Parse the command line; refuse a value without its option, and a list that stands twice."""
+        args = _with_flag_values(self.fields, args)
         typed = Counter(word.partition("=")[0] for word in args)
         for field in self.fields:
             if typed[field.flag] > 1 and field.option.commas and field.kind != "list":
@@ -196,6 +205,19 @@ class _GroupedCommand(PlainCommand):
                 f"no option stands before {words}",
                 fix=f"write {' or '.join(f'{option.flag} {words}' for option in options)}",
             ) from error
+
+
+def _with_flag_values(fields: Sequence[OptionField], args: Sequence[str]) -> list[str]:
+    """Return the command line with the value of a flag that stands for one."""
+    filled = []
+    for position, word in enumerate(args):
+        filled.append(word)
+        for field in fields:
+            if word == field.flag and field.option.flag_value is not None:
+                following = args[position + 1] if position + 1 < len(args) else ""
+                if following not in field.option.choices:
+                    filled[-1] = f"{word}={field.option.flag_value}"
+    return filled
 
 
 def _options_of_stray(fields: Sequence[OptionField], typed: Collection[str]) -> list[OptionField]:
@@ -257,6 +279,21 @@ def _parsed(fields: Mapping[str, OptionField], texts: Mapping[str, Any]) -> dict
             values[name] = fields[name].parse(text) if isinstance(text, str) else text
     mistakes.raise_if_any()
     return values
+
+
+def _with_words(
+    fields: Mapping[str, OptionField], texts: Mapping[str, Any], words: Sequence[str], from_file: Collection[str]
+) -> dict[str, Any]:
+    """Return the texts of options with the words that stand without a flag."""
+    texts, rest = dict(texts), list(words)
+    for name, field in fields.items():
+        if field.option.unflagged and rest:
+            if field.kind == "list":
+                texts[name] = [*texts.get(name, ()), *rest]
+                rest = []
+            elif name not in texts and name not in from_file:
+                texts[name] = rest.pop(0)
+    return texts
 
 
 def _from_file(name: str, declared: DeclaredVerb, config: str | None) -> dict[str, object]:

@@ -83,9 +83,13 @@ def first_of_pair(queries: npt.NDArray[Any], documents: npt.NDArray[Any]) -> Int
 
 
 def to_float32(scores: npt.NDArray[Any]) -> Float32Array:
-    """Round scores as trec_eval does; beyond the range of float32 they are infinite, and refused as such."""
+    """Round scores as trec_eval 9 does.
+
+    A score beyond the range of float32, on either side, becomes infinity, which is refused; minus infinity stays.
+    """
     with np.errstate(over="ignore"):
-        return scores.astype(np.float32)
+        narrow = scores.astype(np.float32)
+    return np.where(np.isneginf(narrow) & ~np.isneginf(scores), np.float32(np.inf), narrow)
 
 
 def loses_order(codes: Int32Array, wide: npt.NDArray[Any], narrow: Float32Array) -> bool:

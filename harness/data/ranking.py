@@ -1,7 +1,8 @@
 """The only place that orders, cuts and checks ranked lists. Ties live here.
 
 The one ordering: score descending, then document id descending in byte order, which is what trec_eval does (it ignores
-the rank column of a run). Scores are float32 before they are compared, as in trec_eval: 1 and 1 + 1e-8 are a tie.
+the rank column of a run). Scores are float32 before they are compared, as in trec_eval 9: 1 and 1 + 1e-8 are a tie.
+trec_eval 10 compares float64, which :func:`by_wide_scores` is for.
 
 A hit's place is decided by one unsigned 64-bit key: the high half orders the score, the low half breaks ties, and the
 larger key comes first.
@@ -39,7 +40,9 @@ class TieRule(StrEnum):
     """Order of equal scores when a run is measured."""
 
     TREC_EVAL = "trec_eval"
-    """Score descending, then document id descending: the default."""
+    """Score descending, compared as float32, then document id descending: the default, and trec_eval up to 9."""
+    TREC_EVAL_10 = "trec_eval_10"
+    """The same, compared as float64: trec_eval 10."""
     ENGINE = "engine"
     """The order in which the engine returned its hits."""
     AVERAGE = "average"
@@ -127,12 +130,14 @@ def is_larger_id(ids: IdBytes, first: int, second: int) -> bool:
     return bool(start < stop)
 
 
-def order(run: Run) -> Run:
+def order(run: Run, *, wide: bool = False) -> Run:
     """Order a run by the one rule: score descending, then document id descending.
 
-    Raises RankingError as :func:`check` does.
+    ``wide`` compares ``wide_scores``, where the run has them. Raises RankingError as :func:`check` does.
     """
     check(run)
+    if wide and run.wide_scores is not None:
+        return order_as(run, TieBreak.ID_DESCENDING, wide=True)
     keys = pack_keys(run.scores, run.doc_ids.tie_rank[run.rows])
     rows, scores = np.empty_like(run.rows), np.empty_like(run.scores)
     _sort_queries(run.indptr, keys, run.rows, run.scores, rows, scores)
@@ -158,6 +163,26 @@ def order_as(run: Run, tie_break: TieBreak, *, wide: bool = False) -> Run:
         keys = pack_keys(run.scores, _tie_ranks(run, tie_break))
         _sort_queries(run.indptr, keys, run.rows, run.scores, rows, scores)
     return Run(run.query_ids, run.doc_ids, run.indptr, rows, scores)
+
+
+def by_wide_scores(run: Run) -> Run:
+    """Return the run with scores in whose order float32 loses nothing: those of float64, numbered within each query.
+
+    A run without ``wide_scores`` is returned as it is: its order is the same in float32. A query has fewer than 2^24
+    different scores, up to which float32 holds every whole number.
+    """
+    wide = run.wide_scores
+    if wide is None:
+        return run
+    by_query = np.lexsort((wide, owners(run.indptr)))
+    rises = np.ones(run.hits, dtype=np.int64)
+    rises[1:] = wide[by_query][1:] != wide[by_query][:-1]
+    numbers = np.empty(run.hits, dtype=np.float32)
+    heights = np.cumsum(rises)
+    numbers[by_query] = heights - np.repeat(
+        heights[run.indptr[:-1].clip(max=max(run.hits - 1, 0))], np.diff(run.indptr)
+    )
+    return run.with_scores(numbers)
 
 
 def _tie_ranks(run: Run, tie_break: TieBreak) -> UInt32Array:
@@ -325,12 +350,13 @@ def best(
     return kept
 
 
-def check(run: Run) -> None:
-    """Refuse scores that are not finite and documents that occur twice under one query, naming the first of each.
+def check(run: Run, *, finite: bool = False) -> None:
+    """Refuse NaN, infinite scores and documents that occur twice under one query, naming the first of each.
 
-    A score beyond float32's range counts as infinite: two of them would be a tie that their source does not have.
+    A score beyond float32's range is infinity here: two of them would be a tie that their source does not have. Minus
+    infinity, which tools write for hits that come last, is refused only with ``finite``: of an engine.
     """
-    broken = np.flatnonzero(~np.isfinite(run.scores))
+    broken = np.flatnonzero(~(np.isfinite(run.scores) if finite else run.scores < np.inf))
     if len(broken):
         nan = bool(np.isnan(run.scores[broken[0]]))
         what = "a score is NaN" if nan else "a score is infinite, or beyond the range of float32"

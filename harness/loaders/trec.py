@@ -53,8 +53,8 @@ def read_run(path: Path | str) -> Run:
     number the column is not used. JSON and Parquet are read as :mod:`harness.loaders.structured_files` says.
 
     Raises:
-        DataError: every problem with its line: a wrong number of columns, a score that is no finite number in float32,
-            a document ranked twice under one query.
+        DataError: every problem with its line: a wrong number of columns, a score that is not a number or is infinite
+            in float32 (minus infinity ranks last), a document ranked twice under one query.
         UsageError: the file holds several runs, and the path does not say which is meant.
     """
     return read_tagged_run(path).run
@@ -115,7 +115,7 @@ def _fast_run(content: bytes) -> Run | None:
         return None
     places = as_numpy(table["rank"]) if "rank" in table.column_names else None
     run = build_run(table["query"], table["document"], as_numpy(table["score"]), places)
-    if not bool(np.isfinite(run.scores).all()) or ranking.first_duplicate(run.indptr, run.rows, len(run.doc_ids)) >= 0:
+    if not bool((run.scores < np.inf).all()) or ranking.first_duplicate(run.indptr, run.rows, len(run.doc_ids)) >= 0:
         return None
     return run
 
@@ -189,6 +189,6 @@ def _score_problem(text: str) -> str | None:
         return f"the score '{text}' is not a number"
     if np.isnan(number):
         return "the score is NaN"
-    if not np.isfinite(to_float32(np.array(number))):
+    if to_float32(np.array(number)) == np.inf:
         return f"the score '{text}' is infinite, or beyond the range of float32"
     return None

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import numbers, text_scalar, write_parquet
-from harness.data.types import Qrels, Run
+from harness.data.types import Float32Array, Float64Array, Qrels, Run
 from harness.errors import DataError
 from harness.store.disk import replacing
 from harness.user_path import user_path
@@ -21,8 +21,9 @@ _QUERIES_AT_ONCE = 256
 def write_run(path: Path | str, run: Run, tag: str) -> None:
     """Write a run as ``query Q0 document rank score tag``, gzip-compressed when the name ends with ``.gz``.
 
-    The rank column holds the engine's order (from 1), and scores the shortest digits that give the same float32 again,
-    so reading the file gives the same run. Queries without hits leave no line. The file appears complete or not at all.
+    The rank column holds the engine's order (from 1). Scores have the shortest digits that give the same float32 again,
+    or the same float64 where the run has ``wide_scores``, so reading the file gives the same run. Queries without hits
+    leave no line. The file appears complete or not at all.
     Raises DataError for a tag or an id with white space, which the format cannot hold.
     """
     path = user_path(path)
@@ -34,13 +35,16 @@ def write_run(path: Path | str, run: Run, tag: str) -> None:
 
 
 def write_run_columns(path: Path, run: Run) -> None:
-    """Write columns query_id, doc_id, rank (from 1, the engine's order) and score (float32), one row a hit."""
+    """Write columns query_id, doc_id, rank (from 1, the engine's order) and score, one row a hit.
+
+    Scores are float32, or float64 where the run has ``wide_scores``.
+    """
     lengths = np.diff(run.indptr)
     table = {
         "query_id": run.query_ids.values.take(numbers(np.repeat(np.arange(len(lengths)), lengths))),
         "doc_id": run.doc_ids.values.take(numbers(run.rows)),
         "rank": numbers(np.arange(run.hits) - np.repeat(run.indptr[:-1], lengths) + 1),
-        "score": numbers(run.scores),
+        "score": numbers(_scores(run)),
     }
     write_parquet(pa.table(table), path)
 
@@ -62,6 +66,10 @@ def write_qrels(path: Path | str, qrels: Qrels) -> None:
         stream.write(b"".join(cast("list[bytes]", joined.cast(pa.binary()).to_pylist())))
 
 
+def _scores(run: Run) -> Float32Array | Float64Array:
+    return run.scores if run.wide_scores is None else run.wide_scores
+
+
 def _lines(run: Run, first: int, last: int, tag: str) -> bytes:
     begin, end = int(run.indptr[first]), int(run.indptr[last])
     if begin == end:
@@ -70,7 +78,7 @@ def _lines(run: Run, first: int, last: int, tag: str) -> bytes:
     query = run.query_ids.values.take(numbers(np.repeat(np.arange(first, last), lengths)))
     document = run.doc_ids.values.take(numbers(run.rows[begin:end]))
     rank = np.arange(begin, end) - np.repeat(run.indptr[first:last], lengths) + 1
-    score = numbers(run.scores[begin:end]).cast(pa.string())
+    score = numbers(_scores(run)[begin:end]).cast(pa.string())
     joined = pc.binary_join_element_wise(
         query,
         text_scalar("Q0"),

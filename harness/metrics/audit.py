@@ -19,10 +19,11 @@ import numpy.typing as npt
 from harness.data import ranking
 from harness.data.ranking import TieRule
 from harness.data.types import Float64Array, Ids, Qrels, Run
-from harness.errors import UsageError
+from harness.errors import UnknownNameError, UsageError
 from harness.metrics.conventions import (
     CONVENTIONS,
     HARNESS,
+    INTERPOLATED,
     Aspect,
     Convention,
     Countable,
@@ -30,13 +31,14 @@ from harness.metrics.conventions import (
     Ideal,
     IdenticalIds,
     Precision,
+    RecallPoint,
     Settings,
     Total,
     aspects_of,
 )
 from harness.metrics.measure import Metric
 from harness.metrics.parse import parse_metric
-from harness.metrics.scores import QuerySet, is_mean
+from harness.metrics.scores import QuerySet, added_in_order, is_mean
 from harness.metrics.scoring import score
 
 if TYPE_CHECKING:
@@ -127,8 +129,13 @@ class Audit:
         return pd.DataFrame([dict(self.values[measure]) for measure in self.measures], index=index, dtype=np.float64)
 
     def difference(self, measure: str, convention: str) -> Difference | None:
-        """Return how a convention differs in one measure; None where it does not, or does not compute it."""
-        wanted = parse_metric(measure)
+        """Return how a convention differs in one measure; None where it does not, or does not compute it.
+
+        Raises UnknownNameError for a convention that does not exist.
+        """
+        wanted, names = parse_metric(measure), [each.name for each in CONVENTIONS]
+        if convention not in names:
+            raise UnknownNameError("convention", convention, names)
         return next(
             (each for each in self.differences if (each.measure, each.convention) == (wanted, convention)), None
         )
@@ -238,6 +245,7 @@ class _Scorer:
         self._run = run
         filled = np.flatnonzero(np.diff(qrels.indptr) > 0)
         self.qrels = qrels.of_queries(Ids.of(qrels.query_ids.take(filled)))
+        self._by_id = np.argsort(self.qrels.query_ids.tie_rank)
         self._query = np.repeat(np.arange(len(self.qrels.query_ids)), np.diff(self.qrels.indptr))
         self._longest = int(np.diff(run.indptr).max(initial=0))
         self._has_identical_ids = ranking.without_identical_ids(run).hits < run.hits
@@ -253,7 +261,8 @@ class _Scorer:
             if (measure, scored) not in self._values:
                 self._values[measure, scored] = self._score(measure, scored)
             values = self._values[measure, scored]
-            mean = float(values[counted].mean()) if counted.any() else float("nan")
+            kept = values[self._by_id][counted[self._by_id]]
+            mean = added_in_order(kept) / len(kept) if len(kept) else float("nan")
             self._outcomes[key] = _Outcome(values, counted, mean)
         return self._outcomes[key]
 
@@ -316,6 +325,8 @@ class _Scorer:
             qrels = replace(qrels, grades=np.minimum(qrels.grades, 1))
         if "gain" in deciding and settings.gain is Gain.EXPONENTIAL:
             measure = measure.with_parameter("dcg", "exp-log2")
+        if "recall_point" in deciding and settings.recall_point is RecallPoint.ROUNDED:
+            measure = Metric(INTERPOLATED[measure.name], measure.cutoff, measure.parameters)
         if "recall_total" in deciding and settings.recall_total is Total.REACHABLE:
             measure = Metric("R_cap", measure.cutoff, measure.parameters)
         values = self._measured(measure, run, qrels, level)

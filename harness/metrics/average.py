@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 
 from harness.data.jit import inner_kernel, kernel
-from harness.metrics.judged import Arguments, JudgedHits, Out, relevant_total
-from harness.metrics.kernels_graded import EXPONENTIAL, gain, ideal_dcg
+from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits, Out, relevant_total
+from harness.metrics.kernels_graded import EXPONENTIAL, gain, ideal_dcg, scaled_gain
 
 
 @inner_kernel
@@ -188,3 +188,33 @@ def rank_biased_precision(judged: JudgedHits, arguments: Arguments, out: Out) ->
                 reached = min(max(arguments.cutoff - above, 0), tied)
                 gathered += arguments.extra**above * (1.0 - arguments.extra**reached) / tied
         out[query] = gathered
+
+
+@kernel
+def graded_rank_biased_precision(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Expected graded RBP: a hit of a group earns its gain times the mean weight of the group's positions."""
+    for query in range(len(out)):
+        gathered = 0.0
+        for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+            above, tied = judged.above[hit], judged.tied[hit]
+            reached = min(max(arguments.cutoff - above, 0), tied)
+            weight = arguments.extra**above * (1.0 - arguments.extra**reached) / tied
+            gathered += scaled_gain(judged, query, judged.grades[hit]) * weight
+        out[query] = gathered
+
+
+@kernel
+def f1(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Expected F1: its divisor does not depend on the order."""
+    for query in range(len(out)):
+        total = relevant_total(judged, query, arguments.level)
+        depth = judged.retrieved[query] if arguments.cutoff == NO_CUTOFF else arguments.cutoff
+        expected = _expected_within(judged, query, arguments.level, arguments.cutoff)
+        out[query] = 2.0 * expected / (total + depth) if expected else 0.0
+
+
+@kernel
+def relevant_hits(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Expected number of relevant hits in the top k."""
+    for query in range(len(out)):
+        out[query] = _expected_within(judged, query, arguments.level, arguments.cutoff)

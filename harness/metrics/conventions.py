@@ -49,6 +49,13 @@ class Total(StrEnum):
     RETRIEVED = "relevant documents returned"
 
 
+class RecallPoint(StrEnum):
+    """Number of relevant documents at a recall point of interpolated precision, as trec_eval 9 and 10 take it."""
+
+    RAISED = "floor(recall · R + 0.9)"
+    ROUNDED = "round(recall · R)"
+
+
 class Countable(StrEnum):
     """Set of queries that the mean is taken over. Queries without judgments never count."""
 
@@ -86,6 +93,7 @@ class Settings:
     ideal: Ideal = Ideal.JUDGED
     ap_total: Total = Total.ALL
     recall_total: Total = Total.ALL
+    recall_point: RecallPoint = RecallPoint.RAISED
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +120,9 @@ def _follows_relevance(measure: Metric) -> bool:
     return levelled and measure.parameter("rel") is None
 
 
+INTERPOLATED = {"IPrec": "IPrec_trec_eval_10", "11pt_avg": "11pt_avg_trec_eval_10"}
+"""Metrics that trec_eval 9 and 10 compute differently: that of release 9, and that of release 10."""
+
 ASPECTS: tuple[Aspect, ...] = (
     Aspect("ties", "order of equal scores", _always, tuple(TieBreak)),
     Aspect("precision", "scores compared as", _always, tuple(Precision)),
@@ -123,6 +134,7 @@ ASPECTS: tuple[Aspect, ...] = (
     Aspect("ideal", "ideal ranking", lambda m: m.name == "nDCG", tuple(Ideal)),
     Aspect("ap_total", "AP divided by", lambda m: m.name == "AP", tuple(Total)),
     Aspect("recall_total", "recall divided by", lambda m: m.name == "R", (Total.ALL, Total.REACHABLE)),
+    Aspect("recall_point", "relevant at a recall point", lambda m: m.name in INTERPOLATED, tuple(RecallPoint)),
 )
 """Every aspect, in the order of the fields of :class:`Settings`."""
 
@@ -170,9 +182,10 @@ class Convention:
 
 
 _MEANS = [kind for kind in KINDS.values() if kind.aggregate == "mean"]
-_TREC_CUT = frozenset({kind.name for kind in _MEANS if kind.trec_cut is not None} | {"RR"})
-"""Metrics that trec_eval computes at a cutoff; ``RR@k`` through ``-M k``, as Anserini does for MS MARCO."""
-_TREC_UNCUT = frozenset(kind.name for kind in _MEANS if kind.trec is not None)
+_TREC_9, _TREC_10 = ([kind for kind in _MEANS if kind.release in (None, release)] for release in (9, 10))
+_TREC_CUT = frozenset({kind.name for kind in _TREC_9 if kind.trec_cut is not None} | {"RR"})
+"""Metrics that trec_eval 9 computes at a cutoff; ``RR@k`` through ``-M k``, as Anserini does for MS MARCO."""
+_TREC_UNCUT = frozenset(kind.name for kind in _TREC_9 if kind.trec is not None)
 _AT_K = frozenset(("nDCG", "AP", "P", "R", "RR", "Success"))
 _PYTHON_SORT = MappingProxyType({
     "ties": TieBreak.LISTED, "precision": Precision.DOUBLE, "queries": Countable.JUDGED
@@ -183,14 +196,26 @@ HARNESS = Convention("harness", "this package", "", Settings(), note="`harness e
 
 CONVENTIONS: tuple[Convention, ...] = (
     Convention(
-        "trec_eval", "trec_eval 9, through pytrec_eval-terrier", "0.5.11",
+        "trec_eval 9", "trec_eval 9, through pytrec_eval-terrier", "0.5.11",
         Settings(queries=Countable.ANSWERED),
         metrics=_TREC_CUT, uncut=_TREC_UNCUT, parameters=frozenset(("rel",)),
         note="Without -c. RR@k is recip_rank with -M k. The command prints four digits.",
         source="trec_eval.c and form_res_rels.c",
     ),
     Convention(
-        "Anserini", "Anserini's regressions, which call trec_eval -c", "1.7.1",
+        "trec_eval 10", "trec_eval 10 (June 2026)", "10.0",
+        Settings(precision=Precision.DOUBLE, queries=Countable.ANSWERED, recall_point=RecallPoint.ROUNDED),
+        metrics=frozenset({kind.name for kind in _TREC_10 if kind.trec_cut is not None} | {"RR", "IPrec"}),
+        uncut=frozenset({kind.name for kind in _TREC_10 if kind.trec is not None} | {"11pt_avg"}),
+        parameters=frozenset(("rel", "p")),
+        note="As release 9, with scores of double precision, recall points that are rounded, and rbp "
+        "(RBP_trec_eval_10). IPrec and 11pt_avg here are its iprec_at_recall and 11pt_avg. It was not run for this: "
+        "formulas are those of its source before the release (10.0-rc2 and later), and rbp equals the values of its "
+        "own test.",
+        source="form_res_rels.c, m_iprec_at_recall.c, m_11pt_avg.c and m_rbp.c",
+    ),
+    Convention(
+        "Anserini", "Anserini's regressions, which call trec_eval -c (release 9)", "1.7.1",
         Settings(
             ties=TieBreak.LISTED, queries=Countable.JUDGED, identical_ids=IdenticalIds.OF_DATASET, depth=1000
         ),

@@ -110,37 +110,66 @@ def rank_biased_precision(judged: JudgedHits, arguments: Arguments, out: Out) ->
 
 
 @inner_kernel
-def _interpolated(judged: JudgedHits, query: int, level: int, recall: float, total: int) -> float:
-    """Return the highest precision at or after the rank where ``recall`` is reached.
+def _least_relevant_9(recall: float, total: int) -> int:
+    """Return the number of relevant documents at a recall point as trec_eval 9 takes it."""
+    return math.floor(recall * total + 0.9)
 
-    trec_eval 9 turns a recall point into ``floor(recall * R + 0.9)`` relevant documents; version 10 rounds.
-    """
-    wanted = math.floor(recall * total + 0.9)
+
+@inner_kernel
+def _least_relevant_10(recall: float, total: int) -> int:
+    """Return the number of relevant documents at a recall point as trec_eval 10 takes it: rounded, halves up."""
+    exact = recall * total
+    down = math.floor(exact)
+    return down + 1 if exact - down >= 0.5 else down
+
+
+@inner_kernel
+def _interpolated(judged: JudgedHits, query: int, level: int, least: int) -> float:
+    """Return the highest precision at or after the rank of the relevant hit number ``least``."""
     seen, best = 0, 0.0
     for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
         if judged.grades[hit] >= level:
             seen += 1
-            if seen >= wanted:
+            if seen >= least:
                 best = max(best, seen / judged.ranks[hit])
     return best
 
 
 @kernel
-def interpolated_precision(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
-    """Highest precision at any rank where recall is at least ``extra``."""
+def interpolated_precision_9(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Highest precision at any rank where recall is at least ``extra``, as trec_eval 9 counts."""
     for query in range(len(out)):
         total = relevant_total(judged, query, arguments.level)
-        out[query] = _interpolated(judged, query, arguments.level, arguments.extra, total)
+        out[query] = _interpolated(judged, query, arguments.level, _least_relevant_9(arguments.extra, total))
 
 
 @kernel
-def eleven_point_average(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
-    """Mean of the interpolated precision at recall 0.0, 0.1 … 1.0."""
+def interpolated_precision_10(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Highest precision at any rank where recall is at least ``extra``, as trec_eval 10 counts."""
+    for query in range(len(out)):
+        total = relevant_total(judged, query, arguments.level)
+        out[query] = _interpolated(judged, query, arguments.level, _least_relevant_10(arguments.extra, total))
+
+
+@kernel
+def eleven_point_average_9(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Mean of the interpolated precision at recall 0.0, 0.1 … 1.0, as trec_eval 9 counts."""
     for query in range(len(out)):
         total = relevant_total(judged, query, arguments.level)
         gathered = 0.0
         for tenth in range(11):
-            gathered += _interpolated(judged, query, arguments.level, tenth / 10.0, total)
+            gathered += _interpolated(judged, query, arguments.level, _least_relevant_9(tenth / 10.0, total))
+        out[query] = gathered / 11.0
+
+
+@kernel
+def eleven_point_average_10(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Mean of the interpolated precision at recall 0.0, 0.1 … 1.0, as trec_eval 10 counts."""
+    for query in range(len(out)):
+        total = relevant_total(judged, query, arguments.level)
+        gathered = 0.0
+        for tenth in range(11):
+            gathered += _interpolated(judged, query, arguments.level, _least_relevant_10(tenth / 10.0, total))
         out[query] = gathered / 11.0
 
 
@@ -206,12 +235,29 @@ def set_precision(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
 
 @kernel
 def set_f(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
-    """(1 + beta²) P R / (beta² P + R) of the returned set; ``extra`` is beta."""
-    weight = arguments.extra * arguments.extra
+    """(1 + beta) P R / (beta P + R) of the returned set; ``extra`` is beta."""
+    weight = arguments.extra
     for query in range(len(out)):
         found = _relevant_within(judged, query, arguments.level, NO_CUTOFF)
         total = relevant_total(judged, query, arguments.level)
         out[query] = (1.0 + weight) * found / (weight * total + judged.retrieved[query]) if found else 0.0
+
+
+@kernel
+def f1(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Harmonic mean of P@k and R@k; without a cutoff of the precision and recall of everything returned."""
+    for query in range(len(out)):
+        count = _relevant_within(judged, query, arguments.level, arguments.cutoff)
+        total = relevant_total(judged, query, arguments.level)
+        depth = judged.retrieved[query] if arguments.cutoff == NO_CUTOFF else arguments.cutoff
+        out[query] = 2.0 * count / (total + depth) if count else 0.0
+
+
+@kernel
+def relevant_hits(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Relevant hits in the top k."""
+    for query in range(len(out)):
+        out[query] = _relevant_within(judged, query, arguments.level, arguments.cutoff)
 
 
 def number_of_queries(judged: JudgedHits, arguments: Arguments, out: Out) -> None:  # noqa: ARG001 - one signature

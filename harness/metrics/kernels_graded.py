@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from harness.data.jit import inner_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out
 
@@ -71,3 +73,24 @@ def expected_reciprocal_rank(judged: JudgedHits, arguments: Arguments, out: Out)
                 total += going_on * satisfied / judged.ranks[hit]
                 going_on *= 1.0 - satisfied
         out[query] = total
+
+
+@inner_kernel
+def scaled_gain(judged: JudgedHits, query: int, grade: int) -> float:
+    """Return a grade divided by the query's highest one, which is taken as 1 where it is lower."""
+    return grade / max(judged.ideal[judged.indptr[query]], 1) if grade > 0 else 0.0
+
+
+@kernel
+def graded_rank_biased_precision(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """(1 - p) times the sum of scaled gain · p^(rank - 1), the powers multiplied up as trec_eval 10 does."""
+    for query in range(len(out)):
+        weight, reached, gathered = 1.0, np.int64(1), 0.0
+        for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+            if judged.ranks[hit] > arguments.cutoff:
+                break
+            while reached < judged.ranks[hit]:
+                weight *= arguments.extra
+                reached += 1
+            gathered += scaled_gain(judged, query, judged.grades[hit]) * weight
+        out[query] = (1.0 - arguments.extra) * gathered

@@ -13,6 +13,8 @@ HIGHEST_LEVEL = 2**31 - 1
 
 Kernel = Callable[[JudgedHits, Arguments, Out], None]
 Cutoff = Literal["none", "optional", "required", "recall"]
+Release = Literal[9, 10]
+"""A release of trec_eval: 9 (up to 9.0.8, and pytrec_eval) or 10 (June 2026)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ class Kind:
     ``kernel`` fills one value a query; ``average`` does the same in expectation over tie permutations, None where no
     closed form is offered; ``bounded`` says whether sorting inside tie groups gives the exact extremes. ``parameters``
     holds at most one besides ``rel``. ``aliases`` are other names people write, ``trec`` is trec_eval's name without a
-    cutoff and ``trec_cut`` its name with one, ``trec_cuts`` the cutoffs trec_eval takes by default.
+    cutoff and ``trec_cut`` its name with one, ``trec_cuts`` the cutoffs trec_eval takes by default. ``release`` is the
+    release of trec_eval that computes the metric so under that name, None if every release does.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Kind:
     trec: str | None = None
     trec_cut: str | None = None
     trec_cuts: tuple[int | float, ...] = ()
+    release: Release | None = None
     aggregate: Literal["mean", "sum", "geometric"] = "mean"
     floor: float = 0.0
     range: str = "0 to 1"

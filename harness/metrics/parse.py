@@ -7,49 +7,101 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 
 from harness.errors import MetricError, UnknownNameError, UsageError
-from harness.metrics.kind import Kind, Parameter
+from harness.metrics.kind import Kind, Parameter, Release
 from harness.metrics.measure import Metric, ParameterValue
-from harness.metrics.registry import installed, kinds, spellings
+from harness.metrics.registry import installed, kind_of, kinds, spellings, squeezed
 from harness.metrics.table import KINDS
 
 _SHAPE = re.compile(r"(?P<name>[^@()\s]+)\s*(?:\((?P<inside>[^()]*)\))?\s*(?:@\s*(?P<at>[^()\s]*))?")
 _TREC_SHAPE = re.compile(r"(?P<name>.+?)[._](?P<at>\d*\.?\d+)")
+_MTEB_SHAPE = re.compile(r"(?P<name>.+)_at_(?P<at>\d+)")
+_RANX_LEVEL = re.compile(r"(?P<metric>[^()]+)-l(?P<level>\d+)")
+_PARAMETERS_OF_TREC = (
+    (re.compile(r"set_F[._](\d*\.?\d+)", re.IGNORECASE), "SetF(beta={})"),
+    (re.compile(r"rbp\.p=(\d*\.?\d+)"), "RBP_trec_eval_10(p={})"),
+)
+"""Names that trec_eval takes a parameter in, and the same metric in our spelling."""
+_EXPONENTIAL = {"ndcgburges": "nDCG", "dcgburges": "DCG"}
+"""ranx's names of metrics with exponential gains, squeezed."""
+_OTHER_FORMULAS = (
+    (
+        re.compile(r"rbp\.\d+", re.IGNORECASE),
+        "ranx gives a relevant document its whole grade as gain",
+        "write RBP(p=0.95), without grades, or RBP_trec_eval_10(p=0.95), where grades are divided by the highest",
+    ),
+    (
+        re.compile(r"hole(@|_at_)\d+", re.IGNORECASE),
+        "BEIR and MTEB count a document as judged when any query judged it",
+        "write Judged@10, the share of hits that their own query judged",
+    ),
+)
+"""Names of other tools for what is not computed here: their shape, the difference, and what to write."""
 _OFFICIAL = (
     "num_q", "num_ret", "num_rel", "num_rel_ret", "map", "gm_map",
     "Rprec", "bpref", "recip_rank", "iprec_at_recall", "P",
 )  # fmt: skip
 
 
-def parse_metric(text: str) -> Metric:
-    """Parse one metric, by canonical name, alias or trec_eval's name; names are case-insensitive.
+def parse_metric(text: str, release: Release = 9) -> Metric:
+    """Parse one metric, by canonical name, alias, trec_eval's name or another tool's; names are case-insensitive.
 
-    Raises UnknownNameError with the nearest name, UsageError for a cutoff or parameter that does not fit, MetricError
-    for a faulty metric of another package.
+    ``release`` is the release of trec_eval whose names are meant. Raises UnknownNameError with the nearest name,
+    UsageError for a cutoff or parameter that does not fit and for another tool's metric that is not computed here,
+    MetricError for a faulty metric of another package.
     """
-    found = _SHAPE.fullmatch(text.strip())
+    text = text.strip()
+    for shape, difference, instead in _OTHER_FORMULAS:
+        if shape.fullmatch(text):
+            raise UsageError(f"metric '{text}' is not offered: {difference}", fix=instead)
+    for shape, ours in _PARAMETERS_OF_TREC:
+        if (parameter := shape.fullmatch(text)) is not None:
+            return parse_metric(ours.format(parameter[1]))
+    of_level = _RANX_LEVEL.fullmatch(text)
+    if of_level is not None:
+        return _at_level(parse_metric(of_level["metric"], release), int(of_level["level"]), text)
+    found = _SHAPE.fullmatch(text)
     if found is None:
         raise UsageError(f"metric '{text}' is malformed", fix="write it like nDCG@10, AP(rel=2)@100 or recall_100")
-    name, at = found["name"], found["at"]
+    name, inside, at = found["name"], found["inside"] or "", found["at"]
     kind: Kind | None = None
-    if found["inside"] is None and at is None and name.lower() not in _names():
-        kind, at = _trec_parts(name)
-    kind = kind or kind_named(name)
-    return Metric(kind.name, _cutoff(kind, at, text), _parameters(kind, found["inside"] or "", text))
+    if found["inside"] is None and at is None and _own_kind(name, release) is None:
+        kind, at = _trec_parts(name, release)
+        of_mteb = _MTEB_SHAPE.fullmatch(name)
+        if kind is None and of_mteb is not None:
+            name, at = of_mteb["name"], of_mteb["at"]
+    exponential = _EXPONENTIAL.get(squeezed(name))
+    if exponential is not None:
+        name, inside = exponential, "dcg=exp-log2"
+    kind = kind or kind_named(name, release)
+    return Metric(kind.name, _cutoff(kind, at, text), _parameters(kind, inside, text))
 
 
-def parse_metrics(texts: str | Iterable[str]) -> list[Metric]:
+def _at_level(metric: Metric, level: int, text: str) -> Metric:
+    """Return a metric with ranx's lowest relevant grade."""
+    if not any(parameter.name == "rel" for parameter in kind_of(metric.name).parameters):
+        raise UsageError(
+            f"metric '{text}': {metric.name} has no lowest relevant grade, which ranx's -l{level} sets",
+            fix=f"write {metric}: every grade above 0 has a gain",
+        )
+    if level < 1:
+        raise UsageError(f"metric '{text}': the lowest relevant grade must be at least 1", fix="write -l1")
+    return metric.with_parameter("rel", level)
+
+
+def parse_metrics(texts: str | Iterable[str], release: Release = 9) -> list[Metric]:
     """Parse metrics from several texts, or from one text with commas between them; repeats are dropped.
 
-    ``nDCG@{1,3,5,10}`` stands for one measure a cutoff, as a shell would expand it. trec_eval's families (``ndcg_cut``,
-    ``P``, ``recall``, ``map_cut``, ``success``, ``iprec_at_recall``) without a cutoff stand for its default cutoffs,
-    and ``official`` for its default measures. Raises UsageError that names every mistake.
+    ``nDCG@{1,3,5,10}`` stands for one measure a cutoff, as a shell would expand it, and ``map_cut.10,100`` for two.
+    trec_eval's families (``ndcg_cut``, ``P``, ``recall``, ``map_cut``, ``success``, ``iprec_at_recall``) without a
+    cutoff stand for its default cutoffs, and ``official`` for its default measures. ``release`` is as in
+    :func:`parse_metric`. Raises UsageError that names every mistake.
     """
     measures: list[Metric] = []
     mistakes: list[UsageError] = []
-    for text in split_metrics(texts) if isinstance(texts, str) else texts:
+    for text in metric_texts(texts):
         try:
             for single in _choices(text):
-                measures.extend(_family(single) or [parse_metric(single)])
+                measures.extend(_family(single, release) or [parse_metric(single, release)])
         except UsageError as error:
             mistakes.append(error)
     if len(mistakes) == 1:
@@ -61,9 +113,21 @@ def parse_metrics(texts: str | Iterable[str]) -> list[Metric]:
     return list(dict.fromkeys(measures))
 
 
-def official_metrics() -> list[Metric]:
-    """Return the metrics that trec_eval prints when no measure is named, in its order."""
-    return parse_metrics(_OFFICIAL)
+def official_metrics(release: Release = 9) -> list[Metric]:
+    """Return the metrics that a release of trec_eval prints when no measure is named, in its order."""
+    return parse_metrics(_OFFICIAL, release)
+
+
+def metric_texts(texts: str | Iterable[str]) -> list[str]:
+    """Return a text for each metric: those of one text, or of several, each of which may hold a list too."""
+    if isinstance(texts, str):
+        return split_metrics(texts)
+    return [part for text in texts for part in (split_metrics(text) if _holds_list(text) else [text])]
+
+
+def _holds_list(text: str) -> bool:
+    """Tell whether there is a comma outside brackets."""
+    return "," in re.sub(r"\([^)]*\)|\{[^}]*\}", "", text)
 
 
 def split_metrics(text: str) -> list[str]:
@@ -94,18 +158,35 @@ def _choices(text: str) -> Iterator[str]:
 
 
 @cache
-def _names() -> dict[str, Kind]:
+def _names(release: Release) -> dict[str, Kind]:
     """Return every accepted name of this package's metrics, in lower case."""
-    return {name.lower(): kind for name, kind in spellings(KINDS.values()).items()}
+    return {name.lower(): kind for name, kind in spellings(KINDS.values(), release).items()}
 
 
-def kind_named(name: str) -> Kind:
+@cache
+def _squeezed_names() -> dict[str, Kind]:
+    """Return every name of this package's metrics that is still one metric's when it is squeezed."""
+    names: dict[str, set[str]] = {}
+    for name, kind in spellings(KINDS.values()).items():
+        names.setdefault(squeezed(name), set()).add(kind.name)
+    return {name: KINDS[next(iter(claims))] for name, claims in names.items() if len(claims) == 1}
+
+
+def _own_kind(name: str, release: Release) -> Kind | None:
+    """Return the row of this package for a name, which may be written with other underscores and hyphens."""
+    if release != 9 and name in KINDS and KINDS[name].trec != name:
+        return KINDS[name]  # RBP is ours, and rbp trec_eval 10's
+    return _names(release).get(name.lower()) or _squeezed_names().get(squeezed(name))
+
+
+def kind_named(name: str, release: Release = 9) -> Kind:
     """Return the row of the measure of a name without cutoff and parameters: canonical, an alias or trec_eval's.
 
     Raises UnknownNameError with the nearest name, MetricError for a faulty metric of another package.
     """
-    if name.lower() in _names():
-        return _names()[name.lower()]
+    own = _own_kind(name, release)
+    if own is not None:
+        return own
     others = installed()
     for spelling, kind in spellings(others.kinds.values()).items():
         if spelling.lower() == name.lower():
@@ -117,24 +198,28 @@ def kind_named(name: str) -> Kind:
     raise UnknownNameError("metric", name, known, aliases=reversed(spellings(known.values())))
 
 
-def _trec_parts(name: str) -> tuple[Kind | None, str | None]:
+def _trec_parts(name: str, release: Release) -> tuple[Kind | None, str | None]:
     """``recall_100`` or ``recall.100`` -> the measure and its cutoff."""
     found = _TREC_SHAPE.fullmatch(name)
     if found is None:
         return None, None
-    for kind in KINDS.values():
+    for kind in _of_release(release):
         if kind.trec_cut is not None and kind.trec_cut.lower() == found["name"].lower():
             return kind, found["at"]
     return None, None
 
 
-def _family(text: str) -> list[Metric]:
+def _family(text: str, release: Release) -> list[Metric]:
     if text.strip().lower() == "official":
-        return official_metrics()
-    for kind in KINDS.values():
+        return official_metrics(release)
+    for kind in _of_release(release):
         if text.strip() == kind.trec_cut:
             return [Metric(kind.name, cut) for cut in kind.trec_cuts]
     return []
+
+
+def _of_release(release: Release) -> Iterator[Kind]:
+    return (kind for kind in KINDS.values() if kind.release in (None, release))
 
 
 def _cutoff(kind: Kind, at: str | None, text: str) -> int | float | None:

@@ -60,7 +60,7 @@ def place_hits(run: Run, qrels: Qrels, ties: TieRule, *, unjudged: bool = False)
     judged, or none of whose document ids unless ``unjudged`` allows it.
     """
     ideal = qrels.descending_grades
-    run = _uniform(run)
+    run = _uniform(ranking.by_wide_scores(run) if ties is TieRule.TREC_EVAL_10 else run)
     qrels = replace(
         qrels, indptr=_read_only(qrels.indptr), rows=_read_only(qrels.rows), grades=_read_only(qrels.grades)
     )
@@ -133,7 +133,7 @@ def _marked(run: Run, hits: _Hits, qrels: Qrels, judged_rows: Int32Array) -> _Ma
         unsorted=np.zeros(len(run.query_ids), dtype=np.uint8),
     )
     duplicates = _mark_hits(hits, marks, judged_rows, qrels.grades, np.full(len(run.doc_ids), -1, dtype=np.int32))
-    if duplicates or not np.isfinite(run.scores).all():
+    if duplicates or not (run.scores < np.inf).all():
         ranking.check(run)
     return marks
 

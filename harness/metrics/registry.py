@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from harness.errors import MetricError
 from harness.metrics.functions import QueryFaultError, call_foreign, guarded, metric
-from harness.metrics.kind import Kind
+from harness.metrics.kind import Kind, Release
 from harness.metrics.table import KINDS
 from harness.registry.optional import entry_points
 
@@ -45,11 +45,17 @@ def kinds() -> dict[str, Kind]:
     return {**KINDS, **installed().kinds}
 
 
-def spellings(rows: Iterable[Kind]) -> dict[str, Kind]:
-    """Return every accepted name of the rows, as it is written."""
-    return {
-        name: kind for kind in rows for name in (kind.name, *kind.aliases, kind.trec, kind.trec_cut) if name is not None
-    }
+def spellings(rows: Iterable[Kind], release: Release = 9) -> dict[str, Kind]:
+    """Return every accepted name of the rows, as it is written; of trec_eval's names those of one release."""
+    rows = list(rows)
+    names = {name: kind for kind in rows for name in (kind.name, *kind.aliases)}
+    of_trec_eval = [kind for kind in rows if kind.release in (None, release)]
+    return names | {name: kind for kind in of_trec_eval for name in (kind.trec, kind.trec_cut) if name is not None}
+
+
+def squeezed(name: str) -> str:
+    """Return a name as it is compared: ``hit_rate``, ``Hit-Rate`` and ``HitRate`` are one."""
+    return re.sub(r"[_-]", "", name.lower())
 
 
 @cache

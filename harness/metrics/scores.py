@@ -94,10 +94,13 @@ class Scores:
     def means(self) -> list[Summary]:
         """Return each metric over all evaluated queries: the mean, the sum of counts, the geometric mean for gm_map.
 
-        NaN when no query was evaluated (0 for counts).
+        Values are added one by one in the byte order of query ids, as trec_eval does, so that the last digit of a mean
+        that lies between two printed ones is its too. NaN when no query was evaluated (0 for counts).
         """
+        by_id = np.argsort(self.query_ids.tie_rank)
+        tables = [table[by_id] for table in (self.values, self.low, self.high)]
         return [
-            Summary(measure, *(_aggregate(measure, table[:, column]) for table in (self.values, self.low, self.high)))
+            Summary(measure, *(_aggregate(measure, table[:, column]) for table in tables))
             for column, measure in enumerate(self.measures)
         ]
 
@@ -125,10 +128,16 @@ class Scores:
         return self.measures.index(levelled if levelled in self.measures else measure)
 
 
+def added_in_order(values: Float64Array) -> float:
+    """Return the sum of values (at least one) added one by one, as trec_eval does; NumPy's ``sum`` adds in pairs."""
+    return float(np.cumsum(values)[-1])
+
+
 def _aggregate(measure: Metric, values: Float64Array) -> float:
     aggregate = kind_of(measure.name).aggregate
-    if aggregate == "sum":
-        return float(values.sum())
     if len(values) == 0:
-        return float("nan")
-    return float(np.exp(np.log(values).mean())) if aggregate == "geometric" else float(values.mean())
+        return 0.0 if aggregate == "sum" else float("nan")
+    total = added_in_order(np.log(values) if aggregate == "geometric" else values)
+    if aggregate == "sum":
+        return total
+    return float(np.exp(total / len(values))) if aggregate == "geometric" else total / len(values)

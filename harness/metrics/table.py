@@ -70,8 +70,18 @@ _ROWS = (
     Kind(
         "Success", binary.success, "whether the top k holds a relevant document",
         "1 if a relevant document is in the top k, else 0", _BUCKLEY,
-        "required", average=average.success, parameters=(_REL,), aliases=("Hit", "HitRate", "Accuracy"),
+        "optional", average=average.success, parameters=(_REL,), aliases=("Hit", "HitRate", "Accuracy"),
         trec_cut="success", trec_cuts=(1, 5, 10),
+    ),
+    Kind(
+        "Hits", binary.relevant_hits, "how many relevant documents the top k holds",
+        "number of relevant documents in the top k", "ranx", "optional", average=average.relevant_hits,
+        parameters=(_REL,), range="0 or more",
+    ),
+    Kind(
+        "F1", binary.f1, "harmonic mean of P and R at the same k",
+        "2 · relevant documents in the top k / (k + R); k is the number returned if there is no cutoff",
+        "van Rijsbergen, Information Retrieval, 1979", "optional", average=average.f1, parameters=(_REL,),
     ),
     Kind(
         "Rprec", binary.r_precision, "precision at R", "relevant documents in the top R / R", _BUCKLEY,
@@ -82,6 +92,14 @@ _ROWS = (
         "(1 - p) · sum of p^(rank - 1) over relevant documents in the top k", "Moffat and Zobel, TOIS 27(1), 2008",
         "optional", average=average.rank_biased_precision,
         parameters=(Parameter("p", float, 0.8, "persistence", minimum=0.0, maximum=1.0), _REL),
+    ),
+    Kind(
+        "RBP_trec_eval_10", graded.graded_rank_biased_precision,
+        "rbp of trec_eval 10: RBP with graded gains and p = 0.9",
+        "(1 - p) · sum of gain · p^(rank - 1) over the top k; gain is the grade divided by the query's highest grade",
+        "Moffat and Zobel, TOIS 27(1), 2008, as m_rbp.c of trec_eval 10 computes it", "optional",
+        average=average.graded_rank_biased_precision, graded=True,
+        parameters=(Parameter("p", float, 0.9, "persistence", minimum=0.0, maximum=1.0),), trec="rbp", release=10,
     ),
     Kind(
         "ERR", graded.expected_reciprocal_rank, "expected 1/rank at which a reader is satisfied",
@@ -105,13 +123,28 @@ _ROWS = (
         "Yilmaz and Aslam, CIKM 2006", "none", bounded=False, parameters=(_REL,), trec="infAP",
     ),
     Kind(
-        "IPrec", binary.interpolated_precision, "interpolated precision at a recall point",
-        "highest precision at any rank with at least floor(recall · R + 0.9) relevant documents (trec_eval 9)",
-        _BUCKLEY, "recall", parameters=(_REL,), trec_cut="iprec_at_recall", trec_cuts=_RECALLS,
+        "IPrec", binary.interpolated_precision_9,
+        "interpolated precision at a recall point, as trec_eval 9 computes it",
+        "highest precision at any rank with at least floor(recall · R + 0.9) relevant documents",
+        _BUCKLEY, "recall", parameters=(_REL,), trec_cut="iprec_at_recall", trec_cuts=_RECALLS, release=9,
     ),
     Kind(
-        "11pt_avg", binary.eleven_point_average, "interpolated precision averaged over recall points",
-        "mean of IPrec at 0.0, 0.1 … 1.0", _BUCKLEY, "none", parameters=(_REL,), trec="11pt_avg",
+        "IPrec_trec_eval_10", binary.interpolated_precision_10,
+        "interpolated precision at a recall point, as trec_eval 10 computes it",
+        "highest precision at any rank with at least round(recall · R) relevant documents, halves rounded up",
+        f"{_BUCKLEY}; m_iprec_at_recall.c of trec_eval 10", "recall", parameters=(_REL,), trec_cut="iprec_at_recall",
+        trec_cuts=_RECALLS, release=10,
+    ),
+    Kind(
+        "11pt_avg", binary.eleven_point_average_9,
+        "interpolated precision averaged over recall points, as trec_eval 9 computes it",
+        "mean of IPrec at 0.0, 0.1 … 1.0", _BUCKLEY, "none", parameters=(_REL,), trec="11pt_avg", release=9,
+    ),
+    Kind(
+        "11pt_avg_trec_eval_10", binary.eleven_point_average_10,
+        "interpolated precision averaged over recall points, as trec_eval 10 computes it",
+        "mean of IPrec_trec_eval_10 at 0.0, 0.1 … 1.0", f"{_BUCKLEY}; m_11pt_avg.c of trec_eval 10", "none",
+        parameters=(_REL,), trec="11pt_avg", release=10,
     ),
     Kind(
         "gm_map", binary.average_precision, "AP under the geometric mean, which weighs hard queries more",
@@ -128,8 +161,10 @@ _ROWS = (
     ),
     Kind(
         "SetF", binary.set_f, "weighted harmonic mean of SetP and SetR",
-        "(1 + beta²) · SetP · SetR / (beta² · SetP + SetR)", "van Rijsbergen, Information Retrieval, 1979",
-        "none", average=binary.set_f, parameters=(Parameter("beta", float, 1.0, "weight of recall", minimum=0.0), _REL),
+        "(1 + beta) · SetP · SetR / (beta · SetP + SetR); this beta, which trec_eval and ir_measures take too, is the "
+        "square of the beta of an F score",
+        "van Rijsbergen, Information Retrieval, 1979", "none", average=binary.set_f,
+        parameters=(Parameter("beta", float, 1.0, "weight of recall", minimum=0.0), _REL),
         trec="set_F",
     ),
     Kind(
@@ -169,6 +204,8 @@ NOT_OFFERED: Mapping[str, str] = MappingProxyType({
     "prefs_*": "preference judgments",
     "*_avgjg": "several judgment groups",
     "yaap": "yet another average precision",
-    "rbp, rbp_resid": "trec_eval 10's own RBP; RBP here is the same formula",
+    "dcg": "trec_eval 10 only; DCG is offered under its own name",
+    "rbp_resid": "trec_eval 10 only: the most that unjudged documents could add to rbp",
+    "unj": "trec_eval 10 only: share of the top k without a judgment; 1 - Judged",
 })  # fmt: skip
 """What else trec_eval has, and what it is."""

@@ -23,6 +23,7 @@ from harness.loaders import trec
 from harness.loaders.structured_files import states_order
 from harness.metrics import Metric, QuerySet, Scores, TieRule, parse_metrics, score
 from harness.metrics.audit import Audit, audit_run
+from harness.metrics.kind import Release
 from harness.plan.config import AUDIT_METRICS, EVAL_METRICS, ScoreOptions
 from harness.plan.option_fields import from_keywords, keywords_of, require
 from harness.results.findings import JudgedRun, metric_findings, named_measures, run_findings
@@ -106,7 +107,7 @@ def evaluate_run(
     how: ScoreOptions,
     *,
     ordered: bool,
-    trec_eval: bool = False,
+    trec_eval: Release | None = None,
     drops_itself: bool = False,
 ) -> EvaluatedRun:
     """Return the scores of a columnar run, with its pitfalls; raises as :func:`harness.metrics.score`.
@@ -117,17 +118,19 @@ def evaluate_run(
         measures: What is computed.
         how: Rules of scoring.
         ordered: As in :class:`harness.results.findings.JudgedRun`.
-        trec_eval: Score every answered query, and by default average over these, as trec_eval does.
+        trec_eval: Score every answered query, and by default average over these and break ties as this release of
+            trec_eval does.
         drops_itself: Whether hits with their query's id were left out, for findings.
     """
+    ties = TieRule.TREC_EVAL_10 if trec_eval == 10 else TieRule.TREC_EVAL
     scores = score(
         run,
         qrels,
         measures,
-        ties=TieRule(how.ties or TieRule.TREC_EVAL),
+        ties=TieRule(how.ties or ties),
         queries=QuerySet(how.queries or (QuerySet.ANSWERED if trec_eval else QuerySet.RELEVANT)),
         relevance=how.relevance,
-        unjudged=trec_eval,
+        unjudged=trec_eval is not None,
     )
     judged = JudgedRun(run, qrels, scores, how.relevance, ordered, drops_itself=drops_itself)
     return EvaluatedRun(**vars(scores), judged=judged, named=tuple(measures))
@@ -148,8 +151,9 @@ def evaluate(
             text.
         qrels: the same, with grades.
         metrics: names like ``"nDCG@10,AP"`` or ``["nDCG@10", "AP"]``.
-        options: those of :class:`harness.plan.config.ScoreOptions`. ``ties`` is ``trec_eval`` (score descending, then
-            document id descending), ``engine`` (the order given) or ``average``; ``queries`` is ``relevant``,
+        options: those of :class:`harness.plan.config.ScoreOptions`. ``ties`` is ``trec_eval`` (score descending
+            as float32, then document id descending), ``trec_eval_10`` (as float64), ``engine`` (the order given) or
+            ``average``; ``queries`` is ``relevant``,
             ``judged`` or ``answered``; ``relevance`` is the lowest relevant grade; ``labels`` is a filled-in
             ``to-label.jsonl`` of a regression, whose grades are added to ``qrels``. With ``identical_ids="drop"`` hits
             that have their query's id are left out first; ``auto`` does what a :class:`harness.Dataset` given as
@@ -200,7 +204,7 @@ def audit(
 ) -> Audit:
     """Score a run under the conventions of other tools and explain how they differ; ``harness eval --audit``.
 
-    The tools are trec_eval, Anserini, BEIR, MTEB, sentence-transformers and ranx
+    The tools are trec_eval 9 and 10, Anserini, BEIR, MTEB, sentence-transformers and ranx
     (``docs/explanation/conventions.md``). ``run``, ``qrels`` and ``metrics`` are those of :func:`evaluate`. Anserini
     and MTEB drop hits that have their query's id for some data sets only: ``identical_ids`` is their rule and this
     package's here. ``published`` is a number from a paper as printed, ``"0.397"`` or ``"nDCG@10=39.7"``; the audit

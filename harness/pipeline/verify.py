@@ -26,7 +26,7 @@ from harness.loaders import load_dataset
 from harness.loaders.fetching import stored_files
 from harness.metrics import QuerySet, Scores, is_mean, parse_metric, score
 from harness.metrics.audit import Change, single_changes
-from harness.metrics.conventions import Countable, IdenticalIds, Settings
+from harness.metrics.conventions import Countable, IdenticalIds, Precision, Settings
 from harness.pipeline.planning import plan_of_backends, resolved_for
 from harness.pipeline.run import run_plan
 from harness.plan.backend_spec import BackendSpec, parse_backend_specs, spell
@@ -79,7 +79,11 @@ _OF_INDEX = ("analyzer",)
 """Aspects of a backend that change the statistics of its index."""
 _ONLY_OF_MODEL = {"k1": "bm25", "b": "bm25", "mu": "ql"}
 """Parameters that one of Lucene's models does not have."""
-_TIES = {TieRule.TREC_EVAL.value: TieBreak.ID_DESCENDING, TieRule.ENGINE.value: TieBreak.LISTED}
+_TIES = {
+    TieRule.TREC_EVAL.value: TieBreak.ID_DESCENDING,
+    TieRule.TREC_EVAL_10.value: TieBreak.ID_DESCENDING,
+    TieRule.ENGINE.value: TieBreak.LISTED,
+}
 _COUNTABLE = {
     QuerySet.RELEVANT.value: Countable.RELEVANT,
     QuerySet.JUDGED.value: Countable.JUDGED,
@@ -432,6 +436,7 @@ def _rescored(claim: _Claim, dataset: Dataset) -> Iterator[Variant]:
         return
     settings = Settings(
         ties=ties,
+        precision=Precision.DOUBLE if row.options.get("ties") == TieRule.TREC_EVAL_10 else Precision.SINGLE,
         queries=_COUNTABLE[str(row.options.get("queries", QuerySet.RELEVANT))],
         identical_ids=IdenticalIds.AFTER_CUT if _drops(row, dataset) else IdenticalIds.KEEP,
         relevance=int(row.options.get("relevance", 1)),

@@ -41,7 +41,7 @@ HIGHEST_GRADE = 2**31 - 1
 LARGEST_SEED = 2**63 - 1
 """The largest number that a stored result holds."""
 SECONDS_ABOVE_0 = "a number of seconds above 0, such as 0.5 or 90"
-TIE_RULES = ("trec_eval", "engine", "average")
+TIE_RULES = ("trec_eval", "trec_eval_10", "engine", "average")
 QUERY_RULES = ("relevant", "judged", "answered")
 PAIRED_TESTS = ("randomisation", "t", "wilcoxon")
 MATCH_RULES = ("exact", "document", "prefix")
@@ -99,7 +99,12 @@ COLUMNS = Option(
 METRICS = Option(
     "Metrics, separated by commas; trec_eval's names work too.", MEASURED, common=True, metavar="LIST", commas=True
 )
-TIES = Option("Order of equal scores.", MEASURED, common=True, choices=TIE_RULES)
+TIES = Option(
+    "Order of equal scores: trec_eval compares them as float32, as trec_eval 9 does, trec_eval_10 as float64.",
+    MEASURED,
+    common=True,
+    choices=TIE_RULES,
+)
 FORMAT = Option("How the result is printed.", OUTPUT, common=True, choices=FORMATS, keyword=False)
 RELEVANCE = Option(
     "Lowest grade that counts as relevant.",
@@ -568,21 +573,33 @@ class EvalRequest(ScoreOptions):
     """Settings of ``harness eval``."""
 
     qrels: Path = Option(
-        "Judgments: TREC or BEIR layout, JSON or Parquet; plain or gzip.", COMPARED, common=True, metavar="FILE"
+        "Judgments: TREC or BEIR layout, JSON or Parquet; plain or compressed. May stand first, without the flag.",
+        COMPARED,
+        common=True,
+        metavar="FILE",
+        unflagged=True,
     ).required()
     run: Sequence[str | Path] = Option(
-        "A run: TREC layout, JSON (MTEB's predictions too: FILE#subset/split), or Parquet.",
+        "Runs: TREC layout, JSON (MTEB's predictions too: FILE#subset/split), or Parquet. Several may follow, as from "
+        "*.trec, and the flag may be left out.",
         COMPARED,
         common=True,
         metavar="FILE",
         repeated=True,
+        unflagged=True,
     ).required()
     metrics: str | None = replace(
         METRICS, default_text=f"{EVAL_METRICS}, and trec_eval's official ones with --format trec_eval"
     ).default(None)
-    trec_eval: bool = Option("trec_eval's own choice: --queries answered --ties trec_eval.", MEASURED).default(False)
+    trec_eval: str | None = Option(
+        "The choices of a release of trec_eval: --queries answered, --ties trec_eval or trec_eval_10, and its formulas "
+        "of iprec_at_recall, 11pt_avg and rbp. Without a number, release 9.",
+        MEASURED,
+        choices=("9", "10"),
+        flag_value="9",
+    ).default(None)
     audit: bool = Option(
-        "Score one run as trec_eval, Anserini, BEIR, MTEB, sentence-transformers and ranx do, and say why the "
+        "Score one run as trec_eval 9 and 10, Anserini, BEIR, MTEB, sentence-transformers and ranx do, and say why the "
         f"values differ. Default metrics: {AUDIT_METRICS}.",
         MEASURED,
     ).default(False)
@@ -592,7 +609,11 @@ class EvalRequest(ScoreOptions):
         metavar="VALUE",
     ).default(None)
     per_query: bool = Option("Every query's values too.", OUTPUT, common=True, flags=("-q",)).default(False)
-    format: str = replace(FORMAT, choices=(*FORMATS, "trec_eval")).default("table")
+    format: str = replace(
+        FORMAT,
+        help="How the result is printed; trec_eval: as release 9 prints it, or that of --trec-eval.",
+        choices=(*FORMATS, "trec_eval"),
+    ).default("table")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

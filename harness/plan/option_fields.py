@@ -50,6 +50,9 @@ class Option:
         repeated: the flag may be given several times, and Python may give a sequence.
         common: help lists it before the others of its group.
         argument: the value is given without a flag.
+        unflagged: values may be given without the flag as well. Such words go to the first of these options without a
+            value, the rest to the one that takes several.
+        flag_value: the value that the flag stands for when none of the choices follows it.
         flags: further flags, short ones for example.
         completes: the names that the shell completes.
         two_sided: a yes-or-no option that is off has a flag to say so, over a harness.toml that has it on.
@@ -72,6 +75,8 @@ class Option:
     repeated: bool = False
     common: bool = False
     argument: bool = False
+    unflagged: bool = False
+    flag_value: str | None = None
     flags: tuple[str, ...] = ()
     completes: Literal["backends", "dataset"] | None = None
     two_sided: bool = False

@@ -135,12 +135,12 @@ def _unsorted(judged: JudgedRun) -> Finding | None:
     if not judged.ordered:
         return None
     owner = np.repeat(np.arange(len(run.query_ids)), np.diff(run.indptr))
-    steps = np.diff(run.scores)
+    before, after = run.scores[:-1], run.scores[1:]  # compared, as minus infinity less itself is no number
     within = owner[1:] == owner[:-1]
-    rising = np.unique(owner[1:][within & (steps > 0)])
+    rising = np.unique(owner[1:][within & (after > before)])
     if not len(rising):
         return None
-    distances = not bool((within & (steps < 0)).any())
+    distances = not bool((within & (after < before)).any())
     by_score = judged.scores.ties is not TieRule.ENGINE
     taken = "hits are ordered by score, as trec_eval does" if by_score else "hits stay in the order of the file"
     never_fall = ", and never fall: they look like distances" if distances else ""
@@ -224,7 +224,8 @@ def _equal_scores(judged: JudgedRun) -> Finding | None:
     starts = run.indptr[:-1][lengths > 1]
     if judged.is_example or len(starts) < _FEW_QUERIES:
         return None
-    steps = (np.diff(run.scores, prepend=run.scores[:1]) != 0).astype(np.int64)
+    steps = np.zeros(run.hits, dtype=np.int64)
+    steps[1:] = run.scores[1:] != run.scores[:-1]
     steps[run.indptr[:-1][lengths > 0]] = 0
     tied = np.add.reduceat(steps, starts) == 0
     if 10 * np.count_nonzero(tied) < 9 * len(tied):

@@ -147,7 +147,8 @@ class ResultSnapshot:
             run = self.hits(label)
             listed = run is None or self.depth is not None or self.ties is TieRule.ENGINE
             self._ordered.clear()
-            self._ordered[label] = run if run is None or listed else ranking.order(run)
+            wide = self.ties is TieRule.TREC_EVAL_10
+            self._ordered[label] = run if run is None or listed else ranking.order(run, wide=wide)
         return self._ordered[label]
 
     def first(self, label: str, depth: int) -> dict[str, list[str]]:

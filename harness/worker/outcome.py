@@ -90,7 +90,7 @@ def checked_run(record: TrialRecord, dataset: Dataset) -> Run:
     """Return the run of a trial's hits; raises RankingError where it cannot be one, or breaks the dataset's filter."""
     doc_ids = dataset.corpus.ids if record.external is None else record.external.ids
     run = Run(dataset.queries.ids, doc_ids, record.hits.indptr, record.hits.rows, record.hits.scores)
-    ranking.check(run)
+    ranking.check(run, finite=True)
     refuse_unmatched(run, dataset)
     return run
 

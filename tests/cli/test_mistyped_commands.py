@@ -37,9 +37,6 @@ def test_a_list_stands_once() -> None:
     [
         ("check golden.jsonl docs.csv", "write --corpus docs.csv"),
         ("compare cacm", "write --dataset cacm"),
-        ("eval run.trec", "write --qrels run.trec or --run run.trec"),
-        ("eval --qrels qrels.tsv run.trec", "write --run run.trec"),
-        ("eval --qrels=qrels.tsv run.trec", "write --run run.trec"),
         ("regress bl.json", "write --baseline bl.json"),
     ],
 )

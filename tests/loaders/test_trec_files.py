@@ -81,14 +81,13 @@ def test_all_problems_of_a_run_are_named_with_their_lines(tmp_path):
     with pytest.raises(DataError) as caught:
         read_run(path)
     assert str(caught.value).splitlines() == [
-        f"{path}: 8 problems",
+        f"{path}: 7 problems",
         "  line 3: 5 columns, expected 6: query Q0 document rank score tag",
         "  line 4: the score 'high' is not a number",
         "  line 5: the score is NaN",
         "  line 6: document 'a' is listed for query 'q' on line 1 already",
         "  line 7: not UTF-8: byte 0xff",
         "  line 8: the score '1_0' is not a number",
-        "  line 9: the score '-inf' is infinite, or beyond the range of float32",
         "  line 10: the score '1e39' is infinite, or beyond the range of float32",
     ]
 

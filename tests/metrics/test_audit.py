@@ -92,13 +92,20 @@ class TestPlantedDifferences:
     def test_an_unanswered_query(self):
         run, qrels = {"q": {"a": 1.0}}, {"q": {"a": 1}, "p": {"a": 1}}
         audit = harness.audit(run, qrels, "nDCG@10")
-        assert changed(audit) == {"trec_eval", "BEIR", "MTEB"}
-        assert causes(run, qrels, "nDCG@10", "trec_eval") == [["queries averaged over"]]
-        assert audit.difference("nDCG@10", "trec_eval").examples == (("p", 0.0, None, None, None),)
+        assert changed(audit) == {"trec_eval 9", "trec_eval 10", "BEIR", "MTEB"}
+        assert causes(run, qrels, "nDCG@10", "trec_eval 9") == [["queries averaged over"]]
+        assert audit.difference("nDCG@10", "trec_eval 9").examples == (("p", 0.0, None, None, None),)
 
     def test_a_query_without_relevant_documents(self):
         run, qrels = {"q": {"a": 1.0}, "p": {"a": 1.0}}, {"q": {"a": 1}, "p": {"a": 0}}
-        assert changed(harness.audit(run, qrels, "AP@100")) == {"trec_eval", "Anserini", "BEIR", "MTEB", "ranx"}
+        assert changed(harness.audit(run, qrels, "AP@100")) == {
+            "trec_eval 9",
+            "trec_eval 10",
+            "Anserini",
+            "BEIR",
+            "MTEB",
+            "ranx",
+        }
         assert causes(run, qrels, "AP@100", "ranx") == [["queries averaged over"]]
 
     def test_identical_ids(self):
@@ -106,7 +113,7 @@ class TestPlantedDifferences:
         assert changed(harness.audit(run, qrels, "RR@10")) == {"BEIR"}
         assert causes(run, qrels, "RR@10", "BEIR") == [["hits with their query's id"]]
         dropped = harness.audit(run, qrels, "RR@10", identical_ids="drop")
-        assert changed(dropped) == {"trec_eval", "sentence-transformers", "ranx"}
+        assert changed(dropped) == {"trec_eval 9", "trec_eval 10", "sentence-transformers", "ranx"}
 
     def test_identical_ids_after_the_cut(self):
         """One of the thousand hits is lost where the query's own document is dropped after the cut."""
@@ -116,7 +123,8 @@ class TestPlantedDifferences:
         qrels = {"q": {"x0999": 1}, "p": {"a": 1}}
         audit = harness.audit(run, qrels, "R@1000", identical_ids="drop")
         assert audit.values[parse_metric("R@1000")] == {
-            "harness": 1.0, "trec_eval": 0.5, "Anserini": 0.5, "BEIR": 1.0, "MTEB": 0.5, "sentence-transformers": 0.5,
+            "harness": 1.0, "trec_eval 9": 0.5, "trec_eval 10": 0.5, "Anserini": 0.5, "BEIR": 1.0, "MTEB": 0.5,
+            "sentence-transformers": 0.5,
             "ranx": 0.5,
         }  # fmt: skip
         found = causes(run, qrels, "R@1000", "MTEB", identical_ids="drop")
@@ -188,12 +196,18 @@ class TestPublished:
     def test_a_cut_of_the_reciprocal_rank(self):
         run = {"q": {**{f"x{number}": 30.0 - number for number in range(12)}, "a": 1.0}, "p": {"a": 1.0}}
         found = self.given_by("0.50000", "RR", run, {"q": {"a": 1}, "p": {"a": 1}})
-        assert found == [("RR", name, ("hits measured", "10")) for name in ("harness", "trec_eval", "Anserini", "ranx")]
+        tools = ("harness", "trec_eval 9", "trec_eval 10", "Anserini", "ranx")
+        assert found == [("RR", name, ("hits measured", "10")) for name in tools]
 
     def test_a_convention_as_it_is(self):
         run, qrels = {"q": {"a": 1.0}}, {"q": {"a": 1}, "p": {"a": 1}}
         found = self.given_by("1.000", "AP@100", run, qrels)
-        assert [convention for _, convention, change in found if change is None] == ["trec_eval", "BEIR", "MTEB"]
+        assert [convention for _, convention, change in found if change is None] == [
+            "trec_eval 9",
+            "trec_eval 10",
+            "BEIR",
+            "MTEB",
+        ]
         assert ("AP@100", "harness", ("queries averaged over", "judged and answered")) not in found  # as trec_eval
 
     def test_percent_and_a_metric_of_its_own(self):
@@ -240,7 +254,7 @@ class TestInput:
     def test_no_query_counts(self):
         audit = harness.audit({"q": {"a": 1.0}}, {"q": {"a": 0}}, "nDCG@10")
         assert np.isnan(audit.values[parse_metric("nDCG@10")]["harness"])
-        assert audit.values[parse_metric("nDCG@10")]["trec_eval"] == 0.0
+        assert audit.values[parse_metric("nDCG@10")]["trec_eval 9"] == 0.0
 
     def test_wide_scores_are_kept_where_float32_loses_order_only(self, tmp_path):
         assert run_from_dict({"q": {"a": 0.1, "b": 0.2}}).wide_scores is None
@@ -261,7 +275,7 @@ class TestInput:
         values = harness.audit(run, ranked, "nDCG@10").values[parse_metric("nDCG@10")]
         assert values == harness.audit(kept, judged, "nDCG@10").values[parse_metric("nDCG@10")]
         assert values["ranx"] == 1.0
-        assert values["trec_eval"] < 0.5
+        assert values["trec_eval 9"] < 0.5
 
     def test_a_best_order_has_only_its_own_scores(self):
         run = run_from_dict({"q": {"a": 1.0, "b": 1.0 + 1e-9}})
@@ -293,41 +307,41 @@ def invoke(*arguments: str) -> str:
 class TestCommand:
     def test_text(self, files):
         text = invoke(*files, "--metrics", "RR@10,AP", "--published", "0.5")
-        assert "trec_eval 0.5000 *" in " ".join(text.split())
+        assert "trec_eval 9 0.5000 *" in " ".join(text.split())
         table = text[text.index("Scores\n") :].split("\n\n")[0]
         assert max(map(len, table.splitlines()[:9])) <= 80
         said = " ".join(text.split())
         assert "because of queries averaged over: judged and answered (harness: with a relevant document)" in said
         assert "query q: 1.0000 instead of 0.5000; first relevant document at rank 1 instead of 2" in said
         assert "– not computed by that tool" in text
-        assert "RR@10 as trec_eval (0.500000)" in text
+        assert "RR@10 as trec_eval 9 (0.500000)" in text
 
     def test_an_equal_mean_of_other_queries_is_not_marked(self, tmp_path):
         (tmp_path / "qrels").write_text("q 0 a 1\nunanswered 0 c 1\nr 0 d 0\n")
         (tmp_path / "run.trec").write_text("q Q0 b 1 3.0 x\nq Q0 a 2 2.0 x\nr Q0 d 1 1.0 x\n")
         audited = ["--qrels", str(tmp_path / "qrels"), "--run", str(tmp_path / "run.trec"), "--audit"]
         text = invoke(*audited, "--metrics", "RR@10")
-        assert "trec_eval 0.2500 Anserini" in " ".join(text.split())
-        assert "RR@10, trec_eval: the same mean, 0.2500, of other values" in text
+        assert "trec_eval 9 0.2500 trec_eval 10 0.2500 Anserini" in " ".join(text.split())
+        assert "RR@10, trec_eval 9, trec_eval 10: the same mean, 0.2500, of other values" in text
 
     def test_markdown(self, files):
         text = invoke(*files, "--metrics", "RR@10", "--format", "markdown")
-        assert "| `trec_eval` | 0.5000 * |" in text
-        assert "RR@10, trec_eval: 0.5000 instead of 0.2500" in text
+        assert "| `trec_eval 9` | 0.5000 * |" in text
+        assert "RR@10, trec_eval 9, trec_eval 10: 0.5000 instead of 0.2500" in text
 
     def test_csv(self, files):
         text = invoke(*files, "--metrics", "RR@10", "--format", "csv", "--published", "0.5")
         rows = list(csv.DictReader(io.StringIO(text)))
         means = {one["metric"]: float(one["mean"]) for one in rows if one["mean"]}
-        assert means["RR@10 as trec_eval"] == means["published.RR@10 as trec_eval"] == 0.5
-        assert means["difference.RR@10 as trec_eval"] == 0.25
+        assert means["RR@10 as trec_eval 9"] == means["published.RR@10 as trec_eval 9"] == 0.5
+        assert means["difference.RR@10 as trec_eval 9"] == 0.25
         assert any(name.startswith("published.RR@10 as harness, but ") for name in means)
 
     def test_json(self, files):
         content = json.loads(invoke(*files, "--metrics", "RR@10,AP", "--format", "json", "--published", "0.77"))
-        assert content["measures"]["RR@10"]["trec_eval"] == 0.5
+        assert content["measures"]["RR@10"]["trec_eval 9"] == 0.5
         assert content["measures"]["AP"]["MTEB"] is None
-        (one,) = (d for d in content["differences"] if (d["measure"], d["convention"]) == ("RR@10", "trec_eval"))
+        (one,) = (d for d in content["differences"] if (d["measure"], d["convention"]) == ("RR@10", "trec_eval 9"))
         assert one["causes"][0][0]["there"] == "judged and answered"
         assert content["published"]["matches"] == []
         assert content["published"]["nearest"]["value"] is not None

@@ -167,10 +167,10 @@ def test_csv_and_json_carry_full_precision_and_nothing_for_unknown(files, capsys
 
 
 def test_trec_evals_own_choice_of_queries(files, capsys):
-    printed = _printed(capsys, files, metrics="AP", trec_eval=True)
+    printed = _printed(capsys, files, metrics="AP", trec_eval="9")
     assert "averaged over 3 (answered)" in " ".join(printed.out.split())
     with pytest.raises(UsageError, match="--trec-eval settles"):
-        _printed(capsys, files, trec_eval=True, queries=QuerySet.JUDGED)
+        _printed(capsys, files, trec_eval="9", queries=QuerySet.JUDGED)
     with pytest.raises(UsageError, match="no closed form over tie permutations for Bpref"):
         _printed(capsys, files, metrics="Bpref", ties=TieRule.AVERAGE)
 
@@ -247,7 +247,7 @@ def test_one_judged_query_is_no_plural(files, capsys):
     [
         ({"metrics": 5}, "the metrics are of type int"),
         ({"metrics": None}, "the metrics are of type NoneType"),
-        ({"ties": 5}, "--ties is 5\n  it must be one of: trec_eval, engine, average"),
+        ({"ties": 5}, "--ties is 5\n  it must be one of: trec_eval, trec_eval_10, engine, average"),
         ({"queries": []}, "--queries is [], a list"),
         ({"relevences": 2}, "harness.evaluate() has no keyword 'relevences'\n  did you mean 'relevance'?"),
         ({"metric": "AP"}, "harness.evaluate() has no keyword 'metric'\n  did you mean 'metrics'?"),

@@ -60,6 +60,24 @@ from harness.metrics.table import KINDS
         ("gm_map", "gm_map"),
         ("infAP", "infAP"),
         ("num_rel_ret", "NumRelRet"),
+        ("ndcg_at_10", "nDCG@10"),
+        ("mrr_at_10", "RR@10"),
+        ("precision_at_1", "P@1"),
+        ("hit_rate_at_5", "Success@5"),
+        ("R_cap_at_10", "R_cap@10"),
+        ("hit_rate@5", "Success@5"),
+        ("hit_rate", "Success"),
+        ("hits@5", "Hits@5"),
+        ("f1@5", "F1@5"),
+        ("r-precision", "Rprec"),
+        ("ndcg_burges@10", "nDCG(dcg='exp-log2')@10"),
+        ("dcg_burges", "DCG(dcg='exp-log2')"),
+        ("map@10-l2", "AP(rel=2)@10"),
+        ("set_F.0.5", "SetF(beta=0.5)"),
+        ("set_F_2", "SetF(beta=2.0)"),
+        ("rbp", "RBP"),
+        ("rbp.p=0.95", "RBP_trec_eval_10(p=0.95)"),
+        ("IPrec_trec_eval_10@0.3", "IPrec_trec_eval_10@0.3"),
     ],
 )
 def test_a_name_is_parsed_to_its_canonical_measure(text, canonical):
@@ -69,13 +87,16 @@ def test_a_name_is_parsed_to_its_canonical_measure(text, canonical):
     assert hash(parse_metric(canonical)) == hash(measure)
 
 
-def test_no_two_rows_claim_one_name():
+@pytest.mark.parametrize("release", [9, 10])
+def test_no_two_rows_claim_one_name(release):
+    names_of_release_10 = {"rbp", "iprec_at_recall", "11pt_avg"}
     claims = [
         (name.lower(), kind.name)
         for kind in KINDS.values()
-        for name in (kind.name, *kind.aliases, kind.trec, kind.trec_cut)
+        for name in (kind.name, *kind.aliases, *((kind.trec, kind.trec_cut) if kind.release in (None, release) else ()))
         if name is not None
     ]
+    claims = [claim for claim in claims if release == 9 or claim[0] not in names_of_release_10]
     assert len(dict(claims)) == len(set(claims))
     for kind in KINDS.values():
         example = {"required": "@10", "recall": "@0.5"}.get(kind.cutoff, "")
@@ -128,6 +149,48 @@ def test_an_unknown_name_is_refused_with_the_nearest(text, near):
 def test_a_misshapen_measure_is_refused(text, says):
     with pytest.raises(UsageError, match=says):
         parse_metric(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("rbp.95", r"whole grade as gain\n  write RBP\(p=0.95\)"),
+        ("Hole@10", r"any query judged it\n  write Judged@10"),
+        ("hole_at_10", "write Judged@10"),
+        ("ndcg@10-l2", r"which ranx's -l2 sets\n  write nDCG@10"),
+        ("map-l0", "must be at least 1"),
+    ],
+)
+def test_a_metric_of_another_formula_is_refused_with_what_to_write(text, instead):
+    with pytest.raises(UsageError, match=instead):
+        parse_metric(text)
+
+
+@pytest.mark.parametrize(
+    ("texts", "parsed"),
+    [
+        (["map_cut.10,100"], ["AP@10", "AP@100"]),
+        ("map_cut.10,100", ["AP@10", "AP@100"]),
+        (["P.5,10", "ndcg_cut.5"], ["P@5", "P@10", "nDCG@5"]),
+        (["success.1,5"], ["Success@1", "Success@5"]),
+        (["iprec_at_recall.0.1,.2"], ["IPrec@0.1", "IPrec@0.2"]),
+        (["nDCG@10, AP"], ["nDCG@10", "AP"]),
+        (["RBP(p=0.9, rel=2)"], ["RBP(p=0.9, rel=2)"]),
+        (["nDCG @ 10"], ["nDCG@10"]),
+        (["nDCG@{1,3}"], ["nDCG@1", "nDCG@3"]),
+    ],
+)
+def test_a_text_of_a_list_may_hold_a_list(texts, parsed):
+    assert [str(metric) for metric in parse_metrics(texts)] == parsed
+
+
+def test_trec_evals_names_are_those_of_the_release():
+    names = ["iprec_at_recall.0.3", "11pt_avg", "rbp", "map", "RBP", "IPrec@0.3"]
+    assert [str(metric) for metric in parse_metrics(names)] == ["IPrec@0.3", "11pt_avg", "RBP", "AP"]
+    assert [str(metric) for metric in parse_metrics(names, release=10)] == [
+        "IPrec_trec_eval_10@0.3", "11pt_avg_trec_eval_10", "RBP_trec_eval_10", "AP", "RBP", "IPrec@0.3",
+    ]  # fmt: skip
+    assert [metric.name for metric in official_metrics(10)].count("IPrec_trec_eval_10") == 11
 
 
 def test_all_mistakes_are_reported_at_once():

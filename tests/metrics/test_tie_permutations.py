@@ -18,9 +18,11 @@ from harness.metrics.table import KINDS
 WITH_CLOSED_FORM = (
     "P@1", "P@3", "R@2", "R@5", "R_cap@3", "Success@1", "Success@3", "RR", "RR@2", "AP", "AP@3", "AP(rel=2)", "nDCG",
     "nDCG@2", "nDCG(dcg='exp-log2')@3", "DCG", "DCG@2", "DCG(dcg='exp-log2')@3",
-    "RBP", "RBP(p=0.5)@3", "Rprec", "Judged@2", "Judged", "SetP", "SetR", "SetF",
+    "RBP", "RBP(p=0.5)@3", "RBP_trec_eval_10", "RBP_trec_eval_10(p=0.5)@3", "Rprec", "Judged@2", "Judged", "SetP",
+    "SetR", "SetF", "Success", "Hits", "Hits@2", "F1", "F1@3",
 )  # fmt: skip
-BOUNDED = (*WITH_CLOSED_FORM, "ERR", "ERR@2", "Bpref", "IPrec@0.5", "IPrec@0.0", "11pt_avg", "gm_map")
+BOUNDED = (*WITH_CLOSED_FORM, "ERR", "ERR@2", "Bpref", "IPrec@0.5", "IPrec@0.0", "11pt_avg", "gm_map",
+           "IPrec_trec_eval_10@0.3", "11pt_avg_trec_eval_10")  # fmt: skip
 
 DOCUMENTS = [f"d{number}" for number in range(6)]
 HITS = st.dictionaries(st.sampled_from(DOCUMENTS), st.sampled_from([1.0, 2.0, 3.0]), min_size=1, max_size=6)

@@ -41,6 +41,7 @@ VARIED = {
     "backends": "those compared, those checked, and those in the place of a baseline's",
     "all": "every dataset, every entry of the cache",
     "dataset": "those compared, another state of a baseline's, the one that init writes down, the one shown",
+    "format": "eval also prints as trec_eval does",
     "published": "a number to look for, all numbers to show",
     "qrels": "in place of the dataset's, and the only ones",
     "queries": "a rule or a file of queries, and the rule alone",

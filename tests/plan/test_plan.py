@@ -84,7 +84,7 @@ def test_all_wrong_numbers_are_reported_together() -> None:
 def test_names_are_checked_with_suggestions() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'csr'"):
         plan(backends="crs")
-    with pytest.raises(UsageError, match="known: trec_eval, engine, average"):
+    with pytest.raises(UsageError, match="known: trec_eval, trec_eval_10, engine, average"):
         plan(ties="avarage")
 
 

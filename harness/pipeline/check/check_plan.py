@@ -16,7 +16,7 @@ from harness.loaders import load_golden_of
 from harness.loaders.golden import golden_of_records
 from harness.loaders.records import ENDINGS
 from harness.metrics import Metric, is_mean
-from harness.metrics.parse import split_metrics
+from harness.metrics.parse import metric_texts
 from harness.pipeline.check.against import AgainstPlan, plan_against
 from harness.pipeline.check.id_match import Match
 from harness.pipeline.check.requirements import (
@@ -267,7 +267,7 @@ def _refuse_url(place: str, what: str) -> None:
 
 def _metrics_shown(request: CheckRequest, requirements: Sequence[Requirement]) -> dict[str, Metric]:
     """Return metrics by the names that are shown: those of the tables, then those of requirements, each once."""
-    texts = split_metrics(request.metrics) if isinstance(request.metrics, str) else list(request.metrics)
+    texts = metric_texts(request.metrics)
     names: dict[Metric, str] = {}
     for text in texts or [f"{name}@{request.k}" for name in ("Hit", "MRR", "Recall", "nDCG")]:
         metric = metric_at_depth(text, request.k)

@@ -177,8 +177,8 @@ class Expected:
         expectation are unjudged.
         """
         ordered = run
-        if self.match.rule is not MatchRule.EXACT and ties is TieRule.TREC_EVAL:
-            ordered = ranking.order(run)
+        if self.match.rule is not MatchRule.EXACT and ties is not TieRule.ENGINE:
+            ordered = ranking.order(run, wide=ties is TieRule.TREC_EVAL_10)
         places = dict(zip(run.query_ids, range(len(run.query_ids)), strict=True))
         judged: dict[str, dict[str, int]] = {}
         for question in self.golden:

@@ -21,7 +21,7 @@ import numpy as np
 from harness.data.types import Float64Array
 from harness.errors import UnknownNameError, UsageError
 from harness.metrics import Metric, is_mean, parse_metric
-from harness.metrics.registry import kind_of, kinds, spellings
+from harness.metrics.registry import kind_of, kinds, spellings, squeezed
 from harness.metrics.table import KINDS
 from harness.plan.option_fields import Mistakes
 from harness.stats import Interval
@@ -152,8 +152,8 @@ def shown_name(written: str, metric: Metric) -> str:
     """Return the name of a metric as users write it (``Hit``, ``MRR``), with the canonical parameters and cutoff."""
     first = re.match(r"[^@(\s]+", written)
     names = (metric.name, *kind_of(metric.name).aliases)
-    folded = {name.lower(): name for name in reversed(names)}  # the canonical spelling wins
-    name = folded.get(first[0].lower()) if first is not None else None
+    folded = {squeezed(name): name for name in reversed(names)}  # the canonical spelling wins
+    name = folded.get(squeezed(first[0])) if first is not None else None
     return str(metric).replace(metric.name, name, 1) if name is not None else str(metric)
 
 

@@ -19,7 +19,8 @@ from harness.wording import counted, shortened
 _UNDECIDED = "~"
 _DIFFERS = "*"
 _TIE_RULES = {
-    TieRule.TREC_EVAL: "score descending, then document id descending",
+    TieRule.TREC_EVAL: "score descending as float32, then document id descending",
+    TieRule.TREC_EVAL_10: "score descending as float64, then document id descending",
     TieRule.ENGINE: "the engine's order",
     TieRule.AVERAGE: "mean over all orders of equal scores",
 }
@@ -60,13 +61,18 @@ def scores_document(
     warnings = [*findings, *(finding for run in runs for finding in run.named_findings)]
     return Document(
         title=f"{names} against {shortened(judgments)}",
-        subtitle="\n".join([*map(counts_line, runs), f"ties: {ties} ({_TIE_RULES[ties]})"]),
+        subtitle="\n".join([*map(counts_line, runs), f"ties: {ties_line(ties)}"]),
         verdicts=[_warning(finding) for finding in warnings],
         sections=[Section("scores", "Scores", [_means(runs), *(map(_queries, runs) if per_query else ())])],
         kind="eval",
         name=names,
         values=[value for run in runs for value in _values(run, judgments)],
     )
+
+
+def ties_line(ties: TieRule) -> str:
+    """Return the name of a tie rule, and what it does."""
+    return f"{ties} ({_TIE_RULES[ties]})"
 
 
 def counts_line(run: NamedScores) -> str:

@@ -13,6 +13,7 @@ from harness.data.problems import Finding
 from harness.metrics import Metric, Scores, Summary
 from harness.metrics.audit import Audit, Difference, Match
 from harness.metrics.conventions import CONVENTIONS
+from harness.metrics.kind import Release
 from harness.metrics.registry import kind_of
 from harness.metrics.trec_names import in_trec_order, trec_name
 from harness.report.documents.evaluate import NamedScores
@@ -64,31 +65,32 @@ def _dumped(content: dict[str, Any]) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def trec_eval_text(scores: Scores, tag: str | None, *, per_query: bool, relevance: int) -> str:
-    """Return what trec_eval prints: with ``per_query`` (its ``-q``) queries first, by id in byte order, then all.
+def trec_eval_text(scores: Scores, tag: str | None, *, per_query: bool, relevance: int, release: Release = 9) -> str:
+    """Return what a release of trec_eval prints; with ``per_query`` (its ``-q``) queries first, then all.
 
-    Measures come in trec_eval's order and under its names; one that it lacks keeps ours. As there, ``num_q`` and
-    ``gm_map`` have no line for a single query. ``tag`` is printed as ``runid`` unless it is None.
+    Queries are in the byte order of their ids. Measures come in trec_eval's order and under its names; one that it
+    lacks keeps ours. As there, ``num_q`` and ``gm_map`` have no line for a single query. ``tag`` is printed as
+    ``runid`` unless it is None.
     """
-    order = in_trec_order(scores.measures, relevance)
+    order = in_trec_order(scores.measures, relevance, release)
     lines: list[str] = []
     if per_query:
         ids = scores.query_ids.to_list()
         for row in sorted(range(len(ids)), key=lambda row: ids[row].encode()):
             lines += [
-                _line(scores.measures[column], ids[row], float(scores.values[row, column]), relevance)
+                _line(scores.measures[column], ids[row], float(scores.values[row, column]), relevance, release)
                 for column in order
                 if scores.measures[column].name not in ("NumQ", "gm_map")
             ]
     means = scores.means()
     lines += [f"{'runid':<22}\tall\t{tag}"] if tag is not None else []
-    lines += [_line(means[column].measure, "all", means[column].value, relevance) for column in order]
+    lines += [_line(means[column].measure, "all", means[column].value, relevance, release) for column in order]
     return "\n".join(lines) + "\n"
 
 
-def _line(measure: Metric, query: str, value: float, relevance: int) -> str:
+def _line(measure: Metric, query: str, value: float, relevance: int, release: Release) -> str:
     """Return a line of trec_eval: name padded to 22, tab, query or ``all``, tab, value with four decimals."""
-    name = trec_name(measure, relevance) or str(measure)
+    name = trec_name(measure, relevance, release) or str(measure)
     number = f"{value:.0f}" if kind_of(measure.name).aggregate == "sum" else f"{value:6.4f}"
     return f"{name:<22}\t{query}\t{number}"
 
