@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 
 from harness.data.frames import DOCUMENT, GRADE, QUERY
-from harness.data.judgments import Judgments, grade_problem
+from harness.data.judgments import Judgments, grade_of, grade_problem
 from harness.data.problems import Problems
 from harness.errors import UnknownNameError, UsageError
 
@@ -319,10 +319,8 @@ def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: P
 
 def _grade(value: object, line: int, problems: Problems) -> int:
     text = str(value)
-    if isinstance(value, float) or (isinstance(value, str) and value.endswith(".0")):
-        text = text.removesuffix(".0")
     problem = f"the grade is {shown(value)}" if isinstance(value, bool) or value is None else grade_problem(text)
     if problem is None:
-        return int(text)
+        return grade_of(text)
     problems.add(line, problem)
     return 0

@@ -18,7 +18,7 @@ from harness.wording import counted
 
 BEIR_COLUMNS = ("query-id", "corpus-id", "score")
 """The header of judgments in BEIR's layout."""
-_GRADE = re.compile(r"[+-]?[0-9]+")
+_GRADE = re.compile(r"[+-]?[0-9]+(?:\.0*)?")
 _LIMIT = 2**31
 _DIGITS = 32
 """More characters than any grade has; Python refuses to read numbers of thousands of digits."""
@@ -71,14 +71,19 @@ def repeated_judgments(qrels: Qrels | None) -> list[Finding]:
 
 
 def grade_problem(text: str) -> str | None:
-    """Return what is wrong with a grade, None for a whole number within 32 bits."""
+    """Return what is wrong with a grade, None for a whole number within 32 bits, which may be written ``1.0``."""
     if len(text) > _DIGITS:
         return f"the grade '{text[:_DIGITS]}…' does not fit into 32 bits"
     if not _GRADE.fullmatch(text):
         return f"the grade '{text}' is not an integer"
-    if not -_LIMIT <= int(text) < _LIMIT:
+    if not -_LIMIT <= grade_of(text) < _LIMIT:
         return f"the grade '{text}' does not fit into 32 bits"
     return None
+
+
+def grade_of(text: str) -> int:
+    """Return the grade that a text with no :func:`grade_problem` stands for."""
+    return int(text.partition(".")[0])
 
 
 def ungrouped(qrels: Qrels) -> Judgments:

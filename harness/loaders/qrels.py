@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import BinaryIO
 
 from harness.data.columns import JUDGMENT_ROLES, ColumnMap, judgments_of
-from harness.data.judgments import BEIR_COLUMNS, Judgments, grade_problem, ungrouped
+from harness.data.judgments import BEIR_COLUMNS, Judgments, grade_of, grade_problem, ungrouped
 from harness.data.problems import Problems
 from harness.loaders.records import DELIMITERS, first_fields, format_of, read_records
 from harness.loaders.source import Source, read_lines
@@ -56,7 +56,8 @@ def _is_table(source: Source, member: str, columns: ColumnMap) -> bool:
 def read_judgment_lines(stream: BinaryIO, problems: Problems, notes: list[str]) -> Judgments:
     """Read a file of judgments; faulty lines are noted in ``problems`` and left out.
 
-    The first line decides between the layouts. Grades are integers within 32 bits; negative ones are allowed.
+    The first line decides between the layouts. Grades are whole numbers within 32 bits, also written ``1.0``; negative
+    ones are allowed.
     """
     judgments = Judgments([], [], [], [])
     trec: bool | None = None
@@ -80,7 +81,7 @@ def read_judgment_lines(stream: BinaryIO, problems: Problems, notes: list[str]) 
         judgments.lines.append(number)
         judgments.query_ids.append(columns[0])
         judgments.doc_ids.append(columns[1])
-        judgments.grades.append(int(columns[2]))
+        judgments.grades.append(grade_of(columns[2]))
     return judgments
 
 

@@ -220,7 +220,7 @@ def test_utf16(folder, name, codec):
         (b"q1\td2", "line 3: 2 columns, expected 3 separated by tabs"),
         (b"q1 d2 1", "(these are separated by spaces)"),
         (b"q1\t0\td2\t1", "(four are TREC's layout"),
-        (b"q1\td2\t1.0", "line 3: the grade '1.0' is not an integer"),
+        (b"q1\td2\t1.5", "line 3: the grade '1.5' is not an integer"),
         (b"q1\td2\t 1", "line 3: the grade ' 1' is not an integer"),
         (b"q1\td2\tyes", "line 3: the grade 'yes' is not an integer"),
         (b"q1\td2\t", "line 3: the grade '' is not an integer"),

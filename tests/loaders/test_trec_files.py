@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.data.memory import qrels_from_dict, run_from_dict
+from harness.data.ranking import order
 from harness.data.types import Ids, Run
 from harness.errors import DataError
 from harness.loaders.trec import read_qrels, read_run, read_tagged_run
@@ -94,12 +95,12 @@ def test_all_problems_of_a_run_are_named_with_their_lines(tmp_path):
 
 def test_all_problems_of_judgments_are_named_with_their_lines(tmp_path):
     path = tmp_path / "qrels.txt"
-    path.write_text("q 0 a 1\nq 0 b 1.0\nq 0 a 2\nq 0 c\nq 0 d 99999999999\n")
+    path.write_text("q 0 a 1\nq 0 b 1.5\nq 0 a 2\nq 0 c\nq 0 d 99999999999\n")
     with pytest.raises(DataError) as caught:
         read_qrels(path)
     assert str(caught.value).splitlines() == [
         f"{path}: 4 problems",
-        "  line 2: the grade '1.0' is not an integer",
+        "  line 2: the grade '1.5' is not an integer",
         "  line 3: document 'a' is judged for query 'q' with grade 2, and on line 1 with 1",
         "  line 4: 3 columns, expected TREC's four: query 0 document grade",
         "  line 5: the grade '99999999999' does not fit into 32 bits",
@@ -177,3 +178,25 @@ def test_dictionaries_are_refused_with_their_fault():
         qrels_from_dict({"q": {"a": 1.5}})
     with pytest.raises(DataError, match="no whole number"):
         qrels_from_dict({"q": {"a": float("nan")}})
+
+
+@pytest.mark.parametrize(
+    "content", ["q 0 a 2.0\nq 0 b 0.\nq 0 c -1.00\n", "query-id\tcorpus-id\tscore\nq\ta\t2.0\nq\tb\t0\nq\tc\t-1.0\n"]
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_grades_may_be_written_with_a_point_where_they_are_whole(tmp_path, content, packed):
+    path = tmp_path / "judgments.qrels"
+    path.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
+    qrels = read_qrels(path)
+    assert dict(zip(qrels.doc_ids, qrels.grades.tolist(), strict=True)) == {"a": 2, "b": 0, "c": -1}
+
+
+@pytest.mark.parametrize("lowest", ["-inf", "-Infinity", "-INF"])
+def test_minus_infinity_ranks_last(tmp_path, lowest):
+    path = tmp_path / "run.trec"
+    path.write_text(f"q Q0 z 1 {lowest} t\nq Q0 a 2 -3 t\nq Q0 y 3 {lowest} t\n")
+    run = read_run(path)
+    ordered = order(run)
+    assert ordered.doc_ids.take(ordered.rows) == ["a", "z", "y"]
+    write_run(tmp_path / "copy.trec", run, "t")
+    assert read_run(tmp_path / "copy.trec").scores.tolist() == [float("-inf"), -3.0, float("-inf")]

@@ -498,3 +498,31 @@ def test_grades_are_whole_numbers_of_32_bits(grade):
 def test_a_run_without_hits_is_invalid_and_not_zero(run):
     with pytest.raises(DataError, match="run: 1 problem\n  it holds no hits"):
         harness.evaluate(run, QRELS, ["AP"])
+
+
+def test_minus_infinity_ranks_last_in_every_shape_and_infinity_is_refused(tmp_path):
+    low, high = float("-inf"), float("inf")
+    judged = {"q": {"a": 1}}
+
+    def shapes(score):
+        hits = {"q": {"a": score, "b": -5.0}}
+        frame = pd.DataFrame({"query_id": ["q", "q"], "doc_id": ["a", "b"], "score": [score, -5.0]})
+        as_json, as_table = tmp_path / "run.json.gz", tmp_path / "run.parquet"
+        as_json.write_bytes(gzip.compress(json.dumps(hits).encode()))  # -Infinity, as Python writes it
+        frame.to_parquet(as_table)
+        return hits, {"q": list(hits["q"].items())}, frame, as_json, as_table
+
+    for run in shapes(low):
+        assert harness.evaluate(run, judged, "RR").means()[0].value == 0.5
+        assert harness.evaluate(run, judged, "RR", ties="trec_eval_10").means()[0].value == 0.5
+    for run in shapes(high):
+        with pytest.raises(RankingError, match="infinite"):
+            harness.evaluate(run, judged, "RR")
+
+
+def test_lists_that_end_in_minus_infinity_are_looked_at_without_a_warning_of_numpy():
+    """The difference of two infinities is not a number, and NumPy warns of it, which is an error in tests."""
+    low = float("-inf")
+    run = {f"q{number}": {"a": 2.0, "b": 1.0, "c": low, "d": low} for number in range(6)}
+    scores = harness.evaluate(run, {f"q{number}": {"a": 1} for number in range(6)}, "RR")
+    assert [finding.check for finding in scores.findings] == []
