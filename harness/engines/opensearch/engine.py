@@ -202,7 +202,16 @@ class OpenSearchEngine(
         return Placement(shards, order)
 
     def prepare(self, queries: pa.ChunkedArray, k: int) -> list[bytes | None]:
-        """Make the body of each query's request; None for a query without terms, which is not sent."""
+        """Make the body of each query's request; None for a query without terms, which is not sent.
+
+        Raises RejectedInputError where the server would refuse all of them.
+        """
+        if k > self._index.window:
+            raise RejectedInputError(
+                f"the index '{self._index.name}' returns at most {self._index.window:,} of the {k:,} documents that a "
+                "search requests (its setting max_result_window)",
+                fix=f"take --k {self._index.window}, or raise index.max_result_window on the server",
+            )
         field = str(self.parameters["text_field"]) if self.parameters["external"] else TERMS
         bodies = []
         for text in queries.to_pylist():

@@ -27,8 +27,10 @@ __all__ = ["METADATA", "TERMS", "ServerIndex", "field_name"]
 TERMS = "terms"
 """The field of analysed terms in an index of ours."""
 METADATA = "metadata"
+_WINDOW = 10_000
+"""Largest number of documents that a search may return, unless the index sets ``max_result_window``."""
 _PAGE = 10_000
-"""Documents in one page when all are listed, and the most hits of a search that servers allow unless told otherwise."""
+"""Documents in one page when all are listed."""
 _SCROLL = "2m"
 _LINES = "application/x-ndjson"
 _POLL_S = 0.1
@@ -42,13 +44,16 @@ def field_name(name: str) -> str:
 
 
 class ServerIndex(ServerClient):
-    """An index by its name. One that it created it removes when it is closed, unless it is to be kept."""
+    """An index by its name. One that it created it removes when it is closed, unless it is to be kept.
+
+    ``window`` is the largest number of documents that a search of it may return.
+    """
 
     def __init__(self, connection: Connection, parameters: Mapping[str, ParameterValue], name: str) -> None:
         self.connection, self.address, self.name = connection, connection.address, name
         self._parameters, self.retrier = parameters, Retrier(float(parameters["retry_s"]))
         self._path, self._owns = f"/{quote(name, safe='')}", False
-        self.shards = int(parameters["shards"])
+        self.shards, self.window = int(parameters["shards"]), _WINDOW
 
     # An index of ours.
 
@@ -57,11 +62,12 @@ class ServerIndex(ServerClient):
 
         Nothing but :meth:`finish` refreshes it.
         """
+        self.window = max(documents, _WINDOW)
         settings = {
             "number_of_shards": self.shards,
             "number_of_replicas": 0,
             "refresh_interval": "-1",
-            "max_result_window": max(documents, _PAGE),
+            "max_result_window": self.window,
             "similarity": {"default": self._similarity()},
         }
         metadata = {field_name(name): {"type": "keyword"} for name in fields}
@@ -144,7 +150,7 @@ class ServerIndex(ServerClient):
         self._call("POST", "/_flush")
 
     def find(self) -> None:
-        """Look the index up and read how many shards it has; raises EngineUnavailableError when it is gone."""
+        """Look the index up and read its ``shards`` and ``window``; raises EngineUnavailableError when it is gone."""
         with self.translated(lambda: f"looking for the index '{self.name}'"):
             try:
                 settings = self._call("GET", "/_settings", options={"flat_settings": "true"})
@@ -162,6 +168,7 @@ class ServerIndex(ServerClient):
             )
         (description,) = settings.values()
         self.shards = int(description["settings"]["index.number_of_shards"])
+        self.window = int(description["settings"].get("index.max_result_window", _WINDOW))
 
     # Searching and reading.
 
@@ -180,7 +187,7 @@ class ServerIndex(ServerClient):
         ``wanted`` is what else each search is to bring.
         """
         with self.translated(lambda: f"listing the documents of shard {shard}"):
-            body = {"size": _PAGE, "sort": ["_doc"], "_source": False, **wanted}
+            body = {"size": min(_PAGE, self.window), "sort": ["_doc"], "_source": False, **wanted}
             options = {"scroll": _SCROLL, "preference": f"_shards:{shard}"}
             page = self._call("POST", "/_search", body, options=options)
 
