@@ -19,7 +19,7 @@ from harness.testing.proven import PARTS, ProofRecorder, declared_by, parts_for
 from harness.testing.suite import PROPERTY, Base
 
 CARDS = find_cards("backends")
-NEVER_SEEN = {"elasticsearch", "weaviate"}
+NEVER_SEEN = {"weaviate"}
 """Cards of engines that no test has seen for real."""
 UPDATE = "run pytest -m contract --update-proven"
 

@@ -1,6 +1,6 @@
-"""Elasticsearch, of which there is a stub only: what is asked of the server, and what comes of its faults.
+"""Faults and credentials that real servers do not show on request: what a stub of their protocol does with them.
 
-OpenSearch makes the same calls, and is seen for real in ``test_opensearch_server.py``.
+Real servers are in ``test_opensearch_server.py`` and ``test_elasticsearch_server.py``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ from harness.errors import (
     EngineFailureError,
     EngineTimeoutError,
     EngineUnavailableError,
-    LostDocumentsError,
-    RejectedInputError,
 )
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
@@ -64,81 +62,14 @@ def index_of(stub: Stub) -> str:
     return name
 
 
-def bodies(stub: Stub, ending: str) -> list[str]:
-    return [body for _, path, body in stub.requests if path.partition("?")[0].endswith(ending)]
-
-
-def test_an_index_is_made_filled_searched_and_removed(tmp_path: Path) -> None:
-    with serve() as stub:
-        with opened(stub, tmp_path / "index", shards=2, batch_size=2) as engine:
-            report = index(engine)
-            name = index_of(stub)
-            found = engine.search(QUERIES, 5, StepClock())
-            shards, order, _ = engine.placement()
-        assert name.startswith("harness-")
-        assert name == name.lower()
-        made = json.loads(stub.requests[0][2])
-        assert made["settings"]["index"] == {
-            "number_of_shards": 2,
-            "number_of_replicas": 0,
-            "refresh_interval": "-1",
-            "max_result_window": 10_000,
-            "similarity": {"default": {"type": "BM25", "k1": 0.9, "b": 0.4}},
-        }
-        assert made["mappings"]["properties"]["terms"] == {"type": "text", "analyzer": "whitespace"}
-        assert [len(body.splitlines()) for body in bodies(stub, "_bulk")] == [4, 2]
-        assert bodies(stub, "_bulk")[1] == '{"index":{"_id":"2"}}\n{"terms":"cat"}\n'
-        assert [path for _, path, _ in stub.requests if "merge" in path] == [f"/{name}/_forcemerge?max_num_segments=1"]
-        (asked,) = (body for body in bodies(stub, "_search") if "match" in body)
-        assert json.loads(asked) == {
-            "query": {"match": {"terms": {"query": "cat mat mat"}}},
-            "size": 3,
-            "_source": False,
-        }
-        assert any(path == f"/{name}/_search?search_type=query_then_fetch" for _, path, _ in stub.requests)
-        assert stub.requests[-1][:2] == ("DELETE", f"/{name}")
-        assert stub.indexes == {}
-        assert all(headers["accept-encoding"] == "gzip" for headers in stub.headers)
-    assert (report.sent, report.indexed, len(report.missing_rows)) == (3, 3, 0)
-    assert report.state["documents_by_shard"] == "2 + 1"
-    assert found.indptr.tolist() == [0, 2, 2]
-    assert found.rows.tolist() == [0, 2]
-    assert shards is not None
-    assert (shards.tolist(), order.tolist()) == ([0, 1, 0], [0, 2, 1])
-
-
-def test_global_statistics_are_those_of_no_shard(tmp_path: Path) -> None:
-    with serve() as stub, opened(stub, tmp_path / "i", shards=2, search_type="dfs_query_then_fetch") as engine:
-        index(engine)
-        engine.search(QUERIES, 5, StepClock())
-        assert any("search_type=dfs_query_then_fetch" in path for _, path, _ in stub.requests)
-        assert engine.placement().shards is None
-
-
-def test_filters_are_terms_that_do_not_score(tmp_path: Path) -> None:
-    metadata = pa.table({"lang.of text": ["en", "de", "de"]})
-    with serve() as stub, opened(stub, tmp_path / "index") as engine:
-        index(engine, Inputs(IDS, terms=DOCUMENTS.terms, metadata=metadata))
-        engine.restrict({"lang.of text": "de"})
-        found = engine.search(QUERIES, 5, StepClock())
-        made = json.loads(stub.requests[0][2])
-        assert made["mappings"]["properties"]["metadata"] == {"properties": {"lang%2Eof text": {"type": "keyword"}}}
-        asked = json.loads(bodies(stub, "_search")[-1])
-        assert asked["query"]["bool"]["filter"] == [{"term": {"metadata.lang%2Eof text": {"value": "de"}}}]
-    assert found.rows.tolist() == [2]
-
-
-def test_a_kept_index_stays_and_is_found_again(tmp_path: Path) -> None:
-    with serve() as stub:
-        with opened(stub, tmp_path / "index", keep=True) as engine:
-            index(engine)
-        assert '"harness_document_id":"d1"' in bodies(stub, "_bulk")[0]
-        with opened(stub, tmp_path / "index", keep=True) as engine:
-            assert engine.search(QUERIES, 5, StepClock()).rows.tolist() == [0, 2]
-        del stub.indexes[index_of(stub)]
-        stub.fail("settings", error(404, "no such index"))
-        with pytest.raises(EngineUnavailableError, match="there is no index"), opened(stub, tmp_path / "index"):
-            pass
+def test_documents_are_sent_in_batches_and_queries_without_terms_are_not(tmp_path: Path) -> None:
+    with serve() as stub, opened(stub, tmp_path / "index", batch_size=2) as engine:
+        index_and_search(engine)
+        sent = [body for _, path, body in stub.requests if path.endswith("_bulk")]
+        searches = [body for _, path, body in stub.requests if "_search?search_type" in path]
+    assert [len(body.splitlines()) for body in sent] == [4, 2]
+    assert sent[1] == '{"index":{"_id":"2"}}\n{"terms":"cat"}\n'
+    assert [json.loads(body)["query"] for body in searches] == [{"match": {"terms": {"query": "cat mat mat"}}}]
 
 
 def test_an_index_that_cannot_be_removed_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -181,15 +112,6 @@ def test_documents_that_a_busy_server_rejects_are_sent_again(status: int, tmp_pa
         assert (stub.calls["bulk"], engine.repeated_calls) == (3, 2)
 
 
-def test_a_document_that_is_refused_for_good_is_named(tmp_path: Path) -> None:
-    with (
-        serve(rejected={"1": (400, 1)}) as stub,
-        opened(stub, tmp_path / "index") as engine,
-        pytest.raises(EngineFailureError, match=r"refused 1 of 3 documents \(rows 1 first\): t: not now"),
-    ):
-        index(engine)
-
-
 def test_a_document_that_is_acknowledged_and_not_stored_is_missed(tmp_path: Path) -> None:
     with serve(lost={"1"}) as stub, opened(stub, tmp_path / "index") as engine:
         report = index(engine)
@@ -209,19 +131,6 @@ def test_a_scroll_is_deleted_when_one_of_its_pages_fails(tmp_path: Path) -> None
         assert stub.calls["scrolled"] == 2
 
 
-def test_an_index_that_lost_documents_is_not_opened_again(tmp_path: Path) -> None:
-    with serve() as stub:
-        with opened(stub, tmp_path / "index", keep=True) as engine:
-            index(engine)
-        del stub.documents[index_of(stub)]["0"]
-        with pytest.raises(LostDocumentsError), opened(stub, tmp_path / "index", keep=True):
-            pass
-
-
-def _refused(stub: Stub) -> None:
-    stub.fail("search", error(400, "too_many_clauses: maxClauseCount is set to 1024"))
-
-
 def _later(stub: Stub) -> None:
     stub.fail("search", error(503, "wait"))
 
@@ -233,7 +142,6 @@ def _garbled(stub: Stub) -> None:
 @pytest.mark.parametrize(
     ("fault", "kind", "says"),
     [
-        (_refused, EngineFailureError, "refused the request while searching for query 'q1'.*maxClauseCount"),
         (_later, EngineUnavailableError, "is not ready while searching for query 'q1'.*tries in"),
         (_garbled, EngineFailureError, "is no answer of Elasticsearch while counting the documents"),
     ],
@@ -282,7 +190,6 @@ def test_an_answer_of_some_shards_only_is_no_answer(partial: Mapping[str, Any], 
 @pytest.mark.parametrize(
     ("version", "says"),
     [
-        ({"number": "2.19.0", "distribution": "opensearch"}, r"is OpenSearch 2\.19\.0"),
         ({"number": "6.8.0"}, "Elasticsearch 6.8.0 at .* is not known"),
         ({"number": "new"}, "is not Elasticsearch"),
     ],
@@ -302,15 +209,6 @@ def test_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ElasticsearchEngine(CARDS["elasticsearch"].defaults).open(tmp_path, IDS)
     with pytest.raises(EngineUnavailableError, match="cannot be reached"):
         ElasticsearchEngine({**CARDS["elasticsearch"].defaults, "url": "http://127.0.0.1:9"}).open(tmp_path, IDS)
-
-
-def test_elasticsearch_has_the_older_similarity_alone(tmp_path: Path) -> None:
-    with (
-        serve() as stub,
-        opened(stub, tmp_path / "index", k1_plus_1=False) as engine,
-        pytest.raises(RejectedInputError, match=r"always scores with k1 \+ 1"),
-    ):
-        index(engine)
 
 
 @pytest.mark.parametrize(("k1_plus_1", "kind"), [(True, "LegacyBM25"), (False, "BM25")])

@@ -1,13 +1,13 @@
 """A real OpenSearch: the contract, parity to the bit with one and with two shards, and indexes that somebody else made.
 
-The server is that of ``HARNESS_OPENSEARCH_URL``, or one that is started here (``opensearch_server.py``).
+The server is that of ``HARNESS_OPENSEARCH_URL``, or one that is started here (``search_server.py``). A real
+Elasticsearch passes the same tests in ``test_elasticsearch_server.py``.
 """
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,15 +17,23 @@ import orjson
 import pyarrow as pa
 import pytest
 from engine_faults import FaultsOfAServer
-from opensearch_server import MissingServerError, serving
+from search_indexes import FIELD, has_legacy_similarity, index_names, write_index
 from small_world import DOCUMENTS, QUERIES, write_collection
 
 import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
-from harness.engines.opensearch.connection import OPENSEARCH
-from harness.engines.opensearch.engine import OpenSearchEngine
-from harness.errors import EngineFailureError, IndexChangedError, RejectedInputError
+from harness.doctor.servers import SERVERS, examine_server, left_collections, remove_collections
+from harness.engines.interface import SearchResult
+from harness.engines.opensearch.connection import OPENSEARCH, Product
+from harness.engines.opensearch.engine import ElasticsearchEngine, OpenSearchEngine
+from harness.errors import (
+    EngineFailureError,
+    EngineUnavailableError,
+    IndexChangedError,
+    LostDocumentsError,
+    RejectedInputError,
+)
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import Bm25, EngineContract, RecordingProgress, StepClock
@@ -33,80 +41,38 @@ from harness.testing.expected import count_words
 from harness.text.term_texts import term_texts
 
 pytestmark = [pytest.mark.contract, pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
-CARD = find_cards("backends")["opensearch"]
+CARDS = find_cards("backends")
 TEXTS = ["a b", "c", "a b", "", "b c c", "a b"]
 QUESTIONS = ["a b", "c"]
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    """The address of a real server, in the environment too."""
-    variable = OPENSEARCH.place.url_variable
-    if named := os.environ.get(variable):
-        yield named
-        return
-    try:
-        with serving() as started, pytest.MonkeyPatch.context() as patch:
-            patch.setenv(variable, started)
-            yield started
-    except MissingServerError as error:
-        pytest.skip(str(error))
+def product() -> Product:
+    return OPENSEARCH
 
 
-@pytest.fixture(scope="module")
-def client(url: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=url, headers={"accept-encoding": "gzip"}, timeout=60) as client:
-        yield client
+def texts_of(texts: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
+    """Documents of :func:`write_index`."""
+    return {key: {"body": {"en": text}} for key, text in texts.items()}
 
 
-@pytest.fixture
-def server(client: httpx.Client) -> Iterator[httpx.Client]:
-    """A client of the server; indexes of the harness are gone when the test is over."""
-    before = indexes(client)
-    yield client
-    for name in indexes(client) - before:
-        client.delete(f"/{name}")
+def ask(engine: OpenSearchEngine, question: str, k: int) -> SearchResult:
+    """Search for words, as texts and as terms."""
+    terms = term_texts(count_words([question], [question]), "queries")
+    return engine.search(Inputs(Ids.of(["q"]), texts=terms, terms=terms), k, StepClock())
 
 
-def indexes(server: httpx.Client) -> set[str]:
-    return {str(index["index"]) for index in server.get("/_cat/indices?format=json").raise_for_status().json()}
+class ServerContract(FaultsOfAServer, EngineContract):
+    """The contract on a real server, which the environment names."""
 
-
-def major(server: httpx.Client) -> int:
-    return int(server.get("/").raise_for_status().json()["version"]["number"].partition(".")[0])
-
-
-def write_index(server: httpx.Client, documents: Mapping[str, Mapping[str, Any]], **settings: Any) -> str:
-    """An index as a user would make one: texts that its own analyzer takes apart."""
-    name = f"theirs-{secrets.token_hex(4)}"
-    kind = "BM25" if major(server) < OPENSEARCH.legacy_from else "LegacyBM25"
-    similarity = {"default": {"type": kind, "k1": 0.9, "b": 0.4}}
-    body = {
-        "settings": {"number_of_shards": 1, "number_of_replicas": 0, "similarity": similarity, **settings},
-        "mappings": {"properties": {"body": {"properties": {"en": {"type": "text", "analyzer": "whitespace"}}}}},
-    }
-    server.put(f"/{name}", json=body).raise_for_status()
-    lines = b"".join(
-        orjson.dumps({"index": {"_id": key}}) + b"\n" + orjson.dumps(fields) + b"\n"
-        for key, fields in documents.items()
-    )
-    headers = {"content-type": "application/x-ndjson"}
-    answer = server.post(f"/{name}/_bulk?refresh=true", content=lines, headers=headers).raise_for_status()
-    assert not answer.json()["errors"]
-    return name
-
-
-class TestOpenSearch(FaultsOfAServer, EngineContract):
-    engine = OpenSearchEngine
     bm25 = Bm25(k1_plus_1=True)
     tolerance = 2e-7
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**CARD.defaults, "keep": True, "batch_size": 100}
     other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"shards": 2}
     search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"search_type": "dfs_query_then_fetch"}
 
     @pytest.fixture(autouse=True)
-    def _server(self, server: httpx.Client) -> None:
-        self.server = server
+    def _server(self, server: httpx.Client, product: Product) -> None:
+        self.server, self.product = server, product
 
     def inputs(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[Inputs, Inputs]:
         """Terms, and for an external index the same as texts."""
@@ -116,163 +82,274 @@ class TestOpenSearch(FaultsOfAServer, EngineContract):
     def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         assert documents.texts is not None
         texts = zip(documents.ids.to_list(), documents.texts.to_pylist(), strict=True)
-        name = write_index(
-            self.server, {str(row): {"name": key, "body": {"en": text}} for row, (key, text) in enumerate(texts)}
+        fields = {str(row): {"name": key, "body": {"en": text}} for row, (key, text) in enumerate(texts)}
+        name = write_index(self.server, self.product, fields)
+        return {"external": True, "index": name, "text_field": FIELD, "id_field": "name", "keep": False}
+
+
+class ServerTests:
+    """What a real server of either product does."""
+
+    engine: ClassVar[type[OpenSearchEngine]]
+
+    @pytest.fixture(autouse=True)
+    def _server(self, server: httpx.Client) -> None:
+        self.server = server
+
+    @property
+    def backend(self) -> str:
+        return self.engine.name
+
+    def write_index(self, documents: Mapping[str, Mapping[str, Any]], **options: Any) -> str:
+        return write_index(self.server, self.engine.product, documents, **options)
+
+    def make(self, **parameters: ParameterValue) -> OpenSearchEngine:
+        return self.engine({**CARDS[self.backend].defaults, **parameters})
+
+    @contextmanager
+    def opened(self, folder: Path, ids: Ids, **parameters: ParameterValue) -> Iterator[OpenSearchEngine]:
+        engine = self.make(**parameters)
+        folder.mkdir(exist_ok=True)
+        engine.open(folder, ids)
+        try:
+            yield engine
+        finally:
+            engine.close()
+
+    def index(self, engine: OpenSearchEngine, texts: Sequence[str], ids: Ids) -> None:
+        terms = term_texts(count_words(texts, QUESTIONS), "documents")
+        engine.index(Inputs(ids, terms=terms), RecordingProgress(), StepClock())
+
+    def test_a_comparison_is_equal_to_the_bit_with_one_and_with_two_shards(self, tmp_path: Path) -> None:
+        before = index_names(self.server)
+        shown = f"{self.backend}:analyzer=whitespace;shards="
+        compared = harness.compare(
+            [f"one={shown}1", f"two={shown}2", f"global={shown}2;search_type=dfs_query_then_fetch"],
+            write_collection(tmp_path / "small"),
+            k=5,
         )
-        return {"external": True, "index": name, "text_field": "body.en", "id_field": "name", "keep": False}
+        scores = {}
+        for trial in compared.report.trials:
+            assert trial.error is None
+            assert trial.parity is not None
+            assert (trial.parity.mode, trial.parity.bit_equal) == ("lucene", len(QUERIES))
+            assert trial.index is not None
+            assert trial.index.state["shards"] == trial.index.state["segments"] == (1 if trial.label == "one" else 2)
+            assert trial.index.documents_indexed == len(DOCUMENTS)
+            scores[trial.label] = sorted(compared.run(trial.label).scores.tolist())
+        assert scores["one"] == scores["global"] != scores["two"]
+        assert index_names(self.server) == before
 
+    def test_cacm_is_equal_to_the_bit_with_one_and_with_two_shards(self) -> None:
+        """Statistics, norms and ties of each shard by itself: every query of CACM, held against the reference."""
+        compared = harness.compare(
+            [f"{self.backend}:shards={shards}" for shards in (1, 2)], "cacm", k=100, timing=False
+        )
+        for shards, trial in enumerate(compared.report.trials, start=1):
+            assert trial.error is None
+            assert trial.parity is not None
+            assert trial.parity.mode == "lucene"
+            assert trial.parity.bit_equal == trial.parity.queries == 64
+            assert trial.index is not None
+            assert trial.index.state["shards"] == shards
+            assert trial.index.documents_indexed == 3204
 
-def test_a_comparison_is_equal_to_the_bit_with_one_and_with_two_shards(server: httpx.Client, tmp_path: Path) -> None:
-    before = indexes(server)
-    shown = ";analyzer=whitespace;shards="
-    compared = harness.compare(
-        [
-            f"one=opensearch:{shown[1:]}1",
-            f"two=opensearch:{shown[1:]}2",
-            f"global=opensearch:{shown[1:]}2;search_type=dfs_query_then_fetch",
-        ],
-        write_collection(tmp_path / "small"),
-        k=5,
-    )
-    scores = {}
-    for trial in compared.report.trials:
-        assert trial.error is None
-        assert trial.parity is not None
-        assert (trial.parity.mode, trial.parity.bit_equal) == ("lucene", len(QUERIES))
+    def test_an_index_is_made_as_its_parameters_say_and_removed(self, tmp_path: Path) -> None:
+        before, ids = index_names(self.server), Ids.of(f"d{row}" for row in range(len(TEXTS)))
+        with self.opened(tmp_path / "index", ids, shards=2, k1=1.2, b=0.75, batch_size=2) as engine:
+            self.index(engine, TEXTS, ids)
+            (name,) = index_names(self.server) - before
+            settings = self.server.get(f"/{name}/_settings").json()[name]["settings"]["index"]
+            mappings = self.server.get(f"/{name}/_mapping").json()[name]["mappings"]
+            state = engine.loaded.state
+            assert ask(engine, "", 5).indptr.tolist() == [0, 0]
+        kind = "LegacyBM25" if has_legacy_similarity(self.server, self.engine.product) else "BM25"
+        assert settings["similarity"] == {"default": {"type": kind, "k1": "1.2", "b": "0.75"}}
+        assert (settings["number_of_shards"], settings["number_of_replicas"]) == ("2", "0")
+        assert (settings["refresh_interval"], settings["max_result_window"]) == ("-1", "10000")
+        assert mappings["properties"]["terms"] == {"type": "text", "analyzer": "whitespace"}
+        by_shard = [int(count) for count in str(state["documents_by_shard"]).split(" + ")]
+        assert (len(by_shard), sum(by_shard), state["segments"]) == (2, len(TEXTS), 2)
+        assert index_names(self.server) == before
+
+    def test_ties_come_shard_by_shard(self, tmp_path: Path) -> None:
+        ids = Ids.of(f"d{row}" for row in range(len(TEXTS)))
+        with self.opened(tmp_path / "index", ids, shards=3, search_type="dfs_query_then_fetch") as engine:
+            self.index(engine, TEXTS, ids)
+            rows = ask(engine, "a b", 9).rows
+            placed = engine.placement()
+        same = [row for row, text in enumerate(TEXTS) if text == "a b"]
+        assert rows[: len(same)].tolist() == [row for row in placed.order if row in same]
+        assert placed.shards is None
+
+    def test_a_document_that_the_server_refuses_is_named(self, tmp_path: Path) -> None:
+        ids = Ids.of(["a", "b"])
+        terms = term_texts(count_words(["a", "b"], ["a"]), "documents")
+        metadata = pa.table({"lang": ["en", "x" * 40_000]})
+        with (
+            self.opened(tmp_path / "index", ids) as engine,
+            pytest.raises(EngineFailureError, match=r"refused 1 of 2 documents \(rows 1 first\).*immense term"),
+        ):
+            engine.index(Inputs(ids, terms=terms, metadata=metadata), RecordingProgress(), StepClock())
+
+    def test_a_query_of_too_many_terms_is_named(self, tmp_path: Path) -> None:
+        ids = Ids.of(["a"])
+        with self.opened(tmp_path / "index", ids) as engine:
+            self.index(engine, ["a"], ids)
+            assert ask(engine, " ".join(f"w{number}" for number in range(1024)), 1).rows.tolist() == []
+            with pytest.raises(
+                EngineFailureError, match=r"searching for query 'q' \(400 .*maxClauseCount is set to 1024"
+            ):
+                ask(engine, " ".join(f"w{number}" for number in range(1025)), 1)
+
+    def test_a_kept_index_is_not_opened_when_documents_or_all_of_it_are_gone(self, tmp_path: Path) -> None:
+        ids = Ids.of(["a", "b"])
+        with self.opened(tmp_path / "index", ids, keep=True) as engine:
+            self.index(engine, ["a", "b"], ids)
+            name = str(engine.loaded.state["index"])
+        self.server.delete(f"/{name}/_doc/0?refresh=true").raise_for_status()
+        with pytest.raises(LostDocumentsError), self.opened(tmp_path / "index", ids, keep=True):
+            pass
+        self.server.delete(f"/{name}").raise_for_status()
+        with (
+            pytest.raises(EngineUnavailableError, match=f"there is no index '{name}'"),
+            self.opened(tmp_path / "index", ids, keep=True),
+        ):
+            pass
+
+    def test_a_kept_index_is_searched_as_an_external_one(self, tmp_path: Path) -> None:
+        dataset = write_collection(tmp_path / "small")
+        kept = harness.compare(f"{self.backend}:analyzer=whitespace;shards=2;keep=true", dataset, k=5)
+        (trial,) = kept.report.trials
         assert trial.index is not None
-        assert trial.index.state["shards"] == trial.index.state["segments"] == (1 if trial.label == "one" else 2)
-        assert trial.index.documents_indexed == len(DOCUMENTS)
-        scores[trial.label] = sorted(compared.run(trial.label).scores.tolist())
-    assert scores["one"] == scores["global"] != scores["two"]
-    assert indexes(server) == before
+        name = trial.index.state["index"]
+        again = harness.compare(f"{self.backend}:external=true;index={name};text_field=terms", dataset, k=5)
+        (external,) = again.report.trials
+        assert external.error is None
+        assert external.parity is None
+        assert external.index is not None
+        assert external.index.state["analyzer"] == "whitespace"
+        first, second = kept.run(trial.label), again.run(external.label)
+        assert first.scores.tolist() == second.scores.tolist()
+        assert first.doc_ids.take(first.rows) == second.doc_ids.take(second.rows)
+        assert any("its own analyzer" in note for note in external.notes)
 
+    def test_a_golden_set_is_checked_against_an_index_with_the_standard_analyzer(self, tmp_path: Path) -> None:
+        """Unlike the whitespace analyzer it lowers capitals, drops marks and cuts at hyphens; it stems nothing."""
+        texts = {
+            "rail": "Light rail: the city's new trams",
+            "lamp": "LIGHT bulbs, railings",
+            "boat": "Rowing-boats on the river.",
+        }
+        questions = [("light RAIL?", "rail"), ("boats", "boat"), ("light", "rail"), ("railing", "lamp")]
+        name = self.write_index(texts_of(texts), analyzer="standard")
+        golden = tmp_path / "golden.jsonl"
+        golden.write_bytes(
+            b"".join(
+                orjson.dumps({"id": question, "question": question, "expected_relevant_doc_ids": [expected]}) + b"\n"
+                for question, expected in questions
+            )
+        )
+        against = f"{self.backend}:external=true;index={name};text_field={FIELD}"
+        (trial,) = harness.check(golden, against=against, k=3).report.trials
+        assert trial.error is None
+        assert trial.index is not None
+        assert trial.index.state["analyzer"] == "standard"
+        ranks = {question.id: question.values["MRR@3"] for question in trial.questions}
+        assert ranks == {"light RAIL?": 1.0, "boats": 1.0, "light": 0.5, "railing": 0.0}
 
-def test_two_shards_are_equal_to_the_bit_on_cacm(server: httpx.Client) -> None:
-    """Statistics, norms and ties of each shard by itself: every query of CACM, held against the reference by shards."""
-    compared = harness.compare("opensearch:shards=2", "cacm", k=100, timing=False)
-    (trial,) = compared.report.trials
-    assert trial.error is None
-    assert trial.parity is not None
-    assert trial.parity.mode == "lucene"
-    assert trial.parity.bit_equal == trial.parity.queries == 64
-    assert trial.index is not None
-    assert trial.index.state["shards"] == 2
-    assert trial.index.documents_indexed == 3204
+    @pytest.mark.parametrize(
+        ("parameters", "kind", "says"),
+        [
+            ({"index": "nothing-of-that-name"}, EngineUnavailableError, "no index 'nothing-of-that-name'"),
+            ({"text_field": "body"}, RejectedInputError, r"no text field 'body'"),
+            (
+                {"id_field": "body.name"},
+                RejectedInputError,
+                "1 of 2 documents have no text or whole number in the field 'body.name'",
+            ),
+        ],
+    )
+    def test_an_external_index_that_cannot_be_searched_is_refused(
+        self, parameters: Mapping[str, ParameterValue], kind: type[Exception], says: str, tmp_path: Path
+    ) -> None:
+        name = self.write_index({"x": {"body": {"en": "a", "name": 7}}, "y": {"body": {"en": "b"}}})
+        engine = self.make(**{"external": True, "index": name, "text_field": FIELD, **parameters})
+        with pytest.raises(kind, match=says):
+            engine.attach(tmp_path, RecordingProgress())
+        assert name in index_names(self.server)
 
+    def test_an_external_index_that_changes_is_noticed(self, tmp_path: Path) -> None:
+        name = self.write_index(texts_of({"x": "a b c", "z": "a b c"}))
+        engine = self.make(external=True, index=name, text_field=FIELD)
+        attached = engine.attach(tmp_path, RecordingProgress())
+        try:
+            assert attached.changed is not None
+            assert attached.changed() is None
+            self.server.put(f"/{name}/_doc/y?refresh=true", json={"body": {"en": "a"}}).raise_for_status()
+            assert attached.changed() == f"the index '{name}' was written to"
+            with pytest.raises(IndexChangedError, match="'y' was added"):
+                ask(engine, "a", 3)
+        finally:
+            engine.close()
 
-def test_ties_come_shard_by_shard(server: httpx.Client, tmp_path: Path) -> None:
-    counts = count_words(TEXTS, QUESTIONS)
-    ids, asked = Ids.of(f"d{row}" for row in range(len(TEXTS))), Ids.of("xy")
-    engine = OpenSearchEngine({**CARD.defaults, "shards": 3, "search_type": "dfs_query_then_fetch"})
-    folder = tmp_path / "index"
-    folder.mkdir()
-    engine.open(folder, ids)
-    try:
-        engine.index(Inputs(ids, terms=term_texts(counts, "documents")), RecordingProgress(), StepClock())
-        found = engine.search(Inputs(asked, terms=term_texts(counts, "queries")), 9, StepClock())
-        placed = engine.placement()
-    finally:
-        engine.close()
-    same = [row for row, text in enumerate(TEXTS) if text == "a b"]
-    assert found.rows[: len(same)].tolist() == [row for row in placed.order if row in same]
-    assert placed.shards is None
-
-
-def test_a_document_that_the_server_refuses_is_named(server: httpx.Client, tmp_path: Path) -> None:
-    ids = Ids.of(["a", "b"])
-    terms = term_texts(count_words(["a", "b"], ["a"]), "documents")
-    metadata = {"lang": ["en", "x" * 40_000]}
-    engine = OpenSearchEngine(CARD.defaults)
-    folder = tmp_path / "index"
-    folder.mkdir()
-    engine.open(folder, ids)
-    try:
-        with pytest.raises(EngineFailureError, match=r"refused 1 of 2 documents \(rows 1 first\).*immense term"):
-            engine.index(Inputs(ids, terms=terms, metadata=pa.table(metadata)), RecordingProgress(), StepClock())
-    finally:
-        engine.close()
-
-
-def test_a_kept_index_is_searched_as_an_external_one(server: httpx.Client, tmp_path: Path) -> None:
-    dataset = write_collection(tmp_path / "small")
-    kept = harness.compare("opensearch:analyzer=whitespace;shards=2;keep=true", dataset, k=5)
-    (trial,) = kept.report.trials
-    assert trial.index is not None
-    name = trial.index.state["index"]
-    again = harness.compare(f"opensearch:external=true;index={name};text_field=terms", dataset, k=5)
-    (external,) = again.report.trials
-    assert external.error is None
-    assert external.parity is None
-    assert external.index is not None
-    assert external.index.state["analyzer"] == "whitespace"
-    first, second = kept.run(trial.label), again.run(external.label)
-    assert first.scores.tolist() == second.scores.tolist()
-    assert first.doc_ids.take(first.rows) == second.doc_ids.take(second.rows)
-    assert any("its own analyzer" in note for note in external.notes)
-
-
-def test_a_check_sends_the_text_of_its_questions(server: httpx.Client, tmp_path: Path) -> None:
-    name = write_index(server, {key: {"body": {"en": text}} for key, text in DOCUMENTS.items()})
-    golden = tmp_path / "golden.jsonl"
-    golden.write_bytes(orjson.dumps({"id": "q", "question": "light rail", "expected_relevant_doc_ids": ["d4"]}) + b"\n")
-    checked = harness.check(golden, against=f"opensearch:external=true;index={name};text_field=body.en", k=3)
-    (trial,) = checked.report.trials
-    assert trial.error is None
-    assert [(question.id, question.values["MRR@3"]) for question in trial.questions] == [("q", 1.0)]
-
-
-@pytest.mark.parametrize(
-    ("parameters", "says"),
-    [
-        ({"index": "nothing-of-that-name"}, "no index 'nothing-of-that-name'"),
-        ({"text_field": "body"}, r"no text field 'body'"),
-        ({"id_field": "body.name"}, "1 of 2 documents have no text or whole number in the field 'body.name'"),
-    ],
-)
-def test_an_external_index_that_cannot_be_searched_is_refused(
-    parameters: Mapping[str, ParameterValue], says: str, server: httpx.Client, tmp_path: Path
-) -> None:
-    name = write_index(server, {"x": {"body": {"en": "a", "name": 7}}, "y": {"body": {"en": "b"}}})
-    chosen = {**CARD.defaults, "external": True, "index": name, "text_field": "body.en", **parameters}
-    engine = OpenSearchEngine(chosen)
-    with pytest.raises(Exception, match=says) as raised:
+    def test_an_external_index_that_returns_few_documents_at_once(self, tmp_path: Path) -> None:
+        name = self.write_index(texts_of({"x": "a", "y": "a a", "z": "a b"}), max_result_window=2)
+        engine = self.make(external=True, index=name, text_field=FIELD)
         engine.attach(tmp_path, RecordingProgress())
-    assert isinstance(raised.value, RejectedInputError) or "index" in parameters
-    assert name in indexes(server)
+        try:
+            assert sorted(engine.ids.to_list()) == ["x", "y", "z"]
+            assert len(ask(engine, "a", 2).rows) == 2
+            with pytest.raises(RejectedInputError, match=r"at most 2 of the 3 documents .*max_result_window"):
+                ask(engine, "a", 3)
+        finally:
+            engine.close()
+
+    def test_the_older_similarity_is_the_only_one_before_opensearch_3(self, tmp_path: Path) -> None:
+        if has_legacy_similarity(self.server, self.engine.product):
+            pytest.skip("this server has the newer similarity as well")
+        ids = Ids.of("a")
+        with (
+            self.opened(tmp_path / "index", ids, k1_plus_1=False) as engine,
+            pytest.raises(RejectedInputError, match=r"always scores with k1 \+ 1"),
+        ):
+            self.index(engine, ["a"], ids)
+
+    def test_measured_scores(self) -> None:
+        """The numbers of the reference's test are the server's: `a a b` and `b c`, query `a b`."""
+        name = self.write_index(texts_of({"0": "a a b", "1": "b c"}))
+        query = {"query": {"match": {FIELD: "a b"}}}
+        hits = self.server.post(f"/{name}/_search", json=query).raise_for_status().json()["hits"]["hits"]
+        assert [np.float32(hit["_score"]) for hit in hits] == [np.float32(1.0619229), np.float32(0.1895027)]
+
+    def test_the_doctor_finds_and_removes_what_was_left(self, url: str) -> None:
+        known, left = SERVERS[self.engine.product.name], ["harness--b-1-89abcdef", "harness-a-01234567"]
+        for name in ("mine", *left):
+            self.server.put(f"/{name}").raise_for_status()
+        detail = examine_server(known, url).detail
+        assert left_collections(known, url) == left
+        remove_collections(known, url, left)
+        assert index_names(self.server) == {"mine"}
+        assert detail.startswith(f"{url}, {known.engine} ")
+        assert "3 indexes, 2 of them made by harness" in detail
+
+    def test_the_other_product_is_refused(self, url: str) -> None:
+        other = {OpenSearchEngine: ElasticsearchEngine, ElasticsearchEngine: OpenSearchEngine}[self.engine]
+        with pytest.raises(EngineUnavailableError) as raised:
+            other.identity({**CARDS[other.name].defaults, "url": url})
+        version = self.engine.identity(CARDS[self.backend].defaults)[self.backend]
+        assert raised.value.what == f"what answers at {url} is {self.engine.product.name} {version}"
+        assert raised.value.fix == f"name it {self.backend}:url=…"
 
 
-def test_an_external_index_that_changes_is_noticed(server: httpx.Client, tmp_path: Path) -> None:
-    name = write_index(server, {key: {"body": {"en": "a b c"}} for key in ("x", "z")})
-    engine = OpenSearchEngine({**CARD.defaults, "external": True, "index": name, "text_field": "body.en"})
-    attached = engine.attach(tmp_path, RecordingProgress())
-    try:
-        assert attached.changed is not None
-        assert attached.changed() is None
-        server.put(f"/{name}/_doc/y?refresh=true", json={"body": {"en": "a"}}).raise_for_status()
-        assert attached.changed() == f"the index '{name}' was written to"
-        ids, terms = Ids.of(["q"]), term_texts(count_words(["a"], ["a"]), "queries")
-        with pytest.raises(IndexChangedError, match="'y' was added"):
-            engine.search(Inputs(ids, texts=terms), 3, StepClock())
-    finally:
-        engine.close()
+class TestOpenSearch(ServerContract):
+    engine = OpenSearchEngine
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {
+        **CARDS["opensearch"].defaults,
+        "keep": True,
+        "batch_size": 100,
+    }
 
 
-def test_the_older_similarity_is_the_only_one_before_version_3(server: httpx.Client, tmp_path: Path) -> None:
-    engine = OpenSearchEngine({**CARD.defaults, "k1_plus_1": False})
-    engine.open(tmp_path, Ids.of("a"))
-    try:
-        documents = Inputs(Ids.of("a"), terms=term_texts(count_words(["a"], ["a"]), "documents"))
-        if major(server) < OPENSEARCH.legacy_from:
-            with pytest.raises(RejectedInputError, match=r"always scores with k1 \+ 1"):
-                engine.index(documents, RecordingProgress(), StepClock())
-    finally:
-        engine.close()
-
-
-def test_measured_scores(server: httpx.Client) -> None:
-    """The numbers of the reference's test are the server's: `a a b` and `b c`, query `a b`."""
-    name = write_index(server, {"0": {"body": {"en": "a a b"}}, "1": {"body": {"en": "b c"}}})
-    query = {"query": {"match": {"body.en": "a b"}}}
-    hits = server.post(f"/{name}/_search", json=query).raise_for_status().json()["hits"]["hits"]
-    assert [np.float32(hit["_score"]) for hit in hits] == [np.float32(1.0619229), np.float32(0.1895027)]
-    server.delete(f"/{name}")
+class TestOpenSearchServer(ServerTests):
+    engine = OpenSearchEngine
