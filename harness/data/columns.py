@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 import orjson
 
 from harness.data.frames import DOCUMENT, GRADE, QUERY
 from harness.data.judgments import Judgments, grade_of, grade_problem
 from harness.data.problems import Problems
+from harness.data.python_values import as_id, is_missing
 from harness.errors import UnknownNameError, UsageError
 
 _ITEM = re.compile(r"""(?:[^,"]|"(?:[^"]|"")*")+""")
@@ -251,30 +250,22 @@ def _careful(batch: RecordBatch, columns: ColumnMap, roles: Sequence[str], probl
 
 
 def _id(record: Mapping[str, Any], field: str, line: int, problems: Problems) -> str:
-    value = record[field]
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return str(value)
-    problems.add(line, f"'{field}' is {shown(value)}, expected a string or an integer")
-    return ""
+    record_id = as_id(record[field])
+    if record_id is None:
+        problems.add(line, f"'{field}' is {shown(record[field])}, expected a string or an integer")
+    return record_id or ""
 
 
 def _text(record: Mapping[str, Any], field: str, line: int, problems: Problems, *, or_null: bool = False) -> str:
     value = record[field]
     if isinstance(value, str):
-        return value
-    if is_null(value):
+        return str.__str__(value)
+    if is_missing(value):
         if not or_null:
             problems.add(line, null_text(field))
     else:
         problems.add(line, f"'{field}' is {shown(value)}, expected a string")
     return ""
-
-
-def is_null(value: object) -> bool:
-    """Return whether a value is None or NaN, with which pandas fills an empty cell."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def null_text(field: str) -> str:

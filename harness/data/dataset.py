@@ -21,15 +21,17 @@ from harness.data.columns import (
     RecordBatch,
     Role,
     TextBatch,
-    is_null,
     parse_columns,
+    shown,
     text_batches,
 )
+from harness.data.expected_ids import EXPECTED, expected_grades
 from harness.data.filtering import Filtered
-from harness.data.frames import as_table, with_article
+from harness.data.frames import as_table, first_of, with_article
 from harness.data.judgments import refuse_unknown
 from harness.data.memory import QRELS, read_shape
 from harness.data.problems import Problems
+from harness.data.python_values import as_id, is_missing, plain
 from harness.data.texts import (
     TEXT_SCHEMA,
     JoinRule,
@@ -71,11 +73,38 @@ def texts_of(value: object, subject: str, roles: Sequence[Role], named: Mapping[
         UsageError: the object has none of the shapes.
         DataError: a field is missing, an id is neither text nor a whole number, or there twice; or nothing is there.
     """
+    return _texts_of_records(*_records(value, subject, roles), subject, roles, named)
+
+
+def _texts_of_records(
+    records: list[dict[str, Any]], fixed: set[str], subject: str, roles: Sequence[Role], named: Mapping[str, str]
+) -> TextColumns:
+    """Return the texts of records, ``fixed`` being the roles that need no name."""
     problems = Problems(subject, "record")
-    records, fixed = _records(value, subject, roles)
     named = {role: field for role, field in named.items() if role not in fixed}
     batch = RecordBatch(list(range(1, len(records) + 1)), records)
     return text_columns(text_batches([batch], ColumnMap(roles, named, "columns"), problems), problems)
+
+
+def _expected(ids: Ids, records: Sequence[Mapping[str, Any]]) -> dict[str, dict[Any, Any]]:
+    """Return the grades of the documents that the queries of a golden set expect; nothing of other queries."""
+    problems = Problems("queries", "record")
+    expected: dict[str, dict[Any, Any]] = {}
+    for number, (query, record) in enumerate(zip(ids, records, strict=True), 1):
+        name = first_of(EXPECTED, list(record))
+        try:
+            graded = list(expected_grades(plain(record[name]))) if name is not None else []
+        except ValueError as error:
+            problems.add(number, f"'{name}' {error}")
+            continue
+        for document, grade in graded:
+            document_id, grades = as_id(document), expected.setdefault(query, {})
+            if document_id is None or document_id in grades:
+                problems.add(number, f"'{name}' holds {shown(document)}, expected an id, each once")
+            else:
+                grades[document_id] = grade
+    problems.raise_if_any()
+    return expected
 
 
 def text_columns(batches: Iterable[TextBatch], problems: Problems) -> TextColumns:
@@ -105,18 +134,14 @@ def _records(value: object, subject: str, roles: Sequence[Role]) -> tuple[list[d
     id_field, text_field = roles[0].sure, roles[1].sure
     every = {role.name for role in roles}
     if isinstance(value, Mapping):
-        if all(isinstance(item, str) or is_null(item) for item in value.values()):
+        if all(isinstance(item, str) or is_missing(item) for item in value.values()):
             return [{id_field: key, text_field: item} for key, item in value.items()], every
         if all(isinstance(item, Mapping) for item in value.values()):
             return [{**item, id_field: key} for key, item in value.items()], {roles[0].name}
         raise _unfit(value, subject)
     table = as_table(value)
     if table is not None:
-        columns = [str(name) for name in (table.column_names if isinstance(table, pa.Table) else table.columns)]
-        twice = sorted({name for name in columns if columns.count(name) > 1})
-        if twice:
-            raise UsageError(f"the {subject} have two columns '{twice[0]}'", fix="rename one")
-        return _rows(table), set()
+        return rows_of(table, subject, nested=subject != "documents"), set()
     items = list(value) if isinstance(value, Sequence | Iterator) and not isinstance(value, str | bytes) else None
     if items is not None and all(isinstance(item, Mapping) for item in items):
         return [{str(name): item[name] for name in item} for item in items], set()
@@ -129,16 +154,21 @@ def _records(value: object, subject: str, roles: Sequence[Role]) -> tuple[list[d
     raise _unfit(value, subject)
 
 
-def _rows(table: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - a table of any library
-    """Return the rows of a table, without columns of lists and structures; the index of a frame counts if it is named.
+def rows_of(table: Any, subject: str, *, nested: bool = True) -> list[dict[str, Any]]:  # noqa: ANN401 - of any library
+    """Return the rows of a table; the index of a frame counts if it is named. What is missing is None.
 
-    What is missing is None.
+    Without ``nested``, columns of lists and structures in Arrow tables are left out: embeddings take long. Raises
+    UsageError for two columns of one name in the ``subject``.
     """
+    names = [str(name) for name in (table.column_names if isinstance(table, pa.Table) else table.columns)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UsageError(f"the {subject} have two columns '{twice[0]}'", fix="rename one")
     if isinstance(table, pa.Table):
         columns = {
             field.name: table.column(field.name).to_pylist()
             for field in table.schema
-            if not pa.types.is_nested(field.type)
+            if nested or not pa.types.is_nested(field.type)
         }
     else:
         named = table.index.name is not None and table.index.name not in table.columns
@@ -237,7 +267,8 @@ class Dataset:
             corpus: documents as ``{id: text}``, ``{id: {"title": …, "text": …}}``, a list of dictionaries or of
                 ``(id, text)``, a pandas or Polars frame, an Arrow table or a Hugging Face ``Dataset``. Whole numbers
                 as ids become text. Title and text are joined by a space.
-            queries: the same, without titles.
+            queries: the same, without titles; or a golden set, whose expected documents are the judgments unless there
+                are ``qrels``.
             qrels: judgments as :func:`harness.evaluate` takes them; None for a collection without any.
             name: what reports call the dataset.
             columns: role -> field, where fields are called otherwise: ``{"id": "key", "text": "body"}``.
@@ -258,8 +289,11 @@ class Dataset:
             raise UsageError(f"the language is {language!r}", fix="give a code such as 'en', 'ko' or 'zh', or None")
         named = parse_columns(columns or {}, "columns")
         documents = texts_of(corpus, "documents", DOCUMENT_ROLES, named)
-        questions = texts_of(queries, "queries", QUERY_ROLES, named)
-        judged = None if qrels is None else qrels if isinstance(qrels, Qrels) else read_shape(qrels, QRELS)
+        records, fixed = _records(queries, "queries", QUERY_ROLES)
+        questions = _texts_of_records(records, fixed, "queries", QUERY_ROLES, named)
+        if qrels is None:
+            qrels = _expected(questions.ids, records) or None
+        judged = qrels if qrels is None or isinstance(qrels, Qrels) else read_shape(qrels, QRELS)
         if judged is not None:
             refuse_unknown(judged, questions.ids, documents.ids)
         return cls(

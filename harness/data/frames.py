@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from numbers import Integral
 from reprlib import Repr
 from typing import Any
 
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from harness.data.arrow import as_numpy, strings
 from harness.data.grouping import build_judgments, build_run
+from harness.data.python_values import as_id
 from harness.data.types import Qrels, Run
 from harness.errors import DataError
 from harness.wording import counted
@@ -28,8 +28,8 @@ _SHOWN = (str, bytes, int, float, list, tuple, dict, set, frozenset)
 
 
 def is_id(value: object) -> bool:
-    """Return whether ``value`` can be an id: a string or a whole number, NumPy's too; truth values cannot."""
-    return isinstance(value, str) or (isinstance(value, Integral) and not isinstance(value, bool))
+    """Return whether ``value`` can be an id, as :func:`harness.data.python_values.as_id` reads them."""
+    return isinstance(value, str) or as_id(value) is not None
 
 
 def id_column(values: Iterable[object]) -> pa.StringArray:
@@ -46,10 +46,10 @@ def id_column(values: Iterable[object]) -> pa.StringArray:
         column = None
     if column is not None and not column.null_count:
         return column
-    for value in items:
-        if not is_id(value):
-            raise TypeError(f"an id is {described(value)}, expected a string or a whole number")
-    return strings(map(str, items))
+    ids = list(map(as_id, items))
+    if None in ids:
+        raise TypeError(f"an id is {described(items[ids.index(None)])}, expected a string or a whole number")
+    return strings(ids)
 
 
 def with_article(kind: type) -> str:
@@ -187,8 +187,11 @@ def _ids_of_arrow(source: str, column: str, values: pa.ChunkedArray) -> pa.Chunk
         raise DataError(source, [f"column '{column}' lacks {counted(values.null_count, 'id')}"])
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     textual = pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view"
-    if not textual and not pa.types.is_integer(kind):
-        raise DataError(source, [f"column '{column}' holds {kind}, expected text or whole numbers as ids"])
+    if not textual and not pa.types.is_integer(kind):  # bytes, or floats that are whole
+        try:
+            return pa.chunked_array([id_column(values.to_pylist())])
+        except TypeError as error:
+            raise DataError(source, [f"column '{column}' holds {kind}: {error}"]) from error
     chunks = [_as_text(chunk) for chunk in values.chunks]
     return pa.chunked_array(chunks) if chunks else pa.chunked_array([], pa.string())
 

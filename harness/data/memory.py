@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MappingView, Sequence, Set
 from itertools import chain
 from numbers import Real
 from os import PathLike
@@ -56,11 +56,15 @@ class QueryShape(NamedTuple):
 
 
 def _listed(value: object) -> Sequence[Any] | None:
-    """Return a list, a tuple or a one-dimensional array as a sequence, None for anything else."""
+    """Return a list, a tuple, a one-dimensional array or a column as a sequence, None for anything else."""
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
         return value
     if getattr(value, "ndim", None) == 1 and hasattr(value, "tolist"):
         return cast("list[Any]", value.tolist())
+    if isinstance(value, pa.Array | pa.ChunkedArray):
+        return cast("list[Any]", value.to_pylist())
+    if hasattr(value, "to_list") and hasattr(value, "__array__") and not hasattr(value, "columns"):  # of Polars
+        return cast("list[Any]", value.to_list())
     return None
 
 
@@ -385,10 +389,16 @@ def read_shape(value: object, accepted: Accepted[Built]) -> Built:
     """
     table = as_table(value)  # a stream is read once
     value = value if table is None else table
+    if isinstance(value, Mapping) and any(isinstance(inner, Iterator | MappingView) for inner in value.values()):
+        value = {query: _once(inner) for query, inner in value.items()}
     shape = shape_of(value, accepted)
     if shape is None:
         raise UsageError(f"{accepted.subject} {described_shape(value, accepted)}", fix=examples_of(accepted))
     return shape.read(value)
+
+
+def _once(value: object) -> object:
+    return list(cast("Iterable[object]", value)) if isinstance(value, Iterator | MappingView) else value
 
 
 def shape_of(value: object, accepted: Accepted[Built]) -> Shape[Built] | None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from harness.data.inputs import Inputs
+from harness.data.python_values import as_array
 from harness.data.types import Float32Array
 from harness.encoders.prompts import prompted
 from harness.encoders.settings import Facts, Role, Rows, Settings
@@ -71,7 +72,7 @@ class PythonEncoder:
         return np.concatenate(parts)
 
     def _dense(self, encoded: Any) -> Float32Array:  # noqa: ANN401 - whatever the user's object gives
-        array = np.asarray(encoded)
+        array = as_array(encoded)
         if array.ndim != 2 or array.dtype.kind not in "fiub":
             form = f"{type(encoded).__name__} of shape {array.shape} and dtype {array.dtype}"
             source = f"model=python:{self._settings.source.name}"

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from harness.data.python_values import as_array
 from harness.data.types import Float32Array, Int32Array, SparseVectors, offsets_of, owners
 from harness.errors import DataError, UsageError
 from harness.exact.postings import as_sparse
@@ -89,9 +90,11 @@ def _rows(encoded: Any, source: str, first: int) -> SparseVectors:  # noqa: ANN4
 
     if issparse(encoded) or isinstance(encoded, SparseVectors):
         return as_sparse(encoded, source, first)
+    if isinstance(encoded, Iterator):
+        encoded = list(encoded)
     if isinstance(encoded, Sequence) and all(isinstance(row, Mapping) for row in encoded):
         return _from_mappings(encoded, source, first)
-    array = np.asarray(encoded)
+    array = as_array(encoded)
     if array.ndim != 2 or array.dtype.kind not in "fiub":
         form = f"{type(encoded).__name__} of shape {array.shape} and dtype {array.dtype}"
         raise DataError(

@@ -5,10 +5,10 @@ A line is one question::
     {"id": "q1", "question": "How long is the warranty?", "expected_relevant_doc_ids": ["faq-12", "faq-13"]}
 
 ``query`` stands for ``question``, and ``expected`` or ``relevant_doc_ids`` for ``expected_relevant_doc_ids``. Expected
-ids are a list, one id, or ``{id: grade}``; an empty list says that nothing answers the question. All other fields are
-kept for slices. In CSV (``.csv``, ``.tsv``) an empty cell is an empty list, several ids are separated by ``;`` or ``|``
-(unless the corpus has an id with such a character in it), and a cell that begins with ``[`` or ``{`` is JSON. A line
-without an id gets ``line-`` and its number.
+ids are a list, one id, or ``{id: grade}``, and may be records with an id; an empty list says that nothing answers the
+question. All other fields are kept for slices. In CSV (``.csv``, ``.tsv``) an empty cell is an empty list, several ids
+are separated by ``;`` or ``|`` (unless the corpus has an id with such a character in it), and a cell that begins with
+``[`` or ``{`` is JSON. A line without an id gets ``line-`` and its number.
 """
 
 from __future__ import annotations
@@ -20,11 +20,15 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from harness.data.columns import RecordBatch, fields_named, is_null, shown
+from harness.data.columns import RecordBatch, fields_named, shown
+from harness.data.dataset import rows_of
+from harness.data.expected_ids import EXPECTED, expected_grades
+from harness.data.frames import as_table, described
 from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
 from harness.data.problems import Problems
+from harness.data.python_values import as_id, plain
 from harness.data.types import BAD_ID, BAD_ID_IS
-from harness.errors import nearest
+from harness.errors import UsageError, nearest
 from harness.loaders.records import DELIMITERS, format_of, read_records, unit_of
 from harness.loaders.source import Source
 from harness.user_path import user_path
@@ -32,7 +36,6 @@ from harness.wording import counted
 
 _IDS = ("id", "_id", "query_id", "qid")
 _QUESTIONS = ("question", "query")
-_EXPECTED = ("expected_relevant_doc_ids", "expected", "relevant_doc_ids", "expected_doc_ids", "expected_ids")
 _SEPARATORS = re.compile(r"[;|]")
 _LIMIT = 2**31
 
@@ -58,7 +61,7 @@ def load_golden(path: str | Path) -> GoldenSet:
 
 def is_golden(fields: Sequence[str]) -> bool:
     """Return whether a record with these fields is one of a golden set: it says what is expected."""
-    return bool(_called(_EXPECTED, fields))
+    return bool(_called(EXPECTED, fields))
 
 
 def _called(names: Sequence[str], fields: Iterable[str]) -> list[str]:
@@ -79,15 +82,43 @@ def read_golden(source: Source, member: str) -> GoldenSet:
     return GoldenSet(plain.stem, source.label(member), questions, source.digest(member), tuple(notes))
 
 
+def golden_of_objects(value: Any) -> GoldenSet:  # noqa: ANN401 - of any library
+    """Return a golden set from a table of any library, or from a list or an iterator of records.
+
+    A record is a mapping, a dataclass, a named tuple or a pydantic model with the fields of a file's lines. Raises
+    UsageError for anything else, and as :func:`golden_of_records`.
+    """
+    table = as_table(value)
+    if table is not None:
+        return golden_of_records(rows_of(table, "rows of the golden set"))
+    records = plain(value) if isinstance(value, list | tuple | Iterator) else None
+    if records is None or not all(isinstance(record, Mapping) for record in records):
+        raise UsageError(
+            f"the golden set is of type {type(value).__name__}",
+            fix="give a file, a table or objects with question and expected_relevant_doc_ids, or harness.Dataset.of(…)",
+        )
+    return golden_of_records(records)
+
+
 def golden_of_records(records: Sequence[Mapping[str, Any]], name: str = "golden set") -> GoldenSet:
-    """Return a golden set from objects as a file's lines hold them; errors as in :func:`load_golden`."""
+    """Return a golden set from objects as a file's lines hold them; errors as in :func:`load_golden`.
+
+    Their values may be of other libraries, as :func:`harness.data.python_values.plain` reads them.
+    """
     import hashlib
 
     problems, notes = Problems(name), list[str]()
-    questions = _questions((_Record(number, values) for number, values in enumerate(records, 1)), problems, notes)
+    listed = [_plain_record(values) for values in records]
+    questions = _questions((_Record(number, values) for number, values in enumerate(listed, 1)), problems, notes)
     problems.raise_if_any()
-    content = orjson.dumps([dict(values) for values in records], option=orjson.OPT_SORT_KEYS)
+    content = orjson.dumps(listed, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
     return GoldenSet(name, name, questions, hashlib.sha256(content).hexdigest(), tuple(notes))
+
+
+def _plain_record(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record of Python objects as a file has it; an empty cell for an id is no id."""
+    record = {str(field): value for field, value in plain(values).items()}
+    return {field: value for field, value in record.items() if value is not None or field not in _IDS}
 
 
 def _records(batches: Iterable[RecordBatch], ending: str, problems: Problems) -> Iterator[_Record]:
@@ -96,7 +127,7 @@ def _records(batches: Iterable[RecordBatch], ending: str, problems: Problems) ->
         for number, values in zip(batch.lines, batch.records, strict=True):
             readings: tuple[tuple[Expectation, ...], ...] = ()
             if ending in DELIMITERS:
-                for name in _called(_EXPECTED, values):
+                for name in _called(EXPECTED, values):
                     readings = _readings(values[name].strip())
                     values[name] = _listed(number, name, values[name].strip(), problems)
                 for name in [name for name in _called(_IDS, values) if not values[name].strip()]:
@@ -138,7 +169,7 @@ def _questions(records: Iterator[_Record], problems: Problems, notes: list[str])
     if not questions and not problems.count:
         problems.add(None, "the file holds no questions")
     elif not problems.count and not any(question.expected for question in questions.values()):
-        problems.add(None, f"no question expects anything: '{_EXPECTED[0]}' is empty everywhere")
+        problems.add(None, f"no question expects anything: '{EXPECTED[0]}' is empty everywhere")
     if repeated:
         ids = counted(len(repeated), "repeated expected id")
         notes.append(f"{ids} of one question, counted once: '{repeated[0]}'")
@@ -149,7 +180,7 @@ def _question(record: _Record, problems: Problems, repeated: list[str]) -> Golde
     before = problems.count
     named = {
         what: _one_of(record, names, what, problems)
-        for what, names in (("id", _IDS), ("question", _QUESTIONS), ("expected", _EXPECTED))
+        for what, names in (("id", _IDS), ("question", _QUESTIONS), ("expected", EXPECTED))
     }
     question_id = _id(record, named["id"], problems)
     text = record.values.get(named["question"] or "")
@@ -158,7 +189,9 @@ def _question(record: _Record, problems: Problems, repeated: list[str]) -> Golde
     expected = _expected(record, named["expected"], problems, repeated) if named["expected"] is not None else ()
     if problems.count > before or named["question"] is None or named["expected"] is None:
         return None
-    fields = {name: _texts(value) for name, value in record.values.items() if name not in named.values()}
+    fields = {name: _values(record, name, problems) for name in record.values if name not in named.values()}
+    if problems.count > before:
+        return None
     return GoldenQuestion(question_id, str(text), expected, fields, record.line, record.readings)
 
 
@@ -178,7 +211,7 @@ def _one_of(record: _Record, names: Sequence[str], what: str, problems: Problems
 def _id(record: _Record, name: str | None, problems: Problems) -> str:
     if name is None:
         return f"line-{record.line}"
-    question_id = _as_id(record.values[name])
+    question_id = as_id(record.values[name])
     if question_id is None:
         problems.add(record.line, f"'{name}' is {shown(record.values[name])}, expected a string or an integer")
     elif re.search(BAD_ID, question_id):
@@ -186,40 +219,46 @@ def _id(record: _Record, name: str | None, problems: Problems) -> str:
     return question_id or ""
 
 
-def _as_id(value: object) -> str | None:
-    """Return an id as a string; integers are accepted, and what is neither is None."""
-    if isinstance(value, str):
-        return value
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
-
-
 def _as_expected(value: object) -> str | None:
-    """Return an expected id as a string, also a whole float, as pandas writes integers in a column with empty cells."""
-    return str(value) if isinstance(value, float) and value.is_integer() else _as_id(value)
+    """Return an expected id as a string; a whole float of a file stays text, which may be an id of the corpus."""
+    expected = as_id(value)
+    return str(value) if isinstance(value, float) and expected is not None else expected
 
 
 def _expected(record: _Record, name: str, problems: Problems, repeated: list[str]) -> tuple[Expectation, ...]:
-    value = record.values[name]
-    if is_null(value):
-        value = None
-    elif _as_expected(value) is not None:
-        value = [value]
-    if not isinstance(value, list | tuple | dict | None):
-        problems.add(record.line, f"'{name}' is {shown(value)}, expected a list of ids, or {{id: grade}}")
-        return ()
-    grades = value if isinstance(value, dict) else {}
     expectations: dict[str, Expectation] = {}
-    for item in value or ():
-        expected, grade = _as_expected(item), grades.get(item, 1)
+    try:
+        graded = list(expected_grades(record.values[name]))
+    except ValueError as error:
+        problems.add(record.line, f"'{name}' {error}")
+        return ()
+    for item, grade in graded:
+        expected, whole = _as_expected(item), _whole(grade)
         if expected is None or re.search(BAD_ID, expected):
             problems.add(record.line, f"'{name}' holds {shown(item)}, expected an id")
         elif expected in expectations:
             repeated.append(expected)
-        elif not isinstance(grade, int) or isinstance(grade, bool) or not 0 <= grade < _LIMIT:
+        elif whole is None:
             problems.add(record.line, f"the grade of '{expected}' is {shown(grade)}, expected a whole number from 0")
         else:
-            expectations[expected] = Expectation(expected, grade)
+            expectations[expected] = Expectation(expected, whole)
     return tuple(expectations.values())
+
+
+def _whole(grade: object) -> int | None:
+    """Return a grade, None for what is none; a whole float is one, as tables with empty cells have them."""
+    if isinstance(grade, bool) or not isinstance(grade, int | float) or grade != grade // 1:
+        return None
+    return int(grade) if 0 <= grade < _LIMIT else None
+
+
+def _values(record: _Record, name: str, problems: Problems) -> tuple[str, ...]:
+    try:
+        return _texts(record.values[name])
+    except TypeError:
+        what = f"'{name}' is {described(record.values[name])}"
+        problems.add(record.line, f"{what}, expected text, a number, or a list or an object of these")
+        return ()
 
 
 def _texts(value: object) -> tuple[str, ...]:
@@ -228,4 +267,4 @@ def _texts(value: object) -> tuple[str, ...]:
         return ()
     if isinstance(value, list | tuple):
         return tuple(dict.fromkeys(text for item in value for text in _texts(item)))
-    return (value if isinstance(value, str) else orjson.dumps(value).decode(),)
+    return (value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode(),)

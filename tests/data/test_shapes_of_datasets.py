@@ -690,7 +690,6 @@ def test_hidden_files_are_no_documents(tmp_path):
     [
         lambda: harness.compare("csr", {"a": "x"}),
         lambda: harness.compare("csr", pd.DataFrame({"id": ["a"]})),
-        lambda: harness.check(pd.DataFrame({"id": ["a"]})),
         lambda: harness.check(["a"]),
         lambda: harness.check([{"question": "a", "expected": ["b"]}], corpus={"a": "x"}),
         lambda: Dataset.of({"a": "x"}, {"q": "a"}, columns={"id": 5}),

@@ -393,7 +393,7 @@ def test_a_fragment_of_a_file_with_one_run_is_refused(files):
         ({"q0": {"a": 1}, "q1": None}, "a dict in which query 'q1' has None"),
         ({"q1": pd.DataFrame({"a": [1]})}, "a dict in which query 'q1' has a DataFrame"),
         ({"q1": ["a", 1.5]}, "a dict in which query 'q1' has a list (['a', 1.5])"),
-        ({"q1": (doc for doc in "ab")}, "a dict in which query 'q1' has a generator"),
+        ({"q1": (doc for doc in [2.5])}, "a dict in which query 'q1' has a list ([2.5])"),
         ((row for row in ROWS), "a generator, which can be read once only: make a list of it"),
         (pd.DataFrame(), "a table without a column query_id or qid or q_id and without doc_id"),
         (pd.DataFrame([[1, 2, 3]]), "its columns: 0, 1, 2"),

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-import numbers
 import re
-import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MappingView, Sequence, Set
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
+from harness.data.dataset import rows_of
+from harness.data.frames import as_table
 from harness.data.progress import Clock, Progress
+from harness.data.python_values import as_id
 from harness.data.types import BAD_ID, BAD_ID_IS, Int64Array
 from harness.engines.callable.vector_stores import StoreBehind
 from harness.errors import EngineTimeoutError, EngineUnavailableError, HarnessError
@@ -59,13 +60,21 @@ class _Hit(NamedTuple):
 def read_answer(returned: object) -> Answer:
     """Read what a callable returned: an iterable of hits, each an id, a pair of id and score, a mapping, or an object.
 
-    Ids are strings, whole numbers or UUIDs. Mappings and objects are asked for ``id``, ``score`` and ``text`` and the
+    A table, of pandas or any library that Arrow reads, has a row for each hit. Ids are those of
+    :func:`harness.data.python_values.as_id`. Mappings and objects are asked for ``id``, ``score`` and ``text`` and the
     names that LangChain, LlamaIndex and Haystack have for them; the first of a pair may be one of those. Raises
     TypeError or ValueError, saying which hit it is about, for anything else: no id, a score that is no finite number,
     scores for some hits and not for others.
     """
+    table = as_table(returned)
+    if table is not None:
+        returned = rows_of(table, "answer")
+    elif hasattr(returned, "__array__") and hasattr(returned, "tolist"):  # rows of an array are pairs
+        returned = returned.tolist()
     if isinstance(returned, str | bytes | Mapping) or not isinstance(returned, Iterable):
         raise TypeError(f"it returned {_shown(returned)}, expected a list of ids, or of pairs of id and score")
+    if isinstance(returned, Set) and len(returned) > 1 and not isinstance(returned, MappingView):
+        raise TypeError(f"it returned {_shown(returned)}, a set, which has no first hit: expected a list")
     hits = [_hit(place, hit) for place, hit in enumerate(returned, 1)]
     scores = [hit.score for hit in hits if hit.score is not None]
     if scores and len(scores) < len(hits):
@@ -75,11 +84,11 @@ def read_answer(returned: object) -> Answer:
 
 
 def _hit(place: int, returned: object) -> _Hit:
-    if isinstance(returned, Sequence) and not isinstance(returned, str | bytes):
+    if isinstance(returned, Sequence) and not isinstance(returned, str | bytes) and not _has_id(returned):
         if len(returned) != _PAIR:
             raise ValueError(f"hit {place} is {_shown(returned)}, expected an id, or a pair of id and score")
         named = _hit(place, returned[0])
-        return named._replace(score=_score(place, returned[1]))
+        return named if returned[1] is None else named._replace(score=_score(place, returned[1]))
     own = _id(returned)
     if own is not None:
         return _Hit(_printable(place, own), None, None)
@@ -95,17 +104,18 @@ def _hit(place: int, returned: object) -> _Hit:
     return _Hit(
         _printable(place, document_id),
         None if score is None else _score(place, score),
-        text if isinstance(text, str) else None,
+        str.__str__(text) if isinstance(text, str) else None,
     )
+
+
+def _has_id(hit: object) -> bool:
+    """Return whether a sequence is a named tuple with an id of a document, not a pair."""
+    return not set(_IDS).isdisjoint(getattr(hit, "_fields", ()))
 
 
 def _id(value: object) -> str | None:
     """Return an id as a string, None for what is none."""
-    if isinstance(value, str):
-        return value or None
-    if isinstance(value, bool) or not isinstance(value, uuid.UUID | numbers.Integral):
-        return None
-    return str(value)
+    return as_id(value) or None
 
 
 def _printable(place: int, document_id: str) -> str:

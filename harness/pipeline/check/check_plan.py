@@ -13,7 +13,7 @@ from harness.data.golden_set import GoldenSet
 from harness.data.ranking import TieRule
 from harness.errors import UsageError, nearest
 from harness.loaders import load_golden_of
-from harness.loaders.golden import golden_of_records
+from harness.loaders.golden import golden_of_objects
 from harness.loaders.records import ENDINGS
 from harness.metrics import Metric, is_mean
 from harness.metrics.parse import metric_texts
@@ -201,13 +201,7 @@ def _golden(request: CheckRequest) -> tuple[GoldenSet, str | Path | Dataset | No
     if isinstance(request.golden, GoldenSet):
         return request.golden, None
     if not isinstance(request.golden, str | Path):
-        records = request.golden if isinstance(request.golden, list | tuple) else None
-        if records is None or not all(isinstance(record, Mapping) for record in records):
-            raise UsageError(
-                f"the golden set is of type {type(request.golden).__name__}",
-                fix="give a file, objects with question and expected_relevant_doc_ids, or harness.Dataset.of(…)",
-            )
-        return golden_of_records(records), None
+        return golden_of_objects(request.golden), None
     _refuse_url(str(request.golden), "the golden set")
     golden, of_dataset = load_golden_of(request.golden, cards=request.cards)
     return golden, request.golden if of_dataset else None
