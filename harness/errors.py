@@ -16,6 +16,7 @@ The tree, with the exit code that the command line gives each branch::
         ├── EngineUnavailableError  3   the engine cannot start or be reached
         ├── EngineTimeoutError   3   a phase outlived its deadline
         ├── MemoryLimitError     3   the worker outgrew its memory limit
+        ├── MachineError         3   the machine has no disk space, memory or file descriptors left
         ├── EncoderError         3   a model could not give vectors
         ├── RejectedInputError   3   input that the engine would take silently and answer wrongly
         ├── LostDocumentsError   3   the engine holds other documents than it was sent
@@ -47,6 +48,7 @@ __all__ = [
     "HarnessError",
     "IndexChangedError",
     "LostDocumentsError",
+    "MachineError",
     "MemoryLimitError",
     "MetricError",
     "MissingExtraError",
@@ -254,6 +256,10 @@ class EngineTimeoutError(BackendError):
 
 class MemoryLimitError(BackendError):
     """The worker outgrew its memory limit."""
+
+
+class MachineError(BackendError):
+    """The machine has no disk space, memory or file descriptors left: this says nothing about the backend."""
 
 
 class EncoderError(BackendError):

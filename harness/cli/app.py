@@ -68,13 +68,22 @@ def _run() -> NoReturn:
         with _interruptions():
             typer.main.get_command(_build()).main(prog_name="harness")
     except HarnessError as error:
-        from harness.cli.plain import lists_in_width
+        _exit_with(error)
+    except Exception as error:  # noqa: BLE001 - the one boundary: a traceback, how to report it, and a code of its own
+        from harness.store.machine_state import machine_error
 
-        typer.echo(lists_in_width(f"harness: {error}"), err=True)
-        sys.exit(error.exit_code)
-    except Exception:  # noqa: BLE001 - the one boundary: a traceback, how to report it, and a code of its own
+        state = machine_error(error)
+        if state is not None:
+            _exit_with(state)
         _exit_with_defect()
     sys.exit(ExitCode.FINE)
+
+
+def _exit_with(error: HarnessError) -> NoReturn:
+    from harness.cli.plain import lists_in_width
+
+    typer.echo(lists_in_width(f"harness: {error}"), err=True)
+    sys.exit(error.exit_code)
 
 
 def _require_folder() -> None:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from harness.data.arrow import strings
 from harness.data.types import Corpus, Int32Array, Int64Array
 from harness.store.cache import Cache
-from harness.store.columns import load_column
+from harness.store.columns import load_column, reserved_column
 
 _SCHEME = 1
 _HASHES, _ROWS = "hashes.npy", "rows.npy"
@@ -81,8 +81,8 @@ def index_of(corpus: Corpus, cache: Cache | None = None, *, about: str = "") -> 
         return index
 
     def build(folder: Path) -> None:
-        hashes = np.lib.format.open_memmap(folder / _HASHES, "w+", np.uint64, (count,))
-        rows = np.lib.format.open_memmap(folder / _ROWS, "w+", np.int32, (count,))
+        hashes = reserved_column(folder / _HASHES, np.dtype(np.uint64), count)
+        rows = reserved_column(folder / _ROWS, np.dtype(np.int32), count)
         _fill(TextIndex(hashes, rows), corpus.texts)
         hashes.flush()
         rows.flush()

@@ -34,6 +34,7 @@ from harness.registry.lookup import load_engine
 from harness.results.scored import has_terms
 from harness.store.cache import Cache
 from harness.store.columns import save_table
+from harness.store.machine_state import machine_error
 from harness.store.record_files import load, save
 from harness.wording import counted
 from harness.worker.attach import changed_too
@@ -42,7 +43,7 @@ from harness.worker.candidate_hits import save_candidates
 from harness.worker.embeddings import CacheCheck
 from harness.worker.encodings import Encodings
 from harness.worker.executor import Executor, create_clients, create_executor
-from harness.worker.failure import failure_of
+from harness.worker.failure import Failure, RemoteError, failure_of
 from harness.worker.jobs import TrialJob, TrialRecord
 from harness.worker.outcome import Outcome, checked_run, refuse_lost_documents, refuse_unmatched
 from harness.worker.second_stages import SecondStage, fuse, second_stage
@@ -138,8 +139,8 @@ class _Trials:
                 outcome = self._reuse(trial, look_up.stored, look_up.differs)
             else:
                 outcome = self._execute(trial, look_up)
-        except HarnessError as error:
-            outcome = Outcome(trial, failure=failure_of(error), measured=_now_utc())
+        except (HarnessError, OSError) as error:
+            outcome = Outcome(trial, failure=self._failure_of(error), measured=_now_utc())
         finally:
             self.builds.release(trial)
         self.display.done(trial.label, _summary(outcome))
@@ -149,10 +150,18 @@ class _Trials:
         """Return the outcome of a backend that is made of others, from theirs."""
         try:
             outcome = replace(self._combined(trial, parts), measured=_now_utc())
-        except HarnessError as error:
-            outcome = Outcome(trial, failure=failure_of(error), measured=_now_utc())
+        except (HarnessError, OSError) as error:
+            outcome = Outcome(trial, failure=self._failure_of(error), measured=_now_utc())
         self.display.done(trial.label, _summary(outcome))
         return outcome
+
+    def _failure_of(self, error: HarnessError | OSError) -> Failure:
+        """Return the failure of one backend; raises an OSError that the machine's state does not explain."""
+        if not isinstance(error, RemoteError):  # a worker has looked already, and reports it
+            error = machine_error(error, self.work) or error
+        if isinstance(error, OSError):
+            raise error
+        return failure_of(error)
 
     def _combined(self, trial: Trial, parts: Sequence[Outcome]) -> Outcome:
         lacking = [part.trial.label for part in parts if part.run is None]
@@ -224,7 +233,7 @@ class _Trials:
         except CacheError:
             raise  # says nothing of the backend: not to be stored as its outcome
         except HarnessError as error:
-            outcome = Outcome(trial, failure=failure_of(error))
+            outcome = Outcome(trial, failure=self._failure_of(error))
         measured = _now_utc()
         outcome = replace(outcome, measured=measured)
         conditions = conditions_of(self.plan, trial)

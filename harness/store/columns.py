@@ -5,6 +5,7 @@ Both open memory-mapped: a few milliseconds and no memory of their own. Nothing 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,9 @@ import pyarrow as pa
 
 from harness.data.types import Float32Array, Ids, SparseVectors
 from harness.errors import CacheError
+
+_ZEROS = 1 << 20
+"""Bytes that are written at a time where the system cannot reserve space."""
 
 
 def save_table(path: Path, table: pa.Table) -> None:
@@ -71,6 +75,27 @@ def save_column(path: Path, array: npt.NDArray[Any]) -> None:
     """Write one ``.npy`` file, always a new one: mappings of an earlier one, ``array`` too, keep their content."""
     path.unlink(missing_ok=True)
     np.save(path, array, allow_pickle=False)
+
+
+def reserved_column(path: Path, dtype: np.dtype[Any], count: int) -> np.memmap[Any, Any]:
+    """Return a new ``.npy`` file of ``count`` values, mapped for writing.
+
+    Its space is reserved on the disk: writing to a mapping without space would end the process with SIGBUS. Raises
+    OSError if there is not enough.
+    """
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (count,)}
+    with path.open("xb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        file.flush()
+        size = file.tell() + count * dtype.itemsize
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
+        else:
+            zeros = bytes(_ZEROS)
+            for start in range(file.tell(), size, _ZEROS):
+                file.write(zeros[: size - start])
+    column: np.memmap[Any, Any] = np.load(path, mmap_mode="r+", allow_pickle=False)
+    return column
 
 
 def load_column(path: Path) -> npt.NDArray[Any]:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.data.progress import Clock, Progress
-from harness.errors import HarnessError
 from harness.store.record_files import is_saved, load, save
 from harness.worker.failure import harness_error
 from harness.worker.jobs import (
@@ -57,16 +56,17 @@ def run_job(
 ) -> None:
     """Run the job that is saved in ``folder``, and save its result there.
 
-    ``before_open`` is called when everything but the engine is in memory. Raises HarnessError and nothing else: what
-    nobody foresaw becomes an EngineFailureError with its traceback as the log.
+    ``before_open`` is called when everything but the engine is in memory. Raises HarnessError and nothing else, see
+    :func:`harness.worker.failure.harness_error`.
     """
     try:
         kind = job_class(folder)
         save(folder, _RUNNERS[kind](load(folder, kind), _Context(folder, progress, clock, before_open)))
-    except HarnessError:
-        raise
     except Exception as error:
-        raise harness_error(error) from error
+        reported = harness_error(error, folder)
+        if reported is error:
+            raise
+        raise reported from error
 
 
 def job_class(folder: Path) -> type[Any]:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import BackendError, EngineFailureError, HarnessError
+from harness.store.machine_state import machine_error
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedError:
-    """An error that a worker leaves in its job folder: type, message, remedy, and log lines besides those written."""
+    """An error as a worker reports it to its parent: type, message, remedy, and log lines besides those written."""
 
     type: str
     what: str
@@ -41,8 +42,15 @@ def failure_of(error: HarnessError) -> Failure:
     return Failure(getattr(error, "type_name", type(error).__name__), str(error), tuple(error.log))
 
 
-def harness_error(error: Exception) -> HarnessError:
-    """Return the error itself, or for an unforeseen one an EngineFailureError with its traceback as the log."""
+def harness_error(error: Exception, *places: Path) -> HarnessError:
+    """Return the error as it is reported.
+
+    That is a MachineError where the machine's state caused it (``places`` are folders that were written to), else the
+    error itself, or for an unforeseen one an EngineFailureError with its traceback as the log.
+    """
+    state = machine_error(error, *places)
+    if state is not None:
+        return state
     if isinstance(error, HarnessError):
         return error
     library = _library_of(error)

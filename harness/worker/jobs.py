@@ -1,7 +1,7 @@
 """Jobs that the parent gives to workers, and their results: dataclasses, stored by :mod:`harness.store.record_files`.
 
-A job folder holds a job, whatever columns it reads that lie nowhere else, and afterwards its result, or an
-:class:`harness.worker.failure.ReportedError` where it failed, and ``log.txt``. Nothing is ever pickled.
+A job folder holds a job, whatever columns it reads that lie nowhere else, and afterwards ``log.txt`` and the result,
+unless the job failed. Nothing is ever pickled.
 """
 
 from __future__ import annotations

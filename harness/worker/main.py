@@ -2,8 +2,8 @@
 
 The modules are imported before the job is known, so that this goes on while the parent prepares it.
 Standard output becomes a pipe of JSON lines to the parent before anything heavy is imported; what libraries print goes
-to standard error, which is the job's log. A failure is saved beside the job; a job that ended well says so in the last
-message, so that a process that only went away is no success.
+to standard error, which is the job's log. How the job ended is the last message, so that a process that only went away
+is no success.
 """
 
 from __future__ import annotations
@@ -23,10 +23,8 @@ import orjson
 import psutil
 
 from harness.errors import HarnessError
-from harness.store.record_files import save
 from harness.worker.descendants import guard_group
 from harness.worker.dispatch import run_job
-from harness.worker.failure import ReportedError
 from harness.worker.spawn import JOB_END
 
 
@@ -49,7 +47,7 @@ class PipeProgress:
         memory = psutil.Process().memory_info()
         self.send(event="memory_baseline", anonymous_bytes=int(memory.rss - getattr(memory, "shared", 0)))
 
-    def send(self, **message: str | int | None) -> None:
+    def send(self, **message: str | int | list[str] | None) -> None:
         """Send one message to the parent."""
         self.pipe.write(orjson.dumps(message) + b"\n")
         self.pipe.flush()
@@ -72,7 +70,8 @@ def main() -> int:
     try:
         run_job(folder, progress, before_open=progress.memory_baseline)
     except HarnessError as error:
-        save(folder, ReportedError(type(error).__name__, error.what, error.fix, tuple(error.log)))
+        # through the pipe: the disk of the job's folder may be full
+        progress.send(event="failed", type=type(error).__name__, what=error.what, fix=error.fix, log=list(error.log))
         return error.exit_code
     progress.send(event="finished", peak_rss_bytes=_peak_rss_bytes())
     return 0

@@ -17,13 +17,14 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import orjson
 import psutil
 
 from harness.data.progress import Progress
 from harness.engines.interface import LEFT_BEHIND
 from harness.errors import EngineFailureError, EngineTimeoutError, HarnessError, MemoryLimitError
-from harness.store.record_files import is_saved, load
+from harness.store.machine_state import killed_error
 from harness.worker import spawn
 from harness.worker.descendants import Used, end_family, family_memory, has_ended, memory_of, started_by
 from harness.worker.failure import RemoteError, ReportedError
@@ -75,6 +76,7 @@ class Worker:
         self._held = False
         self._family_seen = 0.0
         self._finished = False
+        self._reported: ReportedError | None = None
         self._own_peak_rss = 0
         self._servers, self._servers_seen, self._peak_servers = Used(0, 0), 0.0, 0
         self._peak_rss: int | None = None
@@ -84,9 +86,9 @@ class Worker:
     def run(self, progress: Progress) -> Finished:
         """Run the job to its end.
 
-        Raises RemoteError for a failure that the job reported, EngineFailureError when the process died,
-        EngineTimeoutError when it outlived the deadline and MemoryLimitError when it outgrew its limit, each with the
-        last lines of its log.
+        Raises RemoteError for a failure that the job reported, EngineFailureError when the process died, MachineError
+        when the system ended it or had no room left, EngineTimeoutError when it outlived the deadline and
+        MemoryLimitError when it outgrew its limit, each with the last lines of its log.
         """
         with self._log.open("wb") as log:
             worker = spawn.take_worker(log)
@@ -189,6 +191,8 @@ class Worker:
             case "memory_baseline":
                 self._base_anonymous = int(str(message["anonymous_bytes"]))
                 self._peak_anonymous = self._base_anonymous
+            case "failed":
+                self._reported = msgspec.convert(message, ReportedError)
             case "finished":
                 self._finished = True
                 self._own_peak_rss = int(str(message["peak_rss_bytes"]))
@@ -216,17 +220,18 @@ class Worker:
         self._servers_seen = time.monotonic()
 
     def _explain(self, code: int) -> HarnessError:
-        if is_saved(self._job, ReportedError):
-            error = load(self._job, ReportedError)
-            return RemoteError(error.type, error.what, error.fix, [*self._log_tail(), *error.log])
+        log = self._log_tail()
+        if self._reported is not None:
+            error = self._reported
+            return RemoteError(error.type, error.what, error.fix, [*log, *error.log])
+        state = killed_error(_signal_name(-code) if code < 0 else "", log, self._job)
+        if state is not None:
+            return state
         if code < 0:
             reason = f"was killed by signal {_signal_name(-code)}"
         else:
             reason = f"ended with exit code {code}" + (" and left no result" if code == 0 else "")
-        hint = (
-            " (SIGKILL without a sender is usually the system running out of memory)" if code == -signal.SIGKILL else ""
-        )
-        return EngineFailureError(f"the worker {reason}{hint}", log=self._log_tail())
+        return EngineFailureError(f"the worker {reason}", log=log)
 
 
 def _signal_name(number: int) -> str:

@@ -34,6 +34,7 @@ from harness.errors import (
     EngineTimeoutError,
     EngineUnavailableError,
     HarnessError,
+    MachineError,
     MemoryLimitError,
     UsageError,
 )
@@ -57,7 +58,7 @@ _CONNECTING_S = 10.0
 _PATIENCE_S = 60.0
 """For a node that a job can run on to join the cluster."""
 _TIMED = (TrialJob, ChurnJob, AskJob)
-_OF_WORKERS = (EngineFailureError, EngineTimeoutError, EngineUnavailableError, MemoryLimitError)
+_OF_WORKERS = (EngineFailureError, EngineTimeoutError, EngineUnavailableError, MachineError, MemoryLimitError)
 """Errors that a worker or its node raises itself; any other is known by its name."""
 _log = logging.getLogger("harness")
 
@@ -338,7 +339,7 @@ class RayExecutor:
                 if finished is not None:
                     return finished
             except exceptions.OutOfMemoryError as error:
-                raise MemoryLimitError(
+                raise MachineError(
                     f"Ray ended it because its node ran out of memory: {_reason(error)}",
                     fix="run it where there is more memory, or make it need less",
                 ) from error
@@ -354,7 +355,7 @@ class RayExecutor:
                 ) from error
             finally:
                 self.running.pop(folder, None)
-        raise EngineFailureError(
+        raise MachineError(
             f"its node was lost {_TRIES} times", fix="look at the nodes' memory and logs: ray status, ray logs"
         )
 

@@ -32,7 +32,7 @@ class Expected(NamedTuple):
 TIMEOUT = ("EngineTimeoutError", f"still running after {DEADLINE_S} s")
 FAILING = {
     "segfaulting": Expected("Segfaults", "EngineFailureError", "killed by signal SIGSEGV", "Segmentation fault"),
-    "killed": Expected("IsKilled", "EngineFailureError", "signal SIGKILL .*running out of memory"),
+    "killed": Expected("IsKilled", "MachineError", "signal SIGKILL.*running out of memory"),
     "hanging": Expected("Hangs", *TIMEOUT, "about to hang"),
     "deaf": Expected("HangsDeaf", *TIMEOUT),
     "locked": Expected("HoldsTheLock", *TIMEOUT),

@@ -19,7 +19,7 @@ from trial_jobs import job_folder
 from warm_process import WARM
 from warm_workers import worker_starter
 
-from harness.errors import EngineFailureError, EngineTimeoutError, MemoryLimitError
+from harness.errors import EngineFailureError, EngineTimeoutError, MachineError, MemoryLimitError
 from harness.store.record_files import load, save
 from harness.worker import spawn
 from harness.worker.failure import RemoteError
@@ -216,7 +216,7 @@ def test_the_deadline_goes_on_after_it_was_held(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("copied")
 def test_a_held_engine_that_dies_is_noticed(tmp_path: Path) -> None:
-    with pytest.raises(EngineFailureError, match="killed by signal SIGKILL"):
+    with pytest.raises(MachineError, match="killed by signal SIGKILL"):
         Worker(held_folder(tmp_path, "DiesWhileHeld"), deadline_s=60.0).run(Recorder())
 
 
