@@ -99,9 +99,16 @@ def status_fault(answer: httpx.Response, words: str) -> Fault:
 def transport_fault(error: BaseException) -> Fault | None:
     """Return the fault of an HTTP error without an answer; None for another error."""
     if isinstance(error, httpx.ConnectError):
-        return Fault(Cause.UNREACHABLE, str(error))
+        return Fault(_cause_of_connecting(str(error)), str(error))
     if isinstance(error, httpx.TimeoutException):
         return Fault(Cause.SLOW, type(error).__name__)
     if isinstance(error, httpx.TransportError):
         return Fault(Cause.BROKEN, str(error) or type(error).__name__)
     return None
+
+
+def _cause_of_connecting(text: str) -> Cause:
+    """Return why no connection was made, by the words of Python's module ``ssl``."""
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        return Cause.UNTRUSTED
+    return Cause.UNENCRYPTED if "[SSL" in text else Cause.UNREACHABLE

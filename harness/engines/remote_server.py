@@ -13,7 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -40,6 +40,8 @@ class Cause(Enum):
     """Why a call failed. The value says what happened, after the server's name; ``{engine}`` stands for its kind."""
 
     UNREACHABLE = "cannot be reached"
+    UNTRUSTED = "has a certificate that this machine does not trust"
+    UNENCRYPTED = "makes no encrypted connection"
     BROKEN = "broke the connection"
     SLOW = "gave no answer in time"
     LIMITED = "limits the rate of requests"
@@ -155,6 +157,8 @@ def read_address(place: Place, url: str, key_variable: str, environment: Mapping
 
 _REMEDIES = {
     Cause.UNREACHABLE: "start it, or mend 'url'",
+    Cause.UNTRUSTED: "name a PEM file with the certificate that signed it in the environment variable SSL_CERT_FILE",
+    Cause.UNENCRYPTED: "write http:// in 'url' if the server does not encrypt; else the message says why it failed",
     Cause.BROKEN: "look into the server's log: it may have been restarted, or killed for memory",
     Cause.SLOW: "raise 'timeout_s' or 'retry_s', or send less at once: lower {batch}",
     Cause.LIMITED: "lower {batch}, raise 'retry_s', or lift the server's limit",
@@ -165,6 +169,9 @@ _REMEDIES = {
     Cause.FAILED: "the server's log, or that of a proxy before it, says more",
     Cause.UNREADABLE: "check that 'url' names {engine} and that no proxy changes its answers",
 }
+_BROKEN_AT_FIRST = "write https:// in 'url' if the server encrypts; if it does not, look into its log"
+_OF_ANOTHER_SERVICE = frozenset({Cause.MISSING, Cause.REFUSED, Cause.UNREADABLE})
+"""Faults that are never an answer of the server that is looked for to the question for its version."""
 _PASSING = frozenset({Cause.UNREACHABLE, Cause.BROKEN, Cause.SLOW, Cause.LIMITED, Cause.BUSY})
 _BY_STATUS = {401: Cause.UNAUTHORISED, 403: Cause.UNAUTHORISED, 404: Cause.MISSING, 409: Cause.CONFLICT}
 _BY_STATUS |= {408: Cause.SLOW, 429: Cause.LIMITED, 502: Cause.BUSY, 503: Cause.BUSY, 504: Cause.SLOW}
@@ -274,6 +281,25 @@ class Retrier(ABC):
         """Return the result of ``operation``; raises what :func:`server_errors` makes of a fault."""
         with server_errors(address, lambda: doing):
             return self.call(operation)
+
+    def identify(self, address: Address, operation: Callable[[], T], doing: str = "asking for its version") -> T:
+        """Return the result of the first call to a server, which asks what it is.
+
+        Raises as :meth:`ask`, and EngineUnavailableError where another service answers.
+        """
+        first = address
+        if address.url.startswith("http:"):
+            first = replace(address, remedies={**address.remedies, Cause.BROKEN: _BROKEN_AT_FIRST})
+        with server_errors(first, lambda: doing):
+            try:
+                return self.call(operation)
+            except FaultError as error:
+                if error.fault.cause not in _OF_ANOTHER_SERVICE:
+                    raise
+                raise EngineUnavailableError(
+                    f"what answers at {address.url} is not {address.engine} ({redact(error.fault.text, address)})",
+                    fix={**_REMEDIES, **address.remedies}[Cause.UNREADABLE].format(engine=address.engine),
+                ) from error
 
 
 @contextmanager

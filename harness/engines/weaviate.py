@@ -71,7 +71,7 @@ class Server(ServerClient, HttpServer):
             headers["authorization"] = f"Bearer {self.address.api_key}"
         super().__init__(self.address.url, headers, timeout_s)
         try:
-            meta = _Retrier(0).ask(self.address, "asking for its version", lambda: self.call("GET", "/v1/meta"))
+            meta = _Retrier(0).identify(self.address, lambda: self.call("GET", "/v1/meta"))
             self.version = str(meta.get("version", "")) if isinstance(meta, dict) else ""
             if not re.match(r"\d+\.\d+", self.version):
                 raise EngineUnavailableError(f"what answers at {self.address.url} is not Weaviate", fix="mend 'url'")

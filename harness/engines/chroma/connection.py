@@ -79,7 +79,7 @@ def connect(address: Address, parameters: ChromaParameters, retrier: Retrier) ->
             answer.raise_for_status()
             return answer.json()
 
-        version = str(once.ask(address, "asking for its version", lambda: get("/version")))
+        version = str(once.identify(address, lambda: get("/version")))
         doubt = _check_version(version, address)
         tenant, database = parameters.tenant, parameters.database
         place = f"/tenants/{quote(tenant)}/databases/{quote(database)}"

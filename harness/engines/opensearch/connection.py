@@ -82,7 +82,7 @@ def connect(
         headers["authorization"] = f"{product.scheme} {address.api_key}"
     connection = Connection(product, address, headers, timeout_s)
     try:
-        root = Retrier(0).ask(address, "asking for its version", lambda: connection.call("GET", "/"))
+        root = Retrier(0).identify(address, lambda: connection.call("GET", "/"))
         connection.version = _version_of(root, product, address)
     except BaseException:
         connection.close()

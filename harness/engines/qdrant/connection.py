@@ -73,7 +73,7 @@ def connect(address: Address, settings: ServerSettings) -> Connection:
         transport, where = "grpc", f" over gRPC, port {_grpc_port(address, settings)}"
     client = _client(address, settings, transport, settings.timeout_s)
     try:
-        info = Retrier(0).ask(address, f"asking for its version{where}", client.info)
+        info = Retrier(0).identify(address, client.info, f"asking for its version{where}")
         if "qdrant" not in info.title.lower():
             raise EngineUnavailableError(
                 f"what answers at {address.url} is not Qdrant: it calls itself '{address.hide(info.title)[:60]}'",

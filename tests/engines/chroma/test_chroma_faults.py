@@ -85,7 +85,7 @@ CASES = [
     Case("cut off", failing("query", cut_off), EngineUnavailableError),
     Case("malformed", failing("query", raw(200, b'{"ids": ')), EngineFailureError),
     Case("other shape", failing("query", raw(200, b'{"hits": []}')), EngineFailureError),
-    Case("no JSON", failing("version", raw(200, b"<html>It works!</html>")), EngineFailureError),
+    Case("no JSON", failing("version", raw(200, b"<html>It works!</html>")), EngineUnavailableError),
     Case("other service", failing("version", raw(200, b'{"name": "Elasticsearch"}')), EngineUnavailableError),
     Case("other major version", failing("version", raw(200, b'"0.6.3"')), EngineUnavailableError),
     Case("dies in upload", failing("upsert", dead, after=3), EngineUnavailableError),

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import faulty_http
+import httpx
 import pyarrow as pa
 import pytest
 from opensearch_stub import Stub, error, serve
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
+from harness.engines.http_server import transport_fault
 from harness.engines.interface import IndexReport
 from harness.engines.opensearch.engine import ElasticsearchEngine, OpenSearchEngine
+from harness.engines.remote_server import Cause
 from harness.errors import (
     BackendError,
     EngineFailureError,
@@ -201,6 +205,45 @@ def test_another_server_is_refused(version: Mapping[str, str], says: str, tmp_pa
         opened(stub, tmp_path / "index"),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (faulty_http.raw(200, b"<html>It works!</html>"), r"JSONDecodeError"),
+        (faulty_http.raw(404, b"<h1>Not found</h1>"), r"404 Not Found: <h1>Not found</h1>"),
+        (faulty_http.raw(302, b""), r"302 Found"),
+        (faulty_http.raw(501, b""), None),
+    ],
+)
+def test_another_service_is_not_called_elasticsearch(answer: Any, says: str | None, tmp_path: Path) -> None:
+    with serve() as stub:
+        stub.fail("root", answer)
+        with pytest.raises(BackendError) as raised, opened(stub, tmp_path / "index"):
+            pass
+    if says is None:  # a fault of a server that may well be Elasticsearch
+        assert "Elasticsearch at http" in raised.value.what
+    else:
+        assert isinstance(raised.value, EngineUnavailableError)
+        assert re.search(rf"what answers at http\S+ is not Elasticsearch \({says}", raised.value.what)
+        assert raised.value.fix == "check that 'url' names Elasticsearch and that no proxy changes its answers"
+
+
+def test_a_server_that_encrypts_or_does_not_is_named_with_the_other_scheme(tmp_path: Path) -> None:
+    with serve() as stub:
+        url = stub.url.replace("http:", "https:")
+        with pytest.raises(EngineUnavailableError, match="makes no encrypted connection") as plain:
+            ElasticsearchEngine({**CARDS["elasticsearch"].defaults, "url": url}).open(tmp_path, IDS)
+        stub.fail("root", faulty_http.dead)
+        with pytest.raises(EngineUnavailableError, match="broke the connection") as broken:
+            ElasticsearchEngine({**CARDS["elasticsearch"].defaults, "url": stub.url}).open(tmp_path, IDS)
+    assert "write http:// in 'url'" in str(plain.value.fix)
+    assert "write https:// in 'url'" in str(broken.value.fix)
+
+
+def test_a_certificate_that_is_not_trusted_is_named() -> None:
+    error = httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate")
+    assert transport_fault(error) == (Cause.UNTRUSTED, str(error), None)
 
 
 def test_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,7 @@ CASES = [
     Case("cut off", failing("query", cut_off), EngineUnavailableError),
     Case("malformed", failing("query", raw(200, b'{"result": ')), EngineFailureError),
     Case("other shape", failing("query", raw(200, b'{"hits": []}')), EngineFailureError),
-    Case("no JSON", failing("root", raw(200, b"<html>It works!</html>")), EngineFailureError),
+    Case("no JSON", failing("root", raw(200, b"<html>It works!</html>")), EngineUnavailableError),
     Case("other service", setting(title="Elasticsearch"), EngineUnavailableError),
     Case("other major version", setting(version="2.0.0"), EngineUnavailableError),
     Case("too old", setting(version="1.9.7"), EngineUnavailableError),
