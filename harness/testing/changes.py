@@ -19,6 +19,7 @@ from harness.data.types import Ids, Int32Array
 from harness.engines.interface import EngineInterface, IndexReport, SearchResult
 from harness.errors import BackendError
 from harness.testing.expected import DenseSample, Expected, dense_scores
+from harness.testing.mapped_samples import mapped
 from harness.testing.samples import STEP_NS, RecordingProgress, StepClock, random_texts, word
 from harness.testing.suite import Base, Collection, assert_scores, has_changes, has_terms, offers, recall
 
@@ -209,7 +210,7 @@ _CHANGING = [
 
 def _assert_compared(engine: EngineInterface, sample: Collection, content: Int32Array, result: SearchResult) -> None:
     """Check that an engine that compares other vectors than were sent has one of every row, and scores by these."""
-    compared = engine.compared_vectors(sample.queries)
+    compared = engine.compared_vectors(mapped(sample.queries))
     if compared is None:
         return
     assert len(compared.documents) == len(content), f"{len(compared.documents)} vectors for {len(content)} rows"
@@ -230,5 +231,5 @@ def _apply(
     content: Int32Array = _NO_ROWS,
 ) -> IndexReport:
     ids = sample.documents.ids
-    written = replace(sample.documents.take(content), ids=Ids(ids.values.take(numbers(rows))))
+    written = replace(mapped(sample.documents).take(content), ids=Ids(ids.values.take(numbers(rows))))
     return engine.apply(Ids.of(ids[row] for row in deleted), written, RecordingProgress(), StepClock())

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.types import Float32Array, Float64Array, Ids, Similarity, SparseVectors, TermCounts
-from harness.exact.bm25_models import Bm25Formula, weigh
+from harness.data.types import Float32Array, Float64Array, Ids, Similarity, SparseVectors, TermCounts, offsets_of
+from harness.exact.bm25_models import Formula, weigh
 
 _NOISE = 1e-9
 _DIMENSIONS = 64
@@ -97,8 +97,8 @@ def count_words(documents: Sequence[str], queries: Sequence[str]) -> TermCounts:
     return TermCounts(of_documents, of_queries, Ids.of(counts.words[column] for column in known), unknown)
 
 
-def model_scores(counts: TermCounts, formula: Bm25Formula) -> Expected:
-    """Return the scores by an engine's own BM25, and which documents share a term with each query."""
+def model_scores(counts: TermCounts, formula: Formula) -> Expected:
+    """Return the scores by an engine's own formula, and which documents share a term with each query."""
     weighted = weigh(counts, formula)
     documents, queries = (part.to_scipy().astype(np.float64).toarray() for part in weighted[:2])
     absent = 0.0 if weighted.absent is None else (queries @ weighted.absent.astype(np.float64))[:, None]
@@ -126,7 +126,9 @@ def encode_words(documents: Sequence[str], queries: Sequence[str], bm25: Bm25) -
 
 
 def _sparse(table: Float64Array, dimensions: int) -> SparseVectors:
-    return to_vectors([{column: row[column] for column in np.flatnonzero(row).tolist()} for row in table], dimensions)
+    rows, columns = np.nonzero(table)
+    indptr = offsets_of(np.bincount(rows, minlength=len(table)))
+    return SparseVectors(indptr, columns.astype(np.int32), table[rows, columns].astype(np.float32), dimensions)
 
 
 def to_vectors(rows: Sequence[dict[int, float]], dimensions: int) -> SparseVectors:

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from harness.data.inputs import Inputs
 from harness.engines.interface import EngineInterface, ExpectedContent, IndexHandle
+from harness.engines.mapped_inputs import expected_content
 from harness.errors import BackendError, RejectedInputError
 from harness.registry.parameters import ParameterValue
+from harness.testing.mapped_samples import mapped, mapped_counts
 from harness.testing.samples import RecordingProgress, random_texts, word
 from harness.testing.suite import Base, has_external_indexes, offers
 from harness.text import count_terms, create_analyzer
@@ -132,8 +133,5 @@ def _digests(folder: Path) -> dict[str, str]:
 
 def _content(attached: IndexHandle, documents: Inputs, queries: Inputs, texts: Sequence[str]) -> ExpectedContent:
     """Return what the harness hands to ``mismatch`` for a collection of ``documents``."""
-    rows = documents.ids.rows_of(attached.ids)
-    chosen = rows[rows >= 0]
-    terms = count_terms(create_analyzer("whitespace"), [list(texts)], _QUERIES)
-    known = np.flatnonzero(rows >= 0).astype(np.int32)
-    return ExpectedContent(known, documents.take(chosen), queries, terms.of_documents(chosen))
+    terms = mapped_counts(count_terms(create_analyzer("whitespace"), [list(texts)], _QUERIES))
+    return expected_content(documents.ids.rows_of(attached.ids), mapped(documents), mapped(queries), terms)

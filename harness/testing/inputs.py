@@ -23,6 +23,7 @@ from harness.testing.expected import (
     sparse_scores,
     to_vectors,
 )
+from harness.testing.mapped_samples import mapped
 from harness.testing.samples import UNICODE_WORDS, RecordingProgress, StepClock, plain_ids, word
 from harness.testing.suite import Base, Collection, assert_scores, has_terms, offers, only_where, recall
 
@@ -91,7 +92,7 @@ class InputContract(Base):
         with self.opened(tmp_path, bare.ids) as engine:
             with pytest.raises(RejectedInputError):
                 engine.index(bare, RecordingProgress(), StepClock())
-            engine.index(sample.documents, RecordingProgress(), StepClock())
+            self.send(engine, sample.documents)
             with pytest.raises(RejectedInputError):
                 engine.search(bare, 3, StepClock())
 
@@ -99,7 +100,7 @@ class InputContract(Base):
         """Documents that are not those announced to ``open`` would be named wrongly."""
         sample = self.collection([word(1), word(2)], [word(1)])
         with self.opened(tmp_path, Ids.of(["only one"])) as engine, pytest.raises(RejectedInputError):
-            engine.index(sample.documents, RecordingProgress(), StepClock())
+            self.send(engine, sample.documents)
 
     def _good(self) -> Inputs:
         columns = self.engine.capabilities.columns
@@ -113,13 +114,13 @@ class InputContract(Base):
         with self.opened(tmp_path, every[0].ids) as engine:
             for documents in every:
                 with pytest.raises(RejectedInputError, match=documents.ids[1]):
-                    engine.index(documents, RecordingProgress(), StepClock())
+                    self.send(engine, documents)
 
     def _assert_refused_as_queries(self, tmp_path: Path, every: Sequence[Inputs]) -> None:
         with self.built(tmp_path, self._good()) as (engine, _):
             for queries in every:
                 with pytest.raises(RejectedInputError, match=queries.ids[1]):
-                    engine.search(queries, 3, StepClock())
+                    self.query(engine, queries, 3)
 
     def _bad_values(self) -> list[Inputs]:
         """Vectors with each bad value in the second row, once in each column that there is."""
@@ -153,7 +154,7 @@ class DenseContract(Base):
         with self.built(tmp_path, documents) as (engine, _):
             for other in queries:
                 with pytest.raises(RejectedInputError, match=r"\b[79]\b.*\b8\b|\b8\b.*\b[79]\b"):
-                    engine.search(other, 3, StepClock())
+                    self.query(engine, other, 3)
 
     @_has_dense
     def test_zero_vectors(self, tmp_path: Path) -> None:
@@ -171,10 +172,10 @@ class DenseContract(Base):
         refused = self._vectors(bad)
         with self.opened(tmp_path, refused.ids) as engine:
             with pytest.raises(RejectedInputError, match=refused.ids[1]):
-                engine.index(refused, RecordingProgress(), StepClock())
-            engine.index(self._vectors(good), RecordingProgress(), StepClock())
+                self.send(engine, refused)
+            self.send(engine, self._vectors(good))
             with pytest.raises(RejectedInputError, match=refused.ids[1]):
-                engine.search(refused, 3, StepClock())
+                self.query(engine, refused, 3)
 
     @only_where(lambda capabilities: "dense" in capabilities.columns and not capabilities.exact)
     def test_a_graph_is_searched(self, tmp_path: Path) -> None:
@@ -213,7 +214,7 @@ class DenseContract(Base):
         if not offers(type(engine), "lists"):
             return self.search(engine, queries, _IN_GRAPH, _K)
         nothing = np.zeros(len(queries), dtype=np.int64)
-        return SearchResult(*engine.lists(queries, _K, StepClock())["dense"], nothing, nothing)
+        return SearchResult(*engine.lists(mapped(queries), _K, StepClock())["dense"], nothing, nothing)
 
 
 def _sample(documents: Inputs, queries: Inputs) -> DenseSample:

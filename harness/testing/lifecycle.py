@@ -114,7 +114,7 @@ class LifecycleContract(Base):
         sample = self.collection(random_texts(1, 150), [word(0)])
         progress = RecordingProgress()
         with self.opened(tmp_path, sample.documents.ids) as engine:
-            engine.index(sample.documents, progress, StepClock())
+            self.send(engine, sample.documents, progress)
         totals = [total for _, total in progress.phases]
         assert len(sample.documents) in progress.advanced, f"no phase advanced by {len(sample.documents)} documents"
         assert totals[progress.advanced.index(len(sample.documents))] == len(sample.documents), "its total was not said"
@@ -130,7 +130,7 @@ class LifecycleContract(Base):
         engine = self.engine(dict(self.parameters))
         try:
             info = engine.open(tmp_path, sample.documents.ids)
-            engine.index(sample.documents, RecordingProgress(), StepClock())
+            self.send(engine, sample.documents)
             storage = engine.storage()
         finally:
             engine.close()
@@ -146,7 +146,7 @@ class LifecycleContract(Base):
         """A second ``index`` on the same folder is refused: it would double or replace documents silently."""
         sample = self.collection(_TEXTS, _QUERIES)
         with self.built(tmp_path, sample.documents) as (engine, _), pytest.raises(BackendError):
-            engine.index(sample.documents, RecordingProgress(), StepClock())
+            self.send(engine, sample.documents)
 
     def test_refuses_to_index_nothing(self, tmp_path: Path) -> None:
         """No documents are no index, as libraries differ in what they make of it."""
@@ -158,7 +158,7 @@ class LifecycleContract(Base):
         """A search before ``index`` is an EngineUnavailableError, of every engine, and not answered with nothing."""
         sample = self.collection(_TEXTS, _QUERIES)
         with self.opened(tmp_path, sample.documents.ids) as engine, pytest.raises(EngineUnavailableError):
-            engine.search(sample.queries, 3, StepClock())
+            self.query(engine, sample.queries, 3)
 
     def test_reopens(self, tmp_path: Path) -> None:
         """A closed index opens again and gives the same answers without being indexed again."""
@@ -227,7 +227,7 @@ class LifecycleContract(Base):
         with self.built(tmp_path, sample.documents) as (engine, _):
             engine.close()
             with pytest.raises(BackendError, match=r"\w"):
-                engine.search(sample.queries, 3, StepClock())
+                self.query(engine, sample.queries, 3)
             with pytest.raises(BackendError, match=r"\w"):
                 engine.storage()
 
@@ -309,8 +309,8 @@ class GuardContract(Base):
             return kind.columns(engine, answer)
 
         with self.changed(tmp_path, sample.documents.ids, load=load, columns=columns) as engine:
-            report = engine.index(sample.documents, RecordingProgress(), clock)
-            hits = engine.search(sample.queries, 3, clock)
+            report = self.send(engine, sample.documents, clock=clock)
+            hits = self.query(engine, sample.queries, 3, clock)
         assert report.index_ns < _LOADING_NS <= report.ready_ns, "getting ready is counted as ingestion"
         shared = len(sample.queries) if hits.queries_per_call > 1 else 1
         assert (hits.search_ns * shared < _READING_NS).all(), "transfer is counted as search"
@@ -342,6 +342,6 @@ class GuardContract(Base):
             return kind.retrieve(engine, query, k)
 
         with self.changed(tmp_path, sample.documents.ids, retrieve=retrieve) as engine:
-            engine.index(sample.documents, RecordingProgress(), StepClock())
+            self.send(engine, sample.documents)
             with pytest.raises(EngineFailureError, match=f"'{sample.queries.ids[1]}'"):
-                engine.search(sample.queries, 3, StepClock())
+                self.query(engine, sample.queries, 3)

@@ -18,6 +18,7 @@ from harness.data.types import Ids
 from harness.engines.interface import EngineInterface, SearchResult
 from harness.errors import HarnessError
 from harness.registry.parameters import ParameterValue
+from harness.testing.mapped_samples import mapped
 from harness.testing.samples import StepClock, random_texts, word
 from harness.testing.suite import Base, only_where, select
 
@@ -68,7 +69,8 @@ class SharingContract(Base):
         count = 2 * _THREADS
         sample = self.collection(random_texts(23, _DOCUMENTS), [word(n) for n in range(count)])
         batches = [
-            select(sample.queries, [(place + turn) % count for place in range(count)]) for turn in range(_THREADS)
+            mapped(select(sample.queries, [(place + turn) % count for place in range(count)]))
+            for turn in range(_THREADS)
         ]
         with self.built(tmp_path, sample.documents) as (engine, _):
             alone = [self.search(engine, queries, _DOCUMENTS, _K) for queries in batches]
@@ -107,7 +109,7 @@ def _search(
     engine = kind(parameters)
     try:
         engine.open(folder, ids)
-        return engine.search(queries, _K, StepClock())
+        return engine.search(mapped(queries), _K, StepClock())
     except HarnessError as error:  # as text, because not every exception survives the way between processes
         return str(error)
     finally:

@@ -14,6 +14,7 @@ import pytest
 
 from harness.data.arrow import strings
 from harness.data.inputs import Inputs
+from harness.data.progress import Clock, Progress
 from harness.data.types import Float64Array, Ids, Int32Array, Similarity
 from harness.engines.interface import Capabilities, EngineInfo, EngineInterface, IndexReport, SearchResult
 from harness.exact.bm25_models import formula_of
@@ -32,6 +33,7 @@ from harness.testing.expected import (
     model_scores,
     sparse_scores,
 )
+from harness.testing.mapped_samples import mapped
 from harness.testing.samples import STEP_NS, RecordingProgress, StepClock, plain_ids
 from harness.text.term_texts import term_texts
 
@@ -290,13 +292,10 @@ class Base:
         return fused_scores(lists)
 
     def inputs(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[Inputs, Inputs]:
-        """Return both lists of texts as the engine takes them."""
+        """Return both lists of texts, and the columns that the engine reads; see :meth:`send`."""
         columns = self.engine.capabilities.columns
-        of_documents = Inputs(Ids.of(plain_ids(len(documents))))
-        of_queries = Inputs(Ids.of(f"q{n}" for n in range(len(queries))))
-        if "text" in columns:
-            of_documents = replace(of_documents, texts=pa.chunked_array([strings(documents)]))
-            of_queries = replace(of_queries, texts=pa.chunked_array([strings(queries)]))
+        of_documents = Inputs(Ids.of(plain_ids(len(documents))), pa.chunked_array([strings(documents)]))
+        of_queries = Inputs(Ids.of(f"q{n}" for n in range(len(queries))), pa.chunked_array([strings(queries)]))
         if "terms" in columns:
             counts = count_words(documents, queries)
             of_documents = replace(of_documents, terms=term_texts(counts, "documents"))
@@ -335,12 +334,27 @@ class Base:
         self, folder: Path, documents: Inputs, parameters: Mapping[str, ParameterValue] | None = None
     ) -> Iterator[Built]:
         """Index ``documents`` into a new folder; close the engine afterwards. See :meth:`opened`."""
-        with self.opened(folder, documents.ids, parameters) as engine:
-            yield Built(engine, engine.index(documents, RecordingProgress(), StepClock()))
+        sent = mapped(documents)
+        with self.opened(folder, sent.ids, parameters) as engine:
+            yield Built(engine, engine.index(sent, RecordingProgress(), StepClock()))
+
+    def send(
+        self,
+        engine: EngineInterface,
+        documents: Inputs,
+        progress: Progress | None = None,
+        clock: Clock | None = None,
+    ) -> IndexReport:
+        """Have an engine index documents, handed over as a comparison does: read-only, from memory-mapped files."""
+        return engine.index(mapped(documents), progress or RecordingProgress(), clock or StepClock())
+
+    def query(self, engine: EngineInterface, queries: Inputs, k: int, clock: Clock | None = None) -> SearchResult:
+        """Have an engine search, with the queries handed over as a comparison does: a slice of memory-mapped files."""
+        return engine.search(mapped(queries).slice(0, len(queries)), k, clock or StepClock())
 
     def search(self, engine: EngineInterface, queries: Inputs, documents: int, k: int) -> SearchResult:
-        """Search, and check that the result is well formed."""
-        result = engine.search(queries, k, StepClock())
+        """Search, and check that the result is well formed. See :meth:`query`."""
+        result = self.query(engine, queries, k)
         assert_well_formed(result, len(queries), documents, k)
         return result
 

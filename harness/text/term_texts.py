@@ -49,7 +49,7 @@ def save_term_texts(folder: Path, counts: TermCounts) -> None:
     tokens = strings(tokens_of(counts.vocabulary))
     schema = pa.schema([(_TEXT, pa.string())])
     for name, rows in (("documents", counts.documents), ("queries", counts.queries)):
-        path = _path(folder, name)
+        path = term_texts_file(folder, name)
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             for start in range(0, len(rows), _ROWS_AT_ONCE):
                 part = _joined(rows.slice(start, start + _ROWS_AT_ONCE), tokens)
@@ -58,10 +58,11 @@ def save_term_texts(folder: Path, counts: TermCounts) -> None:
 
 def load_term_texts(folder: Path, side: Side) -> pa.ChunkedArray:
     """Memory-map what :func:`save_term_texts` wrote; raises CacheError when it is missing or damaged."""
-    return load_table(_path(folder, side)).column(_TEXT)
+    return load_table(term_texts_file(folder, side)).column(_TEXT)
 
 
-def _path(folder: Path, side: str) -> Path:
+def term_texts_file(folder: Path, side: str) -> Path:
+    """Return the Arrow file of one side, whose column is ``text``."""
     return folder / f"{side}.terms.arrow"
 
 

@@ -17,10 +17,10 @@ from harness.data.types import Float32Array, Ids, Int32Array
 from harness.engines.interface import (
     EngineInfo,
     EngineInterface,
-    ExpectedContent,
     IndexHandle,
     IndexReport,
 )
+from harness.engines.mapped_inputs import expected_content
 from harness.errors import (
     EngineFailureError,
     EngineUnavailableError,
@@ -129,18 +129,12 @@ def _mismatch(
     progress: Progress,
 ) -> str | None:
     """Return why the index cannot be held against a reference of the collection; None where it holds the same."""
-    known = np.flatnonzero(rows >= 0).astype(np.int32)
     terms = load_counts(job.terms) if job.terms is not None else None
-    content = ExpectedContent(
-        rows=known,
-        documents=documents.take(rows[known]),
-        queries=queries,
-        terms=terms.of_documents(rows[known]) if terms is not None else None,
-    )
+    content = expected_content(rows, documents, queries, terms)
     reason = engine.mismatch(content, progress)  # also where some are unknown: it refuses queries that mean nothing
-    if len(known) == len(rows):
+    if len(content.rows) == len(rows):
         return reason
-    return f"{len(rows) - len(known):,} of the index's {len(rows):,} documents are not in the dataset"
+    return f"{len(rows) - len(content.rows):,} of the index's {len(rows):,} documents are not in the dataset"
 
 
 def _own_vectors(engine: EngineInterface, documents: int, progress: Progress) -> tuple[Float32Array | None, str | None]:

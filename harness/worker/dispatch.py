@@ -124,7 +124,7 @@ def _encode(job: EncodeJob, context: _Context) -> Encoded:
     from harness.encoders.settings import Settings
     from harness.encoders.sources import create_model
     from harness.encoders.stream import encode_into
-    from harness.worker.trial import load_inputs
+    from harness.engines.mapped_inputs import load_inputs
 
     settings = Settings.of(job.encoder, job.parameters)
     context.progress.start("load model", None)

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
-from harness.data.types import Ids, SparseVectors, offsets_of
+from harness.data.types import offsets_of
 from harness.engines.interface import EngineInterface, IndexReport, SearchResult
+from harness.engines.mapped_inputs import load_inputs
 from harness.errors import EngineFailureError
-from harness.exact.encoding import widen
 from harness.registry.parameters import ParameterValue
-from harness.store.columns import load_table, load_vectors
 from harness.store.record_files import load
-from harness.text.term_texts import load_term_texts
 from harness.worker.attach import Ready, attach, read_only
 from harness.worker.candidate_hits import CandidateHits
 from harness.worker.jobs import TrialJob, TrialRecord
@@ -49,8 +46,6 @@ def run_trial(
     then ``warm_up_queries`` run unmeasured, then every query ``repeats`` times, always in the same order.
     """
     documents, queries = load_both(job)
-    if job.metadata is not None:
-        documents = replace(documents, metadata=load_table(job.metadata))
     kept = CandidateHits.load(job, queries.ids, documents.ids)
     engine = create_engine(job)
     before_open()
@@ -139,33 +134,11 @@ def plain_state(engine: EngineInterface, report: IndexReport, k: int) -> dict[st
     return {name: value if finite[name] else str(value) for name, value in state.items()}
 
 
-def load_inputs(
-    table: Path, vectors: Sequence[Path], name: Literal["documents", "queries"], *, dimensions: int = 0
-) -> Inputs:
-    """Load documents or queries as engines take them, memory-mapped.
-
-    ``vectors`` are the folders of their vectors, if any; sparse ones get at least ``dimensions`` columns.
-    """
-    columns = load_table(table)
-    ids, texts = Ids(columns.column("id").combine_chunks()), columns.column("text")
-    inputs = Inputs(ids, texts)
-    for folder in vectors:
-        stored = load_vectors(folder, name)
-        if isinstance(stored, SparseVectors):
-            inputs = replace(inputs, sparse=widen(stored, dimensions))
-        else:
-            inputs = replace(inputs, dense=stored)
-    return inputs
-
-
 def load_both(job: TrialJob) -> tuple[Inputs, Inputs]:
-    """Load the documents and the queries of a job; see :func:`load_inputs`."""
-    documents = load_inputs(job.corpus, job.document_vectors, "documents", dimensions=job.dimensions)
-    queries = load_inputs(job.queries, job.query_vectors, "queries", dimensions=job.dimensions)
-    if job.term_texts is not None:
-        documents = replace(documents, terms=load_term_texts(job.term_texts, "documents"))
-        queries = replace(queries, terms=load_term_texts(job.term_texts, "queries"))
-    return documents, queries
+    """Load the documents, with the fields to filter by, and the queries of a job."""
+    shared: Mapping[str, Any] = {"dimensions": job.dimensions, "term_texts": job.term_texts}
+    documents = load_inputs(job.corpus, job.document_vectors, "documents", metadata=job.metadata, **shared)
+    return documents, load_inputs(job.queries, job.query_vectors, "queries", **shared)
 
 
 def create_engine(job: TrialJob) -> EngineInterface:

@@ -54,6 +54,7 @@ class FakeEngine(EngineInterface):
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         folder = self.opened()
+        _require_mapped(documents)
         if self.ready:
             raise RejectedInputError("the folder holds an index already", fix="index into a new folder")
         self.take(documents)
@@ -81,6 +82,7 @@ class FakeEngine(EngineInterface):
         if not self.ready:
             raise EngineUnavailableError("nothing is indexed yet", fix="call index first")
         require_positive_k(k)
+        _require_mapped(queries)
         expected = self.score(queries)
         rows: list[int] = []
         scores: list[float] = []
@@ -217,6 +219,13 @@ class FakeGraph(FakeDense):
         if self.parameters.get("graph"):
             right.matches[:, ::2] = False
         return right
+
+
+def _require_mapped(inputs: Inputs) -> None:
+    """Fail for arrays that no comparison hands over: it reads them from files, memory-mapped and read-only."""
+    arrays = [] if inputs.sparse is None else [inputs.sparse.indices, inputs.sparse.values]
+    for array in (*arrays, *([] if inputs.dense is None else [inputs.dense])):
+        assert array.size == 0 or (isinstance(array, np.memmap) and not array.flags.writeable), "not as in a comparison"
 
 
 def _texts(inputs: Inputs) -> list[str]:

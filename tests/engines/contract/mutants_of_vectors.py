@@ -56,6 +56,23 @@ class TakesZeroQueries(FakeDense):
         return np.maximum(dense_of(queries), np.float32(1e-6))
 
 
+@breaks(FINDS)
+class NormalisesInPlace(FakeDense):
+    """As a library does that wants arrays to write into: those of a comparison are read-only."""
+
+    def take(self, documents: Inputs) -> None:
+        super().take(documents)
+        self.documents /= np.linalg.norm(self.documents, axis=1, keepdims=True)
+
+
+@breaks(FINDS)
+class NormalisesQueriesInPlace(FakeDense):
+    def take_queries(self, queries: Inputs) -> Float32Array:
+        vectors = super().take_queries(queries)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors
+
+
 @breaks("test_refuses_bad_values_in_documents", "test_refuses_bad_values_in_queries")
 class TakesAnyVector(FakeDense):
     def take(self, documents: Inputs) -> None:

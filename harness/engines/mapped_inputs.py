@@ -1,0 +1,74 @@
+"""Documents and queries as engines get them: columns of files, memory-mapped and read-only.
+
+Workers read here what the parent has written. The contract suite writes its samples to files and reads them here too,
+so that an engine that passes it is handed the same kind of arrays in a comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from harness.data.inputs import Inputs
+from harness.data.types import Ids, Int32Array, SparseVectors, TermCounts
+from harness.engines.interface import ExpectedContent
+from harness.exact.encoding import widen
+from harness.store.columns import load_table, load_vectors
+from harness.text.term_texts import Side, load_term_texts
+
+
+def load_inputs(
+    table: Path,
+    vectors: Sequence[Path],
+    name: Side,
+    *,
+    dimensions: int = 0,
+    term_texts: Path | None = None,
+    metadata: Path | None = None,
+) -> Inputs:
+    """Memory-map documents or queries.
+
+    Args:
+        table: Arrow file with columns id and text.
+        vectors: Folders of their vectors, none for engines that read text.
+        name: Which of the two: the name of their vectors in the folders.
+        dimensions: Columns that sparse vectors get at least.
+        term_texts: Folder of their analysed terms as texts.
+        metadata: Arrow file with the fields to filter by, a row for each document.
+
+    Raises:
+        CacheError: A file is missing or damaged.
+    """
+    columns = load_table(table)
+    inputs = Inputs(Ids(columns.column("id").combine_chunks()), columns.column("text"))
+    for folder in vectors:
+        stored = load_vectors(folder, name)
+        if isinstance(stored, SparseVectors):
+            inputs = replace(inputs, sparse=widen(stored, dimensions))
+        else:
+            inputs = replace(inputs, dense=stored)
+    if term_texts is not None:
+        inputs = replace(inputs, terms=load_term_texts(term_texts, name))
+    return inputs if metadata is None else replace(inputs, metadata=load_table(metadata))
+
+
+def expected_content(rows: Int32Array, documents: Inputs, queries: Inputs, terms: TermCounts | None) -> ExpectedContent:
+    """Return what an external index holds if it was made of a dataset.
+
+    Args:
+        rows: int32, the dataset's row of each document of the index, -1 for those that the dataset lacks.
+        documents: The dataset's.
+        queries: All of them.
+        terms: The analyzer's counts of both; None for a backend without an encoder.
+    """
+    shared = np.flatnonzero(rows >= 0).astype(np.int32)
+    chosen = rows[shared]
+    return ExpectedContent(
+        rows=shared,
+        documents=documents.take(chosen),
+        queries=queries,
+        terms=None if terms is None else terms.of_documents(chosen),
+    )
