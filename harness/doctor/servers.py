@@ -93,7 +93,7 @@ def _chroma(url: str) -> Iterator[Session]:
     parameters = {**find_cards("backends")["chroma"].defaults, "url": url, "timeout_s": _PATIENCE_S}
     settings, retrier = ChromaParameters.of(parameters), chroma.Retrier(_PATIENCE_S)
     address = chroma.address_of(settings)
-    client, version, _ = chroma.connect(address, settings, retrier)
+    client, version, _ = chroma.connect(address, settings)
 
     def names() -> list[str]:
         listed: list[str] = []

@@ -7,12 +7,32 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx
+import numpy as np
 import orjson
 
-from harness.engines.remote_server import Cause, Fault, Retrier, cause_of_status
+from harness.engines.remote_server import (
+    Cause,
+    Fault,
+    Retrier,
+    cause_of_misreading,
+    cause_of_status,
+    note_answer,
+)
 from harness.plain_url import uses_tls
 
 JSON = "application/json"
+
+
+def as_json(body: object) -> bytes:
+    """Encode ``body``, in which NumPy's arrays may be of any layout and memory-mapped; raises TypeError."""
+    return orjson.dumps(body, default=_plain, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _plain(value: object) -> object:
+    """Return an array that the encoder does not take, such as a ``numpy.memmap``, as a contiguous plain one."""
+    if isinstance(value, np.ndarray):
+        return np.ascontiguousarray(value.view(np.ndarray))
+    raise TypeError(f"{type(value).__name__} has no JSON")
 
 
 class HttpServer:
@@ -20,7 +40,10 @@ class HttpServer:
 
     def __init__(self, url: str, headers: Mapping[str, str], timeout_s: float) -> None:
         tls = uses_tls(url)
-        self._client = httpx.Client(base_url=url, headers=dict(headers), timeout=timeout_s, verify=tls)
+        hooks = {"response": [note_answer]}
+        self._client = httpx.Client(
+            base_url=url, headers=dict(headers), timeout=timeout_s, verify=tls, event_hooks=hooks
+        )
 
     def send(
         self,
@@ -62,7 +85,7 @@ class HttpServer:
         options: Mapping[str, str | int] | None = None,
     ) -> Any:  # noqa: ANN401 - decoded JSON
         """Make one call and return its decoded answer, None for an empty one; ``body`` is sent as JSON, None not."""
-        content = None if body is None else orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
+        content = None if body is None else as_json(body)
         answer = self.send(method, path, content, timeout_s=timeout_s, options=options)
         return orjson.loads(answer) if answer else None
 
@@ -75,14 +98,14 @@ class HttpRetrier(Retrier):
     """Calls of an :class:`HttpServer`, repeated while the fault may pass."""
 
     def errors(self) -> tuple[type[Exception], ...]:
-        """Return the errors of a call: of HTTP, and of answers that are no JSON or have another form."""
+        """Return the errors of a call: of HTTP, of bodies that are not JSON, and of answers of another form."""
         return httpx.HTTPError, orjson.JSONDecodeError, KeyError, TypeError, ValueError
 
     def fault_of(self, error: Exception) -> Fault:
         """Return the fault that an error of a call stands for."""
         if isinstance(error, httpx.HTTPStatusError):
             return status_fault(error.response, self.words_of(error.response))
-        return transport_fault(error) or Fault(Cause.UNREADABLE, f"{type(error).__name__}: {error}")
+        return transport_fault(error) or Fault(cause_of_misreading(), f"{type(error).__name__}: {error}")
 
     @abstractmethod
     def words_of(self, answer: httpx.Response) -> str:
@@ -98,6 +121,8 @@ def status_fault(answer: httpx.Response, words: str) -> Fault:
 
 def transport_fault(error: BaseException) -> Fault | None:
     """Return the fault of an HTTP error without an answer; None for another error."""
+    if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol):
+        return Fault(Cause.CLIENT, f"{type(error).__name__}: {error}")
     if isinstance(error, httpx.ConnectError):
         return Fault(_cause_of_connecting(str(error)), str(error))
     if isinstance(error, httpx.TimeoutException):

@@ -52,6 +52,7 @@ class Cause(Enum):
     REFUSED = "refused the request"
     FAILED = "reported an error of its own"
     UNREADABLE = "answered what is no answer of {engine}"
+    CLIENT = "sent no answer, because its client failed"
 
 
 class Place(NamedTuple):
@@ -167,6 +168,7 @@ _REMEDIES = {
     Cause.CONFLICT: "run again",
     Cause.REFUSED: "if the message does not say what to change, report it with this message",
     Cause.FAILED: "the server's log, or that of a proxy before it, says more",
+    Cause.CLIENT: "this is an error of the engine's class or of its client library, not of the server: report it",
     Cause.UNREADABLE: "check that 'url' names {engine} and that no proxy changes its answers",
 }
 _BROKEN_AT_FIRST = "write https:// in 'url' if the server encrypts; if it does not, look into its log"
@@ -189,7 +191,27 @@ _BY_CODE = {
     "INTERNAL": Cause.FAILED,
     "UNKNOWN": Cause.FAILED,
 }
-_FAILURES = frozenset({Cause.MISSING, Cause.CONFLICT, Cause.REFUSED, Cause.FAILED, Cause.UNREADABLE})
+_OF_MESSAGES = {"Exception serializing request": Cause.CLIENT, "Exception deserializing": Cause.UNREADABLE}
+"""Beginnings of what gRPC says of messages that it cannot write or read, both with the code of a server's failure."""
+_FAILURES = frozenset({Cause.MISSING, Cause.CONFLICT, Cause.REFUSED, Cause.FAILED, Cause.UNREADABLE, Cause.CLIENT})
+
+
+_this_thread = threading.local()
+
+
+def note_answer(answer: object) -> None:
+    """Note the answer to the call that this thread is making; None when a call begins."""
+    _this_thread.answer = answer
+
+
+def last_answer() -> Any | None:  # noqa: ANN401 - of the client
+    """Return the answer to the call that this thread is making; None until there is one."""
+    return getattr(_this_thread, "answer", None)
+
+
+def cause_of_misreading() -> Cause:
+    """Return the cause of an error in the client's code: the answer, if there is one, or else the client."""
+    return Cause.CLIENT if last_answer() is None else Cause.UNREADABLE
 
 
 def cause_of_status(status: int) -> Cause:
@@ -208,8 +230,9 @@ class Fault(NamedTuple):
 def grpc_fault(error: Any) -> Fault:  # noqa: ANN401 - grpc is imported late
     """Return what an ``RpcError`` of gRPC means; some have neither a status nor details."""
     code = error.code().name if hasattr(error, "code") else "UNKNOWN"
-    details = error.details() if hasattr(error, "details") else str(error)
-    return Fault(_BY_CODE.get(code, Cause.REFUSED), f"gRPC {code}: {details}")
+    details = str(error.details() if hasattr(error, "details") else error)
+    of_messages = next((cause for words, cause in _OF_MESSAGES.items() if details.startswith(words)), None)
+    return Fault(of_messages or _BY_CODE.get(code, Cause.REFUSED), f"gRPC {code}: {details}")
 
 
 class FaultError(Exception):
@@ -252,7 +275,7 @@ class Retrier(ABC):
 
     @abstractmethod
     def fault_of(self, error: Exception) -> Fault:
-        """Return the fault that an error of the client stands for."""
+        """Return the fault that an error of the client stands for; see :func:`cause_of_misreading`."""
 
     def give_up(self) -> None:
         """Let every call that waits fail now, and every later one after its first try."""
@@ -264,6 +287,7 @@ class Retrier(ABC):
         errors = self.errors()
         while True:
             tries += 1
+            note_answer(None)
             try:
                 return operation()
             except errors as error:

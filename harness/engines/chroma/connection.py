@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +16,16 @@ import orjson
 from harness.engines import remote_server
 from harness.engines.chroma.parameters import ChromaParameters
 from harness.engines.http_server import status_fault, transport_fault
-from harness.engines.remote_server import Address, Cause, Fault, Place, read_address, server_errors
+from harness.engines.remote_server import (
+    Address,
+    Cause,
+    Fault,
+    Place,
+    last_answer,
+    note_answer,
+    read_address,
+    server_errors,
+)
 from harness.engines.server_collection import within
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.plain_url import uses_tls
@@ -61,8 +69,8 @@ def persistent_client(folder: Path, database: str) -> Any:  # noqa: ANN401 - the
     return require_chroma().PersistentClient(path=str(folder), settings=settings, database=database)
 
 
-def connect(address: Address, parameters: ChromaParameters, retrier: Retrier) -> Connection:
-    """Return a client of the server at ``address``, whose answers ``retrier`` sees.
+def connect(address: Address, parameters: ChromaParameters) -> Connection:
+    """Return a client of the server at ``address``, which notes its answers.
 
     Every later call ends after ``timeout_s``; the client itself knows no limit.
 
@@ -72,7 +80,8 @@ def connect(address: Address, parameters: ChromaParameters, retrier: Retrier) ->
     """
     headers, httpx, once = _headers_of(address, parameters.api_key_header), require_chroma("httpx"), Retrier(0)
     base, limit, tls = f"{address.url}/api/v2", parameters.timeout_s, uses_tls(address.url)
-    with httpx.Client(base_url=base, headers=headers, timeout=limit, verify=tls) as asking:
+    hooks = {"response": [note_answer]}
+    with httpx.Client(base_url=base, headers=headers, timeout=limit, verify=tls, event_hooks=hooks) as asking:
 
         def get(path: str) -> Any:  # noqa: ANN401 - JSON is anything
             answer = asking.get(path)
@@ -88,7 +97,7 @@ def connect(address: Address, parameters: ChromaParameters, retrier: Retrier) ->
         client = once.call(lambda: within(parameters.timeout_s, lambda: _http_client(address, headers, parameters)))
     session = http_session(client)
     session.timeout = httpx.Timeout(parameters.timeout_s)
-    session.event_hooks = {"response": [retrier.remember]}
+    session.event_hooks = hooks
     return Connection(client, version, doubt)
 
 
@@ -172,16 +181,8 @@ def require_chroma(module: str = PACKAGE) -> ModuleType:
 class Retrier(remote_server.Retrier):
     """Calls of the client, repeated while the fault may pass: see :class:`harness.engines.remote_server.Retrier`.
 
-    The client's errors do not say which status was answered, so :meth:`remember` is to be hung into its session.
+    The client's errors do not say which status was answered, so its session notes the answers.
     """
-
-    def __init__(self, limit_s: float) -> None:
-        super().__init__(limit_s)
-        self._last = threading.local()  # several threads may search at once
-
-    def remember(self, answer: Any) -> None:  # noqa: ANN401 - httpx is imported late
-        """Keep this thread's last answer, an ``httpx.Response``."""
-        self._last.answer = answer
 
     def errors(self) -> tuple[type[Exception], ...]:
         """Return Exception: the client raises bare ones for errors that have not Chroma's form."""
@@ -189,7 +190,7 @@ class Retrier(remote_server.Retrier):
 
     def fault_of(self, error: Exception) -> Fault:
         """Return the fault of an error; raises it again where it is none of the client's."""
-        return fault_of(error, getattr(self._last, "answer", None))
+        return fault_of(error, last_answer())
 
 
 def fault_of(error: Exception, answer: Any = None) -> Fault:  # noqa: ANN401 - httpx is imported late
@@ -208,7 +209,8 @@ def fault_of(error: Exception, answer: Any = None) -> Fault:  # noqa: ANN401 - h
     if type(error) is not Exception and not isinstance(error, (*_MALFORMED, chroma, httpx.HTTPError)):
         raise error
     if answer is None or answer.status_code < _ERROR_STATUS:
-        return Fault(Cause.UNREADABLE, f"{type(error).__name__}: {error}")
+        misread = Cause.CLIENT if answer is None else Cause.UNREADABLE
+        return Fault(misread, f"{type(error).__name__}: {error}")
     words = str(error)
     if isinstance(error, httpx.HTTPStatusError):
         try:

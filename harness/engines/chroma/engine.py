@@ -27,7 +27,7 @@ from harness.engines.base import (
 )
 from harness.engines.changeable import Changeable, Changes
 from harness.engines.chroma.collection import Collection
-from harness.engines.chroma.connection import PACKAGE, Retrier, address_of, close_http_client, connect
+from harness.engines.chroma.connection import PACKAGE, address_of, close_http_client, connect
 from harness.engines.chroma.embedded import EmbeddedCollection
 from harness.engines.chroma.external_index import ExternalRecords, similarity_of
 from harness.engines.chroma.parameters import ChromaParameters
@@ -81,7 +81,7 @@ class ChromaEngine(
         if settings.mode == "embedded":
             return {"mode": settings.mode, **versions_of(PACKAGE)}
         address = address_of(settings)
-        connection = connect(address, settings, Retrier(0))
+        connection = connect(address, settings)
         close_http_client(connection.client)
         return {"mode": settings.mode, "url": address.url, "chroma": connection.version}
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from harness.data.progress import Progress
 from harness.engines.chroma.collection import Collection
-from harness.engines.chroma.connection import Retrier, address_of, close_http_client, connect, http_session
+from harness.engines.chroma.connection import Retrier, address_of, close_http_client, connect
 from harness.engines.chroma.parameters import ChromaParameters
 from harness.engines.interface import EngineInfo, Storage
 from harness.engines.remote_server import Cause, FaultError, ServerClient
@@ -44,7 +44,7 @@ class ServerCollection(ServerClient, Collection):
         self._attached: tuple[int, str] | None = None
 
     def _connect(self, collection: str) -> None:
-        self._client, self._version, self._doubt = connect(self.address, self.parameters, self.retrier)
+        self._client, self._version, self._doubt = connect(self.address, self.parameters)
         self.name = collection
 
     @property
@@ -134,9 +134,7 @@ class ServerCollection(ServerClient, Collection):
             return
         try:
             if self._owns and not self.parameters.keep:
-                removing = Retrier(REMOVAL_S)
-                http_session(client).event_hooks = {"response": [removing.remember]}
                 remove = partial(client.delete_collection, self.name)
-                remove_collection(self.name, self.address, removing, remove, "--chroma-url")
+                remove_collection(self.name, self.address, Retrier(REMOVAL_S), remove, "--chroma-url")
         finally:
             close_http_client(client)

@@ -62,6 +62,21 @@ _BY_ERROR = {
     1800: Cause.UNAUTHORISED,
 }
 """Numbers that Milvus gives its errors; the rest are failures of its own."""
+_OF_THE_SERVER = frozenset(
+    {
+        "MilvusException",
+        "AmbiguousIndexName",
+        "CollectionNotExistException",
+        "ConnectError",
+        "DescribeCollectionException",
+        "IndexNotExistException",
+        "MilvusUnavailableException",
+        "PartitionAlreadyExistException",
+        "SchemaMismatchRetryableException",
+        "ServerVersionIncompatibleException",
+    }
+)
+"""Exceptions that say what the server answered; the client raises the others by itself, about its arguments."""
 _NOT_READY = re.compile(r"not ready|starting|no available|has not been init", re.IGNORECASE)
 """The last is Milvus Lite's, of a file that was opened just now."""
 
@@ -144,15 +159,15 @@ class Retrier(remote_server.Retrier):
 
     def fault_of(self, error: Exception) -> Fault:
         """Return what an error of the client means."""
-        grpc, exceptions = require_milvus("grpc"), require_milvus("pymilvus.exceptions")
+        grpc = require_milvus("grpc")
         origin = error.__context__  # the client raises some of its errors from themselves, so that their cause is lost
         if isinstance(origin, grpc.RpcError):  # the client's error says that it tried again; this one says why
             error = origin
         if isinstance(error, grpc.RpcError):
             return grpc_fault(error)
         number, words = getattr(error, "code", None), str(getattr(error, "message", error))
-        if isinstance(error, exceptions.ParamError | exceptions.ConnectionConfigException):
-            return Fault(Cause.REFUSED, words)
+        if type(error).__name__ not in _OF_THE_SERVER:
+            return Fault(Cause.CLIENT, f"{type(error).__name__}: {words}")
         known = _BY_ERROR.get(number, Cause.FAILED) if isinstance(number, int) else Cause.FAILED
         if known is Cause.FAILED and _NOT_READY.search(words):
             known = Cause.BUSY

@@ -125,6 +125,8 @@ class Retrier(remote_server.Retrier):
             return Fault(_BY_CODE.get(state, _BY_CODE.get(state[:2], Cause.REFUSED)), f"{state} {words}")
         if isinstance(error, psycopg.errors.ConnectionTimeout):
             return Fault(Cause.SLOW, words)
+        if isinstance(error, psycopg.ProgrammingError | psycopg.DataError | psycopg.NotSupportedError):
+            return Fault(Cause.CLIENT, f"{type(error).__name__}: {words}")
         if not isinstance(error, psycopg.OperationalError):
             return Fault(Cause.UNREADABLE, words)
         if "authentication failed" in words or "no password supplied" in words or 'role "' in words:

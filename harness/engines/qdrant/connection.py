@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
+from traceback import walk_tb
 from typing import Any, NamedTuple
 
 import orjson
@@ -20,8 +21,10 @@ from harness.engines.remote_server import (
     Fault,
     FaultError,
     Place,
+    cause_of_misreading,
     cause_of_status,
     grpc_fault,
+    note_answer,
     read_address,
 )
 from harness.errors import EngineUnavailableError
@@ -41,6 +44,8 @@ _PROBE_S = 2
 _OLDEST = (1, 10)
 """The first version with the IDF of sparse vectors and with the query API."""
 
+_READS_GRPC = "GrpcToRest."
+"""The client's class that reads answers over gRPC."""
 _REPLICA = re.compile(r"\breplicas? (of|set for) shard\b", re.IGNORECASE)
 
 
@@ -99,7 +104,7 @@ def _answers_grpc(address: Address, settings: ServerSettings) -> bool:
 def _client(address: Address, settings: ServerSettings, transport: str, timeout_s: int) -> Any:  # noqa: ANN401 - untyped
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "Api key is used with an insecure connection": the report says so itself
-        return require_client().QdrantClient(
+        client = require_client().QdrantClient(
             url=address.url,
             api_key=address.api_key,
             headers=dict(address.headers),
@@ -109,6 +114,15 @@ def _client(address: Address, settings: ServerSettings, transport: str, timeout_
             verify=uses_tls(address.url),
             check_compatibility=False,  # done here: before anything is sent, and as an error
         )
+    client.http.client.add_middleware(_noted)
+    return client
+
+
+def _noted(request: Any, send: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - the client is untyped
+    """Send a request over REST, and note its answer."""
+    answer = send(request)
+    note_answer(answer)
+    return answer
 
 
 def _grpc_port(address: Address, settings: ServerSettings) -> int:
@@ -186,7 +200,9 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, require_client("grpc").RpcError):
         fault = grpc_fault(error)
         return fault._replace(cause=_of_replicas(fault.cause, fault.text))
-    return transport_fault(error) or Fault(Cause.UNREADABLE, f"{type(error).__name__}: {error}")
+    if any(frame.f_code.co_qualname.startswith(_READS_GRPC) for frame, _ in walk_tb(error.__traceback__)):
+        note_answer(error)  # over gRPC nothing else does
+    return transport_fault(error) or Fault(cause_of_misreading(), f"{type(error).__name__}: {error}")
 
 
 def _of_replicas(cause: Cause, words: str) -> Cause:

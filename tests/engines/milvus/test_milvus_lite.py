@@ -302,7 +302,7 @@ def test_errors_mean_what_milvus_says() -> None:
     assert fault_of(exception(8, "rate")).cause is Cause.LIMITED
     assert fault_of(exception(1, "service not ready")).cause is Cause.BUSY
     assert fault_of(exception(2000, "segcore error")).cause is Cause.FAILED
-    assert fault_of(require_milvus("pymilvus.exceptions").ParamError(1, "of no such type")).cause is Cause.REFUSED
+    assert fault_of(require_milvus("pymilvus.exceptions").ParamError(1, "of no such type")).cause is Cause.CLIENT
 
 
 def test_the_packages_are_part_of_the_identity() -> None:

@@ -383,6 +383,7 @@ def test_no_password_of_the_address_is_shown(named: str, shown: str | None) -> N
         (psycopg.OperationalError("the connection is lost"), Cause.BROKEN),
         (psycopg.OperationalError("connection failed: refused"), Cause.UNREACHABLE),
         (psycopg.DatabaseError("what is this"), Cause.UNREADABLE),
+        (psycopg.ProgrammingError("cannot adapt type 'memmap'"), Cause.CLIENT),
     ],
 )
 def test_errors_are_sorted_by_cause(error: Exception, cause: Cause) -> None:

@@ -15,7 +15,7 @@ from harness.engines.qdrant import server
 from harness.engines.qdrant.connection import Connection, Retrier, address_of, check_versions, fault_of
 from harness.engines.qdrant.parameters import QdrantSettings, ServerSettings
 from harness.engines.qdrant.server import ServerCollection
-from harness.engines.remote_server import Cause, FaultError, redact, server_errors
+from harness.engines.remote_server import Cause, FaultError, note_answer, redact, server_errors
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.lookup import find_cards
 
@@ -138,8 +138,9 @@ def test_what_is_tried_again_and_what_is_not() -> None:
         (transport(httpx.ReadTimeout("late")), Cause.SLOW, True),
         (transport(httpx.ReadError("reset")), Cause.BROKEN, True),
         (transport(httpx.RemoteProtocolError("half")), Cause.BROKEN, True),
-        (transport(ValueError("not the model")), Cause.UNREADABLE, False),
-        (json.JSONDecodeError("no JSON", "", 0), Cause.UNREADABLE, False),
+        (transport(ValueError("not the model")), Cause.CLIENT, False),
+        (ValueError("invalid Vector model"), Cause.CLIENT, False),
+        (transport(httpx.LocalProtocolError("Illegal header value")), Cause.CLIENT, False),
         (remote(StatusCode.UNAVAILABLE), Cause.UNREACHABLE, True),
         (remote(StatusCode.DEADLINE_EXCEEDED), Cause.SLOW, True),
         (remote(StatusCode.RESOURCE_EXHAUSTED), Cause.LIMITED, True),
@@ -148,8 +149,11 @@ def test_what_is_tried_again_and_what_is_not() -> None:
         (remote(StatusCode.ALREADY_EXISTS), Cause.CONFLICT, False),
         (remote(StatusCode.INVALID_ARGUMENT), Cause.REFUSED, False),
         (remote(StatusCode.INTERNAL), Cause.FAILED, False),
+        (remote(StatusCode.INTERNAL, "Exception serializing request!"), Cause.CLIENT, False),
+        (remote(StatusCode.INTERNAL, "Exception deserializing response!"), Cause.UNREADABLE, False),
         (remote(StatusCode.INTERNAL, "some replica of shard 3 failed"), Cause.BUSY, True),
     ]
+    note_answer(None)
     for error, cause, again in expected:
         assert fault_of(error).cause is cause, error
         try:
@@ -158,6 +162,21 @@ def test_what_is_tried_again_and_what_is_not() -> None:
             assert not again, error
         else:
             assert again, error
+
+
+@pytest.mark.parametrize("error", [ValueError("not the model"), json.JSONDecodeError("no JSON", "", 0)])
+def test_an_error_after_an_answer_is_one_of_the_answer(error: Exception) -> None:
+    note_answer(answer(200))
+    assert fault_of(error).cause is Cause.UNREADABLE
+
+
+def test_an_answer_over_grpc_that_the_client_cannot_read() -> None:
+    from qdrant_client.conversions.conversion import GrpcToRest
+
+    note_answer(None)
+    with pytest.raises(ValueError, match="invalid VectorsOutput") as raised:
+        GrpcToRest.convert_vectors_output(SimpleNamespace(WhichOneof=lambda name: None))
+    assert fault_of(raised.value).cause is Cause.UNREADABLE
 
 
 @pytest.mark.parametrize(
