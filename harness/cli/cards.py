@@ -171,7 +171,9 @@ def _reference(reference: ReferenceRule) -> str:
         return "none"
     exceptions = [f"{name}={_value(value)}" for name, values in reference.unless.items() for value in values]
     unless = f"; none with {', '.join(exceptions)}" if exceptions else ""
-    scoring = f" of {reference.scoring}'s BM25" if reference.scoring is not None else ""
+    scoring = ""
+    if reference.scoring is not None:
+        scoring = f", weighed by {reference.scoring}" if ":" in reference.scoring else f" of {reference.scoring}'s BM25"
     return f"{reference.kind}{scoring}, relative tolerance {reference.tolerance:g}{unless}"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from harness.errors import CardError
+from harness.errors import CardError, UsageError
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import is_shipped
 from harness.registry.parameters import ParameterValue
@@ -38,7 +38,7 @@ def check_card(engine: type[_Engine], card: BackendCard) -> None:
     not the encoder's: a user would set another one without effect.
 
     Raises:
-        CardError: They disagree.
+        CardError: They disagree, or the card names a scoring that is not there.
     """
     named, name_of_class = f"card '{card.path}'", f"'{engine.__name__}'"
     try:
@@ -48,6 +48,8 @@ def check_card(engine: type[_Engine], card: BackendCard) -> None:
             f"{named}: an engine {name_of_class} cannot be made: {type(error).__name__}: {error}",
             fix="implement the hooks info, build, load and retrieve, and declare on the card what the class reads",
         ) from error
+    if card.reference.scoring is not None:
+        _check_scoring(named, card.reference.scoring, card.defaults)
     own = [name for name, parameter in card.parameters.items() if parameter.scope != "encoder"]
     unread = [] if is_shipped(card.path) else unread_parameters(engine, own)
     if unread:
@@ -70,6 +72,16 @@ def check_card(engine: type[_Engine], card: BackendCard) -> None:
                 f"'{parameter.scope}'",
                 fix="give it the scope 'search', or take it out of the class's search_parameters",
             )
+
+
+def _check_scoring(named: str, scoring: str, parameters: Mapping[str, ParameterValue]) -> None:
+    """Refuse a scoring that is neither a model nor a function: no reference could be made, when everything has run."""
+    from harness.exact.bm25_models import formula_of  # brings numba, which most engines start without
+
+    try:
+        formula_of(scoring, parameters)
+    except (UsageError, CardError) as error:
+        raise CardError(f"{named}, 'reference.scoring': {error.what}", fix=error.fix) from error
 
 
 def unread_parameters(engine: type, names: Iterable[str]) -> list[str]:

@@ -1,7 +1,8 @@
 """BM25 as engines compute it: one formula with fields for everything by which they differ, and a table of models.
 
 A model makes a :class:`Bm25Formula` of a backend's parameters; :func:`weigh` makes term weights of it, which
-:class:`harness.exact.SparseIndex` adds in float64. A card names its model: ``[reference] scoring = "NAME"``.
+:class:`harness.exact.SparseIndex` adds in float64. A card names its model: ``[reference] scoring = "NAME"``, or a
+function of another package that weighs terms: see :mod:`harness.exact.scoring_functions`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from harness.data.types import Float32Array, Float64Array, Int64Array, SparseVectors, TermCounts, owners
 from harness.errors import UsageError, nearest
 from harness.exact.lucene import byte_lengths, decoded_lengths
+from harness.exact.scoring_functions import ForeignFormula
 from harness.registry.parameters import ParameterValue
 
 Idf = Literal["lucene", "robertson", "atire", "bm25l", "bm25+"]
@@ -66,6 +68,9 @@ class Bm25Formula:
     float32_sums: bool = False
 
 
+Formula = Bm25Formula | ForeignFormula
+
+
 class Weighted(NamedTuple):
     """Weights of terms: a score is the sum of ``query · document``; float32 values, over the terms of the counts.
 
@@ -84,11 +89,19 @@ class Scoring(NamedTuple):
     source: str
 
 
-def formula_of(scoring: str, parameters: Mapping[str, ParameterValue]) -> Bm25Formula:
-    """Return the formula of a model under a backend's parameters; raises UsageError for a model that is not known."""
+def formula_of(scoring: str, parameters: Mapping[str, ParameterValue]) -> Formula:
+    """Return the formula of a model, or of another package's ``module:function``, under a backend's parameters.
+
+    Raises:
+        UsageError: There is no such model.
+        CardError: There is no such function.
+    """
+    if ":" in scoring:
+        return ForeignFormula.of(scoring, parameters)
     if scoring not in SCORINGS:
         raise UsageError(
-            f"there is no scoring '{scoring}'{nearest(scoring, SCORINGS)}", fix=f"known: {', '.join(SCORINGS)}"
+            f"there is no scoring '{scoring}'{nearest(scoring, SCORINGS)}",
+            fix=f"known: {', '.join(SCORINGS)}; another package's function is named 'module:function'",
         )
     model = SCORINGS[scoring].formula
     formula = model if isinstance(model, Bm25Formula) else model(parameters)
@@ -100,13 +113,17 @@ def idf_of(counts: TermCounts, formula: Bm25Formula) -> Float64Array:
     return _idf(formula, _statistics(counts, formula))
 
 
-def weigh(counts: TermCounts, formula: Bm25Formula) -> Weighted:
+def weigh(counts: TermCounts, formula: Formula) -> Weighted:
     """Return the weights of every document, IDF and all, and the counts of every query.
 
     Each weight is computed in float64 and rounded once to float32, or as the formula's arithmetic says.
     N, df and avgdl are those of ``counts``: of one shard, hand over the counts of its documents.
+    Raises EngineFailureError for a function of another package that fails.
     """
     documents = counts.documents
+    if isinstance(formula, ForeignFormula):
+        weights = SparseVectors(documents.indptr, documents.indices, formula.weigh(counts), documents.dimensions)
+        return Weighted(weights, counts.queries)
     statistics = _statistics(counts, formula)
     lengths = statistics.lengths[owners(documents.indptr)]
     values = _COMPUTE[formula.arithmetic](formula, statistics, documents, lengths)
@@ -285,4 +302,4 @@ SCORINGS: Mapping[str, Scoring] = {
         "SQLite, ext/fts5/fts5_aux.c, fts5Bm25Function",
     ),
 }
-"""Every model that a card may name; an engine with a BM25 of its own adds a line."""
+"""Every model that a card may name, beside the functions of other packages."""

@@ -32,7 +32,7 @@ from harness.data.types import (
 )
 from harness.encoders import bm25
 from harness.exact import bm25_idf
-from harness.exact.bm25_models import weigh
+from harness.exact.bm25_models import Bm25Formula, weigh
 from harness.exact.dense import vector_lengths
 from harness.exact.lucene import byte_lengths as encode_lengths
 from harness.exact.lucene import decoded_lengths
@@ -313,7 +313,7 @@ def _zero_score_padding(case: Case) -> Rescored | None:
 
 @_recipe_cause("IDF over all documents", "N counts documents without terms too")
 def _idf_over_all_documents(recipe: Recipe) -> Recipe | None:
-    if recipe.formula is not None and not recipe.formula.all_documents:
+    if isinstance(recipe.formula, Bm25Formula) and not recipe.formula.all_documents:
         return _with_changes(recipe, all_documents=True)
     if not _has_bm25_idf(recipe) or len(recipe.documents.nonempty_rows) == len(recipe.documents):
         return None
@@ -322,14 +322,14 @@ def _idf_over_all_documents(recipe: Recipe) -> Recipe | None:
 
 @_recipe_cause("statistics of documents with terms", "N and avgdl leave out documents without terms")
 def _statistics_of_filled_documents(recipe: Recipe) -> Recipe | None:
-    if recipe.formula is None or not recipe.formula.all_documents:
+    if not isinstance(recipe.formula, Bm25Formula) or not recipe.formula.all_documents:
         return None
     return _with_changes(recipe, all_documents=False)
 
 
 def _with_changes(recipe: Recipe, **fields: Any) -> Recipe | None:  # noqa: ANN401 - fields of a formula
-    """Return the recipe of an engine's own BM25 with one thing about its formula changed."""
-    if recipe.formula is None or recipe.counts is None:
+    """Return the recipe of an engine's own BM25 with one thing about its formula changed; None for a function."""
+    if not isinstance(recipe.formula, Bm25Formula) or recipe.counts is None:
         return None
     return with_formula(recipe, recipe.counts, replace(recipe.formula, **fields))
 
@@ -339,8 +339,8 @@ def _one_idf_for_all_shards(recipe: Recipe) -> Recipe | None:
     if recipe.shards is None:
         return None
     whole = replace(recipe, shards=None)
-    if recipe.formula is not None:
-        return _with_changes(whole)
+    if recipe.formula is not None and recipe.counts is not None:
+        return with_formula(whole, recipe.counts, recipe.formula)
     return whole if recipe.idf == "bm25" else None
 
 
@@ -358,7 +358,7 @@ def _query_counts_ignored(recipe: Recipe) -> Recipe | None:
 
 @_recipe_cause("factor (k1 + 1)", "the constant factor is left out, or put in")
 def _other_constant_factor(recipe: Recipe) -> Recipe | None:
-    if recipe.formula is not None:
+    if isinstance(recipe.formula, Bm25Formula):
         return _with_changes(recipe, k1_plus_1=not recipe.formula.k1_plus_1)
     if recipe.mode not in ("textbook", "lucene") or recipe.counts is None:
         return None
@@ -372,7 +372,7 @@ def _weights(recipe: Recipe, counts: TermCounts, lengths: Int64Array | None = No
 
 @_recipe_cause("byte lengths", "document lengths are rounded to Lucene's single byte")
 def _byte_lengths(recipe: Recipe) -> Recipe | None:
-    if recipe.formula is not None:
+    if isinstance(recipe.formula, Bm25Formula):
         return None if recipe.formula.byte_lengths else _with_changes(recipe, byte_lengths=True)
     if recipe.mode != "textbook" or recipe.counts is None:
         return None
@@ -389,7 +389,7 @@ def _lucene_arithmetic(recipe: Recipe) -> Recipe | None:
 
 @_recipe_cause("exact lengths", "document lengths are not rounded to a byte")
 def _textbook_arithmetic(recipe: Recipe) -> Recipe | None:
-    if recipe.formula is not None:
+    if isinstance(recipe.formula, Bm25Formula):
         return _with_changes(recipe, byte_lengths=False) if recipe.formula.byte_lengths else None
     if recipe.mode != "lucene" or recipe.counts is None:
         return None

@@ -19,6 +19,7 @@ from harness.data.arrow import numbers
 from harness.data.filtering import BoolArray
 from harness.data.types import Ids, Int32Array, Run, Similarity
 from harness.engines.interface import Hits
+from harness.exact.bm25_models import Bm25Formula
 from harness.exact.lucene import byte_lengths, decoded_lengths
 from harness.exact.qdrant_model import qdrant_idf
 from harness.exact.qdrant_shards import shards_of
@@ -224,7 +225,7 @@ def _causes_of_changes(recipe: Recipe, recipes: _Recipes) -> Iterator[Hypothesis
 
 def _rounded(recipe: Recipe, rows: Int32Array, beside: str = "") -> Iterator[Hypothesis]:
     """Yield the cause that avgdl counts these rows of a recipe with the lengths that the index stores for them."""
-    if recipe.formula is None or recipe.counts is None:
+    if not isinstance(recipe.formula, Bm25Formula) or recipe.counts is None:
         return
     lengths = recipe.counts.lengths.astype(np.int64)
     lengths[rows] = decoded_lengths()[byte_lengths(recipe.counts.lengths[rows])]

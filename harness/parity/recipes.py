@@ -23,12 +23,12 @@ from harness.data.types import (
 from harness.encoders import bm25
 from harness.errors import UsageError
 from harness.exact import bm25_idf, document_frequencies
-from harness.exact.bm25_models import Bm25Formula, formula_of, weigh
+from harness.exact.bm25_models import Formula, formula_of, weigh
 from harness.exact.shards import shard_count
 from harness.exact.weights import to_impacts, with_idf
 from harness.registry.parameters import ParameterValue
 
-Formula = Callable[[Int64Array, int], Float32Array]
+IdfFormula = Callable[[Int64Array, int], Float32Array]
 """IDF from document frequencies int64 (V,) and the number of documents."""
 
 
@@ -39,8 +39,8 @@ class Recipe:
     ``mode`` ``textbook``: ``documents`` are weights, ``queries`` query weights, and a contribution is
     ``f32(f32(query weight · idf) · document weight)``. ``mode`` ``lucene``: both are term counts, scored with Lucene's
     byte lengths and order of operations under ``k1``, ``b`` and ``k1_plus_1``. Another ``mode`` is the name of an
-    engine's own BM25: ``documents`` are the weights of its ``formula``, IDF and all. Contributions are always added in
-    float64.
+    engine's own BM25, or another package's ``module:function``: ``documents`` are the weights of its ``formula``, IDF
+    and all. Contributions are always added in float64.
 
     Attributes:
         idf: "bm25" (from the document frequencies of ``documents``, over its rows that are not empty), None for no
@@ -71,7 +71,7 @@ class Recipe:
     order: Int32Array | None = None
     matching: BoolArray | None = None
     candidates: Run | None = None
-    formula: Bm25Formula | None = None
+    formula: Formula | None = None
     absent: Float32Array | None = None
 
 
@@ -117,15 +117,16 @@ def make_recipe(
             the engine multiply by the IDF? default true), and impact_scale: weights are whole numbers then, query
             weights after multiplication by the IDF (default false).
         shards: The shard of each document, for a collection that has several.
-        scoring: The model of an engine's own BM25 (:data:`harness.exact.bm25_models.SCORINGS`): ``sparse`` then needs
-            ``counts``, and the model says which parameters are read.
+        scoring: The model of an engine's own BM25, or another package's function
+            (:func:`harness.exact.bm25_models.formula_of`): ``sparse`` then needs ``counts``, and the model says which
+            parameters are read.
 
     Raises:
         UsageError: The kind or the scoring is unknown, or vectors or counts are missing.
     """
     if scoring is not None:
         if counts is None:
-            raise UsageError(f"the reference of {scoring}'s BM25 needs term counts", fix="only BM25 backends have it")
+            raise UsageError(f"the reference by {scoring} needs term counts", fix="only BM25 backends have it")
         formula = formula_of(scoring, parameters)
         base = Recipe(scoring, doc_ids, query_ids, counts.documents, counts.queries, None, counts, shards=shards)
         return with_formula(base, counts, formula)
@@ -155,7 +156,7 @@ def make_recipe(
     return Recipe("textbook", doc_ids, query_ids, documents, queries, idf, counts, k1, b, k1_plus_1, shards)
 
 
-def with_formula(recipe: Recipe, counts: TermCounts, formula: Bm25Formula) -> Recipe:
+def with_formula(recipe: Recipe, counts: TermCounts, formula: Formula) -> Recipe:
     """Return the recipe with the weights of a formula; each shard has statistics of its own."""
     if recipe.shards is None:
         documents, _, absent = weigh(counts, formula)
@@ -174,7 +175,7 @@ def empty_rows(vectors: SparseVectors, rows: Int32Array) -> SparseVectors:
     return vectors.only(~np.isin(owners(vectors.indptr), rows))
 
 
-def idf_by_shard(recipe: Recipe, formula: Formula, *, over_all: bool = False) -> Float32Array:
+def idf_by_shard(recipe: Recipe, formula: IdfFormula, *, over_all: bool = False) -> Float32Array:
     """Return the IDF of ``formula``: float32 (V,), or (shards, V) for a recipe with shards.
 
     N is the number of documents with terms, ``over_all`` the number of all documents, in each shard separately.

@@ -11,7 +11,8 @@ import numpy as np
 
 from harness.data.dataset import Dataset
 from harness.data.types import Run, TermCounts
-from harness.exact.bm25_models import Bm25Formula, formula_of
+from harness.exact.bm25_models import Bm25Formula, Formula, formula_of
+from harness.exact.scoring_functions import ForeignFormula
 from harness.parity.recipes import Recipe, with_formula
 from harness.parity.references import SparseReference
 from harness.registry.cards import BackendCard
@@ -81,8 +82,8 @@ class ScoringDifference:
     changes: tuple[FormulaChange, ...]
 
 
-def formula_in_effect(card: BackendCard, parameters: Mapping[str, ParameterValue]) -> Bm25Formula | None:
-    """Return the BM25 that a backend computes; None for one that computes none, or of which nothing is known."""
+def formula_in_effect(card: BackendCard, parameters: Mapping[str, ParameterValue]) -> Formula | None:
+    """Return the formula that a backend computes; None for one that computes none, or of which nothing is known."""
     rule = card.reference
     if card.encoder != "bm25" or not rule.applies(parameters) or int(parameters.get("shards", 1)) > 1:
         return None
@@ -126,7 +127,7 @@ class _Known(NamedTuple):
     """A backend's label and formula, its terms, and where they lie."""
 
     label: str
-    formula: Bm25Formula
+    formula: Formula
     counts: TermCounts
     place: object
 
@@ -141,7 +142,7 @@ def _known(outcome: Outcome) -> _Known | None:
     return _Known(outcome.trial.label, formula, vectors.terms.counts, vectors.terms.folder)
 
 
-def _ranked(counts: TermCounts, dataset: Dataset, depth: int, formula: Bm25Formula) -> Run | None:
+def _ranked(counts: TermCounts, dataset: Dataset, depth: int, formula: Formula) -> Run | None:
     """Return the best documents of every query under a formula, in float64; None for a collection that is too large."""
     if counts.documents.nnz > _MOST_POSTINGS:
         return None
@@ -153,19 +154,49 @@ def _ranked(counts: TermCounts, dataset: Dataset, depth: int, formula: Bm25Formu
         counts.queries,
         matching=dataset.filtered.matching if dataset.filtered is not None else None,
     )
-    plain = replace(formula, arithmetic="float64", float32_sums=True)
+    plain = formula
+    if isinstance(formula, Bm25Formula):
+        plain = replace(formula, arithmetic="float64", float32_sums=True)
     return SparseReference(with_formula(recipe, counts, plain)).retrieve(depth)
 
 
-def _changes(base: _Known, other: _Known, ranked: Callable[[Bm25Formula], Run | None]) -> Iterator[FormulaChange]:
-    before = ranked(base.formula)
-    for name, fields, words in _PARTS:
-        changed = replace(base.formula, **{field: getattr(other.formula, field) for field in fields})
-        if changed == base.formula:
-            continue
+def _changes(base: _Known, other: _Known, ranked: Callable[[Formula], Run | None]) -> Iterator[FormulaChange]:
+    first, second = base.formula, other.formula
+    before = ranked(first)
+    for name, changed, words in _parts(first, second):
         after = ranked(changed)
         queries, overlap = _compared(before, after) if before is not None and after is not None else (None, None)
-        yield FormulaChange(name, words(base.formula), words(other.formula), queries, overlap)
+        yield FormulaChange(name, *words, queries, overlap)
+
+
+def _parts(first: Formula, second: Formula) -> Iterator[tuple[str, Formula, tuple[str, str]]]:
+    """Yield each part in which formulas differ: its name, the first one with that part changed, and both in words.
+
+    The function of another package is one part: nothing is known of what it computes.
+    """
+    if not (isinstance(first, Bm25Formula) and isinstance(second, Bm25Formula)):
+        yield "formula", second, _in_words(first, second)
+        return
+    for name, fields, words in _PARTS:
+        changed = replace(first, **{field: getattr(second, field) for field in fields})
+        if changed != first:
+            yield name, changed, (words(first), words(second))
+
+
+def _in_words(first: Formula, second: Formula) -> tuple[str, str]:
+    """Say which two formulas these are; two of one function by the parameters in which they differ."""
+    if isinstance(first, ForeignFormula) and isinstance(second, ForeignFormula) and first.name == second.name:
+        return _settings(first, second), _settings(second, first)
+    return _name(first), _name(second)
+
+
+def _settings(formula: ForeignFormula, other: ForeignFormula) -> str:
+    """Return the parameters of a formula in which another one differs."""
+    return ", ".join(f"{name}={value}" for name, value in formula.parameters if (name, value) not in other.parameters)
+
+
+def _name(formula: Formula) -> str:
+    return formula.name if isinstance(formula, ForeignFormula) else f"BM25, k1 {formula.k1:g}, b {formula.b:g}"
 
 
 def _compared(before: Run, after: Run) -> tuple[int, float]:

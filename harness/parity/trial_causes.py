@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from harness.data.types import Float64Array, Ids, Int32Array, Run, SparseVectors, owners
-from harness.exact.bm25_models import idf_of, weigh
+from harness.exact.bm25_models import Bm25Formula, idf_of, weigh
 from harness.parity.causes import Case, Hypothesis, Rescore, Rescored, of_those_returned, with_reference
 from harness.parity.recipes import Recipe
 from harness.parity.references import DenseReference, Reference, SparseReference, hit_keys
@@ -107,7 +107,7 @@ def _small_weights_left_out(reference: SparseReference, ratio: float) -> Hypothe
     def rescore(case: Case) -> Rescored:
         recipe = reference.recipe
         queries, weights = recipe.queries, np.abs(recipe.queries.values.astype(np.float64))
-        if recipe.formula is not None and recipe.counts is not None:
+        if isinstance(recipe.formula, Bm25Formula) and recipe.counts is not None:
             weights *= idf_of(recipe.counts, recipe.formula)[queries.indices]
         changed = replace(recipe, queries=_without_smallest(queries, weights, np.float32(ratio)))
         return _rescored(SparseReference(changed, whole=reference), case)

@@ -39,8 +39,9 @@ class ReferenceRule:
     """Rule for the exact result that a backend is compared with.
 
     ``tolerance`` is relative; 0 means that only exact ties may be exchanged. ``unless`` maps a parameter to the values
-    under which there is no reference. ``scoring`` names how an engine with a BM25 of its own weighs a term, in
-    :data:`harness.exact.bm25_models.SCORINGS`; None for the harness's own BM25 or vectors. ``fusion`` names how an
+    under which there is no reference. ``scoring`` names how an engine with a formula of its own weighs a term, in
+    :data:`harness.exact.bm25_models.SCORINGS` or as ``module:function``; None for the harness's own BM25 or vectors.
+    ``fusion`` names how an
     engine of kind ``hybrid`` fuses its lists, in :data:`harness.parity.fused_lists.FUSIONS`; "" for another kind.
     """
 
