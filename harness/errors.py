@@ -9,6 +9,7 @@ The tree, with the exit code that the command line gives each branch::
     ├── DataError                3   a file of documents, queries, judgments or a run is malformed
     ├── RankingError             3   a ranking holds a score that is not finite, or the same document twice
     ├── MetricError              3   a metric of another package is faulty, or fails
+    ├── LoaderError              3   a loader of another package fails
     ├── CacheError               3   a cache entry is damaged and could not be rebuilt
     ├── ResultError              3   a stored result is missing, damaged or of a newer schema
     └── BackendError             3   one backend could not do its work
@@ -47,6 +48,7 @@ __all__ = [
     "EngineUnavailableError",
     "HarnessError",
     "IndexChangedError",
+    "LoaderError",
     "LostDocumentsError",
     "MachineError",
     "MemoryLimitError",
@@ -208,6 +210,10 @@ class RankingError(HarnessError):
 
 class MetricError(HarnessError):
     """A metric of another package is no metric, has a name that is taken, fails, or gives no number."""
+
+
+class LoaderError(HarnessError):
+    """A loader of another package fails, or gives parts of a wrong type."""
 
 
 class CacheError(HarnessError):

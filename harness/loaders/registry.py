@@ -14,6 +14,7 @@ from harness.loaders.files import GoldenLoader, TableLoader, TextFolderLoader, T
 from harness.loaders.hugging_face import HubLoader
 from harness.loaders.irds import IrdsLoader
 from harness.loaders.mteb import MtebLoader
+from harness.loaders.other_packages import within_boundary
 from harness.registry.dataset_cards import DatasetCard
 from harness.registry.optional import entry_points
 
@@ -58,7 +59,7 @@ def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:  # noqa: ARG001 
             raise CardError(what, fix="see harness.loaders.base.Loader")
         if loader.name in known:
             raise CardError(f"two loaders are called '{loader.name}', one of them of '{owner}'", fix="uninstall it")
-        known[loader.name] = loader
+        known[loader.name] = within_boundary(loader, owner)
     return known
 
 

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.packaging
 # Where `except Exception` or `suppress(Exception)` may stand, and why.
 BOUNDARIES = {
     "loaders/registry.py": "a loader of another package that cannot be imported or made: the others go on",
+    "loaders/other_packages.py": "a loader of another package: whatever it raises is named with loader and package",
     "cli/app.py": "the command line: a traceback, how to report it, and an exit code of its own",
     "worker/main.py": "a module that cannot be imported early: whoever needs it imports it again, and says why",
     "worker/dispatch.py": "one backend's end: whatever an engine lets through is its failure, with the traceback",
