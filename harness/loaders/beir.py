@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from harness.data.progress import Progress
 from harness.errors import DataError, UsageError
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, TextSource
+from harness.loaders.containers import plain_name
 from harness.loaders.parts import (
     Files,
     Questions,
@@ -81,7 +82,7 @@ def corpus_member(source: Source) -> str | None:
 
 def _member(source: Source, stem: str) -> str | None:
     """Return the table of that name; raises DataError where there are several."""
-    stems = {name: PurePosixPath(name.removesuffix(".gz")).with_suffix("") for name in source.members}
+    stems = {name: PurePosixPath(plain_name(name)).with_suffix("") for name in source.members}
     tables = sorted(name for name, of_member in stems.items() if str(of_member) == stem and format_of(name) is not None)
     if len(tables) > 1:
         raise _both(source, *tables[:2])
@@ -92,7 +93,7 @@ def _splits(source: Source) -> Mapping[str, str]:
     """Return split -> member of each file of judgments, sorted; ``qrels.tsv`` beside the documents is ``test``."""
     members: dict[str, str] = {}
     for member in sorted(source.members):
-        plain = PurePosixPath(member.removesuffix(".gz"))
+        plain = PurePosixPath(plain_name(member))
         if format_of(member) is None and plain.suffix.lower() not in _JUDGMENT_ENDINGS:
             continue
         if member.startswith(_FOLDER):

@@ -30,13 +30,14 @@ from harness.data.texts import JoinRule, content_digest
 from harness.data.types import Corpus, Ids, Qrels, Queries
 from harness.errors import DataError, UsageError, nearest
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, Loader, TextSource
+from harness.loaders.containers import PACKED, plain_name
 from harness.loaders.golden import load_golden, read_golden
 from harness.loaders.metadata import prepare_metadata
 from harness.loaders.parts import Files, judgments_in, questions_in
 from harness.loaders.prepared import Texts, prepare_texts
 from harness.loaders.records import ENDINGS
 from harness.loaders.registry import loader_for, loader_of
-from harness.loaders.source import open_source
+from harness.loaders.source import Source, open_source
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.registry.lookup import find_dataset, unknown_dataset
 from harness.store.cache import Cache
@@ -44,7 +45,7 @@ from harness.user_path import user_path
 from harness.wording import counted
 
 GOLDEN = "golden.jsonl"
-_FILES = (*ENDINGS, ".gz")
+_FILES = (*ENDINGS, *PACKED)
 """A name that ends so, and is not there, is a missing file and no unknown dataset."""
 _QUERY_RULE = JoinRule(fields=("text",))
 _UNKNOWN_QUERIES_FIX = "name the judgments of these queries: --qrels FILE; or add the queries that are judged to {}"
@@ -371,7 +372,8 @@ def _unreadable(spec: DatasetSpec) -> DataError:
     if path.is_dir():
         source = open_source(path)
         return source.missing("corpus.jsonl", fix=f"a dataset is {known}")
-    return DataError(spec.location, ["is no file of documents that the harness knows"], fix=f"give {known}")
+    unread = Source(path.parent).unread(path.name)
+    return unread or DataError(spec.location, ["is no file of documents that the harness knows"], fix=f"give {known}")
 
 
 def _locate(name_or_path: str | Path, files: DatasetFiles | None, cards: Path | None, what: str = "dataset") -> Located:
@@ -448,7 +450,7 @@ def _name_of(path: Path) -> str:
     name = path.resolve().name
     if not path.is_file():
         return name
-    plain = name.removesuffix(".gz")
+    plain = plain_name(name)
     return plain[: -len(Path(plain).suffix)] if Path(plain).suffix.lower() in (".zip", *ENDINGS) else name
 
 

@@ -14,6 +14,7 @@ from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.errors import DataError
 from harness.loaders.base import HIDDEN, TEXT_ENDINGS, DatasetSpec, LoadedDataset, TextSource
+from harness.loaders.containers import is_utf16, plain_name
 from harness.loaders.parts import Files, documents_in, questions_in, text_source
 from harness.loaders.records import format_of
 from harness.loaders.source import Source, read_blocks
@@ -94,7 +95,7 @@ def _golden_and_others(path: Path) -> tuple[str, list[str]] | None:
     if not path.is_dir():
         return None
     tables = sorted(file.name for file in path.iterdir() if file.is_file() and format_of(file.name) is not None)
-    golden = [name for name in tables if PurePosixPath(name.removesuffix(".gz")).stem == "golden"]
+    golden = [name for name in tables if PurePosixPath(plain_name(name)).stem == "golden"]
     return (golden[0], [name for name in tables if name != golden[0]]) if len(golden) == 1 else None
 
 
@@ -148,6 +149,8 @@ def _text_files(path: Path) -> Iterator[str]:
 def _holds_trectext(files: Files, name: str) -> bool:
     """Return whether a file has a document of TREC in it; a file that cannot be read is left to the reader."""
     problems = Problems(name)
+    if files.source.unread(name) is not None:
+        return False
     with files.source.open(name) as stream:
         found = any(b"<doc>" in line.lower() for block in read_blocks(stream, problems, []) for line in block.lines)
     return found or problems.count > 0
@@ -190,6 +193,9 @@ def _read_texts(problems: Problems, notes: list[str], *, files: Files) -> Iterat
 
 def _text_of(stream: BinaryIO, name: str, problems: Problems) -> str | None:
     content = stream.read()
+    if is_utf16(content):
+        problems.add(None, f"'{name}' is UTF-16, expected UTF-8")
+        return None
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Golden sets on disk: JSON Lines, a JSON array, CSV or TSV with a header, Parquet; plain or gzip.
+"""Golden sets on disk: JSON Lines, a JSON array, CSV or TSV with a header, Parquet; plain or compressed.
 
 A line is one question::
 
@@ -29,6 +29,7 @@ from harness.data.problems import Problems
 from harness.data.python_values import as_id, plain
 from harness.data.types import BAD_ID, BAD_ID_IS
 from harness.errors import UsageError, nearest
+from harness.loaders.containers import plain_name
 from harness.loaders.records import DELIMITERS, format_of, read_records, unit_of
 from harness.loaders.source import Source
 from harness.user_path import user_path
@@ -73,7 +74,7 @@ def _called(names: Sequence[str], fields: Iterable[str]) -> list[str]:
 def read_golden(source: Source, member: str) -> GoldenSet:
     """Return the golden set in a member of a folder or archive; errors as in :func:`load_golden`."""
     problems, notes = Problems(source.label(member), unit_of(member)), list[str]()
-    plain = Path(member.removesuffix(".gz"))
+    plain = Path(plain_name(member))
     ending = format_of(member) or ".jsonl"
     with source.open(member) as stream:
         records = _records(read_records(stream, problems, notes, ending=ending, nested=True), ending, problems)

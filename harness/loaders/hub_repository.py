@@ -24,6 +24,7 @@ import msgspec
 from harness.data.progress import Progress
 from harness.errors import DataError, UsageError
 from harness.loaders.base import OFFLINE, is_offline
+from harness.loaders.containers import plain_name
 from harness.loaders.records import format_of
 from harness.loaders.source import Source
 from harness.registry.optional import require
@@ -480,7 +481,7 @@ def _beir_configs(names: Sequence[str]) -> Mapping[str, Config]:
     """Return the parts of a repository in BEIR's layout, whose card names no configurations; nothing for another."""
     parts: dict[str, dict[str, tuple[str, ...]]] = {}
     for name in names:
-        path = PurePosixPath(name.removesuffix(".gz"))
+        path = PurePosixPath(plain_name(name))
         if format_of(name) is None:
             continue
         if len(path.parts) == 1 and path.stem in ("corpus", "queries"):

@@ -126,7 +126,7 @@ def questions_in(files: Files, spec: DatasetSpec) -> Questions:
     if is_topics(files.source.start_of(name)):
         return Questions(text_source(files, files.records(read_topics), columns, "topic"), None)
     if format_of(name) is None:
-        raise DataError(
+        raise files.source.unread(name) or DataError(
             files.label, ["is neither a table nor TREC topics"], fix=f"queries are read from {', '.join(ENDINGS)} files"
         )
     if is_golden(first_fields(files.source, name)):

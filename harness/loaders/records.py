@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from harness.data.columns import RecordBatch, shown
 from harness.data.problems import Problems
+from harness.loaders.containers import READ_ERRORS, plain_name
 from harness.loaders.source import Block, Source, is_blank, note_blank, read_blocks
 
 _BATCH = 8192
@@ -32,15 +33,15 @@ _IN_STRING = re.compile(rb'\\"[ \t\r\n]*:')
 _OTHER_DELIMITERS = re.compile(r"[,;\t|]")
 _JSON_LINES = (".jsonl", ".ndjson")
 ENDINGS = (*_JSON_LINES, ".json", *DELIMITERS, ".parquet")
-"""The endings of files that hold records; all but the last also with ``.gz``."""
+"""The endings of files that hold records; all but the last also compressed."""
 
 
 IsHeader = Callable[[Sequence[str]], bool]
 
 
 def format_of(member: str) -> str | None:
-    """Return the ending that says how a file is read, without ``.gz``; None for a file that holds no records."""
-    ending = PurePath(member.removesuffix(".gz")).suffix.lower()
+    """Return the ending that says how a file is read, compressed or not; None for a file that holds no records."""
+    ending = PurePath(plain_name(member)).suffix.lower()
     return ending if ending in ENDINGS else None
 
 
@@ -193,6 +194,9 @@ def _json(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[Re
     if twice is not None:
         problems.add(None, f"the key '{twice}' is there twice in one object")
         return
+    if (keys := keys_of_list(content_value)) is not None:
+        problems.add(None, f"a list of objects is expected; it is under '{keys}': write that list alone")
+        return
     if isinstance(content_value, dict):
         content_value = [
             {**(value if isinstance(value, dict) else {"text": value}), "_id": key}
@@ -212,6 +216,17 @@ def _json(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[Re
         yield batch
 
 
+def keys_of_list(value: object) -> str | None:
+    """Return the keys, joined by dots, under which an object holds a list of objects; None for any other value."""
+    if not isinstance(value, dict):
+        return None
+    for key, item in value.items():
+        if isinstance(item, list) and item and all(isinstance(one, dict) for one in item):
+            return str(key)
+    nested = ((key, keys_of_list(item)) for key, item in value.items())
+    return next((f"{key}.{keys}" for key, keys in nested if keys is not None), None)
+
+
 def _parquet(stream: BinaryIO, problems: Problems, *, nested: bool) -> Iterator[RecordBatch]:
     """Yield the rows of a Parquet file; lists and structures are no ids, texts or grades, and may be large vectors."""
     from pyarrow.parquet import ParquetFile  # 50 ms and 9 MB that no worker needs
@@ -225,7 +240,7 @@ def _parquet(stream: BinaryIO, problems: Problems, *, nested: bool) -> Iterator[
                 records = [dict(zip(kept, row, strict=True)) for row in zip(*columns, strict=True)]
                 yield RecordBatch(list(range(first, first + len(records))), records)
                 first += len(records)
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (*READ_ERRORS, ValueError, pa.ArrowException) as error:
         problems.add(None, f"cannot be read as Parquet: {error}")
 
 

@@ -1,11 +1,9 @@
-"""The files of a collection in a folder or a zip archive, each plain or gzip-compressed."""
+"""The files of a collection in a folder or a zip archive, each plain or compressed."""
 
 from __future__ import annotations
 
-import gzip
 import io
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -14,6 +12,16 @@ from typing import BinaryIO, NamedTuple, cast
 
 from harness.data.problems import Problems
 from harness.errors import DataError, nearest
+from harness.loaders.containers import (
+    PACKED,
+    READ_ERRORS,
+    UTF16,
+    Compression,
+    compression_of,
+    is_utf16,
+    plain_name,
+    unread_kind,
+)
 from harness.store.cache import file_digest
 from harness.wording import counted
 
@@ -24,7 +32,6 @@ _QRELS = "qrels"
 _NAMES = ("corpus.jsonl", "queries.jsonl")
 _BLOCK_LINES = 8192
 _BLOCK_BYTES = 4 << 20
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Source:
@@ -45,14 +52,14 @@ class Source:
         return frozenset(file.relative_to(self.path).as_posix() for file in files)
 
     def find(self, name: str) -> str | None:
-        """Return the stored name of a member named without ``.gz``, or None; raises DataError when there are twice."""
-        stored = [member for member in (name, f"{name}.gz") if member in self.members]
+        """Return the stored name of a member that may be compressed, or None; raises DataError if there are two."""
+        stored = [member for member in (name, *(f"{name}{ending}" for ending in PACKED)) if member in self.members]
         if len(stored) > 1:
             raise DataError(str(self.path), [f"holds both '{stored[0]}' and '{stored[1]}'"], fix="remove one of them")
         return stored[0] if stored else None
 
     def require(self, name: str, fix: str) -> str:
-        """Return the stored name of a member given without ``.gz``; raises DataError when there is none."""
+        """Return the stored name of a member that may be compressed; raises DataError if there is none."""
         stored = self.find(name)
         if stored is None:
             raise self.missing(name, fix)
@@ -61,7 +68,7 @@ class Source:
     def missing(self, name: str, fix: str) -> DataError:
         """Return the error that says that a member is not there, with the nearest name."""
         listed = ", ".join(sorted(self.members)[:10]) or "nothing"
-        others = [member for member in self.members if member.removesuffix(".gz") not in _NAMES]
+        others = [member for member in self.members if plain_name(member) not in _NAMES]
         hint = nearest(name, others)
         return DataError(str(self.path), [f"there is no '{name}' (or '{name}.gz'){hint}; it holds: {listed}"], fix=fix)
 
@@ -83,25 +90,49 @@ class Source:
 
     @contextmanager
     def open(self, member: str) -> Iterator[BinaryIO]:
-        """Open the member's bytes, decompressed and buffered; raises DataError when it cannot be opened."""
+        """Open the member's bytes, decompressed and buffered.
+
+        Raises DataError if it cannot be opened, or is of a kind that is not read.
+        """
+        start = self._raw_start(member)
+        compression = compression_of(start, member)
+        unread = unread_kind(self.label(member), self._decompressed(member, start, compression))
+        if unread is not None:
+            raise unread
+        with self._raw(member) as raw:
+            if compression is None:
+                yield raw
+            else:
+                with compression.open(raw) as stream:
+                    yield stream
+
+    def start_of(self, member: str) -> bytes:
+        """Return the member's first bytes, 4,096 at most, without a byte-order mark; none if they cannot be read."""
+        start = self._raw_start(member)
+        return self._decompressed(member, start, compression_of(start, member)).removeprefix(_BOM)
+
+    def _decompressed(self, member: str, start: bytes, compression: Compression | None) -> bytes:
+        if compression is None:
+            return start
+        with self._raw(member) as raw, compression.open(raw) as stream:
+            return _read_start(stream)
+
+    def unread(self, member: str) -> DataError | None:
+        """Return the error for a member of a kind that is not read, None for any other."""
+        return unread_kind(self.label(member), self.start_of(member))
+
+    def _raw_start(self, member: str) -> bytes:
+        with self._raw(member) as raw:
+            return _read_start(raw)
+
+    @contextmanager
+    def _raw(self, member: str) -> Iterator[BinaryIO]:
         try:
             raw = self._open_raw(member)
         except (OSError, RuntimeError, zipfile.BadZipFile, NotImplementedError) as error:
             raise DataError(self.label(member), [f"cannot be opened: {_reason(error)}"]) from error
         with raw:
-            if member.endswith(".gz"):
-                with io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=raw)), _BUFFER_BYTES) as stream:
-                    yield cast("BinaryIO", stream)
-            else:
-                yield raw
-
-    def start_of(self, member: str) -> bytes:
-        """Return the member's first bytes, 4,096 at most, without a byte-order mark; none where they cannot be read."""
-        with self.open(member) as stream:
-            try:
-                return stream.read(_START_BYTES).removeprefix(_BOM)
-            except (OSError, EOFError, zlib.error, zipfile.BadZipFile):
-                return b""
+            yield raw
 
     def digest(self, member: str) -> str:
         """Return SHA-256 of the file on disk that holds the member, computed once."""
@@ -155,6 +186,14 @@ class _Archive(Source):
         return cast("BinaryIO", io.BufferedReader(stream, _BUFFER_BYTES))
 
 
+def _read_start(stream: BinaryIO) -> bytes:
+    """Return the first bytes of a stream; none if it is damaged, which its reader tells with the line."""
+    try:
+        return stream.read(_START_BYTES)
+    except READ_ERRORS:
+        return b""
+
+
 def _leads_outside(member: str) -> bool:
     """Return whether a name is absolute or has ``..`` among its folders, as POSIX or Windows write them."""
     parts = member.replace("\\", "/").split("/")
@@ -204,7 +243,7 @@ def read_blocks(stream: BinaryIO, problems: Problems, notes: list[str]) -> Itera
                     return
                 yield Block(first, lines)
                 first, held_bytes, lines = first + len(lines), 0, []
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+    except READ_ERRORS as error:
         problems.add(first + len(lines), f"cannot be read further: {_reason(error)}")
     if lines and (first > 1 or _accept_start(lines, problems, notes)):
         yield Block(first, lines)
@@ -212,8 +251,8 @@ def read_blocks(stream: BinaryIO, problems: Problems, notes: list[str]) -> Itera
 
 def _accept_start(lines: list[bytes], problems: Problems, notes: list[str]) -> bool:
     """Remove a byte-order mark from the first line; False when the file is no UTF-8."""
-    if lines[0].startswith(_UTF16):
-        problems.add(1, "the file is UTF-16, expected UTF-8")
+    if is_utf16(lines[0]):
+        problems.add(1, UTF16)
         return False
     if lines[0].startswith(_BOM):
         notes.append("a byte-order mark on line 1 was ignored")

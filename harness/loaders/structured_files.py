@@ -6,9 +6,7 @@ file holds sentence-transformers' predictions. A Parquet file has named columns;
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
@@ -33,13 +31,15 @@ from harness.data.memory import (
 from harness.data.problems import Problems
 from harness.data.types import Qrels, Run
 from harness.errors import DataError
+from harness.loaders.containers import PACKED, READ_ERRORS, UTF16, compression_of, is_utf16, plain_name, unread_kind
+from harness.loaders.records import keys_of_list
 
 Built = TypeVar("Built", Run, Qrels)
 
 _UNORDERED = (".json", ".jsonl")
 _BOM = b"\xef\xbb\xbf"
-_GZIP = b"\x1f\x8b"
 _FIELDS = ("query_id", "results")
+_START_BYTES = 4096
 
 
 def is_structured(path: str | PathLike[str]) -> bool:
@@ -80,32 +80,47 @@ def qrels_of_json(content: bytes, label: str) -> Qrels:
 
 
 def whole_content(path: Path) -> bytes:
-    """Return a file's bytes, decompressed where they begin as gzip does, without a byte-order mark.
+    """Return a file's bytes, decompressed if they begin as compressed ones do, without a byte-order mark.
 
-    Raises DataError when the file is unreadable or empty.
+    Raises DataError if the file is unreadable, empty, or of a kind that is not read.
     """
     try:
         content = path.read_bytes()
-        if content.startswith(_GZIP):
-            content = gzip.decompress(content)
+        compression = compression_of(content[:_START_BYTES])
+        content = content if compression is None else compression.decompress(content)
     except FileNotFoundError as error:
         fix = "look at its name, and at the current folder"
         raise DataError(str(path), ["no such file is there"], fix=fix) from error
-    except (OSError, EOFError, zlib.error) as error:
+    except (*READ_ERRORS, ValueError) as error:  # ValueError: bz2 of a cut file
         reason = getattr(error, "strerror", None) or error
-        raise DataError(str(path), [f"cannot be read: {reason}"], fix="give a plain or gzip-compressed file") from error
+        fix = f"give a plain file, or one that is compressed ({', '.join(PACKED)})"
+        raise DataError(str(path), [f"cannot be read: {reason}"], fix=fix) from error
+    unread = unread_kind(str(path), content[:_START_BYTES])
+    if unread is not None:
+        raise unread
     content = content.removeprefix(_BOM)
     if not content or content.isspace():
         raise DataError(str(path), ["holds nothing"])
     return content
 
 
+def text_content(path: Path) -> bytes:
+    """Return a file's bytes as :func:`whole_content`; raises DataError for UTF-16 too."""
+    content = whole_content(path)
+    if is_utf16(content):
+        raise DataError(str(path), [UTF16], fix="write it as UTF-8: iconv -f UTF-16 -t UTF-8 FILE")
+    return content
+
+
 def _ending(file: Path) -> str:
-    return Path(file.name.removesuffix(".gz")).suffix.lower()
+    return Path(plain_name(file.name)).suffix.lower()
 
 
 def _read(value: object, accepted: Accepted[Built]) -> Built:
     shape = shape_of(value, accepted)
+    if shape is None and (keys := keys_of_list(value)) is not None:
+        problem = f"the list is under '{keys}': write it alone"
+        raise DataError(accepted.subject, [problem], fix=examples_of(accepted))
     if shape is None:
         problem = f"what it holds is {described_shape(value, accepted)}"
         raise DataError(accepted.subject, [problem], fix=examples_of(accepted))
@@ -134,7 +149,7 @@ def _json_lines(file: Path) -> dict[Any, Any]:
     """Return ``{query id: results}`` of sentence-transformers' predictions, an object on each line."""
     problems = Problems(str(file))
     results: dict[Any, Any] = {}
-    for number, line in enumerate(whole_content(file).split(b"\n"), 1):
+    for number, line in enumerate(text_content(file).split(b"\n"), 1):
         if not line.strip():
             continue
         try:

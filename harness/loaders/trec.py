@@ -1,6 +1,6 @@
 """Files of runs and judgments. TREC's are ``query Q0 document rank score tag`` and ``query 0 document grade``.
 
-Columns are separated by any white space; files are plain or gzip-compressed, whatever their name. A byte-order mark,
+Columns are separated by any white space; files are plain or compressed, whatever their name. A byte-order mark,
 CRLF and blank lines are accepted. Whole files go through Arrow's reader; only a file that Arrow refuses is read line by
 line, to name every problem with its line.
 """
@@ -27,7 +27,7 @@ from harness.errors import DataError
 from harness.loaders.qrels import read_judgment_lines, read_judgments
 from harness.loaders.records import format_of, unit_of
 from harness.loaders.source import Source
-from harness.loaders.structured_files import is_structured, read_structured_run, whole_content
+from harness.loaders.structured_files import is_structured, read_structured_run, text_content
 from harness.user_path import user_path
 from harness.wording import counted
 
@@ -64,7 +64,7 @@ def read_tagged_run(path: Path | str) -> TaggedRun:
     """Like :func:`read_run`, with the run's tag, which trec_eval prints: the file's name where none is written."""
     if is_structured(path):
         return TaggedRun(read_structured_run(path), part_of_file(path).path.stem)
-    content = _normalised(whole_content(user_path(path)))
+    content = _normalised(text_content(user_path(path)))
     run = _fast_run(content)
     if run is None:
         run = _parse_run_lines(content, Problems(str(path)))
@@ -83,7 +83,7 @@ def read_qrels(path: Path | str) -> Qrels:
     if format_of(file.name) is not None:
         judgments = read_judgments(Source(file.parent), file.name, {}, problems, [])
     else:
-        content = whole_content(file)
+        content = text_content(file)
         fast = _fast_qrels(content)
         if fast is not None:
             return fast

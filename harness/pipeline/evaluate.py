@@ -41,7 +41,7 @@ QrelsLike: TypeAlias = (
 )
 """Judgments as one of the shapes of ``harness.data.memory.QRELS``, their path, or their columns."""
 
-_FILES = "the path of {}, plain or gzip, of JSON (.json, .jsonl) or of Parquet with these columns"
+_FILES = "the path of {}, plain or compressed, of JSON (.json, .jsonl) or of Parquet with these columns"
 
 
 def _is_path(value: object) -> bool:

@@ -187,7 +187,7 @@ class TestPlaces:
         ("name", "expected"),
         [
             ("./none", "does not exist"),
-            ("./file.tar.gz", "no file of documents that the harness knows"),
+            ("./file.tar.gz", "is a tar archive, which is not read\n  unpack it"),
             ("./bad.zip", "no readable zip"),
         ],
     )

@@ -13,6 +13,7 @@ from harness.data.golden_set import GoldenSet
 from harness.data.ranking import TieRule
 from harness.errors import UsageError, nearest
 from harness.loaders import load_golden_of
+from harness.loaders.containers import plain_name
 from harness.loaders.golden import golden_of_objects
 from harness.loaders.records import ENDINGS
 from harness.metrics import Metric, is_mean
@@ -239,7 +240,7 @@ def _named_place(corpus: str | Path | Dataset) -> tuple[str, str | Path | Datase
 
 def _stem(path: Path) -> str:
     """Return the name of a file without the endings that say how it is read; of a folder its whole name."""
-    plain = path.name.removesuffix(".gz")
+    plain = plain_name(path.name)
     ending = Path(plain).suffix
     return plain.removesuffix(ending) if ending in (".zip", *ENDINGS) else plain
 
