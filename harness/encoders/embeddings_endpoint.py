@@ -49,6 +49,11 @@ class EndpointModel:
         """Calls and tokens so far."""
         return Spent(self._calls.calls, self._calls.repeated, self._tokens)
 
+    @property
+    def lengths(self) -> None:
+        """Nothing: endpoints do not report how much of a text they read."""
+        return None
+
     def encode(self, texts: Inputs, role: Role) -> Float32Array:
         """Return float32 (n, d); raises EngineUnavailableError."""
         prompts, size = prompted(texts, role, self._settings), self._settings.batch_size

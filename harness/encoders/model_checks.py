@@ -7,7 +7,7 @@ model of a sparse one and the other way round. Both are a beginning for training
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,11 @@ from harness.errors import EngineUnavailableError
 from harness.registry.optional import require
 
 CONFIG = "config_sentence_transformers.json"
+CLASSIFYING, CAUSAL = "for sequence classification", "that generate text"
+"""Kinds of heads that score a pair of texts."""
+_ENDINGS = {CLASSIFYING: ("ForSequenceClassification",), CAUSAL: ("ForCausalLM", "LMHeadModel")}
+"""Ends of the names of Transformers' classes."""
+_RERANKERS = {"cross-encoder": (CLASSIFYING,), "classifier": (CLASSIFYING,), "qwen3": (CAUSAL, CLASSIFYING)}
 _SHOWN = 3
 _TABLE = "position_embeddings"
 _UNUSED = "pooler."
@@ -42,6 +47,42 @@ def refuse_other_kind(folder: Path, kind: str) -> None:
     saved = str(_read(folder / CONFIG).get("model_type", "SentenceTransformer"))
     if saved != kind:
         raise ValueError(f"it is a {saved}, and no {kind}; {_INSTEAD.get(saved, 'take a model of that kind')}")
+
+
+def head_of(folder: Path, accepted: Sequence[str], reranker: str) -> str:
+    """Return which of the ``accepted`` kinds of heads a model of Transformers was saved with.
+
+    Its ``config.json`` names the class that it was saved as. A model that names none is taken for the first kind, as
+    are a model whose own program is run and a model that sentence-transformers saved, which says by its modules what
+    it is.
+
+    Raises:
+        ValueError: It has another head, whose weights the reranker would ignore, or sentence-transformers saved it as
+            another kind than a cross-encoder.
+    """
+    if (folder / "modules.json").is_file():
+        refuse_other_kind(folder, "CrossEncoder")
+        return accepted[0]
+    config = _read(folder / "config.json")
+    architectures = [str(name) for name in config.get("architectures") or ()]
+    if not architectures or config.get("auto_map"):
+        return accepted[0]
+    for head in accepted:
+        if architectures[0].endswith(_ENDINGS[head]):
+            return head
+    others = [
+        name for name, heads in _RERANKERS.items() if any(architectures[0].endswith(_ENDINGS[one]) for one in heads)
+    ]
+    instead = f"; take {' or '.join(others)}" if others else ""
+    raise ValueError(
+        f"its architecture is {architectures[0]}, and '{reranker}' reads models {' or '.join(accepted)}{instead}"
+    )
+
+
+def is_qwen3_classifier(folder: Path) -> bool:
+    """Tell whether Transformers saved the model as a ``Qwen3ForSequenceClassification``."""
+    architectures = _read(folder / "config.json").get("architectures") or ()
+    return not (folder / "modules.json").is_file() and "Qwen3ForSequenceClassification" in architectures
 
 
 def refuse_more_tokens(model: Any, limit: int, parameter: str) -> None:  # noqa: ANN401 - a model of Transformers, or None

@@ -49,6 +49,11 @@ class Precomputed:
         """Nothing: the model behind the vectors is not known."""
         return {}
 
+    @property
+    def lengths(self) -> None:
+        """Nothing: the texts are not read."""
+        return None
+
     def encode(self, texts: Inputs, role: Role) -> Rows:
         """Return the rows of the ids of ``texts``; raises DataError naming the ids that have none.
 

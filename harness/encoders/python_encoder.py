@@ -59,6 +59,11 @@ class PythonEncoder:
         """The object's class."""
         return {"object": type(self._object).__qualname__}
 
+    @property
+    def lengths(self) -> None:
+        """Nothing: the object does not report them."""
+        return None
+
     def encode(self, texts: Inputs, role: Role) -> Rows:
         """Return the object's vectors as float32 rows. Raises DataError for anything but numbers (n, d)."""
         encode = self._encode[role]

@@ -13,6 +13,7 @@ from harness.encoders.model_checks import load_whole, refuse_more_tokens, refuse
 from harness.encoders.model_files import model_folder
 from harness.encoders.prompts import applied_prompt, text_list
 from harness.encoders.settings import Facts, Role, Rows, Settings
+from harness.encoders.token_counts import TextLengths, TokenCounter, known_limit, limit_origin
 from harness.errors import DataError, EngineUnavailableError
 from harness.registry.devices import require_device
 from harness.registry.optional import require
@@ -26,6 +27,8 @@ class SentenceTransformerModel:
 
     def __init__(self, settings: Settings, model: Any) -> None:  # noqa: ANN401 - two classes of an optional library
         self._settings, self._model = settings, model
+        self._tokens = TokenCounter(model, self._limit_from)
+        self._lengths: TextLengths | None = None
 
     @classmethod
     def load(cls, settings: Settings) -> SentenceTransformerModel:
@@ -66,11 +69,11 @@ class SentenceTransformerModel:
     @property
     def facts(self) -> Facts:
         """Device, size, limit of tokens, and the libraries' versions."""
-        limit = self._model.max_seq_length
+        limit = known_limit(self._model.max_seq_length)
         return {
             "device": str(self._model.device),
             "parameters_millions": sum(weights.numel() for weights in self._model.parameters()) / 1e6,
-            **({"max_seq_length": int(limit)} if limit is not None else {}),
+            **({"max_seq_length": limit} if limit is not None else {}),
             **{f"version of {name}": version(name) for name in VERSIONS},
         }
 
@@ -82,9 +85,22 @@ class SentenceTransformerModel:
         prompt = applied_prompt(settings, role).text
         options = {"prompt": prompt, "batch_size": settings.batch_size, "show_progress_bar": False}
         if settings.encoder == "dense":
-            return self._dense(method(documents, convert_to_numpy=False, convert_to_tensor=True, **options))
-        limit = {"max_active_dims": settings.max_active_dims} if settings.max_active_dims else {}
-        return _sparse(method(documents, convert_to_sparse_tensor=True, save_to_cpu=True, **options, **limit))
+            rows: Rows = self._dense(method(documents, convert_to_numpy=False, convert_to_tensor=True, **options))
+        else:
+            limit = {"max_active_dims": settings.max_active_dims} if settings.max_active_dims else {}
+            rows = _sparse(method(documents, convert_to_sparse_tensor=True, save_to_cpu=True, **options, **limit))
+        self._lengths = self._tokens.take(documents)
+        return rows
+
+    @property
+    def lengths(self) -> TextLengths | None:
+        """Tokens of the texts of the last call, and those that the model did not read."""
+        return self._lengths
+
+    def _limit_from(self, limit: int) -> str:
+        if self._settings.max_seq_length == limit:
+            return "max_seq_length= of the backend"
+        return limit_origin(model_folder(self._settings), limit)
 
     def _dense(self, encoded: Any) -> Float32Array:  # noqa: ANN401 - a tensor
         array: Float32Array = np.ascontiguousarray(encoded.float().cpu().numpy())

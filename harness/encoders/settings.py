@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Protocol, cast, get_args
 
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, SparseVectors
+from harness.encoders.token_counts import TextLengths
 from harness.errors import UsageError
 from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.registry.parameters import NO_PROMPT, ParameterValue, encoder_parameters
@@ -227,7 +228,11 @@ class Model(Protocol):
 
     @property
     def facts(self) -> Facts:
-        """Facts for readers of a report: device, versions, what was cut. Never part of a key."""
+        """Facts for readers of a report: device, versions. Never part of a key."""
+
+    @property
+    def lengths(self) -> TextLengths | None:
+        """Lengths of the texts of the last call of :meth:`encode`; None if the model does not report them."""
 
     def encode(self, texts: Inputs, role: Role) -> Rows:
         """Return the vectors of ``texts`` (ids and texts) in their order, neither truncated nor normalised.

@@ -120,6 +120,11 @@ class RandomVectors:
         """The seed."""
         return {"seed": self._seed}
 
+    @property
+    def lengths(self) -> None:
+        """Nothing: the texts are not read."""
+        return None
+
     def encode(self, texts: Inputs, role: Role) -> Float32Array:
         """Return float32 (n, d)."""
         rows = np.empty((len(texts), self._dimensions), dtype=np.float32)

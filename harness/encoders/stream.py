@@ -27,9 +27,10 @@ from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, SparseVectors
 from harness.encoders.settings import Model, Role, Rows, Settings
 from harness.encoders.sparsity import strongest
+from harness.encoders.token_counts import TextLengths
 from harness.errors import DataError
 from harness.registry.parameters import ParameterValue
-from harness.store.columns import load_vectors
+from harness.store.columns import load_column, load_vectors, save_column
 
 _BATCHES = 8
 """Batches in a chunk: enough of them that sorting its texts by length saves padding."""
@@ -54,7 +55,8 @@ class Made:
     ``rows`` texts of ``dimensions``; ``took_ns`` is the model's time, over all runs that took part. ``values`` is the
     number of stored weights of sparse vectors, None for dense ones. ``prompt`` was put before every text. ``facts``
     come from the model: device, versions. ``chunks`` is the number of steps; for a model behind an endpoint, that is
-    the number of calls that it answered.
+    the number of calls that it answered. ``limit`` and ``limit_from`` are those of :class:`TextLengths`, whose counts
+    lie in a column of their own; both are empty for models that do not report lengths.
     """
 
     rows: int
@@ -65,6 +67,8 @@ class Made:
     batch_size: int
     facts: Mapping[str, ParameterValue]
     chunks: int = 0
+    limit: int | None = None
+    limit_from: str = ""
 
 
 class Done(NamedTuple):
@@ -84,13 +88,18 @@ class Shard(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """State of an encoding, ``progress.json``: ``rows`` texts are encoded, with ``values`` weights if sparse."""
+    """State of an encoding, ``progress.json``: ``rows`` texts are encoded, with ``values`` weights if sparse.
+
+    ``limit`` and ``limit_from`` are as in :class:`Made`.
+    """
 
     rows: int = 0
     values: int = 0
     dimensions: int = 0
     took_ns: int = 0
     chunks: int = 0
+    limit: int | None = None
+    limit_from: str = ""
 
 
 def encode_into(
@@ -125,7 +134,7 @@ def encode_into(
             part = texts.slice(start, start + size)
             started = clock()
             rows = _finished(model.encode(part, role), part, role, settings)
-            columns.append(rows, f"'{part.ids[0]}'", took_ns=clock() - started)
+            columns.append(rows, model.lengths, f"'{part.ids[0]}'", took_ns=clock() - started)
             _write(folder / PROGRESS, asdict(columns.state))
             progress.advance(len(part))
         columns.finish(settings)
@@ -153,10 +162,14 @@ def join(folder: Path, parts: Sequence[Shard], role: Role, settings: Settings, p
     facts: Mapping[str, ParameterValue] = {}
     with closing(_Columns(folder, role, state)) as columns:
         for part in parts:
-            rows, made = load_vectors(part.folder, role), read_made(part.folder)
+            rows, made, lengths = (
+                load_vectors(part.folder, role),
+                read_made(part.folder),
+                read_lengths(part.folder, role),
+            )
             if len(rows) != part.stop - part.start or columns.state.rows != part.start:
                 raise AssertionError(f"'{part.folder}' holds {len(rows)} rows, to be put after {columns.state.rows}")
-            columns.append(rows, f"text {part.start}", took_ns=made.took_ns, chunks=made.chunks)
+            columns.append(rows, lengths, f"text {part.start}", took_ns=made.took_ns, chunks=made.chunks)
             facts = facts or made.facts
         columns.finish(settings)
     _complete(folder, role, columns.state, settings, prompt, facts)
@@ -183,6 +196,8 @@ def _complete(
         batch_size=settings.batch_size,
         facts=facts,
         chunks=state.chunks,
+        limit=state.limit,
+        limit_from=state.limit_from,
     )
     _write(folder / MADE, asdict(made))
     (folder / PROGRESS).unlink(missing_ok=True)
@@ -208,6 +223,8 @@ def truncate(source: Path, target: Path, ids: Ids, role: Role, settings: Setting
             part = Inputs(ids).slice(start, start + _ROWS)
             column.append(_truncated(rows[start : start + _ROWS], part, role, settings))
         column.finish()
+    if (lengths := read_lengths(source, role)) is not None:
+        save_column(target / _lengths_file(role), lengths.counts)
     _write(target / MADE, asdict(replace(made, dimensions=width)))
 
 
@@ -226,14 +243,25 @@ def read_made(folder: Path) -> Made:
     return Made(**orjson.loads((folder / MADE).read_bytes()))
 
 
+def read_lengths(folder: Path, role: Role) -> TextLengths | None:
+    """Return the lengths of the texts of a finished encoding; None if the model, or its version then, kept none."""
+    path, made = folder / _lengths_file(role), read_made(folder)
+    return TextLengths(load_column(path), made.limit, made.limit_from) if path.exists() else None
+
+
+def _lengths_file(role: Role) -> str:
+    return f"{role}.lengths.npy"
+
+
 class _Columns:
     """Growing files of dense or sparse vectors, of the kind and width of the first that are added."""
 
     def __init__(self, folder: Path, role: Role, state: _State) -> None:
         self._folder, self._role, self.state = folder, role, state
         self._files: dict[str, _NpyWriter] = {}
+        self._lengths: _NpyWriter | None = None
 
-    def append(self, rows: Rows, first: str, *, took_ns: int, chunks: int = 1) -> None:
+    def append(self, rows: Rows, lengths: TextLengths | None, first: str, *, took_ns: int, chunks: int = 1) -> None:
         """Add rows, the first of which is called ``first``, wait until the disk has them, and count them."""
         state = self.state
         if state.rows and not isinstance(rows, SparseVectors) and rows.shape[1] != state.dimensions:
@@ -248,9 +276,35 @@ class _Columns:
         else:
             dimensions, values = rows.shape[1], 0
             self._files[""].append(rows)
-        for file in self._files.values():
+        limit, limit_from = self._append_lengths(lengths, len(rows))
+        for file in self._all_files():
             file.sync()
-        self.state = _State(state.rows + len(rows), values, dimensions, state.took_ns + took_ns, state.chunks + chunks)
+        self.state = _State(
+            state.rows + len(rows),
+            values,
+            dimensions,
+            state.took_ns + took_ns,
+            state.chunks + chunks,
+            limit,
+            limit_from,
+        )
+
+    def _append_lengths(self, lengths: TextLengths | None, rows: int) -> tuple[int | None, str]:
+        """Add the lengths of texts, unknown ones for rows before that have none; return the limit and its origin."""
+        state = self.state
+        if self._lengths is None and lengths is not None:
+            path = self._folder / _lengths_file(self._role)
+            kept = state.rows if path.is_file() and path.stat().st_size >= _file_bytes(state.rows, np.int32, 2) else 0
+            self._lengths = _NpyWriter(path, np.int32, rows=kept, width=2)
+            self._lengths.append(TextLengths.unknown(state.rows - kept).counts)
+        if self._lengths is not None:
+            self._lengths.append((lengths or TextLengths.unknown(rows)).counts)
+        if lengths is None or lengths.limit is None:
+            return state.limit, state.limit_from
+        return lengths.limit, lengths.limit_from
+
+    def _all_files(self) -> list[_NpyWriter]:
+        return [*self._files.values(), *([self._lengths] if self._lengths is not None else [])]
 
     def finish(self, settings: Settings) -> None:
         """Write the number of rows into all files."""
@@ -260,12 +314,12 @@ class _Columns:
         else:
             indices, values = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
             self._open(SparseVectors(np.zeros(1, dtype=np.int64), indices, values, dimensions))
-        for file in self._files.values():
+        for file in self._all_files():
             file.finish()
 
     def close(self) -> None:
         """Close the files as they are."""
-        for file in self._files.values():
+        for file in self._all_files():
             file.close()
 
     def _open(self, example: Rows) -> None:
@@ -345,7 +399,8 @@ def _read_state(folder: Path, texts: int, role: Role, settings: Settings) -> _St
         return _State()
     try:
         state = _State(**orjson.loads(path.read_bytes()))
-        if not all(isinstance(value, int) and value >= 0 for value in asdict(state).values()):
+        numbers = {name: value for name, value in asdict(state).items() if name != "limit_from" and value is not None}
+        if not all(isinstance(value, int) and value >= 0 for value in numbers.values()):
             raise ValueError(f"{state} is no state")
     except (ValueError, TypeError) as error:
         return _begin_again(folder, f"{PROGRESS} cannot be read: {error}")

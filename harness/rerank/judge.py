@@ -7,9 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from harness.data.progress import Progress
 from harness.data.types import Float32Array
 from harness.encoders.settings import limits_of
+from harness.encoders.token_counts import TextLengths, Unit
 from harness.errors import UsageError
 from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.registry.parameters import ParameterValue
@@ -41,6 +44,7 @@ class Judge(Reranker):
     whole_numbers: ClassVar[bool] = True
     group: ClassVar[int] = 100
     paid: ClassVar[bool] = True
+    unit: ClassVar[Unit | None] = "characters"
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         """Check the parameters; raises UsageError for an endpoint that is no plain URL, and without a model."""
@@ -53,6 +57,7 @@ class Judge(Reranker):
                 fix=f"a key goes into the environment variable {parameters['api_key_env']}",
             )
         self._calls: RemoteCalls | None = None
+        self._lengths: TextLengths | None = None
 
     def identity(self) -> dict[str, JSON]:
         """Return endpoint, model and settings; the prompt is in the content. Endpoints may name two models alike."""
@@ -90,6 +95,16 @@ class Judge(Reranker):
             }
             out[row] = self._calls.post("/chat/completions", body, read_grade, remedy=_REMEDY)
             progress.advance(1)
+        most = int(self._parameters["max_characters"])
+        counts = [(len(document), max(0, len(document) - most)) for document in documents]
+        self._lengths = TextLengths(
+            np.array(counts, dtype=np.int32).reshape(-1, 2), most, "max_characters= of the backend", "characters"
+        )
+
+    @property
+    def lengths(self) -> TextLengths | None:
+        """Characters of the documents, and those that the judge is not sent."""
+        return self._lengths
 
     @property
     def facts(self) -> Facts:

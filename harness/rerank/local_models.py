@@ -8,13 +8,24 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from harness.data.progress import Progress
 from harness.data.types import Float32Array
-from harness.encoders.model_checks import load_whole, refuse_more_tokens, token_places
+from harness.encoders.model_checks import (
+    CAUSAL,
+    CLASSIFYING,
+    head_of,
+    is_qwen3_classifier,
+    load_whole,
+    refuse_more_tokens,
+    token_places,
+)
 from harness.encoders.model_files import model_folder
 from harness.encoders.sentence_transformer import VERSIONS
 from harness.encoders.settings import Settings
 from harness.encoders.sources import encoding_key
+from harness.encoders.token_counts import TextLengths, TokenCounter, Unit, limit_origin, token_counts
 from harness.errors import EngineUnavailableError, UsageError
 from harness.registry.devices import require_device
 from harness.registry.optional import require
@@ -44,10 +55,15 @@ class LocalModel(Reranker):
     """A model of a folder, an installed package or the hub. Sub-classes load it and score with it."""
 
     name: ClassVar[str] = ""
+    unit: ClassVar[Unit | None] = "tokens"
+    heads: ClassVar[tuple[str, ...]] = (CLASSIFYING,)
+    """Kinds of models whose weights this reranker was made for."""
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         """Check the parameters; raises UsageError for a model that is missing or does not run here."""
         self.parameters = parameters
+        self._lengths: TextLengths | None = None
+        self._counts: list[tuple[int, int]] = []
         if not parameters["model"]:
             raise UsageError(
                 "it has no model of its own", fix="name one with model=: a hub name, a folder, package:NAME"
@@ -60,7 +76,11 @@ class LocalModel(Reranker):
         self.device = str(parameters["device"])
 
     def identity(self) -> dict[str, JSON]:
-        """Return the model's files, and all that is done with the pair before the model sees it."""
+        """Return the model's files, and all that is done with the pair before the model sees it.
+
+        Raises EngineUnavailableError for a model with another head than the reranker reads, whatever is cached.
+        """
+        self._head()
         return {
             "model": encoding_key(self._settings, "documents", "", fetch=True)["model"],
             "dtype": self._settings.dtype,
@@ -73,6 +93,17 @@ class LocalModel(Reranker):
         return {}
 
     @property
+    def lengths(self) -> TextLengths | None:
+        """Tokens of the pairs of the last call, and those that the model did not read."""
+        return self._lengths
+
+    def limit_from(self, limit: int) -> str:
+        """Return where the limit of tokens of a pair is set, in words."""
+        if self.parameters["max_length"] == limit:
+            return "max_length= of the backend"
+        return limit_origin(model_folder(self._settings), limit, f"the default of the reranker '{self.name}'")
+
+    @property
     def facts(self) -> Facts:
         """Return device and versions."""
         return {"device": self.device, **{f"version of {name}": version(name) for name in VERSIONS}}
@@ -83,14 +114,26 @@ class LocalModel(Reranker):
         Raises EngineUnavailableError if that fails, if the files lack weights, and if the device is not there.
         """
         require_device(self.device, feature=f"reranker '{self.name}'")
+        self.head = self._head()
         folder = model_folder(self._settings, fetch=True)
         try:
             return load_whole(lambda: load(folder))
         except _CANNOT_LOAD as error:
-            raise EngineUnavailableError(
-                f"reranker '{self.name}': model '{self.parameters['model']}' in '{folder}' cannot be loaded: {error}",
-                fix="another reranker may be for its kind; some need remote code",
-            ) from error
+            raise self._cannot_load(folder, error) from error
+
+    def _head(self) -> str:
+        """Return which kind of head the model has; raises EngineUnavailableError for another than it is read with."""
+        folder = model_folder(self._settings, fetch=True)
+        try:
+            return head_of(folder, self.heads, self.name)
+        except ValueError as error:
+            raise self._cannot_load(folder, error) from error
+
+    def _cannot_load(self, folder: Path, error: Exception) -> EngineUnavailableError:
+        return EngineUnavailableError(
+            f"reranker '{self.name}': model '{self.parameters['model']}' in '{folder}' cannot be loaded: {error}",
+            fix="another reranker may be for its kind; some need remote code",
+        )
 
     def _options(self) -> dict[str, Any]:
         """Return keyword arguments of Transformers' ``from_pretrained``."""
@@ -101,13 +144,20 @@ class LocalModel(Reranker):
 class CrossEncoder(LocalModel):
     """sentence-transformers' ``CrossEncoder``: query and document read together, one number for the pair.
 
-    The score is the model's raw output: its sigmoid would bring the best documents to the same float32.
+    The score is the model's raw output: its sigmoid would bring the best documents to the same float32. An
+    ``instruction`` is for models that were trained with one: in Qwen3's form (:class:`Qwen3` then scores), or with
+    prompts of their own.
     """
 
     name: ClassVar[str] = "cross-encoder"
 
     def load(self) -> None:
         """Load the model; raises MissingExtraError, or EngineUnavailableError (also for several labels)."""
+        self._qwen3 = self._in_qwen3_form()
+        if self._qwen3 is not None:
+            self._qwen3.load()
+            self.device = self._qwen3.device
+            return
         library = require("sentence_transformers", extra="dense", feature="reranker cross-encoder")
         torch = require("torch", extra="dense", feature="reranker cross-encoder")
         length = int(self.parameters["max_length"])
@@ -123,6 +173,7 @@ class CrossEncoder(LocalModel):
             )
 
         self._model = self._load_from(load)
+        self._tokens = TokenCounter(self._model, self.limit_from)
         refuse_more_tokens(self._model, length, "max_length")
         self.device = str(self._model.device)
         if self._model.num_labels != 1:
@@ -130,19 +181,50 @@ class CrossEncoder(LocalModel):
                 f"reranker 'cross-encoder': the model has {self._model.num_labels} labels, and no single score",
                 fix="use the reranker classifier, and say with label= which one counts",
             )
+        reads_messages = "message" in getattr(self._model[0], "modality_config", ())
+        if self._instruction is not None and not (self._model.prompts or reads_messages):
+            raise EngineUnavailableError(
+                "reranker 'cross-encoder': instruction= means nothing to this model: it was trained without one",
+                fix="leave it out",
+            )
+
+    @property
+    def _instruction(self) -> str | None:
+        return str(self.parameters["instruction"]) or None
+
+    def extra_identity(self) -> dict[str, JSON]:
+        """Return the instruction if there is one."""
+        return {} if self._instruction is None else {"instruction": self._instruction}
+
+    def _in_qwen3_form(self) -> Qwen3 | None:
+        """Return the reranker that scores a model in Qwen3's form with an instruction; None for any other model."""
+        folder = model_folder(self._settings, fetch=True)
+        if self._instruction is None or not is_qwen3_classifier(folder):
+            return None
+        return Qwen3(self.parameters)
 
     def score(self, queries: Sequence[str], documents: Sequence[str], out: Float32Array, progress: Progress) -> None:
         """Score all pairs in one call; the library makes the batches."""
+        if self._qwen3 is not None:
+            self._qwen3.score(queries, documents, out, progress)
+            self._lengths = self._qwen3.lengths
+            return
         pairs = list(zip(queries, documents, strict=True))
         size = int(self.parameters["batch_size"])
-        out[:] = self._model.predict(pairs, batch_size=size, show_progress_bar=False, convert_to_numpy=True)
+        out[:] = self._model.predict(
+            pairs, prompt=self._instruction, batch_size=size, show_progress_bar=False, convert_to_numpy=True
+        )
+        self._lengths = self._tokens.take(pairs)
         progress.advance(len(pairs))
 
 
 class Transformer(LocalModel):
     """A model that Transformers loads, run on batches of tokens."""
 
-    auto_class: ClassVar[str] = ""
+    auto_classes: ClassVar[Mapping[str, str]] = {
+        CLASSIFYING: "AutoModelForSequenceClassification",
+        CAUSAL: "AutoModelForCausalLM",
+    }
 
     def load(self) -> None:
         """Load tokenizer and model, and put the model on its device."""
@@ -154,7 +236,7 @@ class Transformer(LocalModel):
 
         def load(folder: Path) -> tuple[Any, Any]:
             tokenizer = library.AutoTokenizer.from_pretrained(str(folder), **self._options())
-            model = getattr(library, self.auto_class).from_pretrained(
+            model = getattr(library, self.auto_classes[self.head]).from_pretrained(
                 str(folder), dtype=getattr(torch, self._settings.dtype), **self._options()
             )
             return tokenizer, model.to(self.device).eval()
@@ -183,15 +265,19 @@ class Transformer(LocalModel):
     def score(self, queries: Sequence[str], documents: Sequence[str], out: Float32Array, progress: Progress) -> None:
         """Score batch by batch."""
         size = int(self.parameters["batch_size"])
+        self._counts.clear()
         for start in range(0, len(queries), size):
             part = slice(start, start + size)
             with self.torch.inference_mode():
                 scores = self.batch_scores(queries[part], documents[part])
             out[part] = scores.float().cpu().numpy()
             progress.advance(len(scores))
+        counts = np.array(self._counts, dtype=np.int32).reshape(-1, 2)
+        known = TextLengths(counts, self.max_length, self.limit_from(self.max_length))
+        self._lengths = known if len(counts) == len(queries) else None
 
     def batch_scores(self, queries: Sequence[str], documents: Sequence[str]) -> Any:  # noqa: ANN401 - a tensor
-        """Return the scores of one batch, a float tensor (n,)."""
+        """Return the scores of one batch, a float tensor (n,), and note the lengths of its pairs."""
         raise NotImplementedError
 
 
@@ -203,7 +289,6 @@ class Classifier(Transformer):
     """
 
     name: ClassVar[str] = "classifier"
-    auto_class: ClassVar[str] = "AutoModelForSequenceClassification"
 
     def extra_identity(self) -> dict[str, JSON]:
         """Return the label."""
@@ -228,7 +313,9 @@ class Classifier(Transformer):
             truncation="longest_first",
             max_length=self.max_length,
             return_tensors="pt",
-        ).to(self.device)
+        )
+        self._counts += map(token_counts, encoded.encodings or ())
+        encoded = encoded.to(self.device)
         logits = self.model(**encoded).logits.float()
         if logits.shape[1] == 1:
             return logits[:, 0]
@@ -237,26 +324,38 @@ class Classifier(Transformer):
 
 
 class Qwen3(Transformer):
-    """Rerankers like Qwen3-Reranker: a language model is prompted in its chat template and answers yes or no.
+    """Rerankers like Qwen3-Reranker: a language model is prompted in its chat template.
 
-    The score is the logit of ``yes`` less that of ``no`` as the next token: the log odds of relevance. Only the
-    document is cut to ``max_length`` tokens of the whole, so that question and template stay; by default, to 8,192 or
-    the model's own limit, whichever is less.
+    The score is the logit of ``yes`` less that of ``no`` as the next token, the log odds of relevance. A model for
+    sequence classification has a trained head instead: the score is the logit of its only label. Only the document is
+    cut to ``max_length`` tokens of the whole, so that question and template stay; by default, to 8,192 or the model's
+    own limit, whichever is less.
     """
 
     name: ClassVar[str] = "qwen3"
-    auto_class: ClassVar[str] = "AutoModelForCausalLM"
+    heads: ClassVar[tuple[str, ...]] = (CAUSAL, CLASSIFYING)
 
     def extra_identity(self) -> dict[str, JSON]:
-        """Return the instruction."""
-        return {"instruction": self.parameters["instruction"], "template": 2}
+        """Return the instruction, and whether a trained head scores."""
+        head = {"head": "classifier"} if self._head() == CLASSIFYING else {}
+        return {"instruction": self.parameters["instruction"], "template": 2, **head}
 
     def prepare(self) -> None:
-        """Prepare the prompt; raises EngineUnavailableError without chat template, or if yes or no is not a token."""
+        """Prepare the prompt; raises EngineUnavailableError without chat template, and for a model without one score.
+
+        A language model has one if yes and no are tokens, a classifier if it has one label.
+        """
         if not self.tokenizer.chat_template:
             raise EngineUnavailableError(
                 f"reranker 'qwen3': model '{self.parameters['model']}' has no chat template", fix="use another reranker"
             )
+        if self.head == CLASSIFYING:
+            if self.model.config.num_labels != 1:
+                raise EngineUnavailableError(
+                    f"reranker 'qwen3': the model has {self.model.config.num_labels} labels, and no single score",
+                    fix="use the reranker classifier, and say with label= which one counts",
+                )
+            return
         self._yes, self._no = (self._token(word) for word in ("yes", "no"))
         # only the last logits are read, and nothing is generated after them
         accepted = inspect.signature(self.model.forward).parameters
@@ -268,13 +367,15 @@ class Qwen3(Transformer):
         return int(self.parameters["max_length"]) or min(super().limit(), _QWEN3_LENGTH, places)
 
     def batch_scores(self, queries: Sequence[str], documents: Sequence[str]) -> Any:  # noqa: ANN401 - a tensor
-        """Return the log odds of yes."""
+        """Return the log odds of yes, or the logits of the head."""
         rows = [self._tokens(query, document) for query, document in zip(queries, documents, strict=True)]
         longest = max(map(len, rows))
         padding = self.tokenizer.pad_token_id or 0
         # on the left, so that the last place of every row is the one before the answer
         ids = self.torch.tensor([[padding] * (longest - len(row)) + row for row in rows], device=self.device)
         mask = self.torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=self.device)
+        if self.head == CLASSIFYING:
+            return self.model(input_ids=ids, attention_mask=mask).logits[:, 0]
         last = self.model(input_ids=ids, attention_mask=mask, **self._last_only).logits[:, -1, :].float()
         return last[:, self._yes] - last[:, self._no]
 
@@ -289,7 +390,9 @@ class Qwen3(Transformer):
         room = max(self.max_length - len(head) - len(tail), 0)
         # byte-level tokenizers keep a space with the word after it: encoded apart, it would be a token that the model
         # never saw at this place
-        return [*head, *self._encoded(f" {document}")[:room], *tail]
+        tokens = self._encoded(f" {document}")
+        self._counts.append((len(head) + len(tokens) + len(tail), max(len(tokens) - room, 0)))
+        return [*head, *tokens[:room], *tail]
 
     def _encoded(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]

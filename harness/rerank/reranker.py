@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array
+from harness.encoders.token_counts import TextLengths, Unit
 from harness.registry.parameters import ParameterValue
 from harness.store.cache import JSON
 
@@ -24,6 +25,9 @@ class Reranker:
     """False if a score is computed faster than read."""
     paid: ClassVar[bool] = False
     """True if each score is a call that may cost money: it is stored before the next pair is scored."""
+
+    unit: ClassVar[Unit | None] = None
+    """Unit of the lengths of pairs; None for a reranker that does not report them."""
 
     def identity(self) -> dict[str, JSON]:
         """Return everything but the two texts that changes a score; loads no model. Raises HarnessError."""
@@ -45,6 +49,11 @@ class Reranker:
         Pairs come sorted by length, the longest first. Raises HarnessError.
         """
         raise NotImplementedError
+
+    @property
+    def lengths(self) -> TextLengths | None:
+        """Lengths of the pairs of the last call of :meth:`score`, in its order; None if they are not known."""
+        return None
 
     @property
     def facts(self) -> Facts:

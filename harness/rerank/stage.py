@@ -6,19 +6,20 @@ There is one cache entry for each reranker and query, with scores by the text of
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from harness.data.arrow import as_numpy, byte_strings, numbers, take_rows
+from harness.data.arrow import as_numpy, byte_strings, numbers, strings, take_rows
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Int32Array, Int64Array
+from harness.encoders.token_counts import UNKNOWN, TextLengths, Unit
 from harness.registry.parameters import ParameterValue
 from harness.rerank.reranker import Reranker
 from harness.store.cache import JSON, Cache, LockedEntry
@@ -27,7 +28,23 @@ from harness.store.columns import load_table, save_table
 _KIND = "rerank"
 _SCHEME = 1
 _FILE = "scores.arrow"
-_Scores = dict[bytes, np.float32]
+
+
+class StoredScore(NamedTuple):
+    """A score, with the length of its pair as in :class:`TextLengths`; unknown in entries of earlier versions.
+
+    ``limit`` is 0 if there is none.
+    """
+
+    score: np.float32
+    length: int = UNKNOWN
+    unread: int = UNKNOWN
+    limit: int = 0
+    limit_from: str = ""
+
+
+_NUMBERS = ("length", "unread", "limit")
+_Scores = dict[bytes, StoredScore]
 
 
 class Candidates(NamedTuple):
@@ -43,7 +60,8 @@ class Candidates(NamedTuple):
 class Reranked:
     """``scores`` float32 (P,); the number of pairs ``scored`` now, and the time of that and of loading the model.
 
-    ``whole_numbers`` is the reranker's: many documents share a score. ``facts`` are for the report.
+    ``whole_numbers`` is the reranker's: many documents share a score. ``lengths`` are those of the pairs, None for a
+    reranker that does not report them. ``facts`` are for the report.
     """
 
     scores: Float32Array
@@ -52,12 +70,13 @@ class Reranked:
     load_ns: int
     whole_numbers: bool
     facts: Mapping[str, ParameterValue] = field(default_factory=dict)
+    lengths: TextLengths | None = None
 
 
 class Answer(NamedTuple):
     """A score, and whether it was computed just now."""
 
-    score: np.float32
+    stored: StoredScore
     now: bool
 
 
@@ -71,12 +90,12 @@ class ScoreCache:
         """Return every stored score under a query, by the :func:`digest` of the pair's content."""
         return self._cache.get(_KIND, self._key(query), _read) or {}
 
-    def add(self, query: str, contents: Sequence[bytes], scores: Sequence[np.float32]) -> None:
+    def add(self, query: str, contents: Sequence[bytes], scores: Sequence[StoredScore]) -> None:
         """Store scores under a query beside those that are there; raises CacheError."""
         with self._cache.lock(_KIND, self._key(query)) as entry:
             self._write(entry, (entry.get(_read) or {}) | dict(zip(contents, scores, strict=True)))
 
-    def once(self, query: str, content: bytes, score: Callable[[], np.float32]) -> Answer:
+    def once(self, query: str, content: bytes, score: Callable[[], StoredScore]) -> Answer:
         """Return the stored score of a pair, or else that of ``score()``, which is on the disk before this returns.
 
         Nobody else computes a score under the query meanwhile. Raises CacheError, and what ``score`` raises.
@@ -86,13 +105,20 @@ class ScoreCache:
             if content in stored:
                 return Answer(stored[content], now=False)
             answer = Answer(score(), now=True)
-            self._write(entry, {**stored, content: answer.score}, durable=True)
+            self._write(entry, {**stored, content: answer.stored}, durable=True)
             return answer
 
     def _write(self, entry: LockedEntry, scores: _Scores, *, durable: bool = False) -> None:
         """Replace the scores under a query."""
-        values = np.array(list(scores.values()), dtype=np.float32)
-        table = pa.table({"content": byte_strings(scores, 32), "score": numbers(values)})
+        rows = list(scores.values())
+        table = pa.table(
+            {
+                "content": byte_strings(scores, 32),
+                "score": numbers(np.array([row.score for row in rows], dtype=np.float32)),
+                **{name: numbers(np.array([getattr(row, name) for row in rows], dtype=np.int32)) for name in _NUMBERS},
+                "limit_from": strings(row.limit_from for row in rows),
+            }
+        )
         entry.put(
             lambda folder: save_table(folder / _FILE, table),
             about=f"{self._reranker}, documents of a query",
@@ -115,7 +141,11 @@ def digest(content: str) -> bytes:
 
 def _read(folder: Path) -> _Scores:
     table = load_table(folder / _FILE)
-    return dict(zip(table["content"].to_pylist(), as_numpy(table["score"]), strict=True))
+    columns: list[Iterable[Any]] = [as_numpy(table["score"])]
+    if "length" in table.column_names:
+        columns += [table[name].to_pylist() for name in StoredScore._fields[1:]]
+    scores = itertools.starmap(StoredScore, zip(*columns, strict=True))
+    return dict(zip(table["content"].to_pylist(), scores, strict=True))
 
 
 def score_candidates(
@@ -127,11 +157,11 @@ def score_candidates(
     fails in the middle; those of a ``paid`` reranker before the next pair is scored. Raises what the reranker raises.
     """
     kept = cache if reranker.stored else None
-    scores = np.full(len(candidates.query_rows), np.nan, dtype=np.float32)
+    scores = _Scored.empty(len(candidates.query_rows))
     scored, score_ns, load_ns = 0, 0, None
     if reranker.paid:
         reranker.allow(sum(len(group.look_up(kept, scores)) for group in _groups(reranker, candidates)))
-    progress.start("rerank", len(scores))
+    progress.start("rerank", len(scores.scores))
     try:
         for group in _groups(reranker, candidates):
             missing = group.look_up(kept, scores)
@@ -153,13 +183,39 @@ def score_candidates(
                 score_ns += clock() - started
     finally:
         reranker.close()
-    facts = {**reranker.facts, **({"calls_before": len(scores) - scored} if reranker.paid else {})}
-    return Reranked(scores, scored, score_ns, load_ns or 0, reranker.whole_numbers, facts)
+    facts = {**reranker.facts, **({"calls_before": len(scores.scores) - scored} if reranker.paid else {})}
+    lengths = scores.lengths(reranker.unit) if reranker.unit is not None else None
+    return Reranked(scores.scores, scored, score_ns, load_ns or 0, reranker.whole_numbers, facts, lengths)
 
 
 def _groups(reranker: Reranker, candidates: Candidates) -> Iterator[_Group]:
     for start in range(0, len(candidates.query_rows), reranker.group):
         yield _Group(reranker, candidates, slice(start, start + reranker.group))
+
+
+@dataclass(eq=False, slots=True)
+class _Scored:
+    """Scores of all pairs, NaN for one without, and what is known of the lengths of pairs."""
+
+    scores: Float32Array
+    counts: Int32Array
+    limit: int | None = None
+    limit_from: str = ""
+
+    @classmethod
+    def empty(cls, pairs: int) -> _Scored:
+        return cls(np.full(pairs, np.nan, dtype=np.float32), TextLengths.unknown(pairs).counts)
+
+    def put(self, row: int, stored: StoredScore) -> None:
+        """Enter the score of a pair."""
+        self.scores[row] = stored.score
+        self.counts[row] = stored.length, stored.unread
+        if stored.limit:
+            self.limit, self.limit_from = stored.limit, stored.limit_from
+
+    def lengths(self, unit: Unit) -> TextLengths:
+        """Return the lengths of all pairs."""
+        return TextLengths(self.counts, self.limit, self.limit_from, unit)
 
 
 class _Group:
@@ -173,15 +229,19 @@ class _Group:
         pairs = zip(self.queries, self._documents, strict=True)
         self._contents = [digest(reranker.content(query, document)) for query, document in pairs]
 
-    def look_up(self, cache: ScoreCache | None, scores: Float32Array) -> Int64Array:
+    def look_up(self, cache: ScoreCache | None, scores: _Scored) -> Int64Array:
         """Fill in cached scores; return the rows without one, the longest pairs first."""
-        part = scores[self._place]
+        without = []
         for query, rows in self._by_query(range(len(self.queries))):
             stored = cache.read(query) if cache is not None else {}
             for row in rows:
-                part[row] = stored.get(self._contents[row], np.nan)
-        missing: Int64Array = np.flatnonzero(np.isnan(part)).astype(np.int64)
-        lengths = np.array([len(self.queries[row]) + len(self._documents[row]) for row in missing], dtype=np.int64)
+                known = stored.get(self._contents[row])
+                if known is None:
+                    without.append(row)
+                else:
+                    scores.put(self._place.start + row, known)
+        missing: Int64Array = np.array(without, dtype=np.int64)
+        lengths = np.array([len(self.queries[row]) + len(self._documents[row]) for row in without], dtype=np.int64)
         return missing[np.argsort(-lengths, kind="stable")]
 
     def score(
@@ -189,40 +249,53 @@ class _Group:
         reranker: Reranker,
         cache: ScoreCache | None,
         missing: Int64Array,
-        scores: Float32Array,
+        scores: _Scored,
         progress: Progress,
     ) -> None:
         """Score the missing pairs in one call; store what is scored, also when the reranker fails half way."""
-        new = np.full(len(missing), np.nan, dtype=np.float32)
-        queries, documents = [self.queries[row] for row in missing], [self._documents[row] for row in missing]
+        rows = missing.tolist()
+        new = np.full(len(rows), np.nan, dtype=np.float32)
+        queries, documents = [self.queries[row] for row in rows], [self._documents[row] for row in rows]
+        lengths: TextLengths | None = None
         try:
             reranker.score(queries, documents, new, progress)
+            lengths = reranker.lengths
         finally:
-            part = scores[self._place]
-            part[missing] = new
+            made = {row: _stored(new, lengths, position) for position, row in enumerate(rows)}
+            made = {row: stored for row, stored in made.items() if not np.isnan(stored.score)}
+            for row, stored in made.items():
+                scores.put(self._place.start + row, stored)
             if cache is not None:
-                for query, rows in self._by_query(sorted(missing[~np.isnan(new)].tolist())):
-                    cache.add(query, [self._contents[row] for row in rows], [part[row] for row in rows])
+                for query, of_query in self._by_query(sorted(made)):
+                    cache.add(query, [self._contents[row] for row in of_query], [made[row] for row in of_query])
 
     def score_once(
-        self, reranker: Reranker, cache: ScoreCache, missing: Int64Array, scores: Float32Array, progress: Progress
+        self, reranker: Reranker, cache: ScoreCache, missing: Int64Array, scores: _Scored, progress: Progress
     ) -> int:
         """Score the missing pairs one by one and store each at once; return how many nobody else had scored by then."""
 
-        def score(row: int) -> np.float32:
+        def score(row: int) -> StoredScore:
             new = np.full(1, np.nan, dtype=np.float32)
             reranker.score([self.queries[row]], [self._documents[row]], new, progress)
-            return np.float32(new[0])
+            return _stored(new, reranker.lengths, 0)
 
-        scored, part = 0, scores[self._place]
+        scored = 0
         for row in missing.tolist():
             answer = cache.once(self.queries[row], self._contents[row], partial(score, row))
-            part[row] = answer.score
+            scores.put(self._place.start + row, answer.stored)
             scored += answer.now
             progress.advance(int(not answer.now))
         return scored
 
     def _by_query(self, rows: Iterable[int]) -> Iterator[tuple[str, list[int]]]:
-        for _, group in groupby(rows, key=lambda row: self._query_rows[row]):
+        for _, group in itertools.groupby(rows, key=lambda row: self._query_rows[row]):
             listed = list(group)
             yield self.queries[listed[0]], listed
+
+
+def _stored(scores: Float32Array, lengths: TextLengths | None, position: int) -> StoredScore:
+    """Return the score at a position of a call, with the length of its pair where the reranker reports it."""
+    if lengths is None:
+        return StoredScore(scores[position])
+    length, unread = lengths.counts[position].tolist()
+    return StoredScore(scores[position], length, unread, lengths.limit or 0, lengths.limit_from)

@@ -23,10 +23,10 @@ from harness.data.types import Int64Array, SparseVectors
 from harness.encoders.embeddings_endpoint import CHARACTERS_A_TOKEN, calls_for
 from harness.encoders.prompts import applied_prompt, declared_prompts
 from harness.encoders.sampled_check import TOLERANCES, compare_sample, draw_sample
-from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
+from harness.encoders.settings import EncoderName, Role, Settings, SourceKind, model_encoder
 from harness.encoders.sources import encoding_key
 from harness.encoders.sparsity import sparsity
-from harness.encoders.stream import Made, join, read_made, rows_begun, shards, truncate
+from harness.encoders.stream import Made, join, read_lengths, read_made, rows_begun, shards, truncate
 from harness.errors import (
     DataError,
     EncoderError,
@@ -46,12 +46,20 @@ from harness.worker.executor import Executor
 from harness.worker.failure import failure_of
 from harness.worker.jobs import Encoded, EncodeJob, EncodePart
 from harness.worker.threads import side_by_side
-from harness.worker.vectors import DensePair, Folders, SparsePair, Vectors
+from harness.worker.vectors import DensePair, EncodedTexts, Folders, SparsePair, Vectors
 
 _KIND = "embeddings"
 _ROLES: tuple[Role, ...] = ("documents", "queries")
 _NS_PER_S = 1e9
 _PARAMETER: Mapping[Role, str] = {"documents": "document_prompt", "queries": "query_prompt"}
+_NO_LENGTHS: Mapping[SourceKind, str] = {
+    "precomputed": "the vectors were computed elsewhere",
+    "random": "random vectors are made without the texts",
+    "python": "the Python object does not report how much it reads",
+    "http": "the endpoint does not report how much it reads",
+}
+"""Why nobody knows how much of a text a model reads, by where its vectors come from."""
+_FROM_CACHE = "the vectors were cached before lengths were counted"
 _SPENT = ("calls", "repeated_calls", "tokens")
 
 
@@ -327,9 +335,21 @@ def _vectors(settings: Settings, entries: _Entries) -> Vectors:
         dense=dense,
         folders=(folders,),
         steps_ns=tuple(made[role].took_ns if role in entries.made_now else None for role in _ROLES),
+        texts=tuple(
+            _texts(settings, role, folder) for role, folder in zip(_ROLES, folders, strict=True) if made[role].rows
+        ),
         facts=facts,
         notes=(*_notes(settings, made), *((entries.note,) if entries.note is not None else ()), *calls),
     )
+
+
+def _texts(settings: Settings, role: Role, folder: Path) -> EncodedTexts:
+    """Return the lengths of the texts of a role, or why they are unknown."""
+    lengths = read_lengths(folder, role)
+    number = read_made(folder).rows
+    if lengths is not None:
+        return EncodedTexts(role, number, lengths)
+    return EncodedTexts(role, number, None, _NO_LENGTHS.get(settings.source.kind, _FROM_CACHE))
 
 
 def _facts(

@@ -16,6 +16,7 @@ from harness.data import ranking
 from harness.data.dataset import Dataset
 from harness.data.progress import CombinedProgress, Display, Progress
 from harness.data.types import Float32Array, Int32Array, Int64Array, Run, Similarity, ranks_in
+from harness.encoders.token_counts import TextLengths
 from harness.errors import DataError, RankingError, RejectedInputError
 from harness.exact.dense import DenseIndex
 from harness.plan.backend_spec import BackendSpec
@@ -213,7 +214,16 @@ def _joined(parts: Sequence[Reranked]) -> Reranked:
         scored=sum(part.scored for part in parts),
         score_ns=sum(part.score_ns for part in parts),
         load_ns=sum(part.load_ns for part in parts),
+        lengths=_joined_lengths([part.lengths for part in parts]),
     )
+
+
+def _joined_lengths(parts: Sequence[TextLengths | None]) -> TextLengths | None:
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    limited = next((part for part in known if part.limit is not None), known[0])
+    return limited._replace(counts=np.concatenate([part.counts for part in known]))
 
 
 def _apart(candidates: Run, scores: Float32Array) -> Float32Array:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.data.types import Float32Array, SparseVectors
+from harness.encoders.settings import Role
+from harness.encoders.token_counts import TextLengths
 from harness.registry.parameters import ParameterValue
 from harness.text import TermCounts
 
@@ -42,13 +44,26 @@ class Folders(NamedTuple):
     queries: Path
 
 
+class EncodedTexts(NamedTuple):
+    """The ``number`` of texts of one role that a model encoded, with their lengths.
+
+    ``lengths`` is None if they are unknown, and ``unknown`` says why.
+    """
+
+    role: Role
+    number: int
+    lengths: TextLengths | None
+    unknown: str = ""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Vectors:
     """Vectors of documents and queries: ``sparse`` or ``dense`` by one encoder, or both by two.
 
     ``folders`` are those of each encoder; none when there are no vectors of documents. ``terms`` are what BM25 weights
     are made of, None for a model. ``steps_ns`` is what each step of making them took now, None for a step whose result
-    was there before. ``facts`` and ``notes`` are for the report.
+    was there before. ``texts`` are what a model read of documents and queries, empty without a model. ``facts`` and
+    ``notes`` are for the report.
     """
 
     encoder: str
@@ -57,6 +72,7 @@ class Vectors:
     folders: tuple[Folders, ...] = ()
     terms: Terms | None = None
     steps_ns: tuple[int | None, ...] = ()
+    texts: tuple[EncodedTexts, ...] = ()
     facts: Mapping[str, ParameterValue | None] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -83,6 +99,7 @@ def both(terms: Vectors, model: Vectors) -> Vectors:
         folders=(*terms.folders, *model.folders),
         terms=terms.terms,
         steps_ns=(*terms.steps_ns, *model.steps_ns),
+        texts=(*terms.texts, *model.texts),
         facts={**terms.facts, **model.facts, "encoder": f"{terms.encoder}+{model.encoder}"},
         notes=(*terms.notes, *model.notes),
     )

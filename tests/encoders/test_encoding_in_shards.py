@@ -30,6 +30,8 @@ class BatchModel:
 
     facts: dict[str, Any] = {"device": "cpu"}  # noqa: RUF012 - the protocol's
 
+    lengths = None
+
     def __init__(self, kind: Kind, *, chunks: int = 1000, width: int = 3) -> None:
         self.kind, self.chunks, self.width = kind, chunks, width
 

@@ -29,6 +29,8 @@ class Model:
 
     facts: dict[str, Any] = {}  # noqa: RUF012 - the protocol's
 
+    lengths = None
+
     def __init__(self, kind: Kind, chunks: int = 100) -> None:
         self.kind, self.chunks, self.asked = kind, chunks, 0
 

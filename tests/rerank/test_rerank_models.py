@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from installed import skip_module_without
-from tiny_rerankers import WORDS, save_byte_level_model, save_classifier, save_language_model
+from tiny_rerankers import WORDS, save_byte_level_model, save_classifier, save_decoder_classifier, save_language_model
 
 from harness.data.progress import SilentDisplay
 from harness.encoders.model_checks import token_places
@@ -248,8 +249,104 @@ def test_a_model_whose_files_have_no_head_is_refused(models, tmp_path, name):
     method = PreTrainedModel.__dict__["from_pretrained"]
     BertModel.from_pretrained(models["one"]).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(models["one"]).save_pretrained(tmp_path)
+    with pytest.raises(EngineUnavailableError, match=r"its architecture is BertModel"):
+        create(name, tmp_path).load()
+    config = tmp_path / "config.json"
+    config.write_text(config.read_text().replace('"BertModel"', '"BertForSequenceClassification"'))
     with pytest.raises(
         EngineUnavailableError, match=r"no weights for classifier\.bias, classifier\.weight, and random"
     ):
         create(name, tmp_path).load()
     assert PreTrainedModel.__dict__["from_pretrained"] is method  # asked for what is missing, and left as it was
+
+
+@pytest.fixture(scope="module")
+def qwen3(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_decoder_classifier(tmp_path_factory.mktemp("qwen3") / "head", "Qwen3")
+
+
+def of_the_head(folder: Path, instruction: str) -> np.ndarray:
+    """The model's own scores of the prompts that Qwen3-Reranker was trained with."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    expected = []
+    for query, document in PAIRS:
+        asked = f"<Instruct>: {instruction}\n<Query>: {query}\n<Document>: {document}"
+        text = f"<|system|>\n{SYSTEM}\n<|user|>\n{asked}\n<|assistant|>\n<think> </think>\n"
+        with torch.inference_mode():
+            tokens = tokenizer(text, add_special_tokens=False, return_tensors="pt")
+            expected.append(model(**tokens).logits[0, 0].item())
+    return np.array(expected)
+
+
+@pytest.mark.parametrize("name", ["qwen3", "cross-encoder"])
+def test_the_trained_head_of_a_classifier_in_qwen3s_form_scores(qwen3, name):
+    found = scores(create(name, qwen3, instruction="light and water", batch_size=3, max_length=250))
+    expected = of_the_head(qwen3, "light and water")
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert np.ptp(expected) > 1e-3
+
+
+def test_scores_of_the_head_are_not_taken_for_those_of_yes_and_no(qwen3):
+    assert create("qwen3", qwen3).identity()["head"] == "classifier"
+    assert create("cross-encoder", qwen3).identity() != create("cross-encoder", qwen3, instruction="a").identity()
+
+
+def test_an_instruction_is_refused_by_a_model_that_was_trained_without_one(models):
+    with pytest.raises(EngineUnavailableError, match="instruction= means nothing to this model"):
+        create("cross-encoder", models["one"], instruction="light").load()
+
+
+@pytest.mark.parametrize(
+    ("kind", "architecture", "message"),
+    [
+        ("cross-encoder", "LlamaForCausalLM", "reads models for sequence classification; take qwen3"),
+        ("cross-encoder", "BertForMultipleChoice", "its architecture is BertForMultipleChoice"),
+        ("classifier", "LlamaForCausalLM", "take qwen3"),
+        ("classifier", "BertForTokenClassification", "its architecture is BertForTokenClassification"),
+        ("qwen3", "Qwen3Model", "reads models that generate text or for sequence classification"),
+        ("qwen3", "BertForMaskedLM", "its architecture is BertForMaskedLM"),
+        ("qwen3", "T5ForConditionalGeneration", "its architecture is T5ForConditionalGeneration"),
+    ],
+)
+def test_a_model_with_a_head_that_would_be_ignored_is_refused(tmp_path, kind, architecture, message):
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": [architecture]}))
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    for refused in (create(kind, tmp_path).load, create(kind, tmp_path).identity):
+        with pytest.raises(EngineUnavailableError, match=message):
+            refused()
+
+
+@pytest.mark.parametrize("saved", ["SentenceTransformer", "SparseEncoder"])
+def test_an_encoder_is_no_second_stage(tmp_path, saved):
+    (tmp_path / "modules.json").write_text("[]")
+    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps({"model_type": saved}))
+    with pytest.raises(EngineUnavailableError, match=f"it is a {saved}, and no CrossEncoder"):
+        create("cross-encoder", tmp_path).identity()
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "most"), [("cross-encoder", "one", 32), ("classifier", "one", 32), ("qwen3", "language", 90)]
+)
+def test_tokens_that_a_second_stage_does_not_read_are_counted(models, name, model, most):
+    reranker = create(name, models[model], max_length=most)
+    reranker.load()
+    out = np.zeros(2, dtype=np.float32)
+    reranker.score(["cat dog"] * 2, ["dog " * 100, "cat"], out, SilentDisplay().section(""))
+    lengths = reranker.lengths
+    assert lengths is not None
+    short, long = lengths.counts[1], lengths.counts[0]
+    assert short[1] == 0
+    assert long[0] == short[0] + 99
+    assert long[1] == long[0] - (most if name == "qwen3" else most - 3)
+    assert (lengths.limit, lengths.limit_from, lengths.unit) == (most, "max_length= of the backend", "tokens")
+
+
+def test_a_limit_that_nobody_set_is_the_models(models):
+    reranker = create("cross-encoder", models["one"])
+    scores(reranker)
+    assert reranker.lengths is not None
+    assert reranker.lengths[1:3] == (32, "model_max_length in the model's tokenizer_config.json")

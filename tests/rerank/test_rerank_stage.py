@@ -15,7 +15,7 @@ from harness.data.progress import SilentDisplay
 from harness.errors import EngineUnavailableError
 from harness.rerank.reranker import Reranker
 from harness.rerank.rerankers import keyword_count
-from harness.rerank.stage import Candidates, ScoreCache, digest, score_candidates
+from harness.rerank.stage import Candidates, ScoreCache, StoredScore, digest, score_candidates
 from harness.store.cache import Cache
 from harness.store.columns import load_table
 
@@ -94,12 +94,12 @@ def test_scores_that_are_stored_at_the_same_time_are_all_kept(tmp_path):
     def add(part: int) -> None:
         cache = ScoreCache(Cache(tmp_path), "lengths", {})
         for row in range(10):
-            cache.add("cat", [digest(f"{part} {row}")], [np.float32(row)])
+            cache.add("cat", [digest(f"{part} {row}")], [StoredScore(np.float32(row))])
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(add, range(4)))
     stored = ScoreCache(Cache(tmp_path), "lengths", {}).read("cat")
-    assert stored == {digest(f"{part} {row}"): row for part in range(4) for row in range(10)}
+    assert stored == {digest(f"{part} {row}"): StoredScore(np.float32(row)) for part in range(4) for row in range(10)}
 
 
 def test_another_reranker_shares_no_scores(tmp_path):

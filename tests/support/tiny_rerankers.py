@@ -96,6 +96,33 @@ def _save_causal(folder: Path, tokenizer: Any) -> Path:
     return folder
 
 
+def save_decoder_classifier(folder: Path, family: str) -> Path:
+    """A causal model with tied embeddings and a trained head of one label, with the chat template of a reranker."""
+    import torch
+    import transformers
+
+    tokenizer = word_tokenizer(WORDS)
+    tokenizer.chat_template = _TEMPLATE
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(1)
+    config = getattr(transformers, f"{family}Config")(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        head_dim=16,
+        intermediate_size=64,
+        max_position_embeddings=256,
+        initializer_range=0.5,
+        tie_word_embeddings=True,
+        num_labels=1,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    getattr(transformers, f"{family}ForSequenceClassification")(config).save_pretrained(folder)
+    return folder
+
+
 def word_tokenizer(words: str) -> Any:
     """Every word of ``words`` is a token, everything else unknown."""
     from tokenizers import Tokenizer, models, pre_tokenizers
