@@ -219,7 +219,7 @@ def _compare_on(plan: Plan, at_hand: Dataset | None, taken: Collection[str], cac
         reference=reference,
         differences=differences,
         scorings=_scorings(scored, reference, dataset, min(DEPTH, plan.request.k)),
-        findings=[*recorded(in_data, dataset.name), *result_findings(plan, dataset, scored, differences)],
+        findings=[*recorded(in_data, dataset.name), *result_findings(plan, dataset, scored, trials, differences)],
         published=PublishedHere() if at_hand is not None else published_numbers(plan, dataset, trials),
         notes=tuple(reference_notes(plan, scored)),
         values=per_query_table(scored, dataset.name),

@@ -56,12 +56,20 @@ class Candidates(NamedTuple):
     document_rows: Int32Array
 
 
+class PairRows(NamedTuple):
+    """Rows of the dataset's queries and documents: int32 (P,) each."""
+
+    queries: Int32Array
+    documents: Int32Array
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Reranked:
     """``scores`` float32 (P,); the number of pairs ``scored`` now, and the time of that and of loading the model.
 
     ``whole_numbers`` is the reranker's: many documents share a score. ``lengths`` are those of the pairs, None for a
-    reranker that does not report them. ``facts`` are for the report.
+    reranker that does not report them; ``pairs`` are their rows, None before they are joined. ``facts`` are for the
+    report.
     """
 
     scores: Float32Array
@@ -71,6 +79,7 @@ class Reranked:
     whole_numbers: bool
     facts: Mapping[str, ParameterValue] = field(default_factory=dict)
     lengths: TextLengths | None = None
+    pairs: PairRows | None = None
 
 
 class Answer(NamedTuple):

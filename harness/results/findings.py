@@ -27,8 +27,9 @@ from harness.metrics.table import KINDS
 from harness.plan.config import COMPARE_METRICS
 from harness.plan.plan import Plan
 from harness.results.differences import SIGNIFICANT, PairedValues, common_queries
-from harness.results.schema import FindingInfo, PairedDifference
+from harness.results.schema import FindingInfo, PairedDifference, TrialResult
 from harness.results.scored import Scored
+from harness.results.truncation import truncation_findings
 from harness.stats.power import detectable_difference, queries_needed
 from harness.wording import counted, too_few_to_show
 from harness.worker.outcome import Outcome
@@ -511,12 +512,27 @@ def _named(ids: Ids, rows: npt.NDArray[Any]) -> tuple[str, ...]:
 
 
 def result_findings(
-    plan: Plan, dataset: Dataset, scored: Sequence[Scored], differences: Sequence[PairedDifference]
+    plan: Plan,
+    dataset: Dataset,
+    scored: Sequence[Scored],
+    trials: Sequence[TrialResult],
+    differences: Sequence[PairedDifference],
 ) -> list[FindingInfo]:
-    """Return the pitfalls of metrics, of each backend's run, and of differences between backends, on one dataset."""
-    qrels, relevance = dataset.qrels, plan.request.relevance
-    if qrels is None:
-        return []
+    """Return the pitfalls of texts, metrics, each backend's run, and differences between backends, on one dataset."""
+    truncated = [
+        finding
+        for trial in trials
+        for finding in recorded(truncation_findings(trial.truncation), dataset.name, trial.label)
+    ]
+    if dataset.qrels is None:
+        return truncated
+    return [*truncated, *_judged_findings(plan, dataset, dataset.qrels, scored, differences)]
+
+
+def _judged_findings(
+    plan: Plan, dataset: Dataset, qrels: Qrels, scored: Sequence[Scored], differences: Sequence[PairedDifference]
+) -> list[FindingInfo]:
+    relevance = plan.request.relevance
     named = named_measures(plan.measures, COMPARE_METRICS)
     findings = recorded(metric_findings(qrels, named, relevance=relevance, queries=plan.queries), dataset.name)
     for backend in scored:

@@ -126,6 +126,30 @@ class StageStats(Record):
     reranking: RerankingStats | None = Field(default=None, description="null for a fusion")
 
 
+class TruncationStats(Record):
+    """How much a model reads of the texts that it gets: of documents and queries, or of the pairs of a second stage."""
+
+    texts: Literal["documents", "queries", "pairs"]
+    number: Count = Field(description="texts in all")
+    counted: Count = Field(
+        description="texts whose length is known; fewer than `number` for a sample, and for what was cached before "
+        "lengths were counted"
+    )
+    truncated: Count = Field(description="counted texts that are longer than the model reads")
+    relevant: Count | None = Field(
+        description="truncated documents that are relevant for a query, or pairs with a document relevant for their "
+        "query; null for queries, and without judgments"
+    )
+    unit: Literal["tokens", "characters"]
+    units: Count = Field(description="tokens of the counted texts, prompts included, special tokens not")
+    unread: Count = Field(description="those of them that are beyond the limit")
+    limit: Count | None = Field(
+        description="most tokens that the model reads of a text, special ones included; null for none, or not known"
+    )
+    limit_from: str | None = Field(description="where the limit is set; null without one")
+    unknown: str | None = Field(default=None, description="why the length of some texts, or of all, is not known")
+
+
 class BackendInfo(Record):
     """A backend that takes part, whatever the dataset."""
 
@@ -159,6 +183,11 @@ class TrialResult(Record):
         description="what made the vectors or terms: encoder, analyzer, parameters, statistics; of an endpoint the "
         "calls of this run, for all backends that share the vectors, and earlier ones whose answers were in the cache "
         "(`calls_before`)",
+    )
+    truncation: list[TruncationStats] = Field(
+        default=[],
+        description="how much its model reads of documents, queries or pairs; empty without a model, and in results "
+        "of earlier versions",
     )
     parameters: Parameters = Field(default={})
     phases: PhaseTimes | None = None

@@ -18,8 +18,9 @@ from harness.registry.lookup import load_engine
 from harness.remote.calls import calls_in_words
 from harness.results import schema, schema_base
 from harness.results.differences import metric_losses
-from harness.results.scored import Scored
+from harness.results.scored import QrelsOf, Scored
 from harness.results.stored import holds_white_space
+from harness.results.truncation import truncation_stats
 from harness.stats import mean_interval
 from harness.wording import counted
 from harness.worker.jobs import ExternalIndexRecord, TrialRecord
@@ -41,15 +42,25 @@ class Summary(Protocol):
 
 
 def trial_results(
-    scored: Sequence[Scored], dataset: Dataset, plan: Plan, summaries: Sequence[Summary]
+    scored: Sequence[Scored], dataset: Dataset, plan: Plan, summaries: Sequence[Summary], judge: QrelsOf | None = None
 ) -> list[schema.TrialResult]:
-    """Return one result per backend, in the plan's order."""
+    """Return one result per backend, in the plan's order.
+
+    ``judge`` returns the judgments of a run, None for those of the dataset.
+    """
     made = [summary.summaries(scored, dataset, plan) for summary in summaries]
     parts = [
         {name: value for of_summary in made for name, value in of_summary[place].items()}
         for place in range(len(scored))
     ]
-    return [_trial_result(*backend, dataset, plan, summaries) for backend in zip(scored, parts, strict=True)]
+    results = []
+    for backend, of_backend in zip(scored, parts, strict=True):
+        result = _trial_result(backend, of_backend, dataset, plan, summaries)
+        run = backend.outcome.run
+        qrels = dataset.qrels if judge is None or run is None else judge(run)
+        stats = truncation_stats(backend.outcome, dataset, qrels, plan.request.relevance)
+        results.append(result.model_copy(update={"truncation": stats}))
+    return results
 
 
 def _trial_result(

@@ -24,7 +24,7 @@ from harness.plan.plan import Trial
 from harness.plan.stages import parse_weights
 from harness.rerank import fusion
 from harness.rerank.rerankers import create_reranker
-from harness.rerank.stage import Reranked
+from harness.rerank.stage import PairRows, Reranked
 from harness.store.cache import Cache
 from harness.store.record_files import load, save
 from harness.wording import counted
@@ -203,7 +203,8 @@ class SecondStage:
             self.executor.run(folder, progress)
             return load(folder, Reranked)
 
-        return _joined(side_by_side(lambda part: score(*part), list(itertools.pairwise(bounds)), jobs=count))
+        parts = side_by_side(lambda part: score(*part), list(itertools.pairwise(bounds)), jobs=count)
+        return replace(_joined(parts), pairs=PairRows(query_rows, pairs.documents))
 
 
 def _joined(parts: Sequence[Reranked]) -> Reranked:

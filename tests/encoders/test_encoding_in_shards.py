@@ -19,6 +19,7 @@ from harness.data.types import Ids, SparseVectors
 from harness.encoders import stream
 from harness.encoders.settings import Settings
 from harness.encoders.stream import encode_into, join, read_made, rows_begun, shards
+from harness.encoders.token_counts import TextLengths
 from harness.errors import DataError
 from harness.registry.parameters import encoder_parameters
 
@@ -30,15 +31,16 @@ class BatchModel:
 
     facts: dict[str, Any] = {"device": "cpu"}  # noqa: RUF012 - the protocol's
 
-    lengths = None
-
     def __init__(self, kind: Kind, *, chunks: int = 1000, width: int = 3) -> None:
         self.kind, self.chunks, self.width = kind, chunks, width
+        self.lengths: TextLengths | None = None
 
     def encode(self, texts: Inputs, role: str) -> Any:
         if not self.chunks:
             raise KeyboardInterrupt
         self.chunks -= 1
+        counts = np.array([[int(name[1:]), int(name[1:]) % 2] for name in texts.ids], dtype=np.int32)
+        self.lengths = TextLengths(counts, 30, "a file")
         numbers = np.array([float(name[1:]) for name in texts.ids])
         rows = np.stack([numbers / (1 + numbers.sum()), np.full(len(texts), numbers.min()), numbers + 1], axis=1)
         dense = np.pad(rows, ((0, 0), (0, self.width - 3))).astype(np.float32)
@@ -124,6 +126,6 @@ def test_an_undivided_run_that_completes_a_divided_one_removes_its_shards(
     part = shards(tmp_path, 16, "documents", of)[1]
     encode(part.folder, texts.slice(part.start, part.stop), of, BatchModel("dense"))
     encode(tmp_path, texts, of, BatchModel("dense"))
-    assert sorted(content(tmp_path)) == ["documents.npy", "made.json"]
+    assert sorted(content(tmp_path)) == ["documents.lengths.npy", "documents.npy", "made.json"]
     made = read_made(tmp_path)
     assert (made.rows, made.chunks) == (16, 2)

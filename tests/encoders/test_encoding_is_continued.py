@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
@@ -15,7 +16,8 @@ from harness.data.inputs import Inputs
 from harness.data.progress import SilentDisplay
 from harness.data.types import Ids, SparseVectors
 from harness.encoders.settings import Settings
-from harness.encoders.stream import encode_into, read_made
+from harness.encoders.stream import encode_into, read_lengths, read_made
+from harness.encoders.token_counts import TextLengths
 from harness.registry.parameters import encoder_parameters
 from harness.store.columns import load_vectors
 
@@ -29,7 +31,7 @@ class Model:
 
     facts: dict[str, Any] = {}  # noqa: RUF012 - the protocol's
 
-    lengths = None
+    lengths: TextLengths | None = None
 
     def __init__(self, kind: Kind, chunks: int = 100) -> None:
         self.kind, self.chunks, self.asked = kind, chunks, 0
@@ -132,3 +134,41 @@ def test_an_unreadable_state_is_begun_again(
     assert model.asked == TEXTS
     np.testing.assert_array_equal(found(tmp_path), expected())
     assert said in caplog.text
+
+
+class CountingModel(Model):
+    """Reports the number in the id as a text's length, of which it reads 30."""
+
+    def encode(self, texts: Inputs, role: str) -> Any:
+        counts = [(int(name[1:]), max(0, int(name[1:]) - 30)) for name in texts.ids]
+        self.lengths = TextLengths(np.array(counts, dtype=np.int32), 30, "a file")
+        return super().encode(texts, role)
+
+
+@pytest.mark.parametrize("kind", ["dense", "splade"], indirect=True)
+def test_lengths_of_texts_are_continued_with_their_vectors(tmp_path: Path, kind: Kind) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        encode(tmp_path, CountingModel(kind, chunks=3))
+    encode(tmp_path, CountingModel(kind))
+    lengths = read_lengths(tmp_path, "documents")
+    assert lengths is not None
+    assert lengths.counts.tolist() == [[number, max(0, number - 30)] for number in range(TEXTS)]
+    assert lengths[1:] == (30, "a file", "tokens")
+
+
+def test_lengths_that_were_not_counted_before_stay_unknown(tmp_path: Path) -> None:
+    interrupted(tmp_path, "dense")
+    encode(tmp_path, CountingModel("dense"))
+    lengths = read_lengths(tmp_path, "documents")
+    assert lengths is not None
+    before = 3 * CHUNK
+    assert lengths.counts.tolist() == [[-1, -1]] * before + [[n, max(0, n - 30)] for n in range(before, TEXTS)]
+
+
+def test_an_encoding_of_an_earlier_version_has_no_lengths(tmp_path: Path) -> None:
+    encode(tmp_path, Model("dense"))
+    made = orjson.loads((tmp_path / "made.json").read_bytes())
+    del made["limit"], made["limit_from"]
+    (tmp_path / "made.json").write_bytes(orjson.dumps(made))
+    assert read_lengths(tmp_path, "documents") is None
+    assert read_made(tmp_path).rows == TEXTS

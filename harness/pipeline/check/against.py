@@ -44,6 +44,7 @@ from harness.registry.parameters import current_spelling
 from harness.results.schema_base import ErrorInfo, ParityStats
 from harness.results.scored import QrelsOf
 from harness.results.trial_result import trial_results
+from harness.results.truncation import truncation_findings
 from harness.store.cache import Cache
 from harness.store.cache_entries import COMPARISON, WORK
 from harness.store.scratch import scratch_folder
@@ -171,7 +172,7 @@ def _require_alone(trial: Trial) -> None:
 
 
 class Searched(NamedTuple):
-    """The answers of an index, and what its stored vectors say against the model."""
+    """The answers of an index, and findings on its texts and stored vectors."""
 
     answered: Answered
     findings: tuple[Finding, ...]
@@ -200,12 +201,20 @@ def search_indexes(
     comparison = ModelComparison(queries, corpora, plan.execution, cache, display)
     searched = []
     for against, of_index, trial in zip(named, scored, trials, strict=True):
-        finding, note = comparison.compare(of_index.outcome)
+        finding, note, of_documents = comparison.compare(of_index.outcome)
         notes = [*trial.notes, *([note] if note is not None else [])]
+        truncation = [*trial.truncation, *([of_documents] if of_documents is not None else [])]
         parameters = {**trial.parameters, "against": against.shown}
-        update = {"dataset": dataset, "label": against.label, "notes": notes, "parameters": parameters}
+        update = {
+            "dataset": dataset,
+            "label": against.label,
+            "notes": notes,
+            "parameters": parameters,
+            "truncation": truncation,
+        }
         answered = Answered.of(of_index, trial.model_copy(update=update), timed=plan.execution.timing)
-        searched.append(Searched(answered, (finding,) if finding is not None else ()))
+        of_vectors = [finding] if finding is not None else []
+        searched.append(Searched(answered, (*of_vectors, *truncation_findings(truncation))))
     return searched
 
 

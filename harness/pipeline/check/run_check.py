@@ -39,6 +39,7 @@ from harness.results.schema import SCHEMA_VERSION, Result, TrialResult
 from harness.results.schema_base import ClusterInfo, DatasetInfo, HarnessInfo, MachineInfo, PlanRecord
 from harness.results.stored_texts import documents_of
 from harness.results.trial_result import trial_results
+from harness.results.truncation import truncation_findings
 from harness.store.cache import Cache
 from harness.store.environment import harness_state, machine, package_versions
 from harness.store.result_folder import check_target
@@ -195,11 +196,12 @@ def _searched(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cach
     backends = plan.plans[dataset.name]
     examiner = _examiner(plan, expected, dataset)
     assessed = run_on(backends, dataset, cache, display, examiner.judge, deeper=_FOLLOWED)
-    trials = trial_results(assessed, dataset, backends, PROBES)
-    return [
-        examiner.examined(Answered.of(scored, trial, timed=backends.execution.timing))
-        for scored, trial in zip(assessed, trials, strict=True)
-    ]
+    trials = trial_results(assessed, dataset, backends, PROBES, examiner.judge)
+    examined = []
+    for scored, trial in zip(assessed, trials, strict=True):
+        one = examiner.examined(Answered.of(scored, trial, timed=backends.execution.timing))
+        examined.append(one._replace(findings=(*one.findings, *truncation_findings(trial.truncation))))
+    return examined
 
 
 def _against(

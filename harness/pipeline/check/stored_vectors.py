@@ -26,6 +26,8 @@ from harness.errors import HarnessError
 from harness.exact.encoding import widen
 from harness.plan.options import ExecutionOptions
 from harness.plan.plan import Trial
+from harness.results.schema import TruncationStats
+from harness.results.truncation import stats_of_texts
 from harness.store.cache import Cache
 from harness.store.cache_entries import COMPARISON, WORK
 from harness.store.columns import save_table
@@ -40,14 +42,19 @@ from harness.worker.vectors import Vectors
 _ALIKE = 0.99
 """Half precision leaves 0.999 and more. A text that was cut elsewhere, or had another prompt, is below."""
 _SHOWN = 5
+_SAMPLED = "only a sample of the index was encoded again"
 _UNCOMPARED = "its vectors were not compared with those of the model"
 
 
 class Compared(NamedTuple):
-    """A statement on the vectors of an index: a warning, or a note where nothing is wrong or no model is named."""
+    """A statement on the vectors of an index: a warning, or a note where nothing is wrong or no model is named.
+
+    ``truncation`` is how much the model reads of the texts that were encoded again, None where none were.
+    """
 
     finding: Finding | None = None
     note: str | None = None
+    truncation: TruncationStats | None = None
 
 
 class _Texts(NamedTuple):
@@ -90,7 +97,10 @@ class ModelComparison:
             vectors = self._encode(_with_calls_left(trial, outcome.vectors), encoder, texts)
         except HarnessError as error:
             return _unknown(f"its texts could not be encoded again: {error.what}")
-        return _judged(texts, _cosines(texts.vectors, _of_documents(vectors)))
+        documents = next(part for part in vectors.texts if part.role == "documents")
+        of_index = documents._replace(number=len(record.external.ids), unknown=_SAMPLED)
+        judged = _judged(texts, _cosines(texts.vectors, _of_documents(vectors)))
+        return judged._replace(truncation=stats_of_texts(of_index))
 
     def _texts(self, external: ExternalIndexRecord) -> _Texts | str:
         """Return the documents of the sample that have a text, or why there are none."""

@@ -50,6 +50,7 @@ from harness.report.documents.check_cases import (
     verdict_in_words,
 )
 from harness.report.documents.quality import metric_names
+from harness.report.documents.truncation_table import truncation_tables
 from harness.results.check_schema import PreflightProblem, QuestionResult, RequirementResult
 from harness.results.golden import LEFT_OUT
 from harness.results.schema import Result, TrialResult
@@ -75,7 +76,11 @@ def check_document(report: Result) -> Document:
     sections = [
         Section("preflight", "What makes it invalid", list(_problems(report))),
         Section("requirements", "Requirements", _requirements(report)),
-        Section("quality", "Quality", [*_metrics(report), *_bars(report), *_slices(report)]),
+        Section(
+            "quality",
+            "Quality",
+            [*_metrics(report), *_bars(report), *_slices(report), *truncation_tables(report.trials)],
+        ),
         Section("missed", "Questions behind what failed", list(_missed(report))),
         Section("cost", "Speed and parity", _speed(report)),
         Section("notes", "What to know of the figures", [Notes(said)] if said else []),

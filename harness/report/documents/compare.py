@@ -28,6 +28,7 @@ from harness.report.documents.board_tables import across_name, leaderboard_table
 from harness.report.documents.parity_tables import frontier_notes, frontier_tables, parity_tables, scoring_tables
 from harness.report.documents.published import published_mean_tables, published_tables, published_values
 from harness.report.documents.quality import pair_tables, quality_table
+from harness.report.documents.truncation_table import truncation_tables
 from harness.report.documents.verdicts import comparison_verdicts
 from harness.results.backend_info import short_labels
 from harness.results.schema import FindingInfo, PairedDifference, Result, TrialResult
@@ -54,6 +55,7 @@ def comparison_document(result: Result, figures: Mapping[str, Sequence[Figure]] 
         table = quality_table(result, dataset.name, where)
         quality += [table] if table is not None else []
         quality += [*pair_tables(result, dataset.name, where), *published_tables(result, dataset.name, where)]
+        quality += truncation_tables(trials, where)
         parity += parity_tables(trials, where, candidates=dataset.candidates is not None)
         parity += scoring_tables([scoring for scoring in result.scorings if scoring.dataset == dataset.name], where)
         for table in _probe_tables(trials, result.machine.cores, where):
