@@ -20,6 +20,7 @@ from harness.exact.postings import as_sparse
 _SUFFIXES = (".npy", ".npz", ".parquet")
 _IDS = ".ids.txt"
 _SHOWN = 20
+_NO_IDS = "no ids say whose vectors these are"
 _LAYOUT = (
     "the folder holds documents.npy, .npz or .parquet and the same for queries; .npy and SciPy's .npz have their ids, "
     "one a line, in documents.ids.txt and queries.ids.txt"
@@ -88,6 +89,13 @@ def find_files(folder: Path, role: Role, *, needed: bool = True) -> list[Path]:
     return [*files, *([ids] if files[0].suffix != ".parquet" and ids.is_file() else [])]
 
 
+def require_files(folder: Path, role: Role) -> None:
+    """Raise DataError if a folder lacks the vectors of ``role``, or a file of their ids where they need one."""
+    vectors, *ids = find_files(folder, role)
+    if vectors.suffix == ".npy" and not ids:
+        raise DataError(str(vectors), [_NO_IDS], fix=_LAYOUT)
+
+
 def _read(folder: Path, role: Role, *, sparse: bool) -> _Stored:
     file, *ids_file = find_files(folder, role)
     ids: Ids | None
@@ -101,7 +109,7 @@ def _read(folder: Path, role: Role, *, sparse: bool) -> _Stored:
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, pa.ArrowException) as error:
         raise DataError(str(file), [f"cannot be read: {error}"], fix=_LAYOUT) from error
     if ids is None:
-        raise DataError(str(file), ["no ids say whose vectors these are"], fix=_LAYOUT)
+        raise DataError(str(file), [_NO_IDS], fix=_LAYOUT)
     rows = {name: row for row, name in enumerate(ids.to_list())}
     _check(file, ids, vectors, distinct=len(rows), sparse=sparse)
     return _Stored(file, rows, vectors)

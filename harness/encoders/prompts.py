@@ -69,8 +69,7 @@ def applied_prompt(settings: Settings, role: Role) -> Prompt:
     declared = _declared(configuration)
     if (name := settings.prompt_names[role]) is not None:
         if name not in declared:
-            known = ", ".join(declared) or "none"
-            raise UsageError(f"model '{settings.source.name}' declares no prompt '{name}'", fix=f"it declares: {known}")
+            raise _undeclared(settings.source.name, name, role, declared)
         return Prompt(declared[name])
     if (chosen := settings.prompts[role]) is not None:
         return Prompt(chosen)
@@ -86,6 +85,15 @@ def applied_prompt(settings: Settings, role: Role) -> Prompt:
     needed = known_prompts().get(hub_name.casefold())
     text = "" if needed is None else needed.query if role == "queries" else needed.document
     return Prompt(text, f"what {hub_name} needs" if text else "")
+
+
+def _undeclared(model: str, name: str, role: Role, declared: Mapping[str, str]) -> UsageError:
+    """Return the refusal of a prompt's name, with the declared name that is for texts of this role if there is one."""
+    likely = next((own for own in _OWN_NAMES[role] if own in declared), None)
+    hint = f"did you mean '{likely}', which it declares for {role}? " if likely is not None else ""
+    return UsageError(
+        f"model '{model}' declares no prompt '{name}'", fix=f"{hint}it declares: {', '.join(declared) or 'none'}"
+    )
 
 
 def declared_prompts(settings: Settings) -> Mapping[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -11,10 +12,10 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array
 from harness.encoders.model_files import find_module, model_files, model_folder, remote_code
-from harness.encoders.precomputed import Precomputed, find_files
+from harness.encoders.precomputed import Precomputed, find_files, require_files
 from harness.encoders.prompts import applied_prompt
 from harness.encoders.settings import Facts, Model, Role, Settings
-from harness.errors import UsageError
+from harness.errors import EngineUnavailableError, MissingExtraError, UsageError
 from harness.store.cache import JSON, file_digest
 
 _SCHEME = 1
@@ -42,6 +43,25 @@ def create_model(settings: Settings) -> Model:
             from harness.encoders.sentence_transformer import SentenceTransformerModel
 
             return SentenceTransformerModel.load(settings)
+
+
+def refuse_missing(settings: Settings, *, documents: bool = True) -> None:
+    """Refuse files and prompts that a model lacks, as far as that is known without loading or fetching it.
+
+    ``documents`` says whether vectors of documents are needed: not for an index that is only searched.
+
+    Raises:
+        DataError: A file of precomputed vectors, or of their ids, is missing.
+        UsageError: The model declares no prompt of a name that was chosen.
+    """
+    if settings.source.kind == "precomputed":
+        roles: tuple[Role, ...] = ("documents", "queries") if documents else ("queries",)
+        for role in roles:
+            require_files(Path(settings.source.name), role)
+    elif any(settings.prompt_names.values()):
+        with suppress(EngineUnavailableError, MissingExtraError):  # a hub model that is yet to be fetched
+            for role in settings.prompt_names:
+                applied_prompt(settings, role)
 
 
 def encoding_key(settings: Settings, role: Role, texts: str, *, fetch: bool) -> dict[str, JSON]:

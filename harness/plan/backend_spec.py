@@ -441,7 +441,9 @@ class _Parser(Mistakes):
             elif key == _EXTERNAL and key not in parameters:
                 self.refuse(f"backend '{name}' cannot search an external index: its engine does not do it")
             elif key not in parameters:
-                self.errors.append(UnknownNameError("parameter", key, parameters, of=f"backend '{name}'"))
+                self.errors.append(
+                    UnknownNameError("parameter", key, parameters, aliases=names, of=f"backend '{name}'")
+                )
             elif key in overrides:
                 self.refuse(f"backend '{name}': parameter '{key}' is given twice")
             else:

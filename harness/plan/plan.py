@@ -15,7 +15,8 @@ from harness.data.filter_sweep import FilterSweep
 from harness.data.filtering import parse_filter
 from harness.data.ranking import TieRule
 from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
-from harness.errors import EngineFailureError, EngineUnavailableError, UnknownNameError, UsageError
+from harness.encoders.sources import refuse_missing
+from harness.errors import DataError, EngineFailureError, EngineUnavailableError, UnknownNameError, UsageError
 from harness.metrics import Metric, QuerySet, parse_metrics, require_closed_form
 from harness.plan.backend_spec import BackendSpec, parse_backends, with_components
 from harness.plan.callables import Function
@@ -495,8 +496,8 @@ def _check_model(trial: Trial) -> None:
     if trial.external and not trial.spec.overrides.get("model"):
         raise UsageError(f"'{trial.label}' does not say which model made its vectors", fix="name it: model=…")
     try:
-        Settings.of(encoder, trial.parameters)
-    except UsageError as error:
+        refuse_missing(Settings.of(encoder, trial.parameters), documents=not trial.external)
+    except (UsageError, DataError) as error:
         raise UsageError(f"backend '{trial.label}': {error.what}", fix=error.fix) from error
 
 

@@ -10,7 +10,8 @@ from typing import ClassVar
 from harness.data.progress import Progress
 from harness.data.types import Float32Array
 from harness.encoders.settings import Settings
-from harness.errors import UsageError
+from harness.encoders.sources import refuse_missing
+from harness.errors import DataError, UsageError
 from harness.registry.parameters import ParameterValue
 from harness.rerank.reranker import Reranker
 from harness.store.cache import JSON
@@ -37,12 +38,12 @@ def create_reranker(name: str, parameters: Mapping[str, ParameterValue]) -> Rera
 
 def require_sense(name: str, parameters: Mapping[str, ParameterValue]) -> None:
     """Raise UsageError for parameters that make no sense, before anything runs."""
-    if name == "dense":
-        Settings.of("dense", parameters)
-        return
     try:
-        create_reranker(name, parameters)
-    except UsageError as error:
+        if name == "dense":
+            refuse_missing(Settings.of("dense", parameters))
+        else:
+            create_reranker(name, parameters)
+    except (UsageError, DataError) as error:
         raise UsageError(f"reranker '{name}': {error.what}", fix=error.fix) from error
 
 
