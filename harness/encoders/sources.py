@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -88,6 +89,28 @@ def encoding_key(settings: Settings, role: Role, texts: str, *, fetch: bool) -> 
         "dtype": settings.dtype,
         "texts": texts,
     }
+
+
+def model_digest(settings: Settings) -> str | None:
+    """Return what identifies a model's content: its commit on the hub, else a SHA-256; None for an endpoint and random.
+
+    The SHA-256 covers the files that are read: weights, tokenizer and configuration, the module of a Python object, or
+    the precomputed vectors of both roles. A hub model that runs another repository's program has a SHA-256 too, which
+    covers that one's commit.
+
+    Raises as :func:`encoding_key` without ``fetch``.
+    """
+    kind = settings.source.kind
+    if kind in ("random", "http"):
+        return None
+    keys = [_model_key(settings, role, fetch=False) for role in settings.prompts]
+    if kind == "hub" and "foreign_code" not in keys[0]:
+        return model_folder(settings).name
+    if kind == "python":
+        return str(keys[0]["module_sha256"])
+    if "files_sha256" in keys[0] and "foreign_code" not in keys[0]:
+        return str(keys[0]["files_sha256"])
+    return hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()
 
 
 def _model_key(settings: Settings, role: Role, *, fetch: bool) -> dict[str, JSON]:

@@ -24,7 +24,7 @@ from harness.encoders.model_checks import (
 from harness.encoders.model_files import model_folder
 from harness.encoders.sentence_transformer import VERSIONS
 from harness.encoders.settings import Settings
-from harness.encoders.sources import encoding_key
+from harness.encoders.sources import encoding_key, model_digest
 from harness.encoders.token_counts import TextLengths, TokenCounter, Unit, limit_origin, token_counts
 from harness.errors import EngineUnavailableError, UsageError
 from harness.registry.devices import require_device
@@ -105,8 +105,9 @@ class LocalModel(Reranker):
 
     @property
     def facts(self) -> Facts:
-        """Return device and versions."""
-        return {"device": self.device, **{f"version of {name}": version(name) for name in VERSIONS}}
+        """Return device, versions, and what identifies the model's content."""
+        facts = {"device": self.device, "model_digest": str(model_digest(self._settings))}
+        return {**facts, **{f"version of {name}": version(name) for name in VERSIONS}}
 
     def _load_from(self, load: Callable[[Path], Any]) -> Any:  # noqa: ANN401 - classes of optional libraries
         """Call ``load`` with the model's folder.

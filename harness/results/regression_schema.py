@@ -35,7 +35,9 @@ class SideInfo(Record):
 class SettingChange(Record):
     """A resolved setting that differs."""
 
-    section: str = Field(description="dataset, plan, engine, parameters, encoder, harness, packages or machine")
+    section: str = Field(
+        description="dataset, plan, engine, parameters, encoder, second stage, harness, packages or machine"
+    )
     backend: str | None = Field(description="label of the later backend; null for what all of them share")
     setting: str
     dataset: str | None = Field(

@@ -54,8 +54,9 @@ def _write_tasks(place: Path, label: str, result: Result, runs: Mapping[str, Run
             subset = facts.get("subset", "default") if in_mteb else "default"
             tasks.setdefault(task, {}).setdefault(subset, {})[facts.get("split") or "test"] = runs[info.name]
     trial = next(trial for trial in result.trials if trial.label == label and trial.dataset in runs)
-    revision = trial.encoder.get("revision")
-    named = None if revision is None else str(revision)
+    reranking = trial.stages.reranking if trial.stages is not None else None
+    digest = (trial.encoder if reranking is None else {**trial.encoder, **reranking.facts}).get("model_digest")
+    named = None if digest is None else str(digest)
     for task, subsets in tasks.items():
         write_predictions(place / predictions_name(task), subsets, model=_model(trial), revision=named)
 

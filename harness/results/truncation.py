@@ -74,7 +74,7 @@ def _matters(part: TruncationStats) -> bool:
 
 
 def _in_words(part: TruncationStats) -> str:
-    sampled = f", a sample of {part.number:,}" if part.counted < part.number else ""
+    sampled = f" (a sample of {part.number:,})" if part.counted < part.number else ""
     longer = f"{part.truncated:,} of {counted(part.counted, _NOUNS[part.texts], part.texts)}{sampled}"
     verb = "is" if part.truncated == 1 else "are"
     limit = f"{part.limit:,} {part.unit} ({part.limit_from})" if part.limit is not None else "its model reads"

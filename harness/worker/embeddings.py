@@ -24,7 +24,7 @@ from harness.encoders.embeddings_endpoint import CHARACTERS_A_TOKEN, calls_for
 from harness.encoders.prompts import applied_prompt, declared_prompts
 from harness.encoders.sampled_check import TOLERANCES, compare_sample, draw_sample
 from harness.encoders.settings import EncoderName, Role, Settings, SourceKind, model_encoder
-from harness.encoders.sources import encoding_key
+from harness.encoders.sources import encoding_key, model_digest
 from harness.encoders.sparsity import sparsity
 from harness.encoders.stream import Made, join, read_lengths, read_made, rows_begun, shards, truncate
 from harness.errors import (
@@ -364,6 +364,7 @@ def _facts(
         "encoder": settings.encoder,
         "model": settings.source.name,
         "source": settings.source.kind,
+        "model_digest": model_digest(settings),
         "dimensions": documents.dimensions or queries.dimensions,  # there may be no documents
         "document_prompt": documents.prompt,
         "query_prompt": queries.prompt,

@@ -22,7 +22,7 @@ from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids, SparseVectors
 from harness.encoders.model_files import chosen_files, is_whole, model_folder
 from harness.encoders.settings import Settings
-from harness.encoders.sources import create_model, encoding_key
+from harness.encoders.sources import create_model, encoding_key, model_digest
 from harness.encoders.sparsity import sparsity
 from harness.errors import EngineUnavailableError, UsageError
 from harness.registry.parameters import ParameterValue, encoder_parameters
@@ -253,6 +253,7 @@ def hub(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 def test_a_hub_model_is_fetched_once_without_what_is_not_read(hub: HubStub, models: Path) -> None:
     key = encoding_key(settings("dense", "people/tiny"), "documents", "digest", fetch=True)
     assert key == encoding_key(settings("dense", models / "plain"), "documents", "digest", fetch=False)
+    assert model_digest(settings("dense", "people/tiny")) == COMMIT
     assert "model.safetensors" in hub.fetched
     assert not {"pytorch_model.bin", "README.md"} & set(hub.fetched)
     fetched = len(hub.fetched)

@@ -96,8 +96,12 @@ def test_a_collection_of_a_tutorial_scores_as_a_plain_script(tutorial, tmp_path)
     assert hashes(folder / "db") == before
     checked = harness.Checked.load(out)
     report = checked.report
-    assert (report.preflight, report.warnings) == ([], [])  # a clean collection raises no alarm
+    # a clean collection raises no alarm but for its texts, which max_seq_length=32 cuts
+    assert (report.preflight, [warning.check for warning in report.warnings]) == ([], ["truncated-texts"])
     (subject,) = report.trials
+    queries, documents = subject.truncation
+    assert (queries.texts, queries.counted, queries.limit_from) == ("queries", 40, "max_seq_length= of the backend")
+    assert (documents.texts, documents.number, documents.counted, documents.truncated) == ("documents", 150, 16, 16)
     assert (subject.metrics["Hit@5"].mean, subject.metrics["MRR@5"].mean) == (hits, ranks)
     assert 0.2 < ranks < 1
     assert (subject.label, subject.dataset) == ("mine", "golden")

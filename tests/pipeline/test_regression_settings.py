@@ -14,6 +14,7 @@ from harness.pipeline.regress.rerun import changed_backends
 from harness.plan.backend_spec import parse_backends
 from harness.report.documents.regress import change_document
 from harness.report.formats import render
+from harness.results.schema import RerankingStats, StageStats
 from harness.results.schema_base import CandidatesInfo, ContentDigests, EngineDescription
 from harness.results.snapshot import ResultSnapshot
 
@@ -154,6 +155,28 @@ def test_a_prompt_that_was_applied_is_a_setting_though_nobody_gave_it() -> None:
     assert changed(dense("query: "), dense("")) == [("encoder", "query_prompt", "query: ", "")]
     assert changed(dense("query: "), dense("query: ")) == []
     assert changed(dense("a: ", "a: "), dense("b: ", "b: ")) == [("parameters", "query_prompt", "a: ", "b: ")]
+
+
+def test_changed_weights_of_a_model_are_a_setting_that_differs() -> None:
+    def dense(digest: str | None) -> ResultSnapshot:
+        facts = {} if digest is None else {"model_digest": digest}
+        return side({"flat": BEFORE}, backends=[backend("flat", encoder={"model": "m", **facts})])
+
+    def reranked(digest: str | None) -> ResultSnapshot:
+        facts: dict[str, str | int] = {"device": "cpu", **({} if digest is None else {"model_digest": digest})}
+        stats = RerankingStats(
+            candidates=1, pairs=1, scored=1, load_seconds=None, pairs_per_second=None, upper_bound={}, facts=facts
+        )
+        stages = StageStats(method="cross-encoder", of=["csr"], first_ms=None, own_ms=None, reranking=stats)
+        return side({"csr|ce": BEFORE}, backends=[backend("csr|ce", stages=stages)])
+
+    for made, label, section in ((dense, "flat", "encoder"), (reranked, "csr|ce", "second stage")):
+        found = changed_settings(made("a" * 64), made("b" * 64), [Pair(label, label)])
+        assert [(one.section, one.setting, one.before, one.after) for one in found] == [
+            (section, "model_digest", "a" * 64, "b" * 64)
+        ]
+        for earlier in ("a" * 64, None):  # results of earlier versions have no digest
+            assert changed_settings(made(earlier), made("a" * 64), [Pair(label, label)]) == []
 
 
 def test_the_same_queries_are_those_with_the_same_id_and_text() -> None:

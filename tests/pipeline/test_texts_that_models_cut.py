@@ -84,6 +84,9 @@ def test_what_is_cut_is_reported_and_is_known_again_from_the_cache(backends: lis
     assert stages is not None
     assert stages.reranking is not None
     assert stages.reranking.scored == 0
+    digests = [again.trial("dense").encoder["model_digest"], stages.reranking.facts["model_digest"]]
+    assert [len(str(digest)) for digest in digests] == [64, 64]
+    assert digests[0] != digests[1]
 
 
 def test_a_check_knows_that_expected_documents_are_cut(backends: list[str]) -> None:

@@ -78,12 +78,13 @@ def test_subsets_of_one_task_share_a_file_and_second_stages_name_their_first(tmp
         DatasetInfo.model_construct(name=f"miracl/{subset}", provenance={**facts, "subset": subset})
         for subset in ("ko", "ja")
     ]
-    first = {"label": "flat:model=org/m", "encoder": {"model": "org/m", "revision": "abc"}, "stages": None}
+    first = {"label": "flat:model=org/m", "encoder": {"model": "org/m", "model_digest": "abc"}, "stages": None}
     second = {
         "label": "flat:model=org/m|cross:model=org/r",
         "encoder": {},
         "stages": StageStats.model_construct(
-            of=[first["label"]], reranking=RerankingStats.model_construct(candidates=1)
+            of=[first["label"]],
+            reranking=RerankingStats.model_construct(candidates=1, facts={"model_digest": "def"}),
         ),
         "parameters": {"model": "org/r"},
     }
@@ -104,6 +105,8 @@ def test_subsets_of_one_task_share_a_file_and_second_stages_name_their_first(tmp
     ]
     stored = written["org__m/MIRACLRetrieval_predictions.json"]
     assert stored["mteb_model_meta"] == {"model_name": "org/m", "revision": "abc"}
+    reranked = written["org__m__org__r/MIRACLRetrieval_predictions.json"]
+    assert reranked["mteb_model_meta"] == {"model_name": "org/r", "revision": "def"}
     assert stored["ko"] == stored["ja"] == {"dev": {"q": {"d": 1.0}}}
 
 

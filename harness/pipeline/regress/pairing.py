@@ -20,7 +20,8 @@ _MEASURED = {
     *("documents_encoded", "queries_encoded", "encode_seconds", "documents_per_second"),
     *("calls", "repeated_calls", "tokens", "calls_before"),
 }
-"""Facts about an encoder that are of one run, and no settings."""
+"""Facts about an encoder or second stage that are of one run, and no settings."""
+_DIGEST = "model_digest"
 _MEMORY_UNIT = 1024**3
 _PARTS = ("documents", "queries", "judgments", "candidates")
 """Parts of a dataset that may differ by themselves."""
@@ -276,10 +277,22 @@ def _of_pair(before: TrialResult, after: TrialResult) -> Iterator[SettingChange]
     yield from _changes("parameters", after.label, *parameters)
     names = {*before.encoder, *after.encoder} - _MEASURED
     left_out = {name for name in names if all(_repeats_parameter(side, name) for side in (before, after))}
+    if not all(side.encoder.get(_DIGEST) for side in (before, after)):  # results of earlier versions have none
+        left_out.add(_DIGEST)
     facts = [
         {name: value for name, value in side.encoder.items() if name in names - left_out} for side in (before, after)
     ]
     yield from _changes("encoder", after.label, *facts)
+    stages = [_second_stage(side) for side in (before, after)]
+    both = stages[0].keys() & stages[1].keys()
+    yield from _changes("second stage", after.label, *({name: side[name] for name in both} for side in stages))
+
+
+def _second_stage(backend: TrialResult) -> dict[str, Value]:
+    """Return what the scores of a second stage were made with; empty for any other backend."""
+    reranking = backend.stages.reranking if backend.stages is not None else None
+    facts = reranking.facts if reranking is not None else {}
+    return {name: value for name, value in facts.items() if name not in _MEASURED}
 
 
 def _repeats_parameter(backend: TrialResult, name: str) -> bool:

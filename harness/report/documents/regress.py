@@ -173,7 +173,7 @@ def _changed(report: Change) -> list[str]:
     """Return the settings of backends that changed, in a line."""
     said = []
     for change in report.settings:
-        if change.section in ("parameters", "engine", "encoder"):
+        if change.section in ("parameters", "engine", "encoder", "second stage"):
             where = f"{change.backend}{f' on {change.dataset}' if change.dataset is not None else ''}"
             said.append(f"{change.setting} {_setting(change.before)} → {_setting(change.after)} ({where})")
     return [f"Changed: {listed(said, _NAMED)}."] if said else []
