@@ -50,21 +50,40 @@ class _QuickExit:
 def main() -> NoReturn:
     """Run the command line on ``sys.argv`` and exit: the entry point of ``harness`` and ``python -m harness``."""
     gc.set_threshold(_COLLECT_AFTER)
+    closed = _open_standard_streams()
     leave = _QuickExit()
     atexit.register(leave)  # before all others, so that it is called after them
     try:
-        _run()
+        _run(closed)
     except SystemExit as ended:
         leave.code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         raise
 
 
-def _run() -> NoReturn:
+def _open_standard_streams() -> frozenset[int]:
+    """Open those of the standard streams that are closed on the null device, and return their numbers.
+
+    The next file that is opened would get the number of a closed one, and what is printed would go into it.
+    """
+    closed = set()
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            closed.add(number)
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+            setattr(sys, name, os.fdopen(opened, mode, encoding="utf-8"))
+    return frozenset(closed)
+
+
+def _run(closed: frozenset[int]) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # asked to end: like Ctrl-C, so that nothing stays behind
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which nohup sets
         signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
         _require_folder()
+        if sys.stdout.fileno() in closed:
+            raise UsageError("standard output is closed: results have no place to go", fix="redirect it to a file")
         with _interruptions():
             typer.main.get_command(_build()).main(prog_name="harness")
     except HarnessError as error:

@@ -20,10 +20,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from harness.errors import CacheError, UsageError
 from harness.user_path import user_path
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 JSON = str | int | float | bool | None | Sequence["JSON"] | Mapping[str, "JSON"]
 Content = TypeVar("Content")
@@ -43,6 +46,7 @@ _OWNER_ONLY = 0o700
 _MODE_VARIABLE = "HARNESS_CACHE_MODE"
 _FIX = "set HARNESS_CACHE to a folder that can be written and has room"
 _WRITING_ONLY = (errno.EROFS, errno.EFBIG)
+_READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 _log = logging.getLogger("harness")
 
 
@@ -90,11 +94,22 @@ class Cache:
             yield
 
     def folder(self, name: str) -> Path:
-        """Return the sub-folder ``name`` for work of the caller's own, made if need be."""
+        """Return the sub-folder ``name`` for work of the caller's own, made if need be.
+
+        It lies among temporary files if the cache exists and cannot be written: complete entries can still be read.
+        """
         path = self.root / name
         with self._writing():
-            path.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=path).close()
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+                tempfile.TemporaryFile(dir=path).close()
+            except OSError as error:
+                if error.errno not in _READ_ONLY or not self.root.is_dir():
+                    raise
+                path = Path(tempfile.gettempdir(), f"retrieval-harness-{os.getuid()}", name)
+                path.mkdir(_OWNER_ONLY, parents=True, exist_ok=True)
+                if path.stat().st_uid != os.getuid():
+                    raise
         return path
 
     def get_or_build(
@@ -253,21 +268,32 @@ def entry_lock(entry: Path, *, timeout_s: float | None = None) -> Iterator[None]
     Raises filelock.Timeout when another process still holds it after ``timeout_s``; None waits for as long as it takes,
     and says so.
     """
+    lock = _acquired(entry, timeout_s)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _acquired(entry: Path, timeout_s: float | None) -> FileLock | None:
+    """Return the lock of an entry; None for an existing entry of a cache that cannot be written: it is only read."""
     from filelock import FileLock, Timeout
 
-    entry.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(entry.with_suffix(".lock"))
     try:
+        entry.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=_SILENT_WAIT_S if timeout_s is None else timeout_s)
     except Timeout:
         if timeout_s is not None:
             raise
         _log.warning("another process works on cache entry '%s': waiting until it is done", entry)
         lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
+    except OSError as error:
+        if error.errno not in _READ_ONLY or not entry.exists():
+            raise
+        return None
+    return lock
 
 
 def entry_fault(entry: Path, key: str | None = None, verified: dict[Path, _State] | None = None) -> str | None:

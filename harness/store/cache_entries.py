@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.errors import CacheError
 from harness.store.cache import JSON, MANIFEST, UNFINISHED, Cache, entry_fault, entry_lock, recover
 from harness.store.scratch import in_use, sweep_scratch
 
@@ -71,7 +72,10 @@ def list_entries(cache: Cache) -> list[Entry]:
 
 
 def remove_entry(entry: Entry) -> bool:
-    """Remove an entry; False when a process builds, replaces or reads it, and it stays."""
+    """Remove an entry; False when a process builds, replaces or reads it, and it stays.
+
+    Raises CacheError if the cache cannot be written.
+    """
     from filelock import Timeout
 
     try:
@@ -86,6 +90,10 @@ def remove_entry(entry: Entry) -> bool:
             entry.path.with_suffix(".lock").unlink(missing_ok=True)
     except Timeout:
         return False
+    except OSError as error:
+        raise CacheError(
+            f"'{entry.path}' cannot be removed: {error.strerror or error}", fix="make the cache's folder writable"
+        ) from error
     return True
 
 

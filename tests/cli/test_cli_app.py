@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -235,3 +236,20 @@ def test_running_from_another_folder(tmp_path: Path, repository: Path) -> None:
         check=False,
     )
     assert result.stdout.startswith("harness ")
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["backends"]])
+def test_a_closed_standard_output_is_one_message(arguments: list[str]) -> None:
+    command = " ".join([shlex.quote(sys.executable), "-m", "harness", *arguments, ">&-"])
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "harness: standard output is closed: results have no place to go\n  redirect it to a file\n",
+    )
+
+
+def test_other_closed_streams_change_nothing() -> None:
+    command = " ".join([shlex.quote(sys.executable), "-m", "harness", "--version", "2>&-", "<&-"])
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert done.stdout.startswith("harness ")

@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from harness.errors import CacheError
 from harness.store.cache import Cache, entry_lock
+from harness.store.cache_entries import list_entries, remove_entry
 
 KEY = {"file": "abc", "k1": 0.9, "nested": [1, None, True]}
 
@@ -291,3 +293,51 @@ def test_whoever_waits_for_another_process_is_told(
         assert not entered.is_set()
     waiting.join(10)
     assert entered.is_set()
+
+
+@pytest.fixture
+def read_only(tmp_path, monkeypatch):
+    """A cache with one entry whose files cannot be written any more, by whoever runs the tests."""
+    cache = Cache(tmp_path / "cache")
+    cache.get_or_build("kind", {"a": 1}, lambda folder: (folder / "data").write_text("x"))
+
+    def refuse(path, *_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    make_folder, make_file = Path.mkdir, tempfile.TemporaryFile
+
+    def mkdir(path, *arguments, **keywords):
+        return (refuse if path.is_relative_to(cache.root) and not path.exists() else make_folder)(
+            path, *arguments, **keywords
+        )
+
+    def temporary(**keywords):
+        folder = Path(keywords["dir"])
+        return refuse(folder) if folder.is_relative_to(cache.root) else make_file(**keywords)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    monkeypatch.setattr(tempfile, "TemporaryFile", temporary)
+    monkeypatch.setattr("filelock.FileLock.acquire", lambda lock, **_: refuse(lock.lock_file))
+    monkeypatch.setattr(Path, "rename", lambda path, _: refuse(path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    return Cache(cache.root)
+
+
+def test_a_warm_cache_that_cannot_be_written_is_used(read_only):
+    folder = read_only.get_or_build("kind", {"a": 1}, lambda _: pytest.fail("it is built again"))
+    assert (folder / "data").read_text() == "x"
+    assert read_only.get("kind", {"a": 1}, lambda folder: (folder / "data").read_text()) == "x"
+    (entry,) = list_entries(read_only)
+    assert (entry.state, entry.fault()) == ("complete", None)
+    work = read_only.folder("work")
+    assert not work.is_relative_to(read_only.root)
+    (work / "file").write_text("writable")
+    assert stat.S_IMODE(work.stat().st_mode) == 0o700
+
+
+def test_what_a_cache_that_cannot_be_written_lacks_is_one_message(read_only):
+    with pytest.raises(CacheError, match="cannot be written: Read-only file system"):
+        read_only.get_or_build("kind", {"a": 2}, lambda _: None)
+    (entry,) = list_entries(read_only)
+    with pytest.raises(CacheError, match="cannot be removed: Read-only file system"):
+        remove_entry(entry)
