@@ -37,14 +37,18 @@ def write_index(
     name = f"theirs-{secrets.token_hex(4)}"
     kind = "LegacyBM25" if has_legacy_similarity(server, product) else "BM25"
     similarity = {"default": {"type": kind, "k1": 0.9, "b": 0.4}}
+    fields = {
+        "body": {"properties": {"en": {"type": "text", "analyzer": analyzer}}},
+        "note": {"type": "text", "index": False},
+    }
     body = {
         "settings": {"number_of_shards": 1, "number_of_replicas": 0, "similarity": similarity, **settings},
-        "mappings": {"properties": {"body": {"properties": {"en": {"type": "text", "analyzer": analyzer}}}}},
+        "mappings": {"properties": fields},
     }
     server.put(f"/{name}", json=body).raise_for_status()
     lines = b"".join(
-        orjson.dumps({"index": {"_id": key}}) + b"\n" + orjson.dumps(fields) + b"\n"
-        for key, fields in documents.items()
+        orjson.dumps({"index": {"_id": key}}) + b"\n" + orjson.dumps(document) + b"\n"
+        for key, document in documents.items()
     )
     headers = {"content-type": "application/x-ndjson"}
     answer = server.post(f"/{name}/_bulk?refresh=true", content=lines, headers=headers).raise_for_status()

@@ -67,10 +67,10 @@ def _analyzer_of(mapping: Mapping[str, Any], field: str, index: str) -> str:
 
 
 def _text_fields(mapping: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the fields of type text with their mappings, those of objects and of other fields too."""
+    """Return the searchable fields of type text with their mappings, those of objects and of other fields too."""
     found: list[tuple[str, Mapping[str, Any]]] = []
     for name, field in (mapping.get("properties") or {}).items():
-        if field.get("type") in ("text", "match_only_text"):
+        if field.get("type") in ("text", "match_only_text") and field.get("index", True):
             found.append((prefix + name, field))
         inner = {"properties": {**(field.get("properties") or {}), **(field.get("fields") or {})}}
         found += _text_fields(inner, f"{prefix}{name}.")

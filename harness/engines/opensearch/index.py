@@ -157,9 +157,10 @@ class ServerIndex(ServerClient):
             except FaultError as error:
                 if error.fault.cause is not Cause.MISSING:
                     raise
+                removed = "one that the harness made is removed when its engine closes: build it with keep=true"
                 raise EngineUnavailableError(
-                    f"there is no index '{self.name}' on the server",
-                    fix="one that the harness made is removed when its engine closes: build it with keep=true",
+                    f"there is no index '{self.name}' on the server at {self.address.url}",
+                    fix="check 'index' and 'url'" if self._parameters["external"] else removed,
                 ) from error
         if len(settings) != 1:
             raise RejectedInputError(

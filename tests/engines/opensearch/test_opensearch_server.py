@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from engine_faults import FaultsOfAServer
 from search_indexes import FIELD, has_legacy_similarity, index_names, write_index
-from small_world import DOCUMENTS, QUERIES, write_collection
+from small_world import write_collection
 
 import harness
 from harness.data.inputs import Inputs
@@ -120,39 +120,31 @@ class ServerTests:
         terms = term_texts(count_words(texts, QUESTIONS), "documents")
         engine.index(Inputs(ids, terms=terms), RecordingProgress(), StepClock())
 
-    def test_a_comparison_is_equal_to_the_bit_with_one_and_with_two_shards(self, tmp_path: Path) -> None:
+    def test_cacm_is_equal_to_the_bit_with_one_and_with_two_shards(self) -> None:
+        """Statistics, norms and ties of each shard by itself, or of all: every query, held against the reference."""
         before = index_names(self.server)
-        shown = f"{self.backend}:analyzer=whitespace;shards="
         compared = harness.compare(
-            [f"one={shown}1", f"two={shown}2", f"global={shown}2;search_type=dfs_query_then_fetch"],
-            write_collection(tmp_path / "small"),
-            k=5,
+            [
+                f"one={self.backend}",
+                f"two={self.backend}:shards=2",
+                f"global={self.backend}:shards=2;search_type=dfs_query_then_fetch",
+            ],
+            "cacm",
+            k=100,
+            timing=False,
         )
         scores = {}
         for trial in compared.report.trials:
             assert trial.error is None
             assert trial.parity is not None
-            assert (trial.parity.mode, trial.parity.bit_equal) == ("lucene", len(QUERIES))
-            assert trial.index is not None
-            assert trial.index.state["shards"] == trial.index.state["segments"] == (1 if trial.label == "one" else 2)
-            assert trial.index.documents_indexed == len(DOCUMENTS)
-            scores[trial.label] = sorted(compared.run(trial.label).scores.tolist())
-        assert scores["one"] == scores["global"] != scores["two"]
-        assert index_names(self.server) == before
-
-    def test_cacm_is_equal_to_the_bit_with_one_and_with_two_shards(self) -> None:
-        """Statistics, norms and ties of each shard by itself: every query of CACM, held against the reference."""
-        compared = harness.compare(
-            [f"{self.backend}:shards={shards}" for shards in (1, 2)], "cacm", k=100, timing=False
-        )
-        for shards, trial in enumerate(compared.report.trials, start=1):
-            assert trial.error is None
-            assert trial.parity is not None
             assert trial.parity.mode == "lucene"
             assert trial.parity.bit_equal == trial.parity.queries == 64
             assert trial.index is not None
-            assert trial.index.state["shards"] == shards
+            assert trial.index.state["shards"] == trial.index.state["segments"] == (1 if trial.label == "one" else 2)
             assert trial.index.documents_indexed == 3204
+            scores[trial.label] = sorted(compared.run(trial.label).scores.tolist())
+        assert scores["one"] == scores["global"] != scores["two"]
+        assert index_names(self.server) == before
 
     def test_an_index_is_made_as_its_parameters_say_and_removed(self, tmp_path: Path) -> None:
         before, ids = index_names(self.server), Ids.of(f"d{row}" for row in range(len(TEXTS)))
@@ -261,8 +253,13 @@ class ServerTests:
     @pytest.mark.parametrize(
         ("parameters", "kind", "says"),
         [
-            ({"index": "nothing-of-that-name"}, EngineUnavailableError, "no index 'nothing-of-that-name'"),
+            (
+                {"index": "nothing-of-that-name"},
+                EngineUnavailableError,
+                "no index 'nothing-of-that-name' .*\n.*check 'index' and 'url'",
+            ),
             ({"text_field": "body"}, RejectedInputError, r"no text field 'body'"),
+            ({"text_field": "note"}, RejectedInputError, r"no text field 'note'"),
             (
                 {"id_field": "body.name"},
                 RejectedInputError,
