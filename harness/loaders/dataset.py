@@ -319,9 +319,6 @@ class Located(NamedTuple):
         spec, card = self.spec, self.card
         if self.loader is None:
             raise _unreadable(spec)
-        if spec.qrels is not None and split is not None:
-            what = f"--split {split} with --qrels: the judgments are in one file"
-            raise UsageError(what, fix="leave one of them out")
         if split is None and card is not None and (spec.qrels is None or card.splits):
             split = card.split
         if card is None or not card.splits:
@@ -334,6 +331,8 @@ class Located(NamedTuple):
             loaded = replace(loaded, split=split, splits=card.splits)
         if split is not None and loaded.split != split:
             what = f"{spec.location} has no split '{split}': its judgments have none"
+            if spec.qrels is not None:
+                what = f"--split {split} with --qrels: the judgments are in one file, and the queries have no splits"
             raise UsageError(what, fix="leave --split out")
         if spec.queries is not None:
             questions = questions_in(Files.at(spec.queries), spec)

@@ -73,7 +73,7 @@ class HubLoader:
             if split is not None or len(parts.documents) > 1:
                 raise
             undecided = JudgmentSource.failing(error)  # whoever reads the documents alone needs no split
-        wanted = _wanted(parts, chosen, spec)
+        wanted, of_queries = _wanted(parts, chosen, spec), spec.qrels is not None and len(parts.queries) > 1
         _fetch(wanted, progress)
         (documents,) = wanted.documents.values()
         queries, candidates = (next(iter(splits.values()), None) for splits in (wanted.queries, wanted.candidates))
@@ -87,7 +87,7 @@ class HubLoader:
                 {name: _judgments(replace(part, md5=None), spec) for name, part in wanted.judgments.items()}, chosen
             ),
             parts.identical_ids,
-            {**_provenance(parts), **parts.facts},
+            {**_provenance(parts), **parts.facts, **({"split of the queries": chosen} if of_queries else {})},
             parts.language,
             partial(_candidates, candidates) if candidates is not None else None,
         )
@@ -374,8 +374,9 @@ def _of_split(parts: Mapping[str, Part], split: str, what: str, spec: DatasetSpe
 
 
 def _choose_split(spec: DatasetSpec, parts: HubParts, wanted: str | None) -> str:
-    """Return the split; "" for documents without judgments that have one split only."""
-    splits = tuple(parts.judgments) or (tuple(parts.documents) if len(parts.documents) > 1 else ())
+    """Return the split; "" for queries and documents without judgments that have one split only."""
+    divided = (tuple(part) for part in (parts.queries, parts.documents) if len(part) > 1)
+    splits = tuple(parts.judgments) or next(divided, ())
     return choose_split(spec.location, splits, wanted, parts.default_split or "test")
 
 

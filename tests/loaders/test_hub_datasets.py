@@ -147,6 +147,22 @@ def use_miniature_judgments(hub: DatasetHub, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("harness.loaders.hugging_face.LAYOUTS", known)
 
 
+def test_queries_of_a_split_with_judgments_of_the_user(hub, tmp_path):
+    """A pair of languages has queries in two splits; the usual one is taken, or that of --split."""
+    content = CONTENT.without_titles().of_splits(**{"dev.small": "test", "dev": "train"})
+    write_mmarco(hub.root, content, "german", "english")
+    qrels = tmp_path / "mine.qrels"
+    for split, chosen in ((None, "dev.small"), ("dev", "dev")):
+        judged = content.judgments(chosen)
+        qrels.write_text("".join(f"{query} 0 {document} {grade}\n" for query, document, grade in judged))
+        dataset = load_dataset("hf:unicamp-dl/mmarco:de-en", files=DatasetFiles(qrels=qrels), split=split)
+        assert set(dataset.queries.ids) == {query for query, _, _ in judged}
+        assert len(dataset.qrels) == len(judged)
+        assert dataset.provenance["split of the queries"] == chosen
+    with pytest.raises(UsageError, match=r"has no split 'test'\n  there are: dev\.small, dev"):
+        load_dataset("hf:unicamp-dl/mmarco:de-en", files=DatasetFiles(qrels=qrels), split="test")
+
+
 def test_mmarco_in_two_languages(hub, tmp_path, monkeypatch):
     content = CONTENT.without_titles().of_splits(**{"dev.small": "test"})
     write_mmarco(hub.root, content, "german", "german")
@@ -259,8 +275,9 @@ def test_a_split_of_many_has_its_own_documents_and_queries(hub):
         load_dataset("hf:st/NanoBEIR-en")
     assert len(load_dataset("hf:st/NanoBEIR-en", split="NanoA").corpus) == 12
     hub.fetched.clear()
-    with pytest.raises(DataError, match="document '12' is not in"):  # its documents are those of NanoB alone
-        load_dataset("hf:st/NanoBEIR-en", split="NanoB")
+    dataset = load_dataset("hf:st/NanoBEIR-en", split="NanoB")
+    assert "12" in dataset.qrels.doc_ids.to_list()
+    assert "12" not in dataset.corpus.ids.to_list(), "its documents are only those of NanoB"
     # the queries and judgments of both are the same bytes, which the hub's cache has
     assert hub.fetched == ["corpus/NanoB-00000-of-00001.parquet"]
 
