@@ -48,3 +48,12 @@ def test_the_demo_installs_nothing_where_enough_is_installed(checkout: Path, sta
 def test_tests_need_more_than_the_demo(checkout: Path) -> None:
     (checkout / ".venv" / ".installed-demo").touch()
     assert any(line.endswith("-c constraints.txt -e '.[all,test]'") for line in commands(checkout, "kernels"))
+
+
+def test_the_readme_names_both_commands_next_to_each_other(repository: Path) -> None:
+    """And what runs before a change is taken is the second, as it is written there."""
+    section = (repository / "README.md").read_text(encoding="utf-8").partition("## Two commands")[2]
+    block = section.partition("```bash\n")[2].partition("```")[0]
+    named = [line.partition("#")[0].strip() for line in block.splitlines()]
+    assert named == ["make demo", "make test"]
+    assert f"\n{named[1]} " in (repository / ".ci" / "run").read_text(encoding="utf-8")
