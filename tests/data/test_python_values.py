@@ -65,7 +65,7 @@ def test_arrays_without_dimensions_hold_an_id() -> None:
     assert (as_id(np.array("a")), as_id(np.array(7)), as_id(np.array(2.5))) == ("a", "7", None)
 
 
-@pytest.mark.parametrize("value", NO_IDS, ids=repr)
+@pytest.mark.parametrize("value", NO_IDS, ids=lambda value: type(value).__name__)
 def test_what_is_no_id_is_refused_in_every_place(value: object) -> None:
     assert as_id(value) is None
     with pytest.raises(DataError):

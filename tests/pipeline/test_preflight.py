@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +45,17 @@ def found(
     """Names and severities of what preflight finds."""
     answers = Answers(asked, k, ties, match or Match(), documents)
     return [(one.check, one.severity) for one in preflight(answers, accept)]
+
+
+def test_a_cell_that_was_split_and_is_the_id_of_a_hit() -> None:
+    """Of a backend whose documents nobody can list; where the ids are known, the cell is read whole."""
+    readings = ((Expectation("a.md|1"),), (Expectation("a.md"), Expectation("1")), (Expectation("a.md|1"),))
+    split = replace(question("q", "a.md", "1"), readings=readings)
+    for asked in ([(split, answer("a.md|1"))], [(split, answer("a.md|1")), (B, answer("b"))]):
+        (finding,) = preflight(Answers(tuple(asked), 3, TieRule.ENGINE, Match(), None))
+        assert (finding.check, finding.severity) == ("split-ids", "error")
+        assert finding.fix == 'write a list in JSON into the cell: ["a.md|1"]'
+    assert found((split, answer("a.md", "1"))) == []
 
 
 A, B, C = question("qa", "a"), question("qb", "b"), question("qc", "c")

@@ -263,13 +263,30 @@ def _itself(answers: Answers) -> Iterator[Finding]:
     )
 
 
+def _split_ids(answers: Answers) -> Iterator[Finding]:
+    """Find hits that have a cell of CSV as their id, which was read as several expected ids."""
+    found = {owner for _, answer in answers.answered for doc_id in answer.ids for owner in answers.match.owners(doc_id)}
+    cells = [(question, question.readings[-1][0].id) for question, _ in answers.expecting if question.readings]
+    split = [(question, cell) for question, cell in cells if cell in found]
+    if split:
+        cell = split[0][1]
+        yield Finding(
+            "split-ids",
+            "error",
+            f"{_counted(len(split), answers)} expected an id with ; or | in a cell of CSV, which was read as several ids: "
+            f"'{cell}'",
+            f'write a list in JSON into the cell: ["{cell}"]',
+            tuple(f"question '{question.id}'" for question, _ in split[:_SHOWN]),
+        )
+
+
 def _foreign(answers: Answers) -> Iterator[Finding]:
     """Find that no hit is anything that any question expects, where nobody can list the documents.
 
     An error where the ids are of two kinds, however few questions there are, or where many were missed: of ten
     questions, even a backend that finds a quarter of what is expected misses all in 6 % of cases only.
     """
-    if answers.documents is not None:
+    if answers.documents is not None or any(_split_ids(answers)):
         return
     expecting = [(question, answer) for question, answer in answers.answered if question.expected]
     named = {expectation.id for question, _ in expecting for expectation in question.expected}
@@ -302,6 +319,7 @@ _RULES: tuple[Callable[[Answers], Iterator[Finding]], ...] = (
     _too_long,
     _unsorted,
     _itself,
+    _split_ids,
     _foreign,
 )
 
