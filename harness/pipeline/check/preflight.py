@@ -273,8 +273,7 @@ def _split_ids(answers: Answers) -> Iterator[Finding]:
         yield Finding(
             "split-ids",
             "error",
-            f"{_counted(len(split), answers)} expected an id with ; or | in a cell of CSV, which was read as several ids: "
-            f"'{cell}'",
+            f"{_counted(len(split), answers)} expected an id with ; or |, '{cell}', which a cell of CSV was cut at",
             f'write a list in JSON into the cell: ["{cell}"]',
             tuple(f"question '{question.id}'" for question, _ in split[:_SHOWN]),
         )
