@@ -7,7 +7,7 @@ import json
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from harness.engines.callable.answers import Answer, Asked, ask, read_answer
+from harness.engines.callable.frameworks import retriever_of
 from harness.engines.callable.http_endpoint import HttpBackend, HttpSettings, JsonPath
 from harness.engines.callable.python_callable import PythonBackend, load_callable
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, UsageError
@@ -308,11 +309,75 @@ def generated(question: str, k: int) -> Iterator[str]:
     yield from [question] * k
 
 
-@pytest.mark.parametrize("function", [later, generated, lambda question, k, limit=3: [question] * k])
+async def generated_later(question: str, k: int) -> AsyncIterator[str]:
+    for _ in range(k):
+        await asyncio.sleep(0)
+        yield question
+
+
+@pytest.mark.parametrize("function", [later, generated, generated_later, lambda question, k, limit=3: [question] * k])
 def test_callables_of_every_kind(function: Any) -> None:
     with PythonBackend(function, "f") as retriever:
         assert retriever.retrieve("a", 2).ids == ("a", "a")
         assert retriever.retrieve("b", 1).ids == ("b",)
+
+
+class LangChainRetriever(SimpleNamespace):
+    def invoke(self, question: str, k: int) -> list[str]:
+        return [question] * k
+
+
+class LangChainStore:
+    def similarity_search(self, query: str, k: int = 4) -> list[str]:
+        return [query] * k
+
+
+class LlamaIndexRetriever(SimpleNamespace):
+    def retrieve(self, question: str) -> list[str]:
+        return [question] * int(self.similarity_top_k)
+
+
+class HaystackComponent(SimpleNamespace):
+    __haystack_input__ = ("query", "top_k")
+
+    def run(self, query: str, top_k: int) -> dict[str, list[str]]:
+        return {"documents": [query] * top_k}
+
+
+class HaystackPipeline(SimpleNamespace):
+    def outputs(self) -> dict[str, list[str]]:
+        return {"retriever": ["documents"]}
+
+    def inputs(self) -> dict[str, dict[str, dict[str, object]]]:
+        query: dict[str, object] = {"is_mandatory": True, "type": str}
+        return {"retriever": {"query": query, "top_k": {"is_mandatory": False, "type": int}}}
+
+    def get_component(self, name: str) -> object:
+        return HaystackComponent(top_k=2)
+
+    def run(self, data: dict[str, dict[str, int]]) -> dict[str, dict[str, list[str]]]:
+        return {"retriever": {"documents": [str(data["retriever"]["query"])] * data["retriever"]["top_k"]}}
+
+
+@pytest.mark.parametrize(
+    ("framework", "candidate", "own_k"),
+    [
+        ("langchain", LangChainRetriever(search_kwargs={"k": 2}), 2),
+        ("langchain", LangChainRetriever(search_kwargs={}, vectorstore=LangChainStore()), 4),
+        ("langchain", LangChainRetriever(search_kwargs={}), None),
+        ("llamaindex", LlamaIndexRetriever(similarity_top_k=2), 2),
+        ("haystack", HaystackComponent(top_k=2), 2),
+        ("haystack", HaystackPipeline(), 2),
+    ],
+)
+def test_a_retriever_that_is_set_to_another_number_says_so(framework: str, candidate: Any, own_k: int | None) -> None:
+    retriever = retriever_of(framework, candidate, "mine", "")
+    assert retriever.own_k == own_k
+    for k in (4, 2, 5):
+        backend = PythonBackend(retriever.call, "mine", notes=retriever.notes, own_k=retriever.own_k)
+        assert len(backend.retrieve("a", k).ids) == k
+        said = f"it is set to return {own_k} documents, and was asked for {k}: --k {own_k} measures it as it is set"
+        assert backend.notes[1:] == ((said,) if own_k not in (None, k) else ())
 
 
 def test_what_a_callable_raises_comes_with_its_place() -> None:

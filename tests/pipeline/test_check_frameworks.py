@@ -102,6 +102,18 @@ def test_a_retriever_is_asked_as_it_is(asked: Callable[[str], Checked], package:
     assert {len(run.rows[run.of_query(query)]) for query in range(3)} == {2}
 
 
+def test_a_store_that_was_indexed_again_under_new_ids_is_invalid() -> None:
+    """Of three questions, although so few may all be missed: every id of the store is known."""
+    skip_without("langchain_chroma")
+    golden = [{**question, "expected": [f"old-{question['id']}"]} for question in GOLDEN]
+    result = harness.check(golden, against=f"langchain:{MODULE}:chroma_retriever", k=2, timing=False)
+    assert result.report.verdict == "invalid"
+    (problem,) = result.report.preflight
+    assert problem.message == "3 expected ids are not in the vector store behind it: no document has the id"
+    assert problem.fix.endswith("expect a field of the metadata, and name it: id_key=")
+    assert "it is set to return 4 documents, and was asked for 2" in notes_of(result)
+
+
 @pytest.mark.parametrize(
     ("package", "name", "similarity"),
     [

@@ -6,6 +6,7 @@ object is shows by its methods.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
@@ -26,17 +27,20 @@ class Retriever(NamedTuple):
     """How a framework's object is asked: ``call`` returns documents, of which ``read`` makes an answer.
 
     ``notes`` say what it is, and whether it can be told how many documents to return. ``candidate`` is the object.
+    ``own_k`` is how many documents it is set to return, None where it is not set.
     """
 
     call: Call
     read: Callable[[object], Answer]
     notes: tuple[str, ...]
     candidate: object
+    own_k: int | None = None
 
 
 class _Asking(NamedTuple):
     call: Call
     takes_k: bool
+    own_k: object = None
 
 
 def retriever_of(framework: str, candidate: Any, name: str, id_key: str) -> Retriever:  # noqa: ANN401 - a framework's object
@@ -64,7 +68,8 @@ def retriever_of(framework: str, candidate: Any, name: str, id_key: str) -> Retr
     notes = [f"asked as {title}'s {type(candidate).__name__}, whose own code answers"]
     if not asking.takes_k:
         notes.append("it takes no number of documents: of those that it returns as it is set, the first k count")
-    return Retriever(asking.call, lambda returned: _read(returned, id_key), tuple(notes), candidate)
+    own_k = asking.own_k if isinstance(asking.own_k, int) else None
+    return Retriever(asking.call, lambda returned: _read(returned, id_key), tuple(notes), candidate, own_k)
 
 
 def _of_langchain(candidate: Any) -> _Asking | None:  # noqa: ANN401
@@ -73,8 +78,16 @@ def _of_langchain(candidate: Any) -> _Asking | None:  # noqa: ANN401
     if not hasattr(candidate, "invoke"):
         return None
     if hasattr(candidate, "search_kwargs"):
-        return _Asking(lambda question, k: candidate.invoke(question, k=k), takes_k=True)
+        own_k = (candidate.search_kwargs or {}).get("k", _default_k(getattr(candidate, "vectorstore", None)))
+        return _Asking(lambda question, k: candidate.invoke(question, k=k), takes_k=True, own_k=own_k)
     return _Asking(lambda question, k: candidate.invoke(question)[:k], takes_k=False)
+
+
+def _default_k(store: Any) -> object:  # noqa: ANN401
+    """Return how many documents a vector store of LangChain returns unless it is told; None if that is not known."""
+    search = getattr(store, "similarity_search", None)
+    k = inspect.signature(search).parameters.get("k") if search is not None else None
+    return k.default if k is not None else None
 
 
 def _of_llamaindex(candidate: Any) -> _Asking | None:  # noqa: ANN401
@@ -89,7 +102,7 @@ def _of_llamaindex(candidate: Any) -> _Asking | None:  # noqa: ANN401
         candidate.similarity_top_k = k
         return candidate.retrieve(question)
 
-    return _Asking(retrieve, takes_k=True)
+    return _Asking(retrieve, takes_k=True, own_k=candidate.similarity_top_k)
 
 
 def _of_haystack(candidate: Any) -> _Asking | None:  # noqa: ANN401
@@ -98,7 +111,8 @@ def _of_haystack(candidate: Any) -> _Asking | None:  # noqa: ANN401
     if not hasattr(candidate, "run") or not hasattr(candidate, "__haystack_input__"):
         return None
     if "top_k" in candidate.__haystack_input__:
-        return _Asking(lambda question, k: candidate.run(query=question, top_k=k)["documents"], takes_k=True)
+        own_k = getattr(candidate, "top_k", None)
+        return _Asking(lambda question, k: candidate.run(query=question, top_k=k)["documents"], True, own_k)
     return _Asking(lambda question, k: candidate.run(query=question)["documents"][:k], takes_k=False)
 
 
@@ -127,7 +141,8 @@ def _of_pipeline(pipeline: Any) -> _Asking:  # noqa: ANN401
         documents = pipeline.run(data)[returning[0]]["documents"]
         return documents if takes_k else documents[:k]
 
-    return _Asking(run, takes_k)
+    own_k = getattr(pipeline.get_component(returning[0]), "top_k", None)
+    return _Asking(run, takes_k, own_k if takes_k else None)
 
 
 def _of_pyterrier(candidate: Any) -> _Asking | None:  # noqa: ANN401

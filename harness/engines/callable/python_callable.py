@@ -7,7 +7,7 @@ import importlib
 import inspect
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -38,8 +38,11 @@ class PythonBackend:
         read: Callable[[object], Answer] = read_answer,
         notes: tuple[str, ...] = (),
         candidate: object = None,
+        own_k: int | None = None,
     ) -> None:
         """Take a function, how to read what it returns, and the ``candidate``, a framework's object, that it is of.
+
+        ``own_k`` is how many documents that object is set to return, None where it is not set.
 
         Raises EngineUnavailableError for what cannot be called with a question and a number.
         """
@@ -50,7 +53,8 @@ class PythonBackend:
             )
         _require_two_arguments(function, name)
         self._function, self._name, self._read = function, name, read
-        self.notes, self.candidate = notes, candidate
+        self._notes, self.candidate = notes, candidate
+        self._own_k, self._asked_k = own_k, own_k
         self._loop: asyncio.Runner | None = None
         self.repeated = 0
 
@@ -63,8 +67,18 @@ class PythonBackend:
         if self._loop is not None:
             self._loop.close()
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return facts for reports, and whether it was asked for another number of documents than it is set to."""
+        own, asked = self._own_k, self._asked_k
+        if own is None or own == asked:
+            return self._notes
+        note = f"it is set to return {own} documents, and was asked for {asked}: --k {own} measures it as it is set"
+        return (*self._notes, note)
+
     def retrieve(self, question: str, k: int) -> Answer:
         """Call the function; raises EngineFailureError for whatever it raises, with the last lines of its traceback."""
+        self._asked_k = k
         returned = _of_user(f"'{self._name}' raised", lambda: self._call(question, k))
         try:
             return self._read(returned)
@@ -97,6 +111,8 @@ class PythonBackend:
 
     def _call(self, question: str, k: int) -> object:
         returned = self._function(question, k)
+        if inspect.isasyncgen(returned):
+            returned = _collected(returned)
         if not inspect.isawaitable(returned):
             return list(returned) if inspect.isgenerator(returned) else returned
         if self._loop is None:
@@ -115,7 +131,12 @@ def load_retriever(target: str, framework: str, id_key: str) -> PythonBackend:
         return PythonBackend(found, target)
     retriever = _of_user(f"'{target}' raised", lambda: retriever_of(framework, found, target, id_key))
     return PythonBackend(
-        retriever.call, target, read=retriever.read, notes=retriever.notes, candidate=retriever.candidate
+        retriever.call,
+        target,
+        read=retriever.read,
+        notes=retriever.notes,
+        candidate=retriever.candidate,
+        own_k=retriever.own_k,
     )
 
 
@@ -143,6 +164,10 @@ def load_callable(target: str, scheme: str = "python") -> Callable[..., object]:
         target_object = getattr(target_object, part)
     function: Callable[..., object] = target_object
     return function
+
+
+async def _collected(hits: AsyncIterator[object]) -> list[object]:
+    return [hit async for hit in hits]
 
 
 async def _awaited(returned: Awaitable[Result]) -> Result:

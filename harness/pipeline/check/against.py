@@ -234,7 +234,7 @@ def ask_backend(
     *,
     cache: Cache,
     display: Display,
-) -> tuple[Answered, list[Answer]]:
+) -> AskedBackend:
     """Ask a callable or an endpoint; return its answers, unscored, or why it failed as a whole."""
     options, notes = plan.execution, list(called.notes)
     try:
@@ -251,7 +251,7 @@ def ask_backend(
         failure = failure_of(error)
         info = ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log))
         display.done(backend.label, "failed")
-        return Answered(asked_trial(dataset, backend.label, backend.shown, error=info, notes=notes)), []
+        return AskedBackend(Answered(asked_trial(dataset, backend.label, backend.shown, error=info, notes=notes)), [])
     display.done(backend.label, f"{counted(len(asked.answers), 'question')} asked")
     unknown = "there is no exact reference, and " if store.parity is None else ""
     known_by = f"its documents are known by its answers alone: {unknown}nothing was indexed"
@@ -271,19 +271,32 @@ def ask_backend(
             question.id for question, answer in zip(golden, asked.answers, strict=True) if answer.failure is not None
         ),
     )
-    return answered, list(asked.answers)
+    return AskedBackend(answered, list(asked.answers), store.ids)
+
+
+class AskedBackend(NamedTuple):
+    """A callable or an endpoint with its answers.
+
+    ``documents`` are the ids of all documents of the vector store behind it, None where they are not known.
+    """
+
+    answered: Answered
+    answers: list[Answer]
+    documents: Ids | None = None
 
 
 class _SearchedStore(NamedTuple):
     """The search of the vector store behind a retriever, held against an exact one.
 
     ``exact`` and ``no_exact`` are as in Answered: there is no parity where the retriever's hits are not the store's.
+    ``ids`` are those of all its documents, None if it could not be searched.
     """
 
     notes: tuple[str, ...] = ()
     parity: ParityStats | None = None
     exact: npt.NDArray[np.bool_] | None = None
     no_exact: str = ""
+    ids: Ids | None = None
 
 
 def _searched_store(
@@ -301,7 +314,7 @@ def _searched_store(
     ``answers`` are the retriever's own hits: what is known of the store's search is known of these only where both are
     the same.
     """
-    reason = store.reason
+    reason, ids = store.reason, None
     if not reason:
         kept = {name: value.replace(TARGET_FOLDER, str(vectors)) for name, value in store.parameters.items()}
         parameters = {**kept, "model": f"precomputed:{vectors}"}
@@ -316,6 +329,7 @@ def _searched_store(
             reason = error.what
         else:
             run = scored.outcome.run
+            ids = run.doc_ids if run is not None else None
             if scored.parity is not None and run is not None:
                 (trial,) = trial_results([scored], alone, searches, PROBES)
                 note = (
@@ -326,13 +340,13 @@ def _searched_store(
                 exact = scored.parity.per_query.level >= Level.TIE_EQUIVALENT
                 other = _other_search(store, answers, run)
                 if not other:
-                    return _SearchedStore((store.described, note), trial.parity, exact)
+                    return _SearchedStore((store.described, note), trial.parity, exact, ids=ids)
                 of_store = f"{np.count_nonzero(exact)} of {counted(len(exact), 'question')}"
                 note = f"{note}: exact up to ties for {of_store}, which says nothing of the retriever: {other}"
-                return _SearchedStore((store.described, note), no_exact=other)
+                return _SearchedStore((store.described, note), no_exact=other, ids=ids)
             reason = _no_parity(scored.outcome)
     note = f"that search is not held against an exact one: {reason}"
-    return _SearchedStore(tuple(filter(None, (store.described, note))))
+    return _SearchedStore(tuple(filter(None, (store.described, note))), ids=ids)
 
 
 def _other_search(store: StoreBehind, answers: Sequence[Sequence[str]], run: Run) -> str:

@@ -397,12 +397,31 @@ class Examiner:
         return Examined(replace(answered, problems=_errors(findings)), self._expected_of(answered.run), findings)
 
     def examined_answers(
-        self, answered: Answered, answers: Sequence[Answer], metrics: Sequence[Metric], relevance: int
+        self,
+        answered: Answered,
+        answers: Sequence[Answer],
+        metrics: Sequence[Metric],
+        relevance: int,
+        documents: Ids | None = None,
     ) -> Examined:
-        """Examine a backend whose documents nobody knows, by its ``answers``; score it if nothing is wrong."""
+        """Examine a backend by its ``answers``; score it if nothing is wrong.
+
+        ``documents`` are the ids of the vector store behind it, None where nobody knows them. If all hits are among
+        them, so should be what is expected: if none of it is, it is another store.
+        """
         if answered.run is None:
             return Examined(answered, self.expected, ())
-        findings = tuple(self._preflight(list(zip(self.golden, answers, strict=True)), None))
+        hits = {doc_id for answer in answers for doc_id in answer.ids}
+        if documents is not None and not (hits and bool((documents.rows_of(Ids.of(hits)) >= 0).all())):
+            documents = None
+        pairs = list(zip(self.golden, answers, strict=True))
+        findings = tuple(self._preflight(pairs, len(documents) if documents is not None else None))
+        if documents is not None:
+            expected = Expected(self.golden, self.match, documents)
+            # a retriever may search another store too, so that some of what is expected may be there
+            missing = missing_ids(self.golden, expected, "the vector store behind it", ["missing-ids"])
+            fix = "if its ids are new whenever it is indexed, expect a field of the metadata, and name it: id_key="
+            findings = (*(finding._replace(fix=f"{finding.fix}; {fix}") for finding in missing), *findings)
         scores = answered.scores
         if not _errors(findings):
             judged = self.expected.judgments(answered.run, self.ties)

@@ -222,10 +222,12 @@ def _against(
             examined = examiner.examined(index.answered)
             every.append(examined._replace(findings=(*examined.findings, *index.findings)))
             continue
-        answered, answers = ask_backend(
+        asked = ask_backend(
             backend, backend.called, against, own, plan.golden, queries, request.k, cache=cache, display=display
         )
-        every.append(examiner.examined_answers(answered, answers, metrics, request.relevance))
+        every.append(
+            examiner.examined_answers(asked.answered, asked.answers, metrics, request.relevance, asked.documents)
+        )
     return every
 
 
