@@ -109,7 +109,7 @@ class GoldenFile(pytest.File):
         if not self.plan.requirements and not per_question:
             raise self.CollectError(
                 f"nothing is required of the golden set '{self.path}'\n"
-                "  add --golden-require 'Hit@5>=0.9', or --golden-per-query"
+                f"  add --golden-require 'Hit@{self.plan.request.k}>=0.9', or --golden-per-query"
             )
         labels = [trial.label for trial in self.plan.trials]
         for dataset, label in self.plan.trials:

@@ -67,7 +67,7 @@ DatasetLike = str | Path | Dataset
 @keywords_of(CompareRequest, CompareOutput)
 def compare(
     backends: BackendsLike,
-    dataset: DatasetLike | Sequence[DatasetLike] = "cacm",
+    dataset: DatasetLike | Sequence[DatasetLike] | None = None,
     *,
     display: Display | None = None,
     **options: object,
@@ -78,7 +78,7 @@ def compare(
         backends: as on the command line, or a list of them, which may hold functions ``(question, k)``, or a mapping
             from labels to them.
         dataset: names and paths as on the command line, a :class:`harness.Dataset`, whose name is recorded, or a list
-            of such.
+            of such; None for the bundled CACM.
         display: where progress is shown; None shows none.
         options: the options of :class:`harness.plan.config.CompareRequest` (``k``, ``metrics``, ``ties``, ``queries``,
             ``split`` …) and ``out``, ``overwrite``, ``no_text`` and ``save_runs``. With ``out`` the result is stored.
@@ -91,7 +91,7 @@ def compare(
         UsageError: for wrong arguments, before any engine starts.
         DataError: for a malformed dataset where it is the only one, before any engine starts.
     """
-    names, at_hand = _named(dataset)
+    names, at_hand = _named(dataset) if dataset is not None else (None, {})
     functions: dict[str, Function] = {}
     if callable(backends) or isinstance(backends, list | tuple | Mapping):
         listed = with_names(backends, "backends")

@@ -59,7 +59,7 @@ def plan_for(
         DataError: a dataset is not there.
     """
     plan = plan_of_backends(request, functions)
-    listed = parse_datasets(request.dataset, request.cards, at_hand=at_hand)
+    listed = parse_datasets(plan.dataset_list, request.cards, at_hand=at_hand)
     datasets: list[NamedDataset] = []
     mistakes = Mistakes()
     for dataset in listed.datasets:

@@ -226,7 +226,7 @@ class ScoringOptions(RunOptions):
 class CompareRequest(ScoringOptions):
     """Settings of ``harness compare``, as the user gives them; ``docs/reference/cli.md`` lists the options."""
 
-    dataset: str = Option(
+    dataset: str | None = Option(
         "A name (harness datasets), as cacm or beir/scifact, a folder or .zip in BEIR layout, or documents: a table "
         "(.csv, .tsv, .jsonl, .json, .parquet), TREC files, a folder of text files. Several between commas make a "
         "leaderboard.",
@@ -237,7 +237,8 @@ class CompareRequest(ScoringOptions):
         repeated=True,
         completes="dataset",
         form="the name or path of a dataset, or a list of them",
-    ).default("cacm")
+        default_text="cacm, and none with --queries FILE or --qrels",
+    ).default(None)
     backends: str | Sequence[str] = Option(
         "Backends, separated by commas: name, name:key=value;key=value, label=name:…, run:FILE, your own code "
         "(python:MODULE:FUNCTION, http:url=…;ids=…), a fusion of such: rrf:A+B, or a second stage on one: A|RERANKER.",
@@ -406,6 +407,8 @@ GOLDEN = Option(
     argument=True,
     form="a file, a dataset's name, a golden set, or the objects of its lines",
 )
+DEFAULT_DATASET = "cacm"
+"""The bundled collection that ``harness compare`` takes if no dataset and no file of one is named."""
 CORPUS = Option(
     "The documents: a table, a folder of text files, or a dataset's name, folder or .zip. A name may stand before "
     "it: small=a.jsonl. By default the golden set's own dataset.",

@@ -16,11 +16,18 @@ from harness.data.filtering import parse_filter
 from harness.data.ranking import TieRule
 from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
 from harness.encoders.sources import refuse_missing
-from harness.errors import DataError, EngineFailureError, EngineUnavailableError, UnknownNameError, UsageError
+from harness.errors import (
+    DataError,
+    EngineFailureError,
+    EngineUnavailableError,
+    HarnessError,
+    UnknownNameError,
+    UsageError,
+)
 from harness.metrics import Metric, QuerySet, parse_metrics, require_closed_form
 from harness.plan.backend_spec import BackendSpec, parse_backends, with_components
 from harness.plan.callables import Function
-from harness.plan.config import LOCAL, QUERY_RULES, ClientKind, CompareRequest, Isolation, Resume
+from harness.plan.config import DEFAULT_DATASET, LOCAL, QUERY_RULES, ClientKind, CompareRequest, Isolation, Resume
 from harness.plan.dataset_list import NamedDataset
 from harness.plan.expressions import in_list, split_outside
 from harness.plan.option_fields import Mistakes, checked, command_words, flat
@@ -39,6 +46,7 @@ from harness.plan.options import (
     warm_up_seconds,
 )
 from harness.plan.sweeps import PlannedSweep, with_sweeps
+from harness.registry.lookup import load_engine
 from harness.registry.parameters import ParameterValue
 from harness.rerank.rerankers import require_sense
 from harness.text import ENGLISH, analyzer_names, in_words, known_language, preferred_analyzers
@@ -138,9 +146,14 @@ class Plan:
         return dataset.name
 
     @property
+    def dataset_list(self) -> str:
+        """The datasets as text, several between commas."""
+        return self.request.dataset or DEFAULT_DATASET
+
+    @property
     def dataset_name(self) -> str:
         """A name for folders: the card's, the last part of the path without its suffix, or how many there are."""
-        expression = self.request.dataset
+        expression = self.dataset_list
         if len(self.datasets) < 2 or "," not in expression:
             return Path(expression).name.removesuffix(".zip") or "dataset"
         return f"{len(self.datasets)}-datasets"
@@ -159,7 +172,7 @@ class Plan:
         listed = backends if isinstance(backends, str) else ",".join(map(in_list, backends))
         if not self.request.sweep or not listed:  # a sweep is not resolved: the report's frontier is that of a sweep
             listed = ",".join(trial.spec.expression for trial in self.trials)
-        named = ["--backends", listed, "--dataset", self.request.dataset]
+        named = ["--backends", listed, "--dataset", self.dataset_list]
         resolved = self._resolved() | {"backends": None, "dataset": None}
         if not self.request.sweep or not self.request.backends:
             resolved["sweep"] = None
@@ -217,6 +230,8 @@ def make_plan(
     ties = TieRule(request.ties)
     queries = mistakes.catch(lambda: _query_rule(request))
     files = mistakes.catch(lambda: _dataset_files(request))
+    mistakes.catch(lambda: _refuse_unnamed_documents(request))
+    request = replace(request, dataset=request.dataset or DEFAULT_DATASET)
     execution = _execution(request, mistakes)
     load = _load(request, mistakes)
     churn = mistakes.catch(lambda: parse_churn(request.churn, request.seed))
@@ -313,7 +328,8 @@ def in_language(plan: Plan, language: str | None, analyzer: str | None = None) -
         for trial in plan.trials
     )
     mistakes.raise_if_any()
-    names = sorted({str(trial.analyzer) for trial in trials if trial.follows_language and trial.analyzer != analyzer})
+    ours = [trial for trial in trials if trial.follows_language and not _analyses_itself(trial)]
+    names = sorted({str(trial.analyzer) for trial in ours if trial.analyzer != analyzer})
     unknown = f"the language of the dataset is not known: it is analysed as English ({', '.join(names)})"
     assumed = (f"{unknown}, unless analyzer= names another analyzer",) if known is None and names else ()
     return replace(plan, trials=trials, on_analyzers=(*assumed, *_notes_on_analyzers(trials)))
@@ -379,6 +395,17 @@ def _dataset_files(request: CompareRequest) -> DatasetFiles:
         known = ", ".join(sorted(QUERY_RULES))
         raise UsageError(f"--queries {files[0]}: no such rule, and no such file", fix=f"rules: {known}; or a file")
     return DatasetFiles(Path(files[0]) if files else None, request.qrels, parse_columns(request.columns))
+
+
+def _refuse_unnamed_documents(request: CompareRequest) -> None:
+    """Refuse queries or judgments of one's own on the default collection, which has others."""
+    files = [f"--queries {name}" for name in request.queries if name not in QUERY_RULES]
+    files += [f"--qrels {request.qrels}"] if request.qrels is not None else []
+    if files and request.dataset is None:
+        raise UsageError(
+            f"{' and '.join(files)} without --dataset: the documents to search are not named",
+            fix=f"name their folder or file: --dataset PLACE; for the bundled collection, --dataset {DEFAULT_DATASET}",
+        )
 
 
 def execution_of(request: CompareRequest) -> ExecutionOptions:
@@ -533,7 +560,18 @@ def may_be_server(trial: Trial) -> bool:
     return not trial.spec.card.engine.startswith("harness.engines.")
 
 
+def _analyses_itself(trial: Trial) -> bool:
+    """Return whether an external index analyses queries by an analyzer of its own, whatever ours is."""
+    if not trial.external or trial.spec.card is None:
+        return False
+    try:
+        return load_engine(trial.spec.card).capabilities.external_input == "text"
+    except HarnessError:  # an engine that cannot be imported is left to its trial, which tells why
+        return False
+
+
 def _notes_on_analyzers(trials: Sequence[Trial]) -> tuple[str, ...]:
+    trials = [trial for trial in trials if not _analyses_itself(trial)]
     analyzers = sorted({trial.analyzer for trial in trials if trial.analyzer is not None})
     if len(analyzers) < 2:
         return ()

@@ -36,6 +36,16 @@ def test_what_is_understood(text, canonical, quantity, bound):
     assert (found.text, str(found.quantity), found.bound, found.slice) == (canonical, quantity, bound, None)
 
 
+@pytest.mark.parametrize("k", [1, 3, 5, 100])
+def test_examples_in_messages_are_taken_as_they_are(k):
+    with pytest.raises(UsageError) as raised:
+        parse_requirement("Hit@5", k)
+    examples = str(raised.value.fix).removeprefix("write it like ").replace(" or ", ", ").split(", ")
+    assert [str(parse_requirement(example, k).text) for example in examples] == [
+        f"Hit@{k}>=0.9", "p95_ms<=50", "parity>=1", f"lang=de: MRR@{k}>=0.7",
+    ]  # fmt: skip
+
+
 def test_a_slice_stands_before_the_colon():
     found = parse_requirement("lang=de: Hit@5>=0.8", 5)
     assert (found.text, found.slice) == ("lang=de: Hit@5>=0.8", SliceOf("lang", "de"))

@@ -278,3 +278,16 @@ def test_sizes_and_parameters_beyond_64_bits_are_refused() -> None:
         plan(memory_limit="99999999999999999999GiB")
     with pytest.raises(UsageError, match="parameter 'threads': 9223372036854775808 is beyond 64 bits"):
         plan(backends="csr:threads=9223372036854775808")
+
+
+@pytest.mark.parametrize("files", [{"queries": ("golden.jsonl",)}, {"qrels": Path("golden.qrels")}])
+def test_queries_and_judgments_without_documents_are_refused(
+    files: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not scored on CACM, which is only searched if nothing else is named."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "golden.jsonl").write_text("{}\n")
+    with pytest.raises(UsageError, match="without --dataset: the documents to search are not named") as raised:
+        plan(**files)
+    assert str(raised.value.fix).endswith("--dataset cacm")
+    assert plan(dataset="cacm", **files).request.dataset == plan().request.dataset == "cacm"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -90,6 +91,15 @@ def test_a_language_that_is_not_known_is_said_to_be_taken_for_english() -> None:
     assert plan("csr", "en").notes == ()
     assert plan("csr:analyzer=lucene-english", None).notes == ()
     assert plan("flat", None).notes == (), "a backend without terms"
+
+
+def test_indexes_that_analyse_by_themselves_are_not_said_to_be_english(tmp_path: Path) -> None:
+    index = "opensearch:external=true;url=http://127.0.0.1:1;index=theirs"
+    assert plan(index, None).notes == ()
+    assert plan(f"{index},csr:analyzer=lucene-german", "en").notes == (), "the analyzers differ, and are not ours"
+    # Lucene's index is searched by terms that we make
+    (note,) = plan(f"lucene:external=true;path={tmp_path},{index}", None).notes
+    assert "analysed as English (lucene-english)" in note
 
 
 def test_whether_analyzers_differ_is_judged_by_the_language() -> None:

@@ -267,7 +267,9 @@ def _metrics_shown(request: CheckRequest, requirements: Sequence[Requirement]) -
     for text in texts or [f"{name}@{request.k}" for name in ("Hit", "MRR", "Recall", "nDCG")]:
         metric = metric_at_depth(text, request.k)
         if not is_mean(metric):
-            raise UsageError(f"--metrics {text} is no mean over questions", fix="name others, like Hit@5 or nDCG@10")
+            raise UsageError(
+                f"--metrics {text} is no mean over questions", fix=f"name others, like Hit or nDCG@{request.k}"
+            )
         names.setdefault(metric, shown_name(text, metric))
     for requirement in requirements:
         if isinstance(requirement.quantity, Metric):

@@ -72,7 +72,8 @@ class Checked(Shown):
         Raises UsageError where nothing is required: such a test could not fail.
         """
         if not self.report.requirements and self.report.verdict != "invalid":
-            raise UsageError("nothing is required of this check", fix="give require=['Hit@5>=0.9'] or the like")
+            example = f"Hit@{self.report.plan.resolved['k']}>=0.9"
+            raise UsageError("nothing is required of this check", fix=f"give require=['{example}'] or the like")
         __tracebackhide__ = True
         wrong = presenter().failures(self.report)
         if wrong:

@@ -173,8 +173,8 @@ def _repeated(answers: Answers) -> Iterator[Finding]:
             "duplicates",
             "error",
             f"{_counted(len(twice), answers)} got a document twice",
-            "return each id once; where they are documents of which several chunks were found, return the chunks' ids "
-            "and use --match document --delimiter",
+            "return each id once; where they are documents of which several chunks were found, return the chunks' ids"
+            + (" and use --match document --delimiter '#'" if answers.match.rule is MatchRule.EXACT else ""),
             _said(
                 twice, lambda answer: _listed(sorted({doc_id for doc_id in answer.ids if answer.ids.count(doc_id) > 1}))
             ),
@@ -306,7 +306,7 @@ def _foreign(answers: Answers) -> Iterator[Finding]:
         "error" if len(expecting) >= _MANY else "warning",
         message,
         "look whether the backend returns the ids that the golden set names (a key of the metadata, perhaps)"
-        + (", or chunks of them: --match document --delimiter" if answers.match.rule is MatchRule.EXACT else ""),
+        + (", or chunks of them: --match document --delimiter '#'" if answers.match.rule is MatchRule.EXACT else ""),
     )
 
 

@@ -34,7 +34,6 @@ _SHAPE = re.compile(
     r"(?:(?P<slice>[^:]*=.*):)?(?P<quantity>[^:]*?)(?P<operator>>=|<=|>|<)(?P<number>[^:<>=]*?)(?P<percent>%)?\s*"
 )
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_EXAMPLE = "write it like Hit@5>=0.9, p95_ms<=50, parity>=1 or lang=de: MRR@5>=0.7"
 _SAME = 1e-12
 """Relative difference below which a figure equals its bound: means of decimal fractions are off by some 1e-16."""
 
@@ -78,18 +77,19 @@ def parse_requirement(text: str, k: int) -> Requirement:
     Raises UsageError for what is malformed or unknown, for a cutoff beyond ``k``, for a metric that is no mean, and for
     a bound that no value of the metric can reach.
     """
+    example = f"write it like Hit@{k}>=0.9, p95_ms<=50, parity>=1 or lang=de: MRR@{k}>=0.7"
     parts = _SHAPE.fullmatch(text.strip())
     if parts is None or parts["quantity"].rstrip().endswith("="):  # Hit@5=>0.9
-        raise UsageError(f"the requirement '{text}' is malformed", fix=_EXAMPLE)
+        raise UsageError(f"the requirement '{text}' is malformed", fix=example)
     name, number, share = parts["quantity"].strip(), parts["number"].strip(), parts["percent"] is not None
     if not _NUMBER.fullmatch(number):
-        raise UsageError(f"the requirement '{text}': '{number}{'%' if share else ''}' is no number", fix=_EXAMPLE)
+        raise UsageError(f"the requirement '{text}': '{number}{'%' if share else ''}' is no number", fix=example)
     bound = float(number) / (100 if share else 1)
     of_slice = None
     if parts["slice"] is not None:
         of_slice = SliceOf(*(part.strip() for part in parts["slice"].split("=", 1)))
         if not all(of_slice):
-            raise UsageError(f"the requirement '{text}': '{parts['slice']}' is no slice", fix=_EXAMPLE)
+            raise UsageError(f"the requirement '{text}': '{parts['slice']}' is no slice", fix=example)
     quantity: Metric | str = name
     if name != PARITY and name not in LATENCIES:
         try:
@@ -104,7 +104,7 @@ def parse_requirement(text: str, k: int) -> Requirement:
             fix = f"{unknown.fix}; of latency: {', '.join(LATENCIES)}"
             raise UsageError(unknown.what, fix=fix) from None
         if not is_mean(quantity):
-            raise UsageError(f"the requirement '{text}': {quantity} is no mean over questions", fix=_EXAMPLE)
+            raise UsageError(f"the requirement '{text}': {quantity} is no mean over questions", fix=example)
         name = shown_name(name, quantity)
     kind = KINDS.get(quantity.name) if isinstance(quantity, Metric) else None
     is_share = name == PARITY or (kind is not None and kind.range == "0 to 1")

@@ -166,7 +166,8 @@ def _overall(report: Result) -> Verdict:
     if report.verdict == "failed":
         return Verdict("bad", f"Failed: {failed} of {counted(total, 'requirement')} not met")
     if not total:
-        return Verdict("plain", "Nothing was required", "Add --require 'Hit@5>=0.9' for a verdict.")
+        example = f"Hit@{report.plan.resolved['k']}>=0.9"
+        return Verdict("plain", "Nothing was required", f"Add --require '{example}' for a verdict.")
     met = f"{counted(total, 'requirement')} met"
     shown = [
         f"{report.trial_name(required.backend, required.dataset)}: {required.text} is "
